@@ -182,6 +182,8 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_chars: Size = 8000
     """Characters that a job is served, everything counted."""
+    walk: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
+    """`1` adds entries that are one relation away from the entries found (docs/relations.md)."""
     embedder: EmbedderName = "auto"
     """The service that embeds texts: `auto` is the local model if it is installed
     (docs/embedders.md).
@@ -221,6 +223,8 @@ class EpisodesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether `record` writes an episode for each merged change, with all feedback that follows
     from facts (docs/episodes.md).
     """
+    ranking: Literal["similar", "mempalace", "t4dm"] = "similar"
+    """The order of recalled episodes (docs/episodes.md#recall)."""
 
 
 class NudgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -228,6 +232,13 @@ class NudgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     after: Size = 60
     """The number of commits without a change of memory after which a line says so; `0`: never."""
+
+
+class HealthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The definitions by which memory is scored (docs/health.md)."""
+
+    profile: Literal["git", "crewship"] = "git"
+    """The definitions by which memory is scored (docs/health.md)."""
 
 
 class CiConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -293,6 +304,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     episodes: EpisodesConfig = EpisodesConfig()
     review: ReviewConfig = ReviewConfig()
     nudge: NudgeConfig = NudgeConfig()
+    health: HealthConfig = HealthConfig()
     ci: CiConfig = CiConfig()
     export: ExportConfig = ExportConfig()
     org: OrgConfig = OrgConfig()

@@ -66,10 +66,7 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
 
 def _ambiguous(count: int) -> UsageError:
     sessions = plural(count, "session") if count else "no session"
-    hint = (
-        "Set MEMORY_CI_SESSION=<agent>:<id>, or leave --quote and --turn out: "
-        "a person reviews the note."
-    )
+    hint = "Set MEMORY_CI_SESSION=<agent>:<id>, or leave --quote out: a person reviews the note."
     message = f"{sessions} could be the one that is quoted"
     return UsageError(message, slug="no-session", hint=hint)
 

@@ -185,17 +185,12 @@ def assert_ended_clearly(done: Done, what: object = "") -> None:
 
 ENTRY = "0a0a0a0a-0000-4000-8000-000000000001"
 WORDS: Mapping[str, tuple[str, ...]] = {
-    "add": ("Retry a charge only with a key"),
-    "apply": ("-",),
-    "blame": ("a.py:1",),
+    "add": ("Retry a charge only with a key",),
     "ci": ("--provider", "none"),
     "feedback": (ENTRY, "confirmed", "--ref", "pr:1"),
     "forget": (ENTRY, "--plan"),
-    "graph": (ENTRY,),
-    "log": (ENTRY,),
     "report": ("--json",),
     "show": (ENTRY,),
-    "why": (ENTRY,),
 }
 """What these commands need to come as far as git. For all others the words follow from their parameters."""
 

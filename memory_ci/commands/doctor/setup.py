@@ -466,7 +466,7 @@ def _report_hook(
     yield _judge_reading(hook, last_prompt, remedy)
 
     if "--no-ask" in hook.text:
-        yield Probe("agents", "skip", f"{name} is asked for no note (--no-ask)", remedy)
+        yield Probe("agents", "skip", f"{name} is asked for no note (--without ask)", remedy)
     else:
         has_permission = any(
             found.part.name == "allow" and found.agent == hook.agent for found in found_parts
@@ -486,7 +486,7 @@ def _judge_reading(hook: FoundPart, last_prompt: datetime | None, remedy: str) -
     name = hook.agent.name
     is_plugin = hook.agent.hook_format == "plugin"
     if not is_plugin and not any(event in hook.text for event in READING_EVENTS):
-        return Probe("agents", "skip", f"{name} reads no memory (--no-retrieve)", remedy)
+        return Probe("agents", "skip", f"{name} reads no memory (--without retrieve)", remedy)
     if last_prompt:
         when = f"last at a prompt of {last_prompt:%Y-%m-%d %H:%M}"
         return Probe("agents", "ok", f"{name} reads memory, {when}: {hook.path}")

@@ -95,7 +95,7 @@ def recall_episodes(
         RepositoryError: unknown-revision, shallow-clone.
     """
     moment, now = _find_moment(workspace, query)
-    ranking = query.ranking or "similar"
+    ranking = query.ranking or workspace.config.episodes.ranking
     limit = min(max(query.limit, 1), MAX_LIMIT)
     sound_query = replace(query, ranking=ranking, limit=limit, now=now)
     stored = _load_episodes(workspace, moment)

@@ -173,7 +173,7 @@ def measure_history(
     It goes back at most `limit` months, to the first commit or to the end of a shallow clone.
     All are measured by one profile: `profile`, or that of today's configuration.
     """
-    profile = profile or "git"
+    profile = profile or workspace.config.health.profile
     day = today
     past: list[Health] = []
     with suppress(RepositoryError):  # The months that a shallow clone holds are measured.
@@ -254,7 +254,7 @@ def _measure_moment(
 def _measure(
     inputs: HealthInputs, profile: Profile | None, environ: Mapping[str, str] | None
 ) -> Health:
-    profile = profile or "git"
+    profile = profile or inputs.workspace.config.health.profile
     is_git = profile == "git"
     measurements = _measure_git(inputs) if is_git else _measure_crewship(inputs, environ)
     return metrics.weigh_metrics(profile, inputs.today, inputs.view.tree, measurements)

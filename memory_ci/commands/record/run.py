@@ -538,10 +538,7 @@ def check_range(workspace: Workspace, options: RecordOptions, base: str) -> None
         return
     if find_addition(repo, base, CONFIG_FILE) is None:
         message = f"{CONFIG_FILE} is not committed, so nothing says where memory begins"
-        hint = (
-            f"Commit {CONFIG_FILE} first (`memory-ci init` writes it), or say --since REV or "
-            "--from-root."
-        )
+        hint = f"Commit {CONFIG_FILE} first (`memory-ci init` writes it), or say --since REV."
         raise UsageError(message, slug="nothing-committed", hint=hint)
 
 

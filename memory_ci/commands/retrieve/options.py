@@ -82,7 +82,7 @@ def make_sound(options: RetrieveOptions, config: Config, today: date) -> SearchR
     settings = config.retrieve
     wanted_limit = DEFAULT_LIMIT if options.limit is None else options.limit
     wanted_chars = settings.max_chars if options.max_chars is None else options.max_chars
-    wanted_walk = options.walk or 0
+    wanted_walk = settings.walk if options.walk is None else options.walk
     limit = min(max(wanted_limit, 1), MAX_LIMIT)
     max_chars = min(max(wanted_chars, 0), MAX_CHARS)
     walk = min(max(wanted_walk, 0), MAX_WALK)

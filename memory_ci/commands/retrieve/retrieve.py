@@ -477,7 +477,7 @@ def _add_notes(
     notes += _explain_silence(retrieval, job.options.about, job.request.max_chars - budget)
     if selection.gone:
         count = plural(len(selection.gone), "entry")
-        notes.append(f"Withheld, because the code cited is gone: {count}. --stale shows them.")
+        notes.append(f"Withheld, because the code cited is gone: {count}. --explain names them.")
     is_short = 0 < len(retrieval.hits) < job.request.limit
     if job.options.limit is not None and retrieval.weak and is_short:
         count = plural(retrieval.weak, "weaker entry")
@@ -515,7 +515,7 @@ def _explain_silence(retrieval: Retrieval, about: str | None, overhead: int) -> 
 
 
 def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int) -> Retrieval:
-    """Add the entries one relation away from the hits, with `--walk`."""
+    """Add the entries one relation away from the hits, with `retrieve.walk`."""
     if not (job.request.walk and retrieval.hits):
         return retrieval
     from memory_ci.commands.retrieve.walk import add_related  # only a walk needs it

@@ -119,7 +119,9 @@ def require_hooks_folder(repo: Repository) -> None:
 
 def _elsewhere_error(message: str, way_out: str) -> RepositoryError:
     lines = "".join(f"\n  {hook}: {hook_line(hook)}" for hook in HOOKS)
-    hint = f"Add to the hooks there, and install the rest with --no-hook; or {way_out}.{lines}"
+    hint = (
+        f"Add to the hooks there, and install the rest with --without hooks; or {way_out}.{lines}"
+    )
     return RepositoryError(message, slug="hooks-path-set", hint=hint)
 
 

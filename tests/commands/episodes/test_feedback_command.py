@@ -58,8 +58,8 @@ def test_json_holds_the_feedback_and_both_utilities(shop: Project, run: Run) -> 
     assert given["feedback"] == {
         "id": make_id(1),
         "kind": "corrected",
-        "at": "2026-11-20T14:00:00Z",
-        "by": "ada",
+        "at": "2026-11-21T12:00:00Z",
+        "by": "",
         "ref": "",
     }
     assert (given["is_new"], given["before"], given["after"]) == (True, 0.5, 0.4)

@@ -46,12 +46,9 @@ def premortem(
     plan: str = PLAN,
     engine: Engine | None = None,
     *,
-    force: bool = False,
     dry_run: bool = False,
 ) -> JobFile:
-    return write_premortem(
-        project.workspace, project.path, plan, TODAY, engine, force=force, dry_run=dry_run
-    )
+    return write_premortem(project.workspace, project.path, plan, TODAY, engine, dry_run=dry_run)
 
 
 def checkpoint(project: Project, text: str, where: str = ".", **fields: str) -> JobFile:
@@ -138,14 +135,12 @@ def test_where_neither_memory_nor_a_model_has_a_risk_the_author_is_asked(
     )
 
 
-def test_a_pre_mortem_that_is_there_is_replaced_only_by_force(project: Project) -> None:
+def test_a_pre_mortem_that_is_there_is_kept(project: Project) -> None:
     project.write(".premortem.md", "mine\n")
     with pytest.raises(UsageError) as raised:
         premortem(project)
     assert raised.value.slug == "premortem-exists"
     assert (project.path / ".premortem.md").read_text() == "mine\n"
-    premortem(project, force=True)
-    assert PLAN in (project.path / ".premortem.md").read_text()
 
 
 def test_a_dry_run_writes_nothing(project: Project) -> None:
@@ -231,9 +226,7 @@ def test_a_directory_that_is_a_link_out_of_the_repository_is_refused(
         checkpoint(project, "It answers at once.", "job")
     assert raised.value.slug == "outside-repository"
     with pytest.raises(RepositoryError):
-        write_premortem(
-            project.workspace, project.path / "job", PLAN, TODAY, None, force=False, dry_run=False
-        )
+        write_premortem(project.workspace, project.path / "job", PLAN, TODAY, None, dry_run=False)
     assert list((tmp_path / "outside").iterdir()) == []
 
 

@@ -30,7 +30,7 @@ def test_a_plan_from_a_file_in_another_directory(
     project.write("jobs/one/PLAN.md", PLAN)
     monkeypatch.chdir(project.path / "jobs/one")
     result = run("premortem", "PLAN.md", "--json")
-    assert json.loads(result.stdout)["path"] == "jobs/one/.premortem.md"
+    assert json.loads(result.stdout)["path"] == ".premortem.md"
     assert PLAN in (project.path / "jobs/one/.premortem.md").read_text()
 
 
@@ -65,7 +65,8 @@ def test_a_model_that_fails_is_a_warning_on_standard_error(
     model = StandIn(tmp_path / "model")
     model.will_find(fail_on="anything")
     monkeypatch.setenv("MEMORY_CI_ENGINE_COMMAND", model.environ["MEMORY_CI_ENGINE_COMMAND"])
-    result = run("premortem", "--engine", "command", stdin=PLAN)
+    project.write(".memory-ci.yaml", "engine:\n  name: command\n")
+    result = run("premortem", stdin=PLAN)
     assert (result.exit_code, result.stdout) == (0, "Written: .premortem.md\n")
     assert result.stderr.startswith("Warning: ")
     assert "[engine-failed]" in result.stderr
@@ -74,10 +75,12 @@ def test_a_model_that_fails_is_a_warning_on_standard_error(
 def test_an_engine_that_cannot_be_had_is_an_error_and_writes_nothing(
     run: Run, project: Project
 ) -> None:
-    result = run("premortem", "--engine", "command", stdin=PLAN)
+    project.write(".memory-ci.yaml", "engine:\n  name: command\n")
+    status = project.status()
+    result = run("premortem", stdin=PLAN)
     assert result.exit_code == 2
     assert "[engine-not-configured]" in result.stderr
-    assert project.status() == ""
+    assert project.status() == status
 
 
 def test_assumptions_are_lines_in_the_order_of_their_checkpoints(

@@ -99,7 +99,7 @@ def recall_by(project: Project, run: Run, ranking: str) -> Result:
             "mempalace",
             [
                 "0.3 x domain 0.000",
-                "0.3 x topic 1.000",
+                "0.3 x topic 0.000",
                 "0.2 x utility 0.500",
                 "0.1 x 24 hours 1.000",
             ],

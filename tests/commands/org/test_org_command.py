@@ -96,8 +96,9 @@ def test_the_index_has_two_names_and_a_variable(run: Run, org: Organisation) -> 
 
 
 def test_promote_says_what_it_did(run: Run, org: Organisation, project: Project) -> None:
-    for name in ("pay", "keys", "shop"):
+    for name in ("pay", "keys", "web"):
         org.add(name, "Retry a payment only with the idempotency key that it was first sent with")
+    org.write("pay internal", "keys public", "web public")
     run("org", "sync", str(org.list), "--out", str(org.index))
     promote = (
         "org",

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from memory_ci.anchors.anchors import format_anchor
+from memory_ci.commands import former
 from memory_ci.commands.root import main
 from memory_ci.records.anchor import Anchor
 from memory_ci.sessions.session_note import note_path
@@ -41,7 +42,7 @@ def call_hook(run: Run, project: Project, **fields: str) -> Result:
         "session_id": "79e9becd",
         **fields,
     }
-    return run("hook", "agent", "--no-ask", stdin=json.dumps(given))
+    return run(*former.RETRIEVE_HOOK, stdin=json.dumps(given))
 
 
 # -- formats
@@ -228,7 +229,7 @@ def test_what_a_hook_prints_stays_below_what_an_agent_takes(run: Run, zoo: Proje
 
 @pytest.mark.parametrize("stdin", ["", "{", "[]", '{"prompt": "x", "cwd": "/no/such/place"}'])
 def test_a_hook_never_fails_the_agent(run: Run, zoo: Project, stdin: str) -> None:
-    result = run("hook", "agent", "--no-ask", stdin=stdin)
+    result = run(*former.RETRIEVE_HOOK, stdin=stdin)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("memory-ci: nothing done: ")
 
@@ -247,7 +248,7 @@ def test_a_hook_without_standard_input_ends_well(
     zoo: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    assert CliRunner().invoke(main, ["hook", "agent", "--no-ask"]).exit_code == 0
+    assert CliRunner().invoke(main, [*former.RETRIEVE_HOOK]).exit_code == 0
 
 
 def test_ten_prompts_of_one_session_are_given_each_id_once(run: Run, zoo: Project) -> None:

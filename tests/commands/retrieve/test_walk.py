@@ -296,9 +296,10 @@ def test_the_memory_of_the_past_is_walked_as_it_was(pair: Project) -> None:
 
 @pytest.mark.parametrize(("far", "is_loaded"), [("0", False), ("1", True)])
 def test_who_does_not_walk_pays_nothing_for_it(pair: Project, far: str, is_loaded: bool) -> None:
+    pair.write(".memory-ci.yaml", f"retrieve:\n  walk: {far}\n")
     program = (
         "import sys; from memory_ci.commands.shortcut import run_shortcut\n"
-        f"assert run_shortcut(['retrieve', 'zebra', '--walk', {far!r}, '--ids'], {{}})\n"
+        "assert run_shortcut(['retrieve', 'zebra', '--ids'], {})\n"
         "print({'memory_ci.commands.retrieve.walk', 'memory_ci.search.neighbours'} <= sys.modules.keys())"
     )
     done = subprocess.run(

@@ -309,7 +309,7 @@ def test_hooks_kept_elsewhere_are_refused_before_anything_is_written(project: Pr
     with pytest.raises(RepositoryError) as caught:
         install(project.workspace, sys.executable)
     assert caught.value.slug == "hooks-path-set"
-    assert "--no-hook" in caught.value.hint
+    assert "--without hooks" in caught.value.hint
     assert (
         "post-merge: ! command -v memory-ci >/dev/null || memory-ci hook sync" in caught.value.hint
     )
