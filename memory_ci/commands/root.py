@@ -108,6 +108,11 @@ def _translate(ctx: click.Context, args: list[str]) -> list[str]:
     name, *arguments = args
     if name == "retrieve":
         form = " ".join(former.RETRIEVE_HOOK)
+        if any(word.partition("=")[0] == "--role" for word in arguments):
+            # It would serve what the role must not see.
+            raise click.UsageError(
+                f"memory-ci {form} takes no --role, as retrieve --hook did.", ctx
+            )
         say(
             f"memory-ci retrieve --hook is now `memory-ci {form}`; the old form goes in 0.4",
             err=True,

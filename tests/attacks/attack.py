@@ -195,9 +195,35 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 """What these commands need to come as far as git. For all others the words follow from their parameters."""
 
 
+MODES: Mapping[str, tuple[str, ...]] = {
+    "check --fix": (),
+    "check --migrate": (),
+    "health --stage": (),
+    "init --clone": (),
+    "init --policy": ("docs/promisor@main",),
+    "init --remove": (),
+    "init --remove --clone": (),
+    "recall --tasks": ("Retry a charge",),
+    "record --apply": ("-",),
+    "record --plan": ("-",),
+    "review --candidates": (),
+    "sessions --capture": (),
+    "show --blame": ("a.py:1",),
+    "show --graph": (ENTRY,),
+    "show --lines": (ENTRY,),
+    "show --log": (ENTRY,),
+    "show --why": (ENTRY,),
+    "upkeep compact": (),
+    "upkeep promote": (),
+    "upkeep retire": (),
+}
+"""Other things that commands do, with the words that these need."""
+
+
 def list_commands() -> list[tuple[str, tuple[str, ...]]]:
     """Return every command with words that it accepts, the hidden ones and those of groups included."""
-    return [(name, words_for(name, command)) for name, command in walk_commands(main, ())]
+    commands = [(name, words_for(name, command)) for name, command in walk_commands(main, ())]
+    return [*commands, *MODES.items()]
 
 
 def walk_commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:

@@ -84,6 +84,13 @@ def test_the_hook_of_an_agent_before_hook_agent_still_serves_memory(
     assert "recalled-memory" in result.stdout
 
 
+@pytest.mark.in_project
+def test_the_former_hook_serves_nothing_to_a_role(run: Run, project: Project) -> None:
+    result = run("retrieve", "--hook", "--role", "reviewer", stdin='{"prompt": "charge retried"}')
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "takes no --role" in result.stderr
+
+
 def test_no_former_command_is_in_the_help(run: Run) -> None:
     assert COMMANDS.keys() & former.COMMANDS.keys() == set()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from memory_ci.commands import former
 from memory_ci.commands.root import main
 from memory_ci.errors import RepositoryError
 from memory_ci.memory.forgotten import copy_path, tombstones_here
@@ -87,7 +88,7 @@ def test_half_a_character_does_not_cost_an_agent_its_memory(
     monkeypatch.chdir(project.path)
     given = data.replace(b"%s", TASK.encode())
     result = CliRunner().invoke(
-        main, ["hook", "agent", "--no-ask"], input=given, prog_name="memory-ci"
+        main, list(former.RETRIEVE_HOOK), input=given, prog_name="memory-ci"
     )
     assert (result.exit_code, "recalled-memory" in result.stdout) == (0, True)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -65,7 +65,6 @@ def answer_hook(
     now: datetime,
     environ: Mapping[str, str],
     asks: bool,
-    asked: Mapping[str, Any] = {},
 ) -> str:
     """Return the output of the hook for an event, "" for none.
 
@@ -76,7 +75,6 @@ def answer_hook(
         now: the time.
         environ: the environment.
         asks: the agent may be asked for notes.
-        asked: fields of RetrieveOptions.
 
     Raises:
         MemoryCIError: the repository or its memory cannot be read.
@@ -85,8 +83,7 @@ def answer_hook(
     event = parse_event(data, agent, environ, name)
     if event is None:
         return ""
-    event = replace(event, session=asked.get("session") or event.session)
-    return format_answer(event, _answer_event(event, now, environ, asks, asked))
+    return format_answer(event, _answer_event(event, now, environ, asks))
 
 
 def _answer_event(
@@ -94,7 +91,6 @@ def _answer_event(
     now: datetime,
     environ: Mapping[str, str],
     asks: bool,
-    asked: Mapping[str, Any],
 ) -> str:
     """Return the text for the agent, "" for none.
 
@@ -128,7 +124,7 @@ def _answer_event(
 
         request = note_prompt(workspace, event, now, environ, asks)
     with alone(workspace):
-        return _serve(workspace, event, now, environ, request=request, asked=asked)
+        return _serve(workspace, event, now, environ, request=request)
 
 
 def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple[str, ...]:
@@ -161,7 +157,6 @@ def _serve(
     environ: Mapping[str, str],
     *,
     request: str,
-    asked: Mapping[str, Any],
 ) -> str:
     """Return the memory for an event, and our requests below it.
 
@@ -171,7 +166,6 @@ def _serve(
         now: the time.
         environ: the environment.
         request: a request to the agent, "" for none.
-        asked: fields of RetrieveOptions.
     """
     from memory_ci.commands.retrieve.options import RetrieveOptions
     from memory_ci.commands.retrieve.retrieve import injected_ids
@@ -183,12 +177,11 @@ def _serve(
         nudge = nudge_agent(workspace, event.session or None, now.date())
         if nudge:
             request = f"{nudge}\n{request}".rstrip()
-    bounds = {
-        "session": event.session or None,
-        "total_chars": HOOK_CHARS,
-        "reserved": len(ASK) + len(request) + 1,
-    }
-    options = RetrieveOptions(**{**asked, **bounds})
+    options = RetrieveOptions(
+        session=event.session or None,
+        total_chars=HOOK_CHARS,
+        reserved=len(ASK) + len(request) + 1,
+    )
     retrieval = _retrieve_all(workspace, event, now, environ, options)
 
     ids = injected_ids(retrieval)

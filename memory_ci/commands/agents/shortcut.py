@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 from memory_ci.cli.plain import Option, echo, now
@@ -23,7 +22,7 @@ OPTIONS = (
 )
 
 
-def run(agent: str, event: str, no_ask: bool, user: bool, asked: Mapping[str, Any] = {}) -> None:
+def run(agent: str, event: str, no_ask: bool, user: bool) -> None:
     """Answer an event in the format of an agent.
 
     Errors are printed on standard error, so that the agent goes on.
@@ -33,7 +32,6 @@ def run(agent: str, event: str, no_ask: bool, user: bool, asked: Mapping[str, An
         event: the name of the event, "" if the input names it.
         no_ask: do not ask the agent for notes.
         user: the hook is in the home of the user.
-        asked: options of `retrieve --hook`, the first form of this command.
     """
     from memory_ci.commands.agents.agent_hook import answer_hook
 
@@ -44,7 +42,7 @@ def run(agent: str, event: str, no_ask: bool, user: bool, asked: Mapping[str, An
 
             if not answers_for_user(data, agent):
                 return
-        echo(answer_hook(data, agent, event, now(), os.environ, not no_ask, asked))
+        echo(answer_hook(data, agent, event, now(), os.environ, not no_ask))
     except Exception as error:  # noqa: BLE001 - an agent must go on, even without memory
         echo(f"memory-ci: nothing done: {printable(str(error))}\n", err=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
@@ -44,10 +44,7 @@ from memory_ci.search.embedders import (
     Embedder,
     EmbedderChoice,
     Vectors,
-    choose_embedder,
-    require_embedder,
 )
-from memory_ci.search.embedders.remote import UNHURRIED
 from memory_ci.search.rank import fit
 from memory_ci.search.strength import drop_weak
 from memory_ci.search.vectors import missing, store
@@ -228,16 +225,6 @@ def answer_set(
             yield _answer(index, config, unrelated, clock, embedder)
 
 
-def choose_for_all(config: Config, environ: Mapping[str, str]) -> EmbedderChoice:
-    """Return the embedder that `retrieve` would use.
-
-    Raises:
-        UsageError: no-embedder.
-    """
-    require_embedder(config.retrieve, environ, UNHURRIED)
-    return choose_embedder(config.retrieve, environ, UNHURRIED)
-
-
 def _embed_missing(index: Index, embedder: Embedder, vectors: dict[bytes, array[float]]) -> None:
     """Store the vectors that the entries of an index lack.
 
@@ -398,28 +385,6 @@ def _answer(
         given=tuple(hit.located.entry.id for hit in served),
         characters=len(render_context(replace(answer, hits=served))),
     )
-
-
-def run_lines(answered: Iterable[QueryAnswer], *, explain: bool) -> Iterator[bytes]:
-    """Yield a run as JSON lines: query, ranking and verdict of each answer.
-
-    Args:
-        answered: the answers; those to unrelated queries are left out.
-        explain: add the factors of each hit.
-    """
-    for answer in answered:
-        if answer.asking.name:
-            line: dict[str, object] = {
-                "query": answer.asking.name,
-                "ranking": answer.ranking,
-                "verdict": answer.verdict,
-            }
-            if explain:
-                line["factors"] = [dict(factors) for factors in answer.factors]
-            yield msgspec.json.encode(line) + b"\n"
-
-
-# -- measures
 
 
 def measure(answered: Sequence[QueryAnswer]) -> tuple[Quality, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from memory_ci.cli.terminal import render_rows
 from memory_ci.commands.evaluate.records import (
@@ -11,7 +11,6 @@ from memory_ci.commands.evaluate.records import (
     Comparison,
     Evaluation,
     Quality,
-    QueryAnswer,
     SetEvaluation,
 )
 from memory_ci.findings import printable
@@ -38,22 +37,6 @@ def render_qualities(qualities: Sequence[Quality]) -> str:
         head = printable(f"{quality.kind or 'all'}: {quality.queries} with an answer in memory")
         blocks.append(f"{head}\n{render_rows(rows)}")
     return "\n".join(blocks)
-
-
-def render_answers(answers: Iterable[QueryAnswer]) -> str:
-    """Return each query with its first hits and the factors of their scores.
-
-    A `*` marks a relevant entry.
-    """
-    lines = []
-    for answer in answers:
-        lines.append(f"{answer.verdict:4}  {_shorten(answer.asking.text)}\n")
-        hits = list(zip(answer.ranking, answer.factors, strict=True))
-        for entry_id, factors in hits[:HITS_EXPLAINED]:
-            product = " x ".join(f"{name} {value:.2f}" for name, value in factors)
-            mark = "*" if entry_id in answer.asking.grades else " "
-            lines.append(f"    {mark} {printable(entry_id)}: {product}\n")
-    return "".join(lines)
 
 
 def render_comparison(comparison: Comparison) -> str:

@@ -18,7 +18,6 @@ from memory_ci.commands.evaluate.evaluate_retrieval import (
     load_golden,
     load_set,
     measure,
-    run_lines,
 )
 from memory_ci.commands.evaluate.records import Quality, QueryAnswer
 from memory_ci.errors import UsageError
@@ -131,21 +130,6 @@ def test_two_measurements_of_the_same_answers_are_equal(tmp_path: Path) -> None:
     assert measure(answered) == measure(answered)
 
 
-def test_a_run_holds_the_ranking_and_on_demand_the_factors(tmp_path: Path) -> None:
-    answered = answer(tmp_path, QUERY)
-    (short,) = [json.loads(line) for line in run_lines(answered, explain=False)]
-    (long,) = [json.loads(line) for line in run_lines(answered, explain=True)]
-    assert short == {"query": "q", "ranking": ["key", "log"], "verdict": "HIT"}
-    assert list(long["factors"][0]) == [
-        "relevance",
-        "prominence",
-        "age",
-        "scope",
-        "truth",
-        "utility",
-    ]
-
-
 @pytest.mark.parametrize("line", ["{", '{"id": 1, "text": "x"}', "[]"])
 def test_a_line_that_is_no_query_is_named(tmp_path: Path, line: str) -> None:
     files = [write_lines(tmp_path / name) for name in "er"]
@@ -218,7 +202,6 @@ def test_what_is_given_is_measured_apart_from_the_ranking(tmp_path: Path) -> Non
         0.0,
     )
     assert found["characters given"] > 0
-    assert len(list(run_lines(answered, explain=False))) == 2
 
 
 def test_the_gate_watches_what_is_given_to_unrelated_tasks(project: Project) -> None:

@@ -17,7 +17,6 @@ from memory_ci.sources.transcripts.registry import (
     read_transcript,
 )
 from tests.sources.transcripts.claude import make_lines, make_user
-from tests.sources.transcripts.samples import SESSIONS
 
 
 def test_a_name_that_lies_does_not_matter(tmp_path: Path) -> None:
@@ -25,11 +24,6 @@ def test_a_name_that_lies_does_not_matter(tmp_path: Path) -> None:
     path.write_bytes(make_lines(make_user("go")))
     (session,) = read_transcript(path, "chats/gemini-session.md")
     assert (session.agent, session.path) == ("claude-code", "chats/gemini-session.md")
-
-
-@pytest.mark.parametrize("path", sorted(SESSIONS.iterdir()), ids=lambda path: path.name)
-def test_the_agent_of_every_sample_can_be_asked_for(path: Path) -> None:
-    assert {session.agent for session in read_transcript(path)} <= {*AGENTS}
 
 
 def test_what_no_reader_knows_gives_no_session() -> None:
