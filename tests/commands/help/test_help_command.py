@@ -112,7 +112,7 @@ def test_a_page_is_folded_at_a_terminal_and_as_it_is_elsewhere(
     shown = run("help", "publishing").stdout
     assert max(map(len, unfenced_lines(shown.splitlines()))) <= 80
     assert (
-        "    memory-ci report --output memory.html\n    memory-ci report --output"
+        "    pip install 'memory-ci[report]'\n    memory-ci report --output memory.html"
         in run("help", "report").stdout
     )
     fences = re.findall(r"(?ms)^```.*?^```", (DOCS / "publishing.md").read_text())

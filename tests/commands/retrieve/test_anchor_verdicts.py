@@ -156,7 +156,7 @@ def test_an_entry_whose_code_is_gone_is_withheld_unless_it_is_asked_for(shop: Pr
     assert withheld.hit.located.entry.id == make_id(1)
     assert withheld.why == "gone: src/client.py (the file is not there any more)"
     assert answer.notes == (
-        "Withheld, because the code cited is gone: 1 entry. --stale shows them.",
+        "Withheld, because the code cited is gone: 1 entry. --explain names them.",
     )
     stale = ask(shop, stale=True)
     assert (truth_of(stale), stale.withheld) == (0.5, ())

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import UsageError
-from memory_ci.sources.agent_events import AGENT_NAMES as AGENTS
 from memory_ci.sources.transcripts import registry
 from memory_ci.sources.transcripts.registry import (
     default_places,
