@@ -87,9 +87,7 @@ class Loop:
 
     def add(self, title: str, body: str) -> str:
         """An entry in memory, and its id."""
-        shown = self.memory_ci(
-            "add", "--title", title, "--body", body, "--type", "corrective", "--json"
-        )
+        shown = self.memory_ci("add", title, "--body", body, "--type", "corrective", "--json")
         return str(json.loads(shown)["entry"]["id"])
 
     def merge(self, name: str, number: int, message: str) -> str:
@@ -119,7 +117,7 @@ class Loop:
             self.memory_ci("retrieve", TASK, "--json", "--no-record")
         )
         scores = {hit["located"]["entry"]["id"]: hit["score"] for hit in answer["hits"]}
-        why: dict[str, Any] = json.loads(self.memory_ci("why", entry_id, "--json"))
+        why: dict[str, Any] = json.loads(self.memory_ci("show", entry_id, "--why", "--json"))
         return [*scores].index(entry_id) + 1, scores[entry_id], *_utility(why)
 
 
@@ -156,7 +154,7 @@ def _show(step: str, loop: Loop, entry_id: str) -> None:
     rank, score, utility, events = loop.look(entry_id)
     print(f"== {step}")
     print(f"rank {rank} (score {score:.3f}), utility {utility:.2f}; {len(events)} events")
-    print(loop.memory_ci("why", entry_id))
+    print(loop.memory_ci("show", entry_id, "--why"))
 
 
 if __name__ == "__main__":

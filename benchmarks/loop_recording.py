@@ -356,7 +356,7 @@ def begin(story: Story) -> None:
     story.git("add", ".")
     story.git("commit", "-q", "-m", "Add the payments client")
     recorder.run(story.shop, "memory-ci", "init")
-    recorder.run(story.shop, "memory-ci", "install", "--agent", "claude-code")
+    recorder.run(story.shop, "memory-ci", "init", "--clone", "--agent", "claude-code")
     story.git("add", ".memory-ci.yaml", "MEMORY.md", "institutional.md", ".gitattributes")
     story.git("commit", "-q", "-m", "Add memory")
     recorder.run(story.shop, "git", "push", "-q", "-u", "origin", "main")
@@ -479,7 +479,7 @@ def reinforce(story: Story, used: str) -> None:
     recorder.say("The next run reinforces it")
     _show_scene(recorder, story.run_workflow())
     story.show_commits(before)
-    recorder.run(story.shop, "memory-ci", "why", used[:8])
+    recorder.run(story.shop, "memory-ci", "show", used[:8], "--why")
 
 
 def _show_scene(recorder: Recorder, scene: Scene) -> None:

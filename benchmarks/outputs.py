@@ -173,7 +173,7 @@ def prepare_scene(history: Path, scenes: Path, program: Path) -> None:
     add_entries(repository, environment)
     depth = git(repository, environment, "rev-list", "--first-parent", "--count", "HEAD")
     since = f"HEAD~{min(CHANGES, int(depth) - 1)}"
-    recording = ("memory-ci", "record", "--no-fetch", "--yes", "--since", since)
+    recording = ("memory-ci", "record", "--yes", "--since", since)
     check_run(run(recording, repository, environment))
     values = find_values(repository, environment) | {"task": subject.replace('"', "'")}
     path = scenes / name / "values.json"
@@ -221,7 +221,7 @@ def add_entries(repository: Path, environment: Mapping[str, str]) -> None:
     )
     for kind, title, options in learnings:
         body = f"Agreed on in review. {title}."
-        words = ("memory-ci", "add", "--type", kind, "--title", title, "--body", body, *options)
+        words = ("memory-ci", "add", title, "--type", kind, "--body", body, *options)
         check_run(run(words, repository, environment))
     for title, path in list_subjects(repository, environment):
         words = ("memory-ci", "add", f"In {path}: {title}", "--cite", path)

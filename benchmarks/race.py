@@ -28,7 +28,7 @@ ROOT = Path(__file__).parent.parent
 WRITERS = (6, 12)
 SECONDS = 120
 TITLE = re.compile(r"^## (Worker \d+ .*)$", re.MULTILINE)
-RECORD = [sys.executable, "-m", "memory_ci", "record", "--no-fetch"]
+RECORD = [sys.executable, "-m", "memory_ci", "record"]
 IDENTITY = {"NAME": "Bench", "EMAIL": "bench@example.com"}
 
 

@@ -119,7 +119,7 @@ def make_healthy(path: Path) -> Shop:
             name,
         )
     shop.memory_ci("record", "--engine", "rules")
-    shop.memory_ci("install")
+    shop.memory_ci("init", "--clone")
     shop.commit("Merge memory by entries", {})
     shop.memory_ci("record", "--engine", "rules")
     return shop

@@ -75,7 +75,7 @@ def form_of(entry: Entry) -> str:
 
 
 def look(workspace: Workspace, entries: Sequence[Entry], rev: str) -> list[Shown]:
-    """What `retrieve --tree REV` says of each entry."""
+    """What `retrieve` says of each entry at a revision."""
     truth = judge_located(
         workspace, [Located(entry, "MEMORY.md", 1, PROJECT) for entry in entries], rev
     )
