@@ -59,7 +59,7 @@ eval-extraction: $(VENV)/base.stamp ## report on a labelled set of windows: make
 
 lock: $(VENV)/bin/python ## resolve anew what the Action installs, with hashes: action/requirements/
 	$(PIP_INSTALL) uv==0.13.9
-	for one in base anthropic bedrock vertex fsrs mcp org-postgres otel report vectors; do \
+	for one in base anthropic bedrock vertex mcp org-postgres otel report vectors; do \
 		extra=; [ $$one = base ] || extra="--extra $$one --constraint action/requirements/base.txt"; \
 		echo 'hatchling>=1.25' | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 			--only-binary :all: --no-header --no-annotate --no-emit-index-url --no-emit-find-links \

@@ -30,8 +30,6 @@ MOST_GIVEN = 10
 MODES = {
     "no reinforcement": None,
     "log (the default)": RetrieveConfig(),
-    "linear, bounded": RetrieveConfig(reinforcement="linear"),
-    "the seed's product": RetrieveConfig(prominence="seed"),
 }
 
 
@@ -59,7 +57,7 @@ def run_loop(data: RetrievalSet, settings: RetrieveConfig | None) -> Loop:
     for index, asking in replay(data):
         options = RetrieveOptions()
         asked = make_sound(options, config, asking.today)
-        found = find_ranked(index, config, asking.text, asked, options, asking.today)
+        found = find_ranked(index, asking.text, asked, options, asking.today)
         if settings:
             found = _reinforced(found, given)
         hits, _ = arrange(found.hits, asked.limit)

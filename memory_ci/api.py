@@ -38,11 +38,11 @@ OnProgress = Callable[[int, int], None]
 class Memory:
     """The memory of one repository, at a commit or in the work tree.
 
-    Open one with `Memory.open`. All methods raise `MemoryCIError` for what the caller can act on:
-    it has a `message`, a stable `slug` and a `hint`.
+    Open one with `Memory.open`. All methods raise `MemoryCIError` for errors that the caller can
+    act on: it has a `message`, a stable `slug` and a `hint`.
 
-    The time is that of the clock, or `SOURCE_DATE_EPOCH` where that is set. The environment says
-    which forge and which model can be reached, as for the command line.
+    The time is that of the clock, or `SOURCE_DATE_EPOCH` if it is set. The environment determines
+    which forge and model can be reached, as for the command line.
     """
 
     def __init__(self, workspace: Workspace, at: str | None) -> None:
@@ -86,7 +86,7 @@ class Memory:
         """Return the entries that an agent with this task is served, best first.
 
         Args:
-            task: what the agent is to do, in words.
+            task: the task of the agent, in words.
             max_chars: the budget of the rendered answer in characters; None for the
                 configuration's.
 
@@ -150,10 +150,10 @@ class Memory:
         """Read merged work and return the plan of what memory learns from it.
 
         Args:
-            since: begin after this revision, or so long ago (`90d`, `6m`); None takes up where the
-                last run ended.
-            branch: the branch to read; None for the one that is checked out.
-            dry_run: only plan; with False the plan is applied as well.
+            since: begin after this revision, or so long ago (`90d`, `6m`); None continues after the
+                last run.
+            branch: the branch to read; None for the checked-out branch.
+            dry_run: only plan; with False the plan is applied, too.
             on_progress: called as changes are read.
 
         Raises:
@@ -175,11 +175,11 @@ class Memory:
         return plan
 
     def apply(self, plan: Plan) -> Applied:
-        """Commit what a plan decides: all of it, or nothing.
+        """Commit the decisions of a plan: all of them, or none.
 
         Raises:
-            RepositoryError: ref-moved if the branch is not where the plan was made.
-            FindingsError: plan-refused if the plan does what its kind may not.
+            RepositoryError: ref-moved if the branch has moved since the plan was made.
+            FindingsError: plan-refused if the plan has changes that its kind may not make.
         """
         from memory_ci.memory.apply import apply_plan
 

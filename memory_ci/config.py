@@ -95,7 +95,7 @@ def _quoting(text: str) -> Iterator[None]:
 
 
 def narrow(config: Config, policy: bytes | None, required: str = "") -> Config:
-    """Return the configuration as far as the policy that it extends allows it.
+    """Return the configuration with the limits of the policy that it extends.
 
     A policy only takes away: of two caps the lower holds, of two lists the common part.
 
@@ -165,7 +165,7 @@ def _narrow(config: Config, policy: Policy) -> Config:
 
 
 def _intersect(ours: tuple[T, ...], theirs: tuple[T, ...], default: T) -> tuple[T, ...]:
-    """Return the common values of two lists, of which an empty one allows all."""
+    """Return the common values of two lists of allowed values; an empty list allows all."""
     if not ours or not theirs:
         return ours or theirs
     return tuple(value for value in ours if value in theirs) or (default,)
@@ -347,7 +347,7 @@ def _range(kind: inspect.IntType | inspect.FloatType) -> str:
 
 
 def _suggest_key(key: str, valid_keys: tuple[str, ...]) -> str:
-    """Return a hint on an unknown key: a typing error, or one that no file may have."""
+    """Return a hint on an unknown key: a typing error, or a key that no file may have."""
     from difflib import get_close_matches  # 1 ms that only an unknown key costs
 
     is_typo = bool(get_close_matches(key, valid_keys, n=1, cutoff=0.8))

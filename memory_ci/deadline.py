@@ -43,7 +43,7 @@ def await_outcome(outcome: Future[T], seconds: float) -> T:
     """Return the result of a future, or raise its error.
 
     Raises:
-        TimeoutError: there is none after `seconds`.
+        TimeoutError: the future has no result after `seconds`.
     """
     return outcome.result(timeout=seconds)
 

@@ -21,7 +21,7 @@ MASK = re.compile(r"\[redacted:[a-z-]+\]")
 INVISIBLE = "\u200b-\u200d\u2060\ufeff"
 ESCAPED = re.compile(
     rf"[\\%\x1b^=&\x9b{INVISIBLE}](?:"
-    # What begins a key is no escape: `C:\dir\npm_…`.
+    # The beginning of a key is no escape: `C:\dir\npm_…`.
     r"(?<=\\)(?P<space>[nrt])(?!pm_|tn_|fp_|api_|8_|k_|e_|nd_|dme_|zp_|ubygems_|skey-|k-us-|vly-)"
     r"|(?P<colour>(?:(?<=\x1b)|(?<=\^)\[|(?<=\\)(?:x1[bB]|0?33|e|u001[bB]))"
     r"(?:\[[0-9;:?]{0,20}[A-Za-z]|\([A-Z0-2])"
@@ -565,7 +565,7 @@ def _find_all(word: str, text: str) -> Iterator[int]:
 
 
 def _is_example(value: str) -> bool:
-    """Tell whether a value is a variable or a stand-in: `$TOKEN`, `<token>`, `***`, `password`."""
+    """Tell whether a value is a placeholder: `$TOKEN`, `<token>`, `***`, `password`."""
     return value[0] in "${<%" or len(set(value)) < 3 or value.lower() in EXAMPLES
 
 

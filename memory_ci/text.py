@@ -176,7 +176,7 @@ def unfenced_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def unquoted_lines(lines: Sequence[str]) -> Iterator[str]:
-    """The lines with those of HTML block quotations blanked; one that nothing closes is text.
+    """Yield lines, with those of HTML block quotations blanked; an unclosed quotation is text.
 
     >>> list(unquoted_lines(["one", "<blockquote>", "two", "</blockquote>", "three"]))
     ['one', '', '', '', 'three']

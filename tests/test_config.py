@@ -31,11 +31,11 @@ def test_the_file_that_init_writes_says_the_defaults() -> None:
 def test_every_key_can_be_said() -> None:
     config = parse_config(
         "scopes: {project: [docs/MEMORY.md]}\nextraction:\n  max_entries_per_change: 1\n  trusted_authors: ['*@a>']\n"
-        "retrieve: {max_chars: 100, institutional_max_chars: 0}\nglobal: {path: ''}\n"
+        "retrieve: {max_chars: 100}\nglobal: {path: ''}\n"
     )
     assert config.scopes.project == ("docs/MEMORY.md",)
     assert config.extraction.max_entries_per_change == 1
-    assert config.retrieve.institutional_max_chars == 0
+    assert config.retrieve.max_chars == 100
     assert config.global_.path == ""
 
 
@@ -80,11 +80,6 @@ def test_every_key_can_be_said() -> None:
             "",
         ),
         (
-            "retrieve: {type_max_chars: {lore: 3}}",
-            "mapping from any of corrective, declarative, directive, proc",
-            "",
-        ),
-        (
             "retrieve: {embedder_model: a b}",
             "retrieve.embedder_model must be a text like 'nomic-embed-text'",
             "",
@@ -113,7 +108,7 @@ def test_what_is_wrong_is_named(text: str, message: str, hint: str) -> None:
     [
         ("retrive:\n  max_chars: 1\n", 1, "retrive", "Did you mean 'retrieve'?"),
         ("a: {b: [{c: 1}]}\n", 1, "a", "Known keys here: format, extends"),
-        ("engine:\n  max_token: 300\n", 2, "engine.max_token", "Did you mean 'max_tokens'?"),
+        ("engine:\n  max_cost_us: 3\n", 2, "engine.max_cost_us", "Did you mean 'max_cost_usd'?"),
         *(
             (
                 f"engine:\n  {key}: x\n",
@@ -200,8 +195,8 @@ def test_a_hostile_configuration_is_a_clear_error_and_nothing_worse(text: str) -
 
 
 def test_yes_and_no_and_broken_numbers_are_read_as_yaml_means_them() -> None:
-    config = parse_config("sessions: {push: no, keep_full: true}\nengine: {max_cost_usd: 0.5}")
-    assert (config.sessions.push, config.sessions.keep_full, config.engine.max_cost_usd) == (
+    config = parse_config("sessions: {push: no, read: true}\nengine: {max_cost_usd: 0.5}")
+    assert (config.sessions.push, config.sessions.read, config.engine.max_cost_usd) == (
         False,
         True,
         0.5,
@@ -211,10 +206,6 @@ def test_yes_and_no_and_broken_numbers_are_read_as_yaml_means_them() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "retrieve:\n  type_max_chars:\n    directive: 1\n    directive: 2\n",
-            ".memory-ci.yaml:4: the key ",
-        ),
         (
             "roles:\n  dev: [project]\n  dev: [team]\n",
             ".memory-ci.yaml:3: the key 'roles.dev' stands here twice",

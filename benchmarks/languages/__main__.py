@@ -59,7 +59,7 @@ def find_given(of: RetrievalSet) -> dict[str, bool]:
     given, options, config = {}, RetrieveOptions(), Config()
     for index, asking in replay(of):
         asked = make_sound(options, config, asking.today)
-        found = find_ranked(index, config, asking.text, asked, options, asking.today)
+        found = find_ranked(index, asking.text, asked, options, asking.today)
         hits = drop_weak(
             arrange(found.hits, asked.limit)[0],
             is_near=found.margin >= 0,
@@ -83,7 +83,7 @@ def find_answered(of: RetrievalSet) -> dict[str, bool]:
         for index, asking in replay(RetrievalSet(entries, queries, of.judgements)):
             asked = make_sound(options, config, asking.today)
             answered[asking.name] = (
-                find_ranked(index, config, asking.text, asked, options, asking.today).margin >= 0
+                find_ranked(index, asking.text, asked, options, asking.today).margin >= 0
             )
     return answered
 

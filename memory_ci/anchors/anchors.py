@@ -20,7 +20,7 @@ from memory_ci.records.entry import Entry
 
 HASH_WIDTH = 12  # Hexadecimal digits.
 
-# A path as git lists it; for one that leads out of the tree git ends with an error.
+# A path as git lists it; for a path that leads out of the tree git ends with an error.
 PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"
 LINE_NUMBER = r"[1-9]\d{0,8}"
 CITE = re.compile(
@@ -35,7 +35,7 @@ No `@` follows that of the commit, so that a path may contain it.
 
 # A path with such an end would be read as one with lines: `:-` is written after it.
 ENDS_LIKE_LINES = re.compile(rf":(?:-|{LINE_NUMBER}(?:-{LINE_NUMBER})?)$")
-LAYOUT = ",;()\\"  # What formatters add and drop when they wrap and join lines.
+LAYOUT = ",;()\\"  # Characters that formatters add and drop when they wrap and join lines.
 FOLDED = str.maketrans("'`", '""', LAYOUT)
 
 Lines = tuple[int, int]
@@ -101,9 +101,9 @@ def is_citable(path: str) -> bool:
 def may_hide(anchor: Anchor, entry: Entry) -> bool:
     """Return whether an entry is hidden once the code of this anchor is gone.
 
-    It is not if the anchor is a guess, because the entry does not name what it cites: a definition,
-    or a file with or without its extension. An entry about a rejected approach is not hidden
-    either, because it may say that the code is gone.
+    It is not if the anchor is a guess: the entry names neither the cited definition nor the file,
+    with or without its extension. An entry about a rejected approach is not hidden either, because
+    it may say that the code is gone.
     """
     if entry.adoption == "rejected":
         return False
@@ -138,7 +138,7 @@ def format_anchor(anchor: Anchor) -> str:
 
 
 def fold(text: str) -> str:
-    """Return a text without what formatters change: white space, LAYOUT, the kind of quotes.
+    """Return a text normalised against formatters: white space, LAYOUT, the kind of quotes.
 
     Lines that are folded and joined are the folded text, wherever lines are broken.
     """

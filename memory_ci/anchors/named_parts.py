@@ -77,7 +77,7 @@ def anchor_parts(anchor: Anchor, text: str, prose: str) -> list[Anchor]:
 
 
 def find_named_parts(path: str, text: str, prose: str) -> list[FilePart]:
-    """Return the parts of a file that hold what an entry names, in the order of the file."""
+    """Return the parts of a file that hold names of an entry, in the order of the file."""
     parts_by_lines: dict[Lines, FilePart] = {}
     frequent: dict[Lines, FilePart] = {}
     for term in list_terms(path, text, prose):
@@ -96,7 +96,7 @@ def find_named_parts(path: str, text: str, prose: str) -> list[FilePart]:
 def find_edited_share(path: str, old_text: str, new_path: str, new_text: str) -> float:
     """Return the share of the words of a file that were in parts which it no longer has.
 
-    Imports and added parts do not count: they do not change what an older entry is about.
+    Imports and added parts do not count: they do not change the subject of an older entry.
 
     Args:
         path: the path of the file at the older commit.

@@ -154,8 +154,8 @@ def find_definition(path: str, text: str, symbol: str) -> Definition | None:
     """Return the definition that `symbol` names.
 
     It is matched by its whole name, else by the end of it, else by its last part if a single
-    definition has that. A nested definition (a function in a function) counts only where no outer
-    one has the name.
+    definition has that. A nested definition (a function in a function) counts only if no outer
+    definition has the name.
     """
     symbol = _join_by_dots(symbol)
     short_name = strip_owners(symbol)
@@ -395,7 +395,7 @@ def _list_by_look(
 def _match_row(
     row: str, patterns: Sequence[re.Pattern[str]], scope: _Scope | None, line: Line
 ) -> tuple[str, str]:
-    """Return kind and name of the definition that a line begins; both "" if there is none."""
+    """Return kind and name of the definition that a line begins, else two empty texts."""
     is_member = scope is not None and line.depth == scope.depth + 1
     if scope and scope.kind == "group":
         match = GROUP_MEMBER.match(row) if is_member else None

@@ -54,8 +54,8 @@ MIN_RENAMED_WORDS = 20
 MIN_RENAMED_SIMILARITY = 0.85
 """For a definition of another name or file that is to hold the cited lines.
 
-It needs so many words and such a Dice coefficient. A definition of so many words that differs in
-nothing but its name was renamed.
+It needs at least that number of words and that Dice coefficient. A definition of that number of
+words that differs only in its name was renamed.
 """
 
 MAX_EDITED = 0.02

@@ -48,7 +48,7 @@ PROSE_LEXER = _build_lexer()
 RUST_LEXER = _build_lexer(C_COMMENT, RUST_STRING)
 SCRIPT_LEXER = _build_lexer(C_COMMENT, SCRIPT_REGEX, QUOTED, r"`(?:\\.|[^`\\])*(?:`|\Z)")
 CURLY_LEXER = _build_lexer(C_COMMENT, r"\"\"\".*?(?:\"\"\"|\Z)", QUOTED, r"`[^`]*(?:`|\Z)")
-# How a token begins that is dropped: a comment, or a line break that joins two lines.
+# Beginnings of tokens to drop: comments, and line breaks that join two lines.
 COMMENT_STARTS = {
     PYTHON_LEXER: ("#", "\\\n", "\\\r"),
     HASH_LEXER: ("#", "\\\n", "\\\r"),
@@ -86,7 +86,7 @@ DEPTH_CHANGE = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 OPENING = frozenset("([{")
 CLOSING = frozenset(")]}")
 
-# Words that stand for layout: the end of a line, the begin and end of a block, a paragraph break.
+# Words for layout: the end of a line, the begin and end of a block, a paragraph break.
 LINE_END = "\n"
 INDENT = "\n>"
 DEDENT = "\n<"
@@ -106,7 +106,7 @@ ENDS_GROUP = frozenset(": ) ] } , = if else for as".split()) | {LINE_END}
 OPENS_TUPLE = frozenset(("return", "in", "=", "yield", "del", "for", "import", LINE_END))
 ENDS_TUPLE = frozenset((LINE_END, ":", "=", "in"))
 
-# Visibility is no part of what a definition of a script does.
+# Visibility does not change the work of a definition of a script.
 EXPORT_KEYWORDS = frozenset(("export", "default", "declare"))
 QUOTES = "'\"`#"
 QUOTE = re.compile(r"['\"`]")

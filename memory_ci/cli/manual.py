@@ -16,7 +16,7 @@ from memory_ci.text import unfenced_lines
 
 PACKAGE = Path(memory_ci.__file__).parent
 PLACES = (PACKAGE / "_docs", PACKAGE.parent / "docs")  # in a wheel, and in a checkout
-SITE_LABEL = "Documentation, "  # How the metadata names the site of the documentation.
+SITE_LABEL = "Documentation, "  # The label of the documentation's site in the metadata.
 HEADING = re.compile(r"(#{1,6}) (.+)")
 KEY_ROW = re.compile(r"(?m)^\| `([a-z_.]+)` \| (.*?) \| (.*?) \| (.*) \|$")
 MAX_FOUND = 8

@@ -248,7 +248,7 @@ class JobLog(io.TextIOWrapper):
     """Standard error in a job of a runner, with no workflow command that the runner obeys."""
 
     def write(self, text: str) -> int:
-        """Write text, with a blank in what would be a command."""
+        """Write text, with a blank inside words that a runner takes for a command."""
         super().write(disarm_workflow_commands(text))
         return len(text)
 

@@ -214,7 +214,7 @@ def render_entries(
 
     Args:
         ranked: entries with their prominence.
-        usage: use counts by id; the column is left out if there are none.
+        usage: use counts by id; without counts, the column is left out.
         width: the columns of a terminal, for which the columns have names; 0 elsewhere.
     """
     from memory_ci.records.entry import name_entry  # hooks, which print no entries, do not need it

@@ -1,7 +1,8 @@
-"""Commands without click, whose import takes as long as they work: a prompt or a commit waits.
+"""Commands without click: its import would take as long as their work, while a user waits.
 
 Only a plain command line is read here. Click reads all others: help, errors, abbreviations,
-`--option=value`, completion. So click alone defines what is legal, and this module only saves time.
+`--option=value`, completion. So click alone defines legal command lines, and this module only saves
+time.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ FILLER = frozenset(
 )
 """Words that assent, thank or tell an agent to go on; `no`, `stop`, `undo`, `not` correct."""
 
-SHORT_TURN = 12  # Words of a turn that says little without what came before it.
+SHORT_TURN = 12  # Words of a turn that says little without the turn before it.
 ANSWERS = frozenset(
     "yes yeah yep no nope ok okay sure right not ja nein oui non s\u00ed \u0434\u0430 "
     "\u043d\u0435\u0442".split()

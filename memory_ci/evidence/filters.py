@@ -76,7 +76,7 @@ SUMMARIES: frozenset[EventKind] = frozenset(
         "compaction",
     }
 )
-"""Kinds of events that are summaries or outcomes, whoever their actor is."""
+"""Kinds of events that are summaries or outcomes, whatever their actor."""
 
 
 class Intake(NamedTuple):
@@ -197,7 +197,7 @@ def find_reason_to_leave_out(
     Args:
         event: the event.
         policy: the configuration.
-        mark: the mark of its whole change, which counts beside its own.
+        mark: the mark of its whole change, which counts like its own.
     """
     # The author's own mark, by trailer or label; a veto is stronger than a wish.
     own_mark = _strongest([*re.findall(MARK, _lines(event)), *_list_label_marks(event)])
@@ -285,7 +285,7 @@ def _all_paths(event: Event, regex: re.Pattern[str]) -> bool:
 
 
 def _says_more(message: str) -> bool:
-    """Return whether a message has a body besides trailers, or needs none.
+    """Return whether a message has a body other than trailers, or needs no body.
 
     The subject of a revert or a marked learning is enough.
     """

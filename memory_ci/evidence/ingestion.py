@@ -45,7 +45,7 @@ MAX_LENGTH = 65_536
 BEFORE_WIDTH = 700  # Characters of the agent's last text, and of a call that was refused.
 FAILURES = 5  # Latest failures of tools that are read of a session: they only corroborate.
 NEAR = 10  # Events of a session before a person's turn among which its failures are looked for.
-NAMED = 3  # How many subjects and directories `about` names.
+NAMED = 3  # The number of subjects and directories in `about`.
 NAME_WIDTH = 80  # Characters of each.
 
 UNTELLABLE = ("vetoed", "own-commit", "duplicate")
@@ -142,11 +142,11 @@ def _describe(
     reasons: Mapping[Origin, str],
     pieces: Iterable[Evidence],
 ) -> str:
-    """Return what a change is about, as far as its pieces do not say it.
+    """Describe a change by its names, subjects and directories that are not in its evidence.
 
     Args:
         names: the title, the branch and the labels of the change.
-        events: its events; subjects of those left out are named, and where it changed most.
+        events: its events, for the subjects left out and the directories with most changes.
         reasons: by origin, why events were left out.
         pieces: its evidence.
     """

@@ -4,7 +4,7 @@ T0  a mark by someone with write access: a trusted author's words that were merg
     branch, or his `/remember` or `Rejected:` in a review: a mark in them is written
 T1  words of people who may write to the repository, and of those whose commits were merged:
     quotable, but a mark in them only proposes; a person's turns in the session of a trusted author
-T2  an agent's text, the summary of a compaction whoever passes it on: only corroborates
+T2  an agent's text, the summary of a compaction, whatever its actor: only corroborates
 T3  bots, tools, everything injected and everything from outside (a fork, someone without write
     access, the session of an author who is not trusted): only corroborates, never quoted into
     memory

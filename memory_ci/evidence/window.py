@@ -20,7 +20,9 @@ from memory_ci.records.event import MID_TURN, SHOWN_PATHS, Evidence, EvidenceSet
 from memory_ci.text import estimate_tokens, plural
 
 PIECE_TOKENS = 40
-"""Tokens of a piece beside its text: its id, kind, actor, session and the names of the fields."""
+"""Tokens of a piece in addition to its text: its id, kind, actor, session and the names of the
+fields.
+"""
 
 MIN_TEXT_TOKENS = 40  # Tokens to which a text may be shortened; fewer would say nothing.
 SHARE = 8  # No text takes more than one in eight of a budget that is too small for all.
@@ -130,8 +132,8 @@ def cost(piece: Evidence) -> int:
 def shorten_middle(text: str, fits: Callable[[str], bool]) -> str:
     """Return head and tail of a text around an `OMISSION`, as much of both as fits.
 
-    Each is an unchanged part of the text, cut at a line end if one is near, else at a blank, else
-    anywhere. At worst the omission alone is returned.
+    Each is an unchanged part of the text, cut at a near line end, else at a blank, else anywhere.
+    At worst the omission alone is returned.
     """
     low = 0
     high = len(text) // 2

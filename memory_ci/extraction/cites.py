@@ -1,4 +1,4 @@
-"""Cites: anchors in the code that an entry speaks about, so that it can later be told whether it still holds."""
+"""The anchors of an entry: the places of code that its text names."""
 
 from __future__ import annotations
 
@@ -9,42 +9,62 @@ from collections.abc import Sequence
 from memory_ci.extraction.gate import check_words
 
 SHA_WIDTH = 12
-MAX_SEARCHED = (
-    20  # Of a commit with more code files, only those are looked into that the text names.
-)
-# Documents, lock files, generated text, and what is memory itself.
-NO_CODE = re.compile(
+"""Number of characters of a short commit id."""
+
+MAX_CODE_FILES = 20
+"""Number of code files of a commit that all get an anchor; of more only those that are named."""
+
+NOT_CODE = re.compile(
     r"(?i).*\.(?:md|mdx|rst|txt|adoc|lock|sum|snap|svg|map|min\.(?:js|css))"
-    r"|(?:.*/)?(?:LICENSE|CHANGELOG|package-lock\.json|pnpm-lock\.yaml)[^/]*|(?:.*/)?\.memory(?:/.*|-ci\.yaml)"
+    r"|(?:.*/)?(?:LICENSE|CHANGELOG|package-lock\.json|pnpm-lock\.yaml)[^/]*"
+    r"|(?:.*/)?\.memory(?:/.*|-ci\.yaml)"
     r"|.*[._]pb2?\.\w+"
 )
+"""Paths of documents, lock files, generated text, and memory itself."""
+
 LINES = r"(?::(?P<lines>\d+(?:-\d+)?))?"
 
 
 def find_cites(text: str, paths: Sequence[str], sha: str) -> tuple[str, ...]:
-    """Anchors `path[:first-last]@sha` for the `paths` that `text` names, and for all code files of a commit of few.
-    These say where to look for what the entry is about, which is chosen where files can be read. A path that is not
-    UTF-8, holds control characters or words that the gate refuses is nobody's anchor."""
-    paths = [path for path in paths if path.isprintable()]
-    named = name_places(text, paths)
-    code = [path for path in paths if not NO_CODE.fullmatch(path)]
-    places = named | {
-        path: path for path in code if path not in named and len(code) <= MAX_SEARCHED
-    }
-    cites = (f"{place}@{sha[:SHA_WIDTH]}" for place in places.values())
+    """Return anchors `path[:first-last]@sha` for the files of a commit.
+
+    The files are those that a text names, and all code files of a commit with few. They say where
+    to look for the subject of an entry; the place is chosen later, when files can be read. A path
+    gets no anchor if it is not UTF-8, has control characters or is refused by the gate.
+
+    Args:
+        text: the text of the entry.
+        paths: the files of the commit.
+        sha: the commit.
+    """
+    printable = [path for path in paths if path.isprintable()]
+    places = find_named_places(text, printable)
+    code = [path for path in printable if not NOT_CODE.fullmatch(path)]
+    if len(code) <= MAX_CODE_FILES:
+        for path in code:
+            places.setdefault(path, path)
+    cites = [f"{place}@{sha[:SHA_WIDTH]}" for place in places.values()]
     return tuple(cite for cite in cites if not check_words(cite))
 
 
-def name_places(text: str, paths: Sequence[str]) -> dict[str, str]:
-    """Those of `paths` that `text` names, whole or by a base name that is unique, each with the lines that it gives."""
-    bases = {path: path.rpartition("/")[2] for path in paths}
-    counts = Counter(bases.values())
-    found: dict[str, str] = {}
-    for path, base in bases.items():
-        called = (path, base) if counts[base] == 1 and "." in base else (path,)
-        names = [re.escape(name) for name in called if name in text]
-        if not names:  # as of nearly all paths of a large commit: no pattern is made for them
+def find_named_places(text: str, paths: Sequence[str]) -> dict[str, str]:
+    """Return the paths that a text names, each with the lines that it gives (`path[:first-last]`).
+
+    A base name counts as well if it has an extension and is unique among the paths.
+    """
+    base_names = {path: path.rpartition("/")[2] for path in paths}
+    counts = Counter(base_names.values())
+    places: dict[str, str] = {}
+    for path, base_name in base_names.items():
+        names = [path]
+        if counts[base_name] == 1 and "." in base_name:
+            names.append(base_name)
+        # Of a large commit hardly any path is named, so most need no pattern.
+        patterns = [re.escape(name) for name in names if name in text]
+        if not patterns:
             continue
-        if match := re.search(rf"(?<![\w./-])(?:{'|'.join(names)}){LINES}(?![\w/]|[.-]\w)", text):
-            found[path] = f"{path}:{match['lines']}" if match["lines"] else path
-    return found
+        named = "|".join(patterns)
+        match = re.search(rf"(?<![\w./-])(?:{named}){LINES}(?![\w/]|[.-]\w)", text)
+        if match:
+            places[path] = f"{path}:{match['lines']}" if match["lines"] else path
+    return places

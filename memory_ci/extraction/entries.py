@@ -1,7 +1,8 @@
-"""Entries from candidates: the same for the same candidate; the importance that its event gives where nobody says.
+"""The parts of entries that code derives from candidates: ids, scopes, importance, search words.
 
-Importance starts at 0.5, with something for the kind of event and something for its severity, added up to 1 at most:
-Crewship's table, in which an escalation or a regression weighs more than routine. Ours has the events of merged work.
+Equal candidates give equal entries. Importance starts at 0.5. The kind of the event and its
+severity add to it, up to 1 at most. The figures are from Crewship's table, where an escalation or a
+regression weighs more than routine; the events here are those of merged work.
 """
 
 from __future__ import annotations
@@ -16,43 +17,54 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.extraction.gate import check_text, check_words
-from memory_ci.records.candidate import Candidate, Kind, Quote, Reach
+from memory_ci.records.candidate import Candidate, Kind, Reach
 from memory_ci.records.config import Quotes
 from memory_ci.records.entry import NEW_IMPORTANCE, Entry, ScopeName
 from memory_ci.records.event import Actor, EventKind, Evidence, Severity
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
-OWN_WORDS = ("accepted ", "revert:")  # How lines of evidence begin that quote nobody.
+EARLIEST_DATE = date(2000, 1, 1)
+"""The earliest date of an entry: a commit can claim any time, 1970 or the next century."""
+
+OWN_EVIDENCE = ("accepted ", "revert:")
+"""The beginnings of lines of evidence that quote nobody."""
+
 MAX_AKA = 10
 AKA = re.compile(r"[^\W\d_][\w-]{3,29}")
-# What work is called whatever it is about.
 WORK_WORDS = frozenset(
-    """add added adds branch bug bugfix build change changed changes chore ci doc docs feat feature fix fixed fixes
-    issue main master merge merged pull refactor release remove removed request revert support test tests update
-    wip again allow allows also always avoid being better check checks clean correct does error errors even every
-    failed fails first handle instead into last leave less let lets like made make makes more most move moved names
-    never next none only other over place rename right same save says set show some take than then there too under
-    using when where wrong""".split()
+    """add added adds branch bug bugfix build change changed changes chore ci doc docs feat feature
+    fix fixed fixes issue main master merge merged pull refactor release remove removed request
+    revert support test tests update wip again allow allows also always avoid being better check
+    checks clean correct does error errors even every failed fails first handle instead into last
+    leave less let lets like made make makes more most move moved names never next none only other
+    over place rename right same save says set show some take than then there too under using when
+    where wrong""".split()
 )
+"""Words of the titles of any work, so that they do not distinguish entries."""
 
 
 def entry_id(candidate: Candidate) -> str:
-    """A UUID (version 4 layout, RFC 9562 section 5.4) made of where the words stand, their marker and what they say."""
-    quote = candidate.quotes[0] if candidate.quotes else Quote("", "")
-    seed = "\0".join((quote.origin, candidate.marker, candidate.title, candidate.body))
+    """Return a UUID made of the origin of the first quote, the marker and the text of a candidate.
+
+    It has the layout of version 4 (RFC 9562, section 5.4).
+    """
+    origin = candidate.quotes[0].origin if candidate.quotes else ""
+    seed = "\0".join((origin, candidate.marker, candidate.title, candidate.body))
     return str(uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4))
 
 
 def content_key(title: str, body: str) -> str:
-    """A hash of what an entry says, in any case and layout: two that agree in it are one learning."""
-    said = "\0".join(" ".join(text.casefold().split()) for text in (title, body))
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    """Return a hash of what an entry says, without regard to case and layout.
+
+    Two entries with the same hash are one learning.
+    """
+    normal = "\0".join(" ".join(text.casefold().split()) for text in (title, body))
+    return hashlib.sha256(normal.encode()).hexdigest()[:32]
 
 
 def list_texts(entry: Entry) -> tuple[str, ...]:
-    """All free text of an entry, piece by piece: what the gate looks at, joined."""
-    unknown = (f"{key}: {raw}" for key, raw in entry.extra)
-    lines = (*entry.evidence, *entry.occurrences, *entry.cites, *entry.relations, *unknown)
+    """Return all free text of an entry, field by field."""
+    unknown_fields = [f"{key}: {raw}" for key, raw in entry.extra]
     fields = (
         entry.instead,
         entry.source,
@@ -62,65 +74,98 @@ def list_texts(entry: Entry) -> tuple[str, ...]:
         entry.promoted_from,
         entry.aka,
     )
-    return (entry.title, entry.body, *filter(None, fields), *lines)
+    texts = [entry.title, entry.body]
+    texts += [field for field in fields if field]
+    texts += (*entry.evidence, *entry.occurrences, *entry.cites, *entry.relations)
+    return (*texts, *unknown_fields)
 
 
 def trim_evidence(entry: Entry, quotes: Quotes) -> Entry:
-    """The entry with as much of people's words as the configuration keeps. What a run says itself (`revert:`) stays;
-    that a person accepted it stays, with `none` without the name."""
+    """Reduce the evidence of an entry to what the configuration allows of people's words.
+
+    What a run says itself (`revert:`) stays. That a person accepted the entry stays; with `none`
+    the name does not.
+    """
     if quotes == "full" or not entry.evidence:
         return entry
-    lines = []
+    lines: list[str] = []
     for line in entry.evidence:
-        if line.startswith(OWN_WORDS):
-            lines.append(
-                "accepted by a person"
-                if quotes == "none" and line.startswith("accepted by ")
-                else line
-            )
+        if quotes == "none" and line.startswith("accepted by "):
+            lines.append("accepted by a person")
+        elif line.startswith(OWN_EVIDENCE):
+            lines.append(line)
         elif quotes == "link":
             lines.append(line.partition(" ")[0])
     return replace(entry, evidence=tuple(dict.fromkeys(lines)))
 
 
 def check_entry(entry: Entry) -> list[str]:
-    """Every reason, in a fixed order, why `entry` must not be added."""
-    reasons = check_text(entry.title, entry.body) + check_words("\n".join(list_texts(entry)))
-    return list(dict.fromkeys(reasons + (["unknown-fields"] if entry.extra else [])))
+    """Return the reasons, in a fixed order, why an entry must not be added."""
+    reasons = check_text(entry.title, entry.body)
+    reasons += check_words("\n".join(list_texts(entry)))
+    if entry.extra:
+        reasons.append("unknown-fields")
+    return list(dict.fromkeys(reasons))
 
 
-def find_aka(title: str, body: str, called: str, said: str = "") -> str | None:
-    """At most MAX_AKA words that an entry does not say and who asks may use: what a model `said`, then of what the work
-    was `called`, if that has a word in common with the entry: else the work taught something beside what it was about.
+def find_aka(title: str, body: str, work_title: str, model_words: str = "") -> str | None:
+    """Return words by which an entry may be searched for, though it does not contain them.
+
+    The words of a model come first. Words of the title of the work follow if one of them is in the
+    entry; otherwise the work taught something that it was not about.
 
     >>> find_aka("Send a key with each charge", "", "fix: charge a card once (#128) payments")
     'card once payments'
+
+    Args:
+        title: the title of the entry.
+        body: the body of the entry.
+        work_title: what the work was called.
+        model_words: the words that a model proposed.
+
+    Returns:
+        at most `MAX_AKA` words, separated by blanks; None if there are none, or the gate refuses
+        them.
     """
-    own = frozenset((*words(f"{title}\n{body}"), *identifier_parts(f"{title}\n{body}")))
-    asked = [
-        word
-        for word in words(called)
-        if AKA.fullmatch(word) and word not in STOP_WORDS | WORK_WORDS
+    text = f"{title}\n{body}"
+    entry_words = frozenset((*words(text), *identifier_parts(text)))
+    aka_words = [word for word in _list_aka_words(model_words) if word not in STOP_WORDS]
+    work_words = [
+        word for word in _list_aka_words(work_title) if word not in STOP_WORDS | WORK_WORDS
     ]
-    told = [word for word in words(said) if AKA.fullmatch(word) and word not in STOP_WORDS]
-    named = [] if own.isdisjoint(asked) else asked
-    found = " ".join(
-        list(dict.fromkeys(word for word in (*told, *named) if word not in own))[:MAX_AKA]
-    )
-    return found if found and not check_words(found) else None
+    if not entry_words.isdisjoint(work_words):
+        aka_words += work_words
+    new_words = dict.fromkeys(word for word in aka_words if word not in entry_words)
+    aka = " ".join(list(new_words)[:MAX_AKA])
+    return aka if aka and not check_words(aka) else None
+
+
+def _list_aka_words(text: str) -> list[str]:
+    return [word for word in words(text) if AKA.fullmatch(word)]
 
 
 def to_entry(
     candidate: Candidate, *, entry_id: str, today: date, merged_on: date, aka: str | None = None
 ) -> Entry:
-    """The entry to write: learned `today`, last seen to hold when it was merged, with the words that prove it."""
+    """Return the entry of a candidate, with the words that prove it.
+
+    Args:
+        candidate: the candidate.
+        entry_id: the id of the entry.
+        today: the day on which it was learned.
+        merged_on: the day of the merge, when it was last known to hold.
+        aka: words by which it may be searched for.
+    """
+    importance = candidate.importance
+    evidence = [f"{quote.origin} {' '.join(quote.text.split())}" for quote in candidate.quotes]
+    if candidate.accepted:
+        importance = max(importance, NEW_IMPORTANCE)
+        evidence.append(f"accepted {candidate.accepted}")
     return Entry(
         id=entry_id,
         type=candidate.type,
         domain=candidate.domain,
-        importance=max(candidate.importance, NEW_IMPORTANCE)
-        if candidate.accepted
-        else candidate.importance,
+        importance=importance,
         reinforcement_count=0,
         last_reinforced=merged_on,
         status="active",
@@ -130,10 +175,7 @@ def to_entry(
         session=candidate.session,
         relations=candidate.relations,
         engine=candidate.engine,
-        evidence=(
-            *(f"{quote.origin} {' '.join(quote.text.split())}" for quote in candidate.quotes),
-            *((f"accepted {candidate.accepted}",) if candidate.accepted else ()),
-        ),
+        evidence=tuple(evidence),
         cites=candidate.cites,
         aka=aka,
         adoption=candidate.adoption,
@@ -143,34 +185,45 @@ def to_entry(
     )
 
 
-# -- The ten extraction scopes: code derives that of a learning from its kind, its reach and the pieces that it quotes.
-# A model names no scope: one that does not fit would be no fault of what was learned.
+# -- extraction scopes
 
-JOB_WIDTH = 64  # Characters of a session's id that name its job: more than a UUID has.
-MAX_IMPORTANCE = 0.95  # The most that a learning may claim for itself; the rubric ends at 0.9 (told to remember).
+# Code derives the scope of a learning from its kind, its reach and the pieces that it quotes. A
+# model names none, because a scope that does not fit would say nothing about the learning.
+
+JOB_WIDTH = 64
+"""Number of characters of a session's id that name its job: more than a UUID has."""
+
+MAX_IMPORTANCE = 0.95
+"""The highest importance of a new learning; the rubric ends at 0.9 (a request to remember)."""
 
 
-class Selector(NamedTuple):
-    """Pieces of these kinds; an empty field takes any. `words` is sought in the text, the label among the labels."""
+class PieceSelector(NamedTuple):
+    """Conditions on a piece of evidence.
+
+    Attributes:
+        kinds: the kinds of the piece.
+        actors: its actors; any if empty.
+        label: a label that it has; any if None.
+        pattern: a regular expression that its text matches; any if empty.
+    """
 
     kinds: tuple[EventKind, ...]
     actors: tuple[Actor, ...] = ()
     label: tuple[str, str] | None = None
-    words: str = ""
+    pattern: str = ""
 
-    def takes(self, piece: Evidence) -> bool:
-        """Whether `piece` is one of those selected."""
-        return (
-            piece.kind in self.kinds
-            and (not self.actors or piece.actor in self.actors)
-            and (self.label is None or self.label in piece.labels)
-            and (not self.words or re.search(self.words, piece.text) is not None)
-        )
+    def selects(self, piece: Evidence) -> bool:
+        """Return whether a piece meets all conditions."""
+        if piece.kind not in self.kinds:
+            return False
+        if self.actors and piece.actor not in self.actors:
+            return False
+        if self.label is not None and self.label not in piece.labels:
+            return False
+        return not self.pattern or re.search(self.pattern, piece.text) is not None
 
 
-# Where each writes to by the letter of the seed. What is institutional there goes to the project, unless the
-# configuration says `extraction.norms: seed`: one sentence is nobody's norm.
-SCOPES: dict[str, ScopeName] = {
+TARGETS: dict[str, ScopeName] = {
     "observations": "institutional",
     "escalation": "institutional",
     "intent-alignment": "project",
@@ -182,143 +235,200 @@ SCOPES: dict[str, ScopeName] = {
     "in-flight": "project",
     "corrective": "project",
 }
-# What is learned from such a piece is of this scope, whatever else is quoted.
-BY_PIECE: dict[EventKind, str] = {
+"""The ten extraction scopes, and the scope of memory where each is written, as the seed says.
+
+What is institutional there goes to the project, unless `extraction.norms` is `seed`: one sentence
+is not yet a norm.
+"""
+
+SCOPE_BY_PIECE: dict[EventKind, str] = {
     "premortem": "prospective",
     "assumption": "in-flight",
     "intervention": "in-flight",
     "intent": "intent-alignment",
     "entry": "global",
 }
-SAID = Selector(("text", "rejection"), ("human",))
-STOPPED = Selector(("text", "rejection", "interrupt", "tool_call"))
+"""The extraction scope of every learning that quotes a piece of such a kind."""
+
+SPOKEN = PieceSelector(("text", "rejection"), ("human",))
+STOPPED = PieceSelector(("text", "rejection", "interrupt", "tool_call"))
 
 
 def derive_scope(kind: Kind, reach: Reach, quoted: Sequence[Evidence]) -> str:
-    """The extraction scope of a learning that quotes these pieces."""
-    by_piece = next((BY_PIECE[piece.kind] for piece in quoted if piece.kind in BY_PIECE), None)
-    if by_piece:
-        return by_piece
+    """Return the extraction scope of a learning that quotes some pieces."""
+    for piece in quoted:
+        if piece.kind in SCOPE_BY_PIECE:
+            return SCOPE_BY_PIECE[piece.kind]
     if reach in ("team", "session"):
         return reach
     if quoted and (kind == "preference" or reach == "everyone"):
-        if all(map(SAID.takes, quoted)):
+        if all(SPOKEN.selects(piece) for piece in quoted):
             return "observations"
-        if all(map(STOPPED.takes, quoted)):
+        if all(STOPPED.selects(piece) for piece in quoted):
             return "escalation"
     return "corrective" if kind == "fix" else "project"
 
 
 def list_reaches(pieces: Sequence[Evidence]) -> tuple[Reach, ...]:
-    """How far a learning of these pieces may reach: no change has a place that a model could make up."""
-    team: tuple[Reach, ...] = ("team",) if common_directory(pieces) else ()
-    session: tuple[Reach, ...] = ("session",) if _job(pieces) else ()
-    return ("project", *team, *session, "everyone")
+    """Return how far a learning of some pieces may reach.
+
+    A model cannot choose a team or a session that the change does not have.
+    """
+    reaches: list[Reach] = ["project"]
+    if common_directory(pieces):
+        reaches.append("team")
+    if _find_job(pieces):
+        reaches.append("session")
+    reaches.append("everyone")
+    return tuple(reaches)
 
 
-def target_of(scope: str, pieces: Iterable[Evidence]) -> str:
-    """Where a learning of `scope` goes, as in Entry.scope; to the project where the change has no such place."""
-    name = SCOPES[scope]
-    if name not in ("team", "session"):
-        return name
-    where = common_directory(pieces) if name == "team" else _job(pieces)
-    return f"{name}:{where}" if where else "project"
+def find_target(scope: str, pieces: Iterable[Evidence]) -> str:
+    """Return where a learning of an extraction scope is written, as in `Entry.scope`.
+
+    It is the project if the change has no such team or session.
+    """
+    target = TARGETS[scope]
+    if target == "team":
+        place = common_directory(pieces)
+    elif target == "session":
+        place = _find_job(pieces)
+    else:
+        return target
+    return f"{target}:{place}" if place else "project"
 
 
-def list_changed(pieces: Iterable[Evidence]) -> tuple[str, ...]:
-    """The files that the change touched: what an agent opened on the way (the paths of its session) is not changed."""
-    changed = (
-        path for piece in pieces if piece.kind in ("commit", "diff", "adr") for path in piece.paths
-    )
-    return tuple(dict.fromkeys(changed))
+def list_changed_files(pieces: Iterable[Evidence]) -> tuple[str, ...]:
+    """Return the files that a change touched.
+
+    The paths of a session are not among them: an agent may only have opened them.
+    """
+    files: dict[str, None] = {}
+    for piece in pieces:
+        if piece.kind in ("commit", "diff", "adr"):
+            files |= dict.fromkeys(piece.paths)
+    return tuple(files)
 
 
 def common_directory(pieces: Iterable[Evidence]) -> str:
-    """The deepest directory of all files that the change touched, "" for the root or when it touched none."""
-    return deepest_directory(list_changed(pieces))
+    """Return the deepest directory of all files that a change touched, "" for the root or none."""
+    return deepest_directory(list_changed_files(pieces))
 
 
 def deepest_directory(paths: Iterable[str]) -> str:
-    """The deepest directory that all of `paths` lie in, "" for the root."""
-    folders = [path.split("/")[:-1] for path in paths]
-    if not folders:
+    """Return the deepest directory that contains all paths, "" for the root."""
+    directories = [path.split("/")[:-1] for path in paths]
+    if not directories:
         return ""
-    first, last = min(folders), max(folders)  # what the two ends of the alphabet share, all share
-    differ = (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
-    return "/".join(first[: next(differ, min(len(first), len(last)))])
+    # A prefix of the first and the last in order is a prefix of all.
+    first = min(directories)
+    last = max(directories)
+    common: list[str] = []
+    for first_name, last_name in zip(first, last, strict=False):
+        if first_name != last_name:
+            break
+        common.append(first_name)
+    return "/".join(common)
 
 
-def _job(pieces: Iterable[Evidence]) -> str:
-    """The job of the one session of `pieces`: the last part of its id, in [a-z0-9-]; "" unless it is one session."""
+def _find_job(pieces: Iterable[Evidence]) -> str:
+    """Return the job of the only session of some pieces.
+
+    Returns:
+        the last part of the session's id, in [a-z0-9-]; "" unless there is exactly one session.
+    """
     sessions = {piece.session for piece in pieces if piece.session}
     if len(sessions) != 1:
         return ""
-    last = re.split(r"[/:\\]", sessions.pop().lower().rstrip("/:\\"))[-1]
-    return re.sub(r"[^a-z0-9]+", "-", last).strip("-")[-JOB_WIDTH:].strip("-")
+    session = sessions.pop().lower().rstrip("/:\\")
+    last_part = re.split(r"[/:\\]", session)[-1]
+    return re.sub(r"[^a-z0-9]+", "-", last_part).strip("-")[-JOB_WIDTH:].strip("-")
 
 
-# -- Importance: what the gravest of its events gives a learning.
+# -- importance
 
-ROUTINE = 0.5  # What an event counts that is of no kind below.
+ROUTINE_IMPORTANCE = 0.5
+"""The importance of an event that is not in the table."""
+
 BY_SEVERITY: dict[Severity, float] = {"info": 0.0, "warn": 0.15, "error": 0.25}
 
 
-class Grave(NamedTuple):
-    """A kind of event: what Crewship calls it, what that adds to routine, and how severe it is here."""
+class GraveEvent(NamedTuple):
+    """A row of the table of events that weigh more than routine.
 
-    event: Selector
-    its_name: str
-    adds: float
+    Attributes:
+        event: which pieces of evidence are such events.
+        crewship_name: the name of a like event in Crewship's table.
+        added: what the kind of event adds to the importance of routine.
+        severity: the severity, which adds to it as well.
+    """
+
+    event: PieceSelector
+    crewship_name: str
+    added: float
     severity: Severity
 
     @property
     def importance(self) -> float:
-        return round(min(1.0, ROUTINE + self.adds + BY_SEVERITY[self.severity]), 2)
+        """The importance of the event, 1 at most."""
+        return round(min(1.0, ROUTINE_IMPORTANCE + self.added + BY_SEVERITY[self.severity]), 2)
 
 
-# A commit whose subject says that it takes another one back.
 REVERT = r"(?i)\A(?:[a-z]+(?:\([^)\n]{0,80}\))?!?:\s*)?revert\b"
-# An event is of the first kind that fits.
-TABLE: tuple[Grave, ...] = (
-    Grave(
-        Selector(("check",), label=("outcome", "failed-then-passed")),
+"""The message of a commit that reverts another one."""
+
+GRAVE_EVENTS: tuple[GraveEvent, ...] = (
+    GraveEvent(
+        PieceSelector(("check",), label=("outcome", "failed-then-passed")),
         "eval.regression_detected",
         0.3,
         "error",
     ),
-    Grave(Selector(("interrupt", "intervention")), "peer.escalation", 0.2, "warn"),
-    Grave(Selector(("rejection",)), "approval.denied", 0.15, "warn"),
-    Grave(Selector(("pr",), label=("outcome", "closed-unmerged")), "approval.denied", 0.15, "warn"),
-    Grave(Selector(("commit",), words=REVERT), "mission.status_change", 0.05, "error"),
-    Grave(
-        Selector(("review",), label=("state", "changes_requested")), "keeper.decision", 0.1, "warn"
+    GraveEvent(PieceSelector(("interrupt", "intervention")), "peer.escalation", 0.2, "warn"),
+    GraveEvent(PieceSelector(("rejection",)), "approval.denied", 0.15, "warn"),
+    GraveEvent(
+        PieceSelector(("pr",), label=("outcome", "closed-unmerged")),
+        "approval.denied",
+        0.15,
+        "warn",
     ),
-    Grave(
-        Selector(("review",), label=("outcome", "requested-then-made")),
+    GraveEvent(
+        PieceSelector(("commit",), pattern=REVERT),
+        "mission.status_change",
+        0.05,
+        "error",
+    ),
+    GraveEvent(
+        PieceSelector(("review",), label=("state", "changes_requested")),
         "keeper.decision",
         0.1,
         "warn",
     ),
-    Grave(Selector(("compaction",)), "summary.generated", 0.15, "info"),
+    GraveEvent(
+        PieceSelector(("review",), label=("outcome", "requested-then-made")),
+        "keeper.decision",
+        0.1,
+        "warn",
+    ),
+    GraveEvent(PieceSelector(("compaction",)), "summary.generated", 0.15, "info"),
 )
+"""The table; the first row counts that selects an event."""
 
 
 def base_importance(pieces: Iterable[Evidence]) -> float:
-    """What the gravest of the events counts from which a learning comes; 0.5 for routine."""
-    weights = (
-        next((row.importance for row in TABLE if row.event.takes(piece)), ROUTINE)
-        for piece in pieces
-    )
-    return max(weights, default=ROUTINE)
+    """Return the importance of the gravest event among some pieces, 0.5 for routine."""
+    return max((_weigh(piece) for piece in pieces), default=ROUTINE_IMPORTANCE)
 
 
-EARLIEST = date(
-    2000, 1, 1
-)  # Of what an entry is dated by: a commit can claim any time, 1970 or the next century.
+def _weigh(piece: Evidence) -> float:
+    for row in GRAVE_EVENTS:
+        if row.event.selects(piece):
+            return row.importance
+    return ROUTINE_IMPORTANCE
 
 
 def sample_entry(number: int, title: str) -> Entry:
-    """An entry that says `title`; equal numbers have equal ids."""
+    """Return an example of an entry; equal numbers give equal ids."""
     return Entry(
         id=f"{number:08x}-0000-4000-8000-000000000000",
         type="procedural",

@@ -1,4 +1,4 @@
-"""The gate: what may be written. A learning says nothing but prose."""
+"""The gate: checks that a text may be written to a memory file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from memory_ci.records.event import Evidence
 
 TITLE_WIDTH = 120
+"""Maximum number of characters of a title."""
+
 BODY_WIDTH = 600
-# Variation selectors: behind an emoji they choose its look, elsewhere they can carry text that nobody sees.
+"""Maximum number of characters of a body."""
+
 SELECTORS = frozenset(chr(code) for code in range(0xFE00, 0xFE10))
-JOINERS = (
-    "\u200c\u200d"  # ZWNJ and ZWJ: letters of Persian and of Indic scripts, and the glue of emoji.
-)
+"""Variation selectors: after an emoji they choose its look, elsewhere they can hide text."""
+
+JOINERS = "\u200c\u200d"
+"""ZWNJ and ZWJ: they are part of Persian and of Indic scripts, and they join emoji."""
+
 IMPORT = (
     r"^[^\S\n]*(?:[-*]\s+)?@(?:~/|\.{0,2}/|[\w.-]+(?:/[\w.-]+)*\.(?:md|mdc|txt|json|ya?ml|toml)\b)"
 )
@@ -34,35 +39,47 @@ PIPELINE = (
     rf"|(?:{SHELL}|\beval|\bsource|(?:^|\s)\.)\s+(?:-c\s*)?[\"']?(?:<\(|\$\(|`)\s*{FETCH}"
     rf"|\bbase64\s+(?:-d|-D|--decode)[^\n|]*\|\s*{SHELL}"
 )
-# An address, with a scheme or without, or whatever a Markdown link or image leads to.
 URL = (
-    r"(?i)\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`)\]]+|\bdata:\w+/[\w.+-]+[;,]\S+|\b(?:javascript|mailto):\S+"
+    r"(?i)\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`)\]]+"
+    r"|\bdata:\w+/[\w.+-]+[;,]\S+|\b(?:javascript|mailto):\S+"
     r"|(?<=\]\()[^\s)]+"
 )
+"""An address with or without a scheme, or the target of a Markdown link or image."""
+
 LOOK_ALIKE = (
-    "[\u0400-\u04ff\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
-    "\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5]"
+    "[\u0400-\u04ff\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5"
+    "\u03a7\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5]"
 )
-# A word of Latin and Cyrillic letters, or of Greek ones that look Latin; `Δt` and `μs` are none.
 MIXED_SCRIPT = f"[A-Za-z]{LOOK_ALIKE}|{LOOK_ALIKE}[A-Za-z]"
+"""Latin letters beside Cyrillic ones, or beside Greek ones that look Latin (not `Δt` or `μs`)."""
+
 CODE_SPAN = re.compile(r"`[^`\n]*`")
 TAG = (
-    r"(?i)(?<![\w<])</?(?:a|abbr|audio|b|base|body|br|button|code|details|div|em|embed|font|form|h[1-6]|head|hr|html|i"
-    r"|iframe|img|input|kbd|li|link|meta|object|ol|p|pre|q|s|script|section|select|small|source|span|strong|style|sub"
-    r"|summary|sup|svg|table|tbody|td|template|textarea|th|thead|title|tr|u|ul|video)(?:\s[^<>\n]*)?/?>"
+    r"(?i)(?<![\w<])</?(?:a|abbr|audio|b|base|body|br|button|code|details|div|em|embed|font|form"
+    r"|h[1-6]|head|hr|html|i|iframe|img|input|kbd|li|link|meta|object|ol|p|pre|q|s|script|section"
+    r"|select|small|source|span|strong|style|sub|summary|sup|svg|table|tbody|td|template|textarea"
+    r"|th|thead|title|tr|u|ul|video)(?:\s[^<>\n]*)?/?>"
 )
-OURSELVES = r"(?i)\bmemory[-_ ]ci\b"
+OWN_NAME = r"(?i)\bmemory[-_ ]ci\b"
+URL_PUNCTUATION = ".,;:!?\u3002"
 
 
 class Form(NamedTuple):
-    """A shape of text and its reason; of each group in `needs`, a text in lower case must hold one for it."""
+    """A form of text that is refused.
+
+    Attributes:
+        reason: the reason to refuse it.
+        needs: groups of strings; a text that matches holds at least one string of each group, in
+            lower case. This is cheaper to test than the regular expression.
+        regex: the form as a regular expression.
+    """
 
     reason: str
     needs: tuple[tuple[str, ...], ...]
     regex: str
 
 
-FORM: tuple[Form, ...] = (
+FORMS: tuple[Form, ...] = (
     Form("html-comment", (("<!--", "-->"),), "<!--|-->"),
     Form("import-line", (("@",),), IMPORT),
     Form("front-matter", (("---",),), r"^\s{0,3}---+\s*$"),
@@ -75,45 +92,71 @@ FORM: tuple[Form, ...] = (
         PIPELINE,
     ),
 )
+"""Forms that are refused in every text."""
 
-# What nobody may write but the author of a mark: all but plain paragraphs and lists, and claims about this tool.
-PLAIN: tuple[Form, ...] = (
+UNMARKED_FORMS: tuple[Form, ...] = (
     Form("heading", (("#", "=", "-"),), r"^\s{0,3}#{1,6}\s|^\s{0,3}(?:=+|--+)\s*$"),
     Form("code-fence", (("```", "~~~"),), r"^\s*(?:[-*+>]\s+)*(?:```|~~~)"),
     Form("table", (("|",),), r"^\s*\|.*\|\s*$|^[\s|:-]*-\|[\s|:-]*$"),
     Form("html", (("<",),), TAG),
-    Form("speaks-of-memory-ci", (("memory",),), OURSELVES),
+    Form("speaks-of-memory-ci", (("memory",),), OWN_NAME),
 )
+"""Forms that only a marked learning may have: more than plain paragraphs and lists, or our name."""
 
 
 def check_candidate(candidate: Candidate, evidence: Sequence[Evidence]) -> str | None:
-    """Why `candidate` must not be written, as one line of reasons, or None. Its quotes are written as well."""
+    """Return the reasons why a candidate must not be written, on one line, or None.
+
+    Its quotes are checked as well, because they are written with it.
+
+    Args:
+        candidate: the candidate.
+        evidence: the evidence of its change; an address of the candidate must be in a piece of
+            trust T0 or T1.
+    """
     reasons = check_text(candidate.title, candidate.body)
     for quote in candidate.quotes:
         reasons += check_words(quote.text)
-    for text in filter(None, (candidate.instead, candidate.marker)):
-        reasons += check_words(text)
-    said = "\n".join([candidate.title, candidate.body, candidate.instead or ""])
+    for field in (candidate.instead, candidate.marker):
+        if field:
+            reasons += check_words(field)
+
+    text = "\n".join([candidate.title, candidate.body, candidate.instead or ""])
     if not candidate.is_marked:
-        # Reasons, in a fixed order, why `text` is more than plain paragraphs and lists; code spans may hold anything.
-        outside = CODE_SPAN.sub("``", said)
-        lowered = lower_case(outside)
-        reasons += [form.reason for form in PLAIN if _has_form(form, outside, lowered)]
-    if urls := find_urls(said):
-        quotable = (find_urls(piece.text) for piece in evidence if piece.trust in ("T0", "T1"))
-        reasons += [] if urls <= set().union(*quotable) else ["url-not-in-evidence"]
+        reasons += _check_plain(text)
+    if _has_new_url(text, evidence):
+        reasons.append("url-not-in-evidence")
     return ", ".join(dict.fromkeys(reasons)) or None
 
 
+def _check_plain(text: str) -> list[str]:
+    """Return the reasons, in a fixed order, why a text is not plain paragraphs and lists.
+
+    Code spans may hold anything.
+    """
+    prose = CODE_SPAN.sub("``", text)
+    lowered = lower_case(prose)
+    return [form.reason for form in UNMARKED_FORMS if _has_form(form, prose, lowered)]
+
+
+def _has_new_url(text: str, evidence: Sequence[Evidence]) -> bool:
+    new_urls = set(find_urls(text))
+    if not new_urls:
+        return False
+    for piece in evidence:
+        if piece.trust in ("T0", "T1"):
+            new_urls -= find_urls(piece.text)
+    return bool(new_urls)
+
+
 def find_urls(text: str) -> frozenset[str]:
-    """The addresses in `text`, without the punctuation of the sentence around them."""
-    return frozenset(
-        url.rstrip(".,;:!?\u3002") for url in re.findall(URL, unicodedata.normalize("NFKC", text))
-    )
+    """Return the addresses in a text, without the punctuation of the sentence around them."""
+    urls = re.findall(URL, unicodedata.normalize("NFKC", text))
+    return frozenset(url.rstrip(URL_PUNCTUATION) for url in urls)
 
 
 def check_text(title: str, body: str) -> list[str]:
-    """Every reason, in a fixed order, why an entry with this title and body must not be written."""
+    """Return the reasons, in a fixed order, why a title and body must not be written."""
     reasons = []
     if not title.strip() or "\n" in title:
         reasons.append("title-not-one-line")
@@ -121,34 +164,55 @@ def check_text(title: str, body: str) -> list[str]:
         reasons.append("title-too-long")
     if len(body) > BODY_WIDTH:
         reasons.append("body-too-long")
-    return list(dict.fromkeys(reasons + check_words(f"{title}\n{body}")))
+    reasons += check_words(f"{title}\n{body}")
+    return list(dict.fromkeys(reasons))
 
 
 def check_words(text: str, *, credentials: bool = True) -> list[str]:
-    """Reasons that hold for any text that ends up in a memory file; without `credentials`, where those are known.
-    Compatibility forms (full-width letters, ligatures) are read as what they stand for."""
-    reasons = ["hidden-characters"] if has_hidden(text) else []
+    """Return the reasons why a text must not be part of a memory file.
+
+    Compatibility forms (full-width letters, ligatures) are read as what they stand for.
+
+    Args:
+        text: the text.
+        credentials: check for credentials; False if the caller has done so.
+    """
+    reasons = []
+    if has_hidden_characters(text):
+        reasons.append("hidden-characters")
+
     text = unicodedata.normalize("NFKC", text)
     lowered = lower_case(text)
-    reasons += [form.reason for form in FORM if _has_form(form, text, lowered)]
-    reasons += ["mixed-script"] if not text.isascii() and re.search(MIXED_SCRIPT, text) else []
-    reasons += ["credential"] if credentials and find_secrets(text) else []
-    return reasons + [injection.reason for injection in find_injection(text)]
+    reasons += [form.reason for form in FORMS if _has_form(form, text, lowered)]
+    if not text.isascii() and re.search(MIXED_SCRIPT, text):
+        reasons.append("mixed-script")
+    if credentials and find_secrets(text):
+        reasons.append("credential")
+    reasons += [injection.reason for injection in find_injection(text)]
+    return reasons
 
 
 def _has_form(form: Form, text: str, lowered: str) -> bool:
-    may_have = all(any(need in lowered for need in group) for group in form.needs)
-    return may_have and re.search(form.regex, text, re.MULTILINE) is not None
+    for group in form.needs:
+        if not any(need in lowered for need in group):
+            return False
+    return re.search(form.regex, text, re.MULTILINE) is not None
 
 
-def has_hidden(text: str) -> bool:
-    """Whether `text` holds what a person does not see: controls, bidi marks, tags, joiners where they join nothing."""
+# -- hidden characters
+
+
+def has_hidden_characters(text: str) -> bool:
+    """Return whether a text has characters that a person does not see.
+
+    These are controls, bidi marks and tags, and joiners or selectors where they have no effect.
+    """
     if text.isascii() and text.replace("\n", "").isprintable():
         return False
     suspects = {char for char in set(text) if _may_hide(char)}
-    return bool(suspects) and any(
-        _is_hidden(text, at, char) for at, char in enumerate(text) if char in suspects
-    )
+    if not suspects:
+        return False
+    return any(char in suspects and _is_hidden(text, index) for index, char in enumerate(text))
 
 
 def _may_hide(char: str) -> bool:
@@ -158,17 +222,26 @@ def _may_hide(char: str) -> bool:
     return is_variation or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
 
 
-def _is_hidden(text: str, at: int, char: str) -> bool:
-    """Of a character that may hide: a joiner does not between what it joins, nor a selector behind what it selects."""
+def _is_hidden(text: str, index: int) -> bool:
+    """Return whether a suspect character is hidden where it is.
+
+    A selector is not hidden after a character with several looks, nor a joiner between two
+    characters that it joins.
+    """
+    char = text[index]
+    previous = text[index - 1 : index]
     if char in SELECTORS:
-        before = text[at - 1 : at]
-        return not before or (
-            before not in "#*0123456789"
-            and unicodedata.category(before) not in ("So", "Sm", "Po", "Pd")
-        )
-    return char not in JOINERS or not (_joins(text[at - 1 : at]) and _joins(text[at + 1 : at + 2]))
+        return not _has_looks(previous)
+    following = text[index + 1 : index + 2]
+    return char not in JOINERS or not (_is_joinable(previous) and _is_joinable(following))
 
 
-def _joins(char: str) -> bool:
-    """A letter outside ASCII, a vowel sign, or (part of) an emoji."""
+def _has_looks(char: str) -> bool:
+    if not char:
+        return False
+    return char in "#*0123456789" or unicodedata.category(char) in ("So", "Sm", "Po", "Pd")
+
+
+def _is_joinable(char: str) -> bool:
+    """Return whether a character is a letter outside ASCII, a vowel sign, or part of an emoji."""
     return bool(char) and not char.isascii() and unicodedata.category(char)[0] in "LMS"

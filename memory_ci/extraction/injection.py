@@ -1,10 +1,12 @@
-"""Injection: phrases that speak to an agent to change whom it obeys, what it hides, or which guard it drops.
+"""Phrases that speak to an agent to change whom it obeys, what it hides or which guard it drops.
 
-A table of patterns over folded text (NFKC, invisible characters and emphasis removed, white space as one blank, lower
-case). The same words in honest engineering text ("ignore the previous value", "skip tests that need docker") must pass,
-so a pattern asks for the object as well as the verb, and patterns about guards pass where the sentence forbids them.
+The tables of patterns match folded text: NFKC, without invisible characters and emphasis, with
+white space as one blank, in lower case. The same words in honest engineering text ("ignore the
+previous value", "skip tests that need docker") must pass. So a pattern needs the object as well as
+the verb, and patterns about guards do not match if the sentence forbids it.
 
-A pattern is tried, and compiled, only for a text that holds the words that it cannot match without: few texts do.
+A pattern is compiled and tried only for a text with the words that it cannot match without, which
+few texts have.
 """
 
 from __future__ import annotations
@@ -22,9 +24,15 @@ from memory_ci.secrets import letter_words, lower_case
 
 
 class Phrase(NamedTuple):
-    """`needs`: of each set, the folded text holds at least one, or the regex matches nowhere in it. A need of letters
-    is a whole word (no letter of a-z beside it), any other stands anywhere. `may_be_forbidden`: "never …" in front
-    makes the phrase good advice."""
+    """A pattern of the tables.
+
+    Attributes:
+        reason: the reason to refuse a text that matches.
+        needs: sets of strings; a folded text that matches contains at least one of each set. A
+            string of letters must be a whole word (without a letter of a-z beside it).
+        regex: the pattern.
+        may_be_forbidden: whether "never ..." in front makes the phrase good advice.
+    """
 
     reason: str
     needs: tuple[frozenset[str], ...]
@@ -33,80 +41,97 @@ class Phrase(NamedTuple):
 
 
 def _any(words: str) -> str:
-    """Alternatives, separated by ` | ` for the reader; each is a pattern of its own."""
+    """Return a pattern for any of the patterns in a list that is separated by ` | `."""
     return "(?:" + "|".join(part.strip() for part in words.split(" | ")) + ")"
 
 
 OBEY = _any(
-    "ignore | disregard | forget | override | overrule | bypass | neglect | discard | drop | abandon"
-    " | stop (?:following|obeying) | (?:do not|don't) (?:follow|obey|heed) | pay no attention to | set aside"
+    "ignore | disregard | forget | override | overrule | bypass | neglect | discard | drop"
+    " | abandon"
+    " | stop (?:following|obeying) | (?:do not|don't) (?:follow|obey|heed) | pay no attention to"
+    " | set aside"
 )
 FORMER = _any(
-    "previous | prior | above | earlier | preceding | foregoing | former | past | initial | original | existing"
+    "previous | prior | above | earlier | preceding | foregoing | former | past | initial"
+    " | original | existing"
     " | system | developer | safety | your | given"
 )
 ORDERS = _any(
-    "instructions? | prompts? | directives? | guidelines? | guardrails? | orders | programming | training"
+    "instructions? | prompts? | directives? | guidelines? | guardrails? | orders | programming"
+    " | training"
     " | (?:rules|policies|policy|constraints|commands) you"
 )
 PEOPLE = r"(?:the |your |any |a )?" + _any(
-    "users? | humans? | operator | developer | reviewers? | maintainers? | owner | anyone | anybody | them"
+    "users? | humans? | operator | developer | reviewers? | maintainers? | owner | anyone"
+    " | anybody | them"
 )
 CREDENTIALS = _any(
     r"secrets? | credentials? | api[- ]keys? | access tokens? | env(?:ironment)? (?:variables|vars)"
     r" | \.env(?: files?)? | private keys? | ssh keys? | passwords?"
 )
 ELSEWHERE = r"(?:to|at|into|in|via) " + _any(
-    r"https?: | an? (?:external|remote|public) | the attacker | this (?:url|address|server|endpoint) | a? ?webhook"
+    r"https?: | an? (?:external|remote|public) | the attacker | this "
+    r"(?:url|address|server|endpoint) | a? ?webhook"
     r" | pastebin | the (?:commit message|pull request|pr) | \S+@"
 )
 GUARD = _any(
-    "code[- ]review | (?:peer|human|security) review | reviews? | approvals? | review process | branch protections?"
-    " | signature verification | commit signing | signing | permission (?:checks?|prompts?) | permissions"
-    " | safety (?:checks?|rules?) | guardrails | security (?:checks?|scans?|policies|policy) | validation"
-    " | pre-?commit(?: hooks?)? | hooks | test suite | tests | ci(?: checks?)? | checks | linters? | sandbox(?:ing)?"
+    "code[- ]review | (?:peer|human|security) review | reviews? | approvals? | review process"
+    " | branch protections?"
+    " | signature verification | commit signing | signing | permission (?:checks?|prompts?)"
+    " | permissions"
+    " | safety (?:checks?|rules?) | guardrails | security (?:checks?|scans?|policies|policy)"
+    " | validation"
+    " | pre-?commit(?: hooks?)? | hooks | test suite | tests | ci(?: checks?)? | checks | linters?"
+    " | sandbox(?:ing)?"
 )
 WEAKEN = _any(
-    "skip | bypass | disable | ignore | turn off | circumvent | evade | suppress | omit | never run | never wait for"
+    "skip | bypass | disable | ignore | turn off | circumvent | evade | suppress | omit"
+    " | never run | never wait for"
     " | (?:do not|don't) (?:run|wait for|ask for|request)"
 )
-# What makes a verb an order or a leave: the start of a clause, a modal, `it is fine to`.
-TOLD = (
+ORDERED = (
     r"(?:^|[.;:,!] ?|\b"
     + _any(
         "always | just | simply | then | and | please | should | must | can | may"
-        " | (?:free|okay|ok|fine|safe|allowed|permitted|authori[sz]ed|encouraged|instructed|required) to"
+        " | (?:free|okay|ok|fine|safe|allowed|permitted|authori[sz]ed|encouraged|instructed"
+        "|required) to"
     ).removesuffix(")")
     + r") )"
 )
-# What follows when a guard is dropped as such; "tests that need docker" and "checks in CI" go on differently.
+"""What makes a verb an order or a permission: the start of a clause, a modal, `it is fine to`."""
+
 WHOLLY = (
     r"\b(?= ?"
     + _any(
-        r"$ | [.,;:!)] | and\b | or\b | to\b | before\b | entirely | altogether | completely | always | anyway | so\b"
-        r" | because\b | whenever\b | from now on | (?:if|when) (?:they|it|the|any|tests)\b | for (?:every|all|any)\b"
+        r"$ | [.,;:!)] | and\b | or\b | to\b | before\b | entirely | altogether | completely"
+        r" | always | anyway | so\b"
+        r" | because\b | whenever\b | from now on | (?:if|when) (?:they|it|the|any|tests)\b | for "
+        r"(?:every|all|any)\b"
     )
     + ")"
 )
+"""What follows if a whole guard is dropped; "tests that need docker" continues differently."""
+
 OBEY_WORDS = (
-    "ignore disregard forget override overrule bypass neglect discard drop abandon following obeying follow obey heed"
+    "ignore disregard forget override overrule bypass neglect discard drop abandon following"
+    " obeying follow obey heed"
     " attention aside"
 )
 ORDERS_WORDS = (
-    "instruction instructions prompt prompts directive directives guideline guidelines guardrail guardrails orders"
+    "instruction instructions prompt prompts directive directives guideline guidelines guardrail"
+    " guardrails orders"
     " programming training rules policies policy constraints commands"
 )
-PEOPLE_WORDS = "user users human humans operator developer reviewer reviewers maintainer maintainers owner anyone anybody them"
+PEOPLE_WORDS = (
+    "user users human humans operator developer reviewer reviewers maintainer maintainers owner"
+    " anyone anybody them"
+)
 
 
-def _phrase(reason: str, needs: str, regex: str, may_be_forbidden: bool = False) -> Phrase:
-    """A line of the tables; `needs` as words, one set after the other, separated by ` + `."""
-    return Phrase(
-        reason,
-        tuple(frozenset(words.split()) for words in needs.split(" + ")),
-        regex,
-        may_be_forbidden,
-    )
+def _phrase(reason: str, needs: str, regex: str, *, may_be_forbidden: bool = False) -> Phrase:
+    """Return a line of the tables; the sets of `needs` are words, separated by ` + `."""
+    word_sets = tuple(frozenset(words.split()) for words in needs.split(" + "))
+    return Phrase(reason, word_sets, regex, may_be_forbidden)
 
 
 _overrides = partial(_phrase, "overrides-instructions")
@@ -124,12 +149,14 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     _overrides(
         f"{OBEY_WORDS} + {ORDERS_WORDS}",
-        rf"\b{OBEY} (?:all|any|every|each)(?: of)?(?: (?:the|these|those|other|my|our))* {ORDERS}\b",
+        rf"\b{OBEY} (?:all|any|every|each)(?: of)?(?: (?:the|these|those|other|my|our))* {ORDERS}"
+        r"\b",
     ),
     _overrides(
         f"{OBEY_WORDS} + everything anything all what",
         rf"\b{OBEY} (?:everything|anything|all|what) (?:that )?"
-        r"(?:you (?:were|have been|are|know)|(?:was |is )?(?:said |written )?(?:above|before this))",
+        r"(?:you (?:were|have been|are|know)|(?:was |is )?(?:said |written )?(?:above|before"
+        r" this))",
     ),
     _overrides(
         "previous prior earlier other + instructions directives guidelines",
@@ -138,7 +165,8 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     _overrides(
         "new real actual updated + instructions orders objective mission prompt",
-        r"\b(?:new|real|actual|updated) (?:instructions|orders|objective|mission|system prompt)(?: are\b| is\b| ?:)",
+        r"\b(?:new|real|actual|updated) (?:instructions|orders|objective|mission|system prompt)"
+        r"(?: are\b| is\b| ?:)",
     ),
     _overrides(
         "precedence priority + instructions prompt guidelines directives",
@@ -152,26 +180,31 @@ PHRASES: tuple[Phrase, ...] = (
     _role(
         "henceforth now + you agent assistant respond act",
         r"\b(?:from now on|henceforth),? (?:you|the agent|the assistant|always respond|act)\b"
-        r"(?! (?:must|should|need to|have to) (?:always |never |not )?+(?!obey|ignore|act\b|answer|respond|follow|be\b"
+        r"(?! (?:must|should|need to|have to) "
+        r"(?:always |never |not )?+(?!obey|ignore|act\b|answer|respond|follow|be\b"
         r"|pretend|disregard|trust|forget|only\b)\w)",
     ),
     _role(
         "pretend act roleplay + to that you as",
-        r"\bpretend (?:to be|that you|you)\b|\b(?:act as|roleplay as) (?:an? )?(?:unrestricted|root|admin)",
+        r"\bpretend (?:to be|that you|you)\b|\b(?:act as|roleplay as) "
+        r"(?:an? )?(?:unrestricted|root|admin)",
     ),
     _role(
         "jailbreak anything mode + jailbreak do developer god admin",
-        r"\b(?:jailbreak|do anything now|developer mode (?:is )?(?:on|enabled)|enter (?:god|admin) mode)\b",
+        r"\b(?:jailbreak|do anything now|developer mode (?:is )?(?:on|enabled)|enter (?:god|admin)"
+        r" mode)\b",
     ),
     _hides(
-        f"tell telling inform informing alert alerting notify notifying + {PEOPLE_WORDS} + not don never without avoid",
+        f"tell telling inform informing alert alerting notify notifying + {PEOPLE_WORDS} + not don"
+        " never without avoid",
         rf"\b(?:do not|don't|never|without|avoid) (?:tell|inform|alert|notify)(?:ing)? {PEOPLE}"
         r"(?!(?: about)? [^.;\n]{1,60}[;,] (?:but |just |only )?(?:log|show|report|print|warn)\b)"
         r"(?: (?:about|of|that you|what you|this)\b| ?(?:$|[.,;!]))",
     ),
     _hides(
         "mention disclose reveal discuss talk + not don never + this these that it",
-        r"\b(?:do not|don't|never) (?:mention|disclose|reveal|discuss|talk about) (?:this|these|that you|it)\b"
+        r"\b(?:do not|don't|never) (?:mention|disclose|reveal|discuss|talk about) "
+        r"(?:this|these|that you|it)\b"
         r"(?! in (?:the |our |any )?(?:changelog|release notes|readme|docs|documentation)\b)",
     ),
     _hides(
@@ -183,36 +216,49 @@ PHRASES: tuple[Phrase, ...] = (
         r"\bsecretly\b|\bkeep (?:this|it) (?:secret|hidden|quiet|between us)\b",
     ),
     _leaks(
-        "send post upload exfiltrate leak transmit email mail forward copy submit push include paste"
-        " + secret secrets credential credentials key keys token tokens env environment password passwords"
-        " + secret secrets credential credentials env environment password passwords api private ssh access",
-        r"\b(?:send|post|upload|exfiltrate|leak|transmit|e-?mail|forward|copy|submit|push|include|paste)\b"
+        "send post upload exfiltrate leak transmit email mail forward copy submit push include"
+        " paste"
+        " + secret secrets credential credentials key keys token tokens env environment password"
+        " passwords"
+        " + secret secrets credential credentials env environment password passwords api private"
+        " ssh access",
+        r"\b(?:send|post|upload|exfiltrate|leak|transmit|e-?mail|forward|copy|submit|push|include"
+        r"|paste)\b"
         rf" (?:\w+ ){{0,4}}?{CREDENTIALS}(?!\w).{{0,60}}?\b{ELSEWHERE}",
         may_be_forbidden=True,
     ),
     _leaks(
         "print echo reveal output show repeat dump + prompt instructions",
-        r"\b(?:print|echo|reveal|output|show|repeat|dump) (?:me )?(?:your|the) (?:full |entire |hidden )?"
+        r"\b(?:print|echo|reveal|output|show|repeat|dump) (?:me )?(?:your|the) "
+        r"(?:full |entire |hidden )?"
         r"(?:system prompt|instructions|hidden prompt)\b",
     ),
     _guard(
         "skip bypass disable ignore turn circumvent evade suppress omit run wait ask request"
-        " + review reviews approval approvals protection protections verification signing permission permissions check"
-        " checks rule rules guardrails scan scans policies policy validation pre precommit hooks suite tests ci linter"
-        " linters sandbox sandboxing + skip bypass disable ignore turn circumvent evade suppress omit never not don",
-        rf"{TOLD}{WEAKEN} (?:(?:the|all|any|every|your|our|required|failing|further) )*{GUARD}{WHOLLY}",
+        " + review reviews approval approvals protection protections verification signing"
+        " permission permissions check"
+        " checks rule rules guardrails scan scans policies policy validation pre precommit hooks"
+        " suite tests ci linter"
+        " linters sandbox sandboxing + skip bypass disable ignore turn circumvent evade suppress"
+        " omit never not don",
+        rf"{ORDERED}{WEAKEN} (?:(?:the|all|any|every|your|our|required|failing|further)"
+        rf" )*{GUARD}{WHOLLY}",
     ),
     _guard(
-        "may can should could + skip bypass ignore omit + test tests review reviews check checks ci approval approvals",
-        r"\b(?:may|can|should|could) (?:[^.;\n]{0,80} and )?(?:always |simply |just )?(?:skip|bypass|ignore|omit)"
+        "may can should could + skip bypass ignore omit + test tests review reviews check checks"
+        " ci approval approvals",
+        r"\b(?:may|can|should|could) (?:[^.;\n]{0,80} and )?(?:always |simply |just )?(?:skip"
+        r"|bypass|ignore|omit)"
         r" (?:the |all |any )?(?:tests?|reviews?|checks?|ci|approvals?)\b"
         r"(?! (?:that|which|whose|when|where|if|on|for|in|of|with|marked|needing)\b)",
     ),
     _guard(
         "delete remove comment weaken loosen relax disable skip xfail edit change rewrite"
         " + test tests assertion assertions check checks + pass passes green succeed succeeds",
-        r"\b(?:delete|remove|comment out|weaken|loosen|relax|disable|skip|xfail|edit|change|rewrite)\b"
-        r" (?:\w+ ){0,4}?(?:tests?|assertions?|checks?)\b (?:\w+ ){0,5}?(?:pass(?:es)?|green|succeeds?)\b",
+        r"\b(?:delete|remove|comment out|weaken|loosen|relax|disable|skip|xfail|edit|change"
+        r"|rewrite)\b"
+        r" (?:\w+ ){0,4}?(?:tests?|assertions?|checks?)\b "
+        r"(?:\w+ ){0,5}?(?:pass(?:es)?|green|succeeds?)\b",
     ),
     _guard(
         "make + test tests ci check checks build + pass green + by",
@@ -221,44 +267,52 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     _guard(
         "use pass add append set with + --no-verify --no-gpg-sign --dangerously --yolo",
-        rf"{TOLD}(?:use|pass|add|append|set|(?:commit|push|run|merge) (?:\w+ )?with) (?:the )?"
+        rf"{ORDERED}(?:use|pass|add|append|set|(?:commit|push|run|merge) (?:\w+ )?with) (?:the )?"
         r"(?:--no-verify|--no-gpg-sign|--dangerously[\w-]*|--yolo)",
     ),
     _guard(
         "merge push commit deploy release approve execute proceed + without"
         " + asking permission confirmation approval review reviewing waiting verification signing",
-        r"\b(?:merge|push|commit|deploy|release|approve|execute|proceed)\b (?:[\w./-]+ ){0,5}?without (?:\w+ )?"
-        r"(?:asking|permission|confirmation|approval|review|reviewing|waiting|verification|signing)\b",
+        r"\b(?:merge|push|commit|deploy|release|approve|execute|proceed)\b "
+        r"(?:[\w./-]+ ){0,5}?without (?:\w+ )?"
+        r"(?:asking|permission|confirmation|approval|review|reviewing|waiting|verification"
+        r"|signing)\b",
     ),
     _guard(
         "approve accept grant allow autoapprove autoaccept autogrant autoallow + all every any"
         " + tool permission permissions request requests pr prs pull command commands",
         r"\b(?:auto-?)?(?:approve|accept|grant|allow) (?:all|every|any)"
-        r" (?:tool calls?|permissions?|permission requests?|requests?|prs?|pull requests?|commands?)\b",
+        r" (?:tool calls?|permissions?|permission requests?|requests?|prs?|pull requests?"
+        r"|commands?)\b",
     ),
     _guard(
         "push merge commit + main master default own",
-        rf"{TOLD}(?:push|merge|commit) (?:\w+ ){{0,2}}?(?:straight|directly) to (?:the )?(?:main|master|default)\b"
+        rf"{ORDERED}(?:push|merge|commit) (?:\w+ ){{0,2}}?(?:straight|directly) to "
+        r"(?:the )?(?:main|master|default)\b"
         r"|\bmerge your own (?:prs?|pull requests?|work)\b",
     ),
     _guard(
-        "ask involve bother consult + not don never + reviewers reviewer maintainers maintainer human humans people",
+        "ask involve bother consult + not don never + reviewers reviewer maintainers maintainer"
+        " human humans people",
         r"\b(?:do not|don't|never) (?:ask|involve|bother|consult) (?:any |the |a |your )?"
         r"(?:reviewers?|maintainers?|humans?|people)\b",
     ),
     _guard(
         "delete remove drop comment + test tests + fail fails break breaks block blocks",
-        r"\b(?:delete|remove|drop|comment out) (?:\w+ ){0,2}?tests? (?:that|which|when|if) (?:\w+ ){0,2}?"
+        r"\b(?:delete|remove|drop|comment out) (?:\w+ ){0,2}?tests? (?:that|which|when|if) "
+        r"(?:\w+ ){0,2}?"
         r"(?:fails?|breaks?|blocks?)\b",
     ),
     _guard(
         "skip mark ignore disable xfail + test tests + until when if + green blocks block release",
-        r"\b(?:skip|mark|ignore|disable|xfail) (?:\w+ ){0,2}?tests?\b[^\n]{0,60} (?:until|when|if) [^.\n]{0,40}"
+        r"\b(?:skip|mark|ignore|disable|xfail) (?:\w+ ){0,2}?tests?\b[^\n]{0,60} (?:until|when|if)"
+        r" [^.\n]{0,40}"
         r"\b(?:green|blocks?|release)\b",
     ),
     _guard(
         "turn disable skip bypass + certificate tls ssl + verification validation check checks",
-        rf"{TOLD}(?:turn off|disable|skip|bypass) (?:\w+ ){{0,2}}?(?:certificate|tls|ssl)(?: \w+)?"
+        rf"{ORDERED}(?:turn off|disable|skip|bypass) (?:\w+ ){{0,2}}?(?:certificate|tls|ssl)"
+        r"(?: \w+)?"
         r" (?:verification|validation|checks?)\b",
     ),
     _guard(
@@ -272,8 +326,11 @@ PHRASES: tuple[Phrase, ...] = (
         r" (?:execute|run|source|eval)\b",
     ),
     _leaks(
-        "print dump echo log + environment env secrets credentials + variables vars secrets credentials",
-        rf"{TOLD}(?:print|dump|echo|log) (?:all |the |your |every ){{0,3}}(?:environment variables|env vars|secrets"
+        "print dump echo log + environment env secrets credentials + variables vars secrets"
+        " credentials",
+        rf"{ORDERED}(?:print|dump|echo|log) (?:all |the |your |every ){{0,3}}(?:environment"
+        r" variables"
+        r"|env vars|secrets"
         r"|credentials)\b",
         may_be_forbidden=True,
     ),
@@ -283,16 +340,18 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     _guard(
         "force + main master default",
-        rf"{TOLD}force[- ]push (?:\w+ ){{0,3}}?(?:main|master|default branch)\b",
+        rf"{ORDERED}force[- ]push (?:\w+ ){{0,3}}?(?:main|master|default branch)\b",
     ),
     _speaks(
         "memory + ci",
-        r"\bmemory[- ]ci\b.{0,40}?\b(?:verified|approved|trusts?|trusted|guarantees?|authori[sz]\w+|certif\w+"
+        r"\bmemory[- ]ci\b.{0,40}?\b(?:verified|approved|trusts?|trusted|guarantees?"
+        r"|authori[sz]\w+|certif\w+"
         r"|instructs?|orders|recommends|permits|wants|endorses?|says)\b",
     ),
     _speaks(
         "memory memories entry entries learning learnings"
-        " + override overrides outrank outranks precedence obeyed followed priority authoritative verified trusted"
+        " + override overrides outrank outranks precedence obeyed followed priority authoritative"
+        " verified trusted"
         " mandatory",
         r"\b(?:this|these) (?:memory|memories|entry|entries|learnings?) (?:\w+ ){0,3}?"
         r"(?:overrides?|outranks?|takes? precedence|must be (?:obeyed|followed)|ha(?:s|ve) priority"
@@ -300,37 +359,164 @@ PHRASES: tuple[Phrase, ...] = (
     ),
 )
 
-# Phrases that are about the shape of the text, so they are sought in it as it stands.
 LINE_PHRASES: tuple[Phrase, ...] = (
     _role("system assistant developer", r"^[^\S\n]*(?:system|assistant|developer)\s*:\s*\S"),
     _syntax("<| inst] tool_", r"<\|[\w ]{2,30}\|>|\[/?inst\]|\[tool_calls\]"),
     _syntax(
         "<",
-        r"<(?<!\w<)/?(?:antml:)?(?:function_calls?|invoke|tool_use|tool_call|tool_result|system|assistant|user|instructions?"
+        r"<(?<!\w<)/?(?:antml:)?(?:function_calls?|invoke|tool_use|tool_call|tool_result|system"
+        r"|assistant|user|instructions?"
         r"|system-reminder|parameter name)\b[^>\n]{0,80}>",
     ),
     _syntax(
         "tool_ function_call",
-        r"[\"']type[\"']\s*:\s*[\"']tool_(?:use|result)[\"']|[\"'](?:tool_calls|function_call)[\"']\s*:",
+        r"[\"']type[\"']\s*:\s*[\"']tool_(?:use|result)[\"']"
+        r"|[\"'](?:tool_calls|function_call)[\"']\s*:",
     ),
 )
+"""Phrases about the form of a text, which are matched without folding."""
 
 TABLES = Path(__file__).with_name("languages.toml")
-END = r"(?=\s*(?:$|[.;!\u3002\uff01]))"  # What END stands for in a pattern.
-# Every order of the tables holds one of the parts or letters: texts without cost no more than to look for these.
-PARTS = (
-    "ignor vergiss missacht nichts berspring umgeh activ aktiv desativ olvid descart esque desconsid oubli diga rien"
-    " cont cuent inform omit salta saute pule"
+END = r"(?=\s*(?:$|[.;!\u3002\uff01]))"
+"""The pattern for which END stands in languages.toml."""
+
+ORDER_PARTS = (
+    "ignor vergiss missacht nichts berspring umgeh activ aktiv desativ olvid descart esque"
+    " desconsid oubli diga rien cont cuent inform omit salta saute pule"
 ).split()
+"""Parts of words: every order of languages.toml has one, or one of `OTHER_LETTERS`."""
+
 OTHER_LETTERS = "[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff]"
 QUOTED = re.compile(
     '"[^"]*"|\u201c[^\u201d]*\u201d|\u201e[^\u201c]*\u201c|«[^»]*»|「[^」]*」|`[^`]*`'
 )
 STOP = re.compile("[.;!?\u3002\uff01\uff1f\n]")
+NEGATION_DISTANCE = 40
+"""Number of characters in front of a phrase in which a negation forbids it."""
+
+FORBIDDING = (
+    r"\b(?:never|not|don't|doesn't|cannot|can't|mustn't|shouldn't|won't|nobody|no one|avoid"
+    r"|instead of|rather than"
+    r"|forbid\w*|refuse[sd]? to|reject\w*)(?: \w+){0,2}$"
+)
+NEEDS = frozenset().union(
+    *(group for phrase in (*PHRASES, *LINE_PHRASES) for group in phrase.needs)
+)
+SYMBOL_NEEDS = tuple(sorted(need for need in NEEDS if not need.isalpha()))
+
+CONFUSABLES = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u043a\u0442\u0410\u0412"
+    "\u0415\u0406\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u03b1\u03b5\u03b9\u03ba"
+    "\u03bd\u03bf\u03c1\u03c4\u03c5\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f"
+    "\u03a1\u03a4\u03a5\u03a7",
+    "aeopcyxijsdktABEIKMHOPCTYXaeikvoptuABEZHIKMNOPTYX",
+)
+"""Cyrillic and Greek letters that look like Latin ones (Unicode UTS 39)."""
+
+SELECTORS = dict.fromkeys([0x34F, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10)])
+"""Marks without a shape of their own: the grapheme joiner and the variation selectors."""
+
+# The pattern begins with a set of characters, which `re` finds quickly.
+EMPHASIS = re.compile("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
+"""Emphasis and quotation marks, but no underscore or apostrophe within a word."""
+
+LEAD = re.compile(r"\n[\s#>*+\u2022.)\d-]*")
+"""Bullets, numbers and heading marks in front of a clause."""
+
+
+class Injection(NamedTuple):
+    """The reason to refuse a text, and its words (folded) that match."""
+
+    reason: str
+    words: str
+
+
+def find_injection(text: str) -> list[Injection]:
+    """Return one injection for each phrase of the tables that a text contains.
+
+    Phrases are matched in the whole text, because they may be wrapped, and in each line, because a
+    line begins a clause.
+    """
+    plain = _fold(text)
+    whole = " ".join(plain.split())
+    needs = find_needs(lower_case(whole))
+    injections: list[Injection] = []
+
+    phrases = select_phrases(PHRASES, needs)
+    if phrases:
+        unmarked = LEAD.sub("\n", "\n".join(["", *text.splitlines()]))
+        lines = [" ".join(line.split()) for line in _fold(unmarked).split("\n")]
+        injections += _match_phrases(phrases, "\n".join([whole, *lines]))
+
+    line_phrases = select_phrases(LINE_PHRASES, needs)
+    if line_phrases:
+        injections += _match_phrases(line_phrases, unicodedata.normalize("NFKC", text))
+
+    # Letters of other scripts must stay, so look-alikes are not replaced here.
+    unemphasized = plain
+    if not text.isascii():
+        unemphasized = EMPHASIS.sub("", unicodedata.normalize("NFKC", text))
+    injections += find_orders(unemphasized)
+    return injections
+
+
+def find_needs(folded: str) -> Set[str]:
+    """Return the needs of all phrases that a folded text in lower case contains."""
+    symbols = [symbol for symbol in SYMBOL_NEEDS if symbol in folded]
+    return NEEDS.intersection(letter_words(folded)).union(symbols)
+
+
+def select_phrases(phrases: Sequence[Phrase], needs: Set[str]) -> list[Phrase]:
+    """Return the phrases that can match a text which contains these needs.
+
+    Few texts contain the first need of a phrase, so it is tested first.
+    """
+    selected: list[Phrase] = []
+    for phrase in phrases:
+        if needs.isdisjoint(phrase.needs[0]):
+            continue
+        if not any(needs.isdisjoint(group) for group in phrase.needs[1:]):
+            selected.append(phrase)
+    return selected
+
+
+def _match_phrases(phrases: Sequence[Phrase], text: str) -> Iterator[Injection]:
+    """Yield the first match of each phrase; none reaches over a line."""
+    lowered = lower_case(text)
+    for phrase in phrases:
+        for match in re.finditer(phrase.regex, lowered, re.MULTILINE):
+            if not (phrase.may_be_forbidden and _is_forbidden(lowered, match.start())):
+                yield Injection(phrase.reason, text[match.start() : match.end()].strip())
+                break
+
+
+def _is_forbidden(text: str, start: int) -> bool:
+    preceding = text[max(start - NEGATION_DISTANCE, 0) : start].rpartition("\n")[2]
+    return re.search(FORBIDDING, preceding.rstrip()) is not None
+
+
+def _fold(text: str) -> str:
+    """Replace compatibility forms, and remove invisible characters and emphasis."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
+        invisible = [char for char in set(text) if unicodedata.category(char) == "Cf"]
+        if invisible:
+            text = text.translate(dict.fromkeys(ord(char) for char in invisible))
+        text = text.translate(SELECTORS).translate(CONFUSABLES)
+    return EMPHASIS.sub("", text)
+
+
+# -- languages other than English
 
 
 class Language(msgspec.Struct, frozen=True):
-    """`steering` by name and `orders` by reason, as in English, and what forbids an order that it stands before."""
+    """The table of one language.
+
+    Attributes:
+        negation: the pattern of words that forbid an order behind them.
+        steering: patterns by the action of a person who steers an agent.
+        orders: patterns by the reason to refuse a text.
+    """
 
     negation: str
     steering: Mapping[str, str]
@@ -339,7 +525,7 @@ class Language(msgspec.Struct, frozen=True):
 
 @cache
 def load_languages() -> Mapping[str, Language]:
-    """The tables of languages.toml, by language. What a person quotes steers nobody."""
+    """Return the tables of languages.toml by language."""
     import tomllib  # 2 ms that English spares
 
     return msgspec.convert(tomllib.loads(TABLES.read_text(encoding="utf-8")), dict[str, Language])
@@ -350,111 +536,42 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace("END", END), re.IGNORECASE | re.MULTILINE)
 
 
-def name_steering(sentence: str) -> str | None:
-    """By what a sentence of one of the languages steers, or None."""
-    said = QUOTED.sub(" ", unicodedata.normalize("NFKC", sentence))
-    rules = (rule for language in load_languages().values() for rule in language.steering.items())
-    return next((name for name, rule in rules if _compile(rule).search(said)), None)
+def find_foreign_steering(sentence: str) -> str | None:
+    """Return how a sentence of one of the languages steers an agent ("says no"), or None.
+
+    Quoted words steer nobody.
+    """
+    unquoted = QUOTED.sub(" ", unicodedata.normalize("NFKC", sentence))
+    for language in load_languages().values():
+        for action, pattern in language.steering.items():
+            if _compile(pattern).search(unquoted):
+                return action
+    return None
 
 
-def find_orders(text: str) -> Iterator[tuple[str, str]]:
-    """(reason, words) of each order of the tables that a text holds and does not forbid."""
-    lowered = lower_case(text)
-    may_order = any(part in lowered for part in PARTS) or (
-        not text.isascii() and re.search(OTHER_LETTERS, text)
-    )
-    for language in load_languages().values() if may_order else ():
+def find_orders(text: str) -> Iterator[Injection]:
+    """Yield the first order of each pattern of the languages that a text does not forbid."""
+    if not _may_have_order(text):
+        return
+    for language in load_languages().values():
         for reason, pattern in language.orders.items():
-            for found in _compile(pattern).finditer(text):
-                before = STOP.split(text[max(found.start() - 40, 0) : found.start()])[-1]
-                if not _compile(language.negation).search(before):
-                    yield reason, found[0]
-                    break
+            order = _find_order(text, pattern, language.negation)
+            if order is not None:
+                yield Injection(reason, order)
 
 
-class Injection(NamedTuple):
-    """Why a text is refused, and the words of it (folded) that made it so."""
-
-    reason: str
-    words: str
-
-
-NEEDS = frozenset().union(
-    *(group for phrase in (*PHRASES, *LINE_PHRASES) for group in phrase.needs)
-)
-MARKS = tuple(sorted(need for need in NEEDS if not need.isalpha()))
-
-# Cyrillic and Greek letters that look like Latin ones (Unicode UTS 39): a phrase spelled with them is that phrase.
-CONFUSABLES = str.maketrans(
-    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u043a\u0442\u0410\u0412\u0415\u0406\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423"
-    "\u0425\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7",
-    "aeopcyxijsdktABEIKMHOPCTYXaeikvoptuABEZHIKMNOPTYX",
-)
-# Marks without a shape of their own: the grapheme joiner and the variation selectors.
-SELECTORS = dict.fromkeys([0x34F, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10)])
-# Marks, but for an underscore or an apostrophe within a word. It begins with a set, which `re` finds quickly.
-EMPHASIS = re.compile("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
-LEAD = re.compile(
-    r"\n[\s#>*+\u2022.)\d-]*"
-)  # Bullets, numbers and heading marks in front of a clause.
-FORBIDDING = (
-    r"\b(?:never|not|don't|doesn't|cannot|can't|mustn't|shouldn't|won't|nobody|no one|avoid|instead of|rather than"
-    r"|forbid\w*|refuse[sd]? to|reject\w*)(?: \w+){0,2}$"
-)
-
-
-def find_injection(text: str) -> list[Injection]:
-    """Every phrase of the tables that `text` holds, one each, with the words that match. The text is read as a whole,
-    since a phrase may be wrapped, and line by line, since a line begins a clause."""
-    plain = _plain(text)
-    whole = " ".join(plain.split())
-    held = held_needs(lower_case(whole))
-    found: list[Injection] = []
-    if near := near_phrases(PHRASES, held):
-        # The lines of a text, folded, without what leads them.
-        lines = LEAD.sub("\n", "\n".join(["", *text.splitlines()]))
-        found += _search(
-            near,
-            "\n".join([whole, *[" ".join(line.split()) for line in _plain(lines).split("\n")]]),
-        )
-    if near := near_phrases(LINE_PHRASES, held):
-        found += _search(near, unicodedata.normalize("NFKC", text))
-    orders = find_orders(
-        plain if text.isascii() else EMPHASIS.sub("", unicodedata.normalize("NFKC", text))
-    )
-    return found + [Injection(reason, words) for reason, words in orders]
-
-
-def held_needs(folded: str) -> Set[str]:
-    """What the phrases need and a folded text in lower case holds."""
-    return NEEDS.intersection(letter_words(folded)).union(mark for mark in MARKS if mark in folded)
-
-
-def near_phrases(phrases: Sequence[Phrase], held: Set[str]) -> list[Phrase]:
-    """The phrases that a text may hold that holds these needs. Most texts hold none of the first need of any."""
-    return [
-        phrase
-        for phrase in phrases
-        if not (held.isdisjoint(phrase.needs[0]) or any(map(held.isdisjoint, phrase.needs[1:])))
-    ]
-
-
-def _search(phrases: list[Phrase], text: str) -> Iterator[Injection]:
-    """Each phrase where it stands first. No phrase reaches over a line."""
+def _may_have_order(text: str) -> bool:
+    """Return whether a text has parts of an order: this costs little, and few texts have."""
     lowered = lower_case(text)
-    for phrase in phrases:
-        for match in re.finditer(phrase.regex, lowered, re.MULTILINE):
-            before = lowered[max(match.start() - 40, 0) : match.start()].rpartition("\n")[2]
-            if not (phrase.may_be_forbidden and re.search(FORBIDDING, before.rstrip())):
-                yield Injection(phrase.reason, text[slice(*match.span())].strip())
-                break
+    if any(part in lowered for part in ORDER_PARTS):
+        return True
+    return not text.isascii() and re.search(OTHER_LETTERS, text) is not None
 
 
-def _plain(text: str) -> str:
-    """Compatibility forms replaced, invisible characters and emphasis removed."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
-        if unseen := [char for char in set(text) if unicodedata.category(char) == "Cf"]:
-            text = text.translate(dict.fromkeys(map(ord, unseen)))
-        text = text.translate(SELECTORS).translate(CONFUSABLES)
-    return EMPHASIS.sub("", text)
+def _find_order(text: str, pattern: str, negation: str) -> str | None:
+    for match in _compile(pattern).finditer(text):
+        preceding = text[max(match.start() - NEGATION_DISTANCE, 0) : match.start()]
+        clause = STOP.split(preceding)[-1]
+        if not _compile(negation).search(clause):
+            return match[0]
+    return None

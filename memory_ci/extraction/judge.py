@@ -18,7 +18,7 @@ from memory_ci.extraction.entries import (
     base_importance,
     check_entry,
     derive_scope,
-    target_of,
+    find_target,
     to_entry,
 )
 from memory_ci.extraction.gate import check_candidate
@@ -80,7 +80,6 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
             what it proposes.
         project: the scope of a learning of the project: the project's, or that of the subproject
             that the change lies in.
-        takes_norms: whether a norm goes to institutional memory at once.
         is_writable: returns why a candidate cannot be kept as an entry, or None.
         find_document: returns the document of the repository that says the same as a candidate,
             or None.
@@ -94,7 +93,6 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
     existing: tuple[Entry, ...] = ()
     is_declined: bool = False
     project: str = "project"
-    takes_norms: bool = False
     is_writable: Callable[[Candidate], str | None] = lambda candidate: None
     find_document: Callable[[Candidate], str | None] = lambda candidate: None
     known_to: Callable[[Candidate], Sequence[Entry]] | None = None
@@ -242,7 +240,7 @@ class Judge:
             domain=defaults.domain,
             importance=min(_find_importance(learning, quoted), MAX_IMPORTANCE),
             scope=self._choose_scope(
-                learning.scope or target_of(extraction_scope, self.case.pieces)
+                learning.scope or find_target(extraction_scope, self.case.pieces)
             ),
             extraction_scope=extraction_scope,
             quotes=self._make_quotes(learning),
@@ -276,9 +274,8 @@ class Judge:
         return tuple(quotes)
 
     def _choose_scope(self, target: str) -> str:
-        if target == "institutional" and not self.case.takes_norms:
-            target = "project"
-        return self.case.project if target == "project" else target
+        # A person promotes a norm to institutional memory; no run does.
+        return self.case.project if target in ("project", "institutional") else target
 
     def _find_adoption(
         self, learning: Learning, quoted: Sequence[Evidence]

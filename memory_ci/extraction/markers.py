@@ -1,20 +1,20 @@
-"""Marks: what an author marked as worth keeping, found in a commit message or a decision record.
+"""Marks: statements in commit messages and comments that their author marked as worth keeping.
 
-Their table, MARKERS, has the rubric's weights: told to remember 0.9, won the hard way 0.8, a decision with its reason
-0.7, error and debugging 0.6.
+A mark is a line `Learning: ...` (with an optional bullet or bold face, in any case), a
+contextual-commit line `learned(scope): ...`, or a bullet in a section `## Learnings`. Its text goes
+on over wrapped lines.
 
-A mark is a line `Learning: …` (with an optional bullet or bold face, in any case), a contextual-commit line
-`learned(scope): …`, or a bullet in a section `## Learnings`. Its text runs on over wrapped lines.
-
-A squash merge strings the messages of a branch together (`* fix: …` on GitHub, an indented log from git itself), and
-agents write a literal backslash-n for a line break. Fenced code and quoted text are not the author's own words.
+A squash merge joins the messages of a branch (`* fix: ...` on GitHub, an indented log from git),
+and agents write a literal backslash-n for a line break. Fenced code and quoted text are not the
+author's own words.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from memory_ci.records.candidate import Kind
@@ -27,32 +27,30 @@ LITERAL_BREAKS = re.compile(
     r"\\n(?:\\n|\s*(?:[-*] |#+ )?[A-Z][a-z]+(?: [a-z]+|-[A-Za-z-]+)?(?:\([^)]{0,80}\))?:)"
 )
 SQUASHED_LOG = "Squashed commit of the following:"
+SQUASHED_LOG_INDENT = " " * 4
 FIX = re.compile(
     r"\b(?:fix(?:e[sd])?|bug(?:fix)?|hot-?fix|revert|regression|repair|prevent|crash|hang)",
     re.IGNORECASE,
 )
-SUBJECT_WIDTH = 1_000  # Characters of a subject that are looked at: every line of a message asks its subject anew.
+SUBJECT_WIDTH = 1_000
+"""Number of characters of a subject that are searched: it is searched for each line of a body."""
 
 
 class MessageLine(NamedTuple):
-    """One line without its trailing blanks, and the subject of the commit message that it belongs to."""
+    """A line without trailing blanks, and the subject of its commit message."""
 
     text: str
     subject: str
 
 
 def searchable_lines(message: str) -> list[MessageLine]:
-    """Lines of `message`; code and quotations are left blank, so that they end what stands before them."""
+    """Return the lines of a message; code and quotations are blank, so they end a paragraph."""
+    indent = SQUASHED_LOG_INDENT if SQUASHED_LOG in message else ""
+    texts = [text.removeprefix(indent).rstrip() for text in _split_lines(message)]
     lines: list[MessageLine] = []
-    subject, was_blank = "", True
-    indent = " " * 4 if SQUASHED_LOG in message else ""
-    physical = (
-        part
-        for line in message.splitlines()
-        for part in (line.split("\\n") if LITERAL_BREAKS.search(line) else [line])
-    )
-    unfenced = unfenced_lines([line.removeprefix(indent).rstrip() for line in physical])
-    for text in unquoted_lines(list(unfenced)):
+    subject = ""
+    was_blank = True
+    for text in unquoted_lines(list(unfenced_lines(texts))):
         if text.lstrip().startswith(">"):
             text = ""
         elif text and (not subject or (was_blank and SQUASH_SUBJECT.match(text))):
@@ -62,19 +60,27 @@ def searchable_lines(message: str) -> list[MessageLine]:
     return lines
 
 
+def _split_lines(message: str) -> Iterator[str]:
+    for line in message.splitlines():
+        if LITERAL_BREAKS.search(line):
+            yield from line.split("\\n")
+        else:
+            yield line
+
+
 def is_fix(subject: str) -> bool:
-    """Whether a subject says that it repairs something."""
+    """Return whether a subject says that it repairs something."""
     return bool(FIX.search(subject, 0, SUBJECT_WIDTH))
 
 
 def commit_type(subject: str) -> str:
-    """The type of a conventional subject (`test` of `test(api): …`), else ""."""
+    """Return the type of a conventional subject (`test` of `test(api): ...`), else ""."""
     match = CONVENTIONAL.match(subject)
     return match["type"] if match else ""
 
 
 class Marker(NamedTuple):
-    """What a mark makes of a statement; `scope` is where it goes by the letter of the seed."""
+    """The properties of a learning with a marker; `scope` is its target as the seed says."""
 
     kind: Kind
     importance: float
@@ -94,6 +100,11 @@ MARKERS: dict[str, Marker] = {
     "decision": Marker("decision", 0.7),
     "root cause": Marker("fix", 0.6),
 }
+"""The markers with the weights of the rubric.
+
+These are 0.9 for a request to remember, 0.8 for a lesson of hard work, 0.7 for a decision with its
+reason, and 0.6 for errors and debugging.
+"""
 
 ALIASES = {
     "lesson": "learning",
@@ -107,38 +118,45 @@ ALIASES = {
 }
 
 WORD = (
-    r"(?P<word>directive|convention|invariant|constraint|gotcha|learning|lessons? learned|lesson|learned|til"
-    r"|rejected alternatives|rejected|decision|decided|root[- ]cause)s?"
+    r"(?P<word>directive|convention|invariant|constraint|gotcha|learning|lessons? learned|lesson"
+    r"|learned|til|rejected alternatives|rejected|decision|decided|root[- ]cause)s?"
 )
 MARK = re.compile(
-    rf"(?i)\s{{0,3}}(?P<bullet>[-*+•]\s+|\d+[.)]\s+)?(?:\*\*|__)?{WORD}(?:\((?P<scope>[^)\n]{{1,60}})\))?"
+    rf"(?i)\s{{0,3}}(?P<bullet>[-*+•]\s+|\d+[.)]\s+)?(?:\*\*|__)?{WORD}"
+    r"(?:\((?P<scope>[^)\n]{1,60})\))?"
     r"(?: of (?P<of>[^:]{3,80}))?(?:\*\*|__)?\s?[:\uff1a](?:\*\*|__)?(?:\s+(?P<text>.*)|\s*)"
 )
 SECTION = re.compile(
     rf"(?:#{{1,6}}\s+{WORD}|\*\*(?i:{WORD.replace('word', 'bold')})\*\*):?\s*", re.IGNORECASE
 )
-HEADING = re.compile(r"#{1,6}\s+\S")
 BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+(?P<text>.*)")
 STOP = re.compile(
     r"[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: |[A-Z][a-z]+:$|[a-z][a-z-]*\([^)]*\)!?: |#{1,6}\s|---+$"
 )
+"""The beginning of a trailer, conventional subject, heading or ruler, which ends a statement."""
+
 FIX_PARAGRAPH = re.compile(
     r"(?i)(?:\*\*|#{1,6} )?(?:Fix(?:es)?|Solution|Resolution)(?:\*\*)?(?::|(?<=#)|$)(?:\*\*)?"
     r"(?:\s+(?P<text>\S.*)|\s*)$"
 )
+FIX_WIDTH = 2_000
+"""Number of characters of a `Fix:` paragraph that are kept: far more than a body has."""
 
-# Under each subject, in order, the lines where a paragraph `Fix: …` begins, and what it says.
-Fixes = dict[str, list[tuple[int, str]]]
-FIX_WIDTH = 2_000  # Characters kept of such a paragraph: far more than a body holds.
+REMEMBER = re.compile(r"^/remember\s+(?P<text>\S[^\n]*(?:\n(?![/>\s]|```)[^\n]+)*)", re.MULTILINE)
 
 
 class Mark(NamedTuple):
-    """One marked statement: its marker, the `(scope)` it was given, the text in one piece, the words that stand
-    in the message exactly so (its lines, else its first one), the subject it stands under, and the fix that follows a
-    root cause.
+    """One marked statement.
 
-    `is_trailer`: it is written as our documented trailers are (`Decision: …` at the start of a line), so that there is
-    no doubt that its author meant it to be kept.
+    Attributes:
+        marker: a key of `MARKERS`.
+        scope: the scope in parentheses behind the marker, "" without one.
+        text: the statement in one line, or with a list behind it.
+        quote: the words as the message has them: all lines, or else the first.
+        subject: the subject of its commit message.
+        fix: the text of the fix that belongs to a root cause.
+        is_trailer: whether it is written as a documented trailer (`Decision: ...` at the start of a
+            line), so that its author certainly meant it to be kept.
     """
 
     marker: str
@@ -150,140 +168,163 @@ class Mark(NamedTuple):
     is_trailer: bool = False
 
 
-REMEMBER = re.compile(r"^/remember\s+(?P<text>\S[^\n]*(?:\n(?![/>\s]|```)[^\n]+)*)", re.MULTILINE)
-
-
 def find_remembered(comment: str) -> list[Mark]:
-    """Return what a reviewer asks to remember: `/remember …` at the start of a line, up to a blank line.
+    """Return the requests of a reviewer to remember something.
 
-    Fenced and quoted lines are no request of the reviewer.
+    A request is `/remember ...` at the start of a line, up to a blank line. It is none in fenced or
+    quoted lines.
     """
-    comment = "\n".join(unquoted_lines(list(unfenced_lines(comment.splitlines()))))
-    return [
-        Mark(
-            "remember",
-            "",
-            " ".join(found["text"].split()),
-            found["text"].strip(),
-            "",
-            is_trailer=True,
-        )
-        for found in REMEMBER.finditer(comment)
-    ]
+    plain = "\n".join(unquoted_lines(list(unfenced_lines(comment.splitlines()))))
+    marks: list[Mark] = []
+    for match in REMEMBER.finditer(plain):
+        text = " ".join(match["text"].split())
+        marks.append(Mark("remember", "", text, match["text"].strip(), "", is_trailer=True))
+    return marks
 
 
 def find_marks(message: str) -> list[Mark]:
-    """Every marked statement of `message`, in order."""
-    lines = searchable_lines(message)
-    fixes: Fixes = {}
-    for position, line in enumerate(
-        lines
-    ):  # each paragraph `Fix: …` is read once; a list after it counts as its text
-        if match := FIX_PARAGRAPH.fullmatch(line.text):
-            text = _join(_block(lines, position, match["text"] or ":")[0]).removeprefix(":").strip()
-            fixes.setdefault(line.subject, []).append((position, text[:FIX_WIDTH]))
+    """Return the marked statements of a message in order."""
     marks: list[Mark] = []
-    position = 0
-    while position < len(lines):
-        found, position = _marks_at(lines, position, fixes)
-        marks += found
-    return [
-        mark if mark.quote in message else mark._replace(quote=mark.quote.partition("\n")[0])
-        for mark in marks
-    ]
+    for mark in _MarkReader(searchable_lines(message)).read():
+        if mark.quote not in message:
+            mark = mark._replace(quote=mark.quote.partition("\n")[0])
+        marks.append(mark)
+    return marks
 
 
-def _marks_at(lines: Sequence[MessageLine], position: int, fixes: Fixes) -> tuple[list[Mark], int]:
-    """The marks that begin at `position`, and where to go on."""
-    line = lines[position]
-    if section := SECTION.fullmatch(line.text):
-        word = section["word"] or section["bold"]
-        return _listed(lines, position + 1, _canonical(word), "", fixes)
-    found = MARK.fullmatch(line.text)
-    if found is None:
-        return [], position + 1
-    marker, scope = _canonical(found["word"]), (found["scope"] or found["of"] or "").strip()
-    if not found["text"]:
-        return _listed(lines, position + 1, marker, scope, fixes)
-    is_trailer = line.text.startswith(found["word"].capitalize()) and not found["scope"]
-    mark = Mark(marker, scope, "", "", line.subject, is_trailer=is_trailer)
-    return _read_mark(lines, position, found["text"], fixes, mark, position)
+class _FixParagraph(NamedTuple):
+    start: int
+    text: str
 
 
-def _read_mark(
-    lines: Sequence[MessageLine],
-    position: int,
-    first: str,
-    fixes: Fixes,
-    mark: Mark,
-    start: int = 0,
-) -> tuple[list[Mark], int]:
-    """`mark` with the statement that begins with `first`, if there is any, and where to go on. The fix of a root cause
-    is the paragraph under the same subject: the first one after the statement, else the first before line `start`."""
-    block, end = _block(lines, position, first)
-    fix = ""
-    if mark.marker == "root cause":
-        found = fixes.get(mark.subject, [])
-        after = bisect_left(found, (end, ""))
-        if after < len(found):
-            fix = found[after][1]
-        elif found and found[0][0] < start:
-            fix = found[0][1]
-    quote = "\n".join(
-        [block[0], *(line.text for line in lines[position + 1 : end])]
-    )  # as its lines have them
-    return [mark._replace(text=_join(block), quote=quote, fix=fix)] if block[0] else [], end
+class _MarkReader:
+    """Reads the marks of a message line by line; `position` is the index of the next line."""
 
+    def __init__(self, lines: Sequence[MessageLine]) -> None:
+        self.lines = lines
+        self.position = 0
+        self.fixes = self._find_fixes()
 
-def _listed(
-    lines: Sequence[MessageLine], position: int, marker: str, scope: str, fixes: Fixes
-) -> tuple[list[Mark], int]:
-    """The bullets under a heading, each one mark; without bullets its first paragraph is the mark."""
-    marks: list[Mark] = []
-    while position < len(lines):
-        text, subject = lines[position]
-        if not text:
+    def _find_fixes(self) -> dict[str, list[_FixParagraph]]:
+        """Return the paragraphs `Fix: ...` by subject, each with the list behind it."""
+        fixes: defaultdict[str, list[_FixParagraph]] = defaultdict(list)
+        for start, line in enumerate(self.lines):
+            match = FIX_PARAGRAPH.fullmatch(line.text)
+            if match:
+                statement, _ = self._read_statement(start, match["text"] or ":")
+                text = _join(statement).removeprefix(":").strip()
+                fixes[line.subject].append(_FixParagraph(start, text[:FIX_WIDTH]))
+        return fixes
+
+    def read(self) -> Iterator[Mark]:
+        """Yield all marks."""
+        while self.position < len(self.lines):
+            line = self.lines[self.position]
+            section = SECTION.fullmatch(line.text)
+            mark = MARK.fullmatch(line.text)
+            if section:
+                self.position += 1
+                yield from self._read_list(_find_marker(section["word"] or section["bold"]))
+            elif mark:
+                yield from self._read_mark(line, mark)
+            else:
+                self.position += 1
+
+    def _read_mark(self, line: MessageLine, match: re.Match[str]) -> Iterator[Mark]:
+        marker = _find_marker(match["word"])
+        scope = (match["scope"] or match["of"] or "").strip()
+        if not match["text"]:
+            self.position += 1
+            yield from self._read_list(marker, scope)
+            return
+
+        is_trailer = line.text.startswith(match["word"].capitalize()) and not match["scope"]
+        mark = Mark(marker, scope, "", "", line.subject, is_trailer=is_trailer)
+        yield from self._complete(mark, match["text"], fixes_before=self.position)
+
+    def _read_list(self, marker: str, scope: str = "") -> Iterator[Mark]:
+        """Yield a mark for each bullet under a heading, or for its first paragraph."""
+        is_first = True
+        while self.position < len(self.lines):
+            text, subject = self.lines[self.position]
+            if not text:
+                self.position += 1
+                continue
+            bullet = BULLET.fullmatch(text)
+            is_subject = subject == text[2:]
+            if MARK.fullmatch(text) or STOP.match(text) or is_subject:
+                return
+            if not bullet and not is_first:
+                return
+            opening = bullet["text"] if bullet else text
+            for mark in self._complete(Mark(marker, scope, "", "", subject), opening):
+                is_first = False
+                yield mark
+            if not bullet:
+                return
+
+    def _complete(self, mark: Mark, opening: str, *, fixes_before: int = 0) -> Iterator[Mark]:
+        """Yield a mark with the statement at the position, if there is one.
+
+        Args:
+            mark: the mark without text.
+            opening: the first line of the statement, without its marker or bullet.
+            fixes_before: the index of the line before which the fix of a root cause may be.
+        """
+        start = self.position
+        statement, self.position = self._read_statement(start, opening)
+        if not statement[0]:
+            return
+        following = [line.text for line in self.lines[start + 1 : self.position]]
+        fix = self._find_fix(mark, fixes_before) if mark.marker == "root cause" else ""
+        quote = "\n".join([statement[0], *following])
+        yield mark._replace(text=_join(statement), quote=quote, fix=fix)
+
+    def _find_fix(self, mark: Mark, fixes_before: int) -> str:
+        """Return the fix under the same subject: the next one, or else the first before a line."""
+        fixes = self.fixes.get(mark.subject, [])
+        following = bisect_left(fixes, (self.position, ""))
+        if following < len(fixes):
+            return fixes[following].text
+        if fixes and fixes[0].start < fixes_before:
+            return fixes[0].text
+        return ""
+
+    def _read_statement(self, start: int, opening: str) -> tuple[list[str], int]:
+        """Return the lines of one statement, and the index of the line behind it.
+
+        A statement ends at a blank line, a bullet, a mark or a trailer. If it ends in a colon, the
+        list that follows is part of it.
+        """
+        statement = [opening.strip()]
+        takes_list = opening.rstrip().endswith(":")
+        position = start + 1
+        while position < len(self.lines):
+            text = self.lines[position].text
+            if not text or _begins_statement(text):
+                break
+            if BULLET.fullmatch(text) and not takes_list:
+                break
+            statement.append(text.strip())
+            takes_list = takes_list or text.endswith(":")
             position += 1
-            continue
-        bullet = BULLET.fullmatch(text)
-        if (
-            MARK.fullmatch(text)
-            or STOP.match(text)
-            or subject == text[2:]
-            or (marks and not bullet)
-        ):
-            break
-        first = bullet["text"] if bullet else text
-        found, position = _read_mark(
-            lines, position, first, fixes, Mark(marker, scope, "", "", subject)
-        )
-        marks += found
-        if not bullet:
-            break
-    return marks, position
+        return statement, position
 
 
-def _block(lines: Sequence[MessageLine], position: int, first: str) -> tuple[list[str], int]:
-    """The lines of one statement and where the next begins: up to a blank line, a bullet, a mark or a trailer. A
-    statement that ends in a colon takes the list that follows it along."""
-    block, end = [first.strip()], position + 1
-    takes_list = first.rstrip().endswith(":")
-    while end < len(lines) and (text := lines[end].text):
-        if MARK.fullmatch(text) or FIX_PARAGRAPH.match(text) or STOP.match(text):
-            break
-        if BULLET.fullmatch(text) and not takes_list:
-            break
-        block.append(text.strip())
-        takes_list = takes_list or text.endswith(":")
-        end += 1
-    return block, end
+def _begins_statement(text: str) -> bool:
+    return bool(MARK.fullmatch(text) or FIX_PARAGRAPH.match(text) or STOP.match(text))
 
 
-def _join(block: list[str]) -> str:
-    return "".join(("\n" if BULLET.fullmatch(line) else " ") + line for line in block).strip()
+def _join(lines: Sequence[str]) -> str:
+    """Join wrapped lines by blanks; each bullet begins a line."""
+    parts: list[str] = []
+    for line in lines:
+        parts.append("\n" if BULLET.fullmatch(line) else " ")
+        parts.append(line)
+    return "".join(parts).strip()
 
 
-def _canonical(word: str) -> str:
-    """The key of MARKERS for a word as written, plural and case folded."""
-    folded = word.lower()
-    return ALIASES.get(folded, folded)
+def _find_marker(word: str) -> str:
+    """Return the key of `MARKERS` for a word as it is written."""
+    lowered = word.lower()
+    return ALIASES.get(lowered, lowered)

@@ -1,14 +1,15 @@
-"""Replies: text that should be JSON, read one learning at a time, so that one bad learning costs only itself.
+"""The replies of engines: JSON that is read one learning at a time.
 
-Whatever the text holds, reading takes linear time and raises nothing but EngineError. What a model may not say (that an
-author marked it, where it is written) is not read from its reply at all.
+A bad learning costs only itself. Whatever a text contains, reading takes linear time and raises
+nothing but EngineError. Fields that a model must not set (that an author marked it, its scope) are
+not read from its reply.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -17,33 +18,43 @@ from memory_ci.records.candidate import Kind, Reach, Weight
 from memory_ci.records.entry import Adoption
 from memory_ci.secrets import mask_secrets
 
-MAX_REPLY = (
-    1_000_000  # Characters of a model's reply that are read: several times what any may answer.
-)
-MAX_TRIES = (
-    200  # Objects that are sought in a list that is broken: far more than a model is asked for.
-)
-QUOTE_WIDTH = (
-    300  # Characters of a quote: enough to prove a learning, too few to carry a text into memory.
-)
+MAX_REPLY = 1_000_000
+"""Number of characters of a model's reply that are read: several times what a model may answer."""
+
+MAX_TRIES = 200
+"""Number of objects that are tried in a broken list: far more than a model is asked for."""
+
+QUOTE_WIDTH = 300
+"""Number of characters of a quote: enough as a proof, too few to carry a text into memory."""
+
 OBJECT = re.compile(r'\{\s*"')
 TITLE = re.compile(r'"title"\s*:')
 FIELD = re.compile(r"`(?:\$\.(?P<wrong>\w+)[^`]*|(?P<missing>\w+))`$")
+"""The field that is wrong or missing, at the end of a message of msgspec."""
+
 DECODER = json.JSONDecoder()
 BROKEN = "broken-json"
 
 
 class RawQuote(msgspec.Struct, frozen=True):
-    """Words claimed to stand in the piece of evidence of that id."""
+    """A quote as a reply states it: the id of a piece of evidence, and words of its text."""
 
     evidence: str
     text: str
 
 
 class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One learning as a reply states it. `restates` and `contradicts` are claimed ids of entries; `aka` are words to
-    find it by. The fields from `importance` on come from code only. `is_marked`: the author of the evidence marked it
-    as worth keeping; else `doubt` says why it is only proposed."""
+    """One learning as a reply states it.
+
+    Attributes:
+        instead: what is used instead of something rejected.
+        restates: the id of the entry that it repeats, as the engine claims.
+        contradicts: the ids of entries that it contradicts, as the engine claims.
+        aka: words by which it may be found.
+        importance: the importance of the entry; only code may set this and all fields below.
+        is_marked: whether the author of the evidence marked it as worth keeping.
+        doubt: why a learning that is not marked is only proposed.
+    """
 
     title: str
     quotes: tuple[RawQuote, ...]
@@ -64,12 +75,13 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_by_rule(self) -> bool:
-        """Code of ours found it: a rule says that it is marked, or what it doubts."""
+        """Whether a rule of ours found it, which says that it is marked, or its doubt."""
         return self.is_marked or bool(self.doubt)
 
 
-# Fields of a learning that only code may set; replies of former versions have some of them.
 OWNED = frozenset({"importance", "scope", "is_marked", "marker", "doubt"})
+"""Fields of a learning that only code may set; replies of former versions have some of them."""
+
 CHOICES = {"kind": get_args(Kind), "reach": get_args(Reach), "weight": get_args(Weight)}
 
 
@@ -84,7 +96,7 @@ class ProposedRisk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WholeReply(msgspec.Struct, frozen=True):
-    """The answer of an engine, whole: what `format_reply` writes and `parse_reply` salvages."""
+    """A complete reply, as `format_reply` writes it."""
 
     learnings: tuple[Learning, ...]
 
@@ -93,112 +105,153 @@ T = TypeVar("T", Learning, ProposedRisk)
 
 
 class Parsed(NamedTuple):
-    """The learnings that could be read, and of each that could not, why."""
+    """The learnings that could be read, and for each other one a reason."""
 
     learnings: tuple[Learning, ...]
     reasons: tuple[str, ...] = ()
 
 
 def format_reply(learnings: tuple[Learning, ...]) -> str:
-    """The JSON text of a reply; the inverse of `parse_reply`."""
+    """Return the JSON text of a reply; the inverse of `parse_reply`."""
     return msgspec.json.encode(WholeReply(learnings)).decode()
 
 
 def parse_reply(text: str, *, trusted: bool = False) -> Parsed:
-    """The learnings in `text`, whatever stands around them: a fence, prose, a list cut short, several lists. `trusted`:
-    the reply is that of code of ours, so the fields that only code may set are read. Raises EngineError
-    (unreadable-reply) when there is no list of learnings at all."""
-    return Parsed(*_parse(text, "learnings", Learning, trusted=trusted))
+    """Parse the learnings of a reply.
+
+    The list may be in a fence, in prose or cut short, and there may be several lists.
+
+    Args:
+        text: the reply.
+        trusted: the reply is of our own code, so the fields that only code may set are read.
+
+    Raises:
+        EngineError: unreadable-reply, if there is no list of learnings.
+    """
+    return Parsed(*_parse_list(text, "learnings", Learning, trusted=trusted))
 
 
 def parse_risks(text: str) -> tuple[tuple[ProposedRisk, ...], tuple[str, ...]]:
-    """The risks in the reply to a pre-mortem, and of each that could not be read, why. Raises as `parse_reply`."""
-    return _parse(text, "risks", ProposedRisk)
+    """Parse the risks of the reply to a pre-mortem.
+
+    Returns:
+        the risks that could be read, and for each other one a reason.
+
+    Raises:
+        EngineError: unreadable-reply, if there is no list of risks.
+    """
+    return _parse_list(text, "risks", ProposedRisk)
 
 
-def _parse(
-    text: str, name: str, kind: type[T], *, trusted: bool = False
+def _parse_list(
+    text: str, name: str, record_type: type[T], *, trusted: bool = False
 ) -> tuple[tuple[T, ...], tuple[str, ...]]:
-    raw, reasons = _find_list(text if trusted else text[:MAX_REPLY], name)
-    read = [_convert(one if trusted else _allowed(one), kind) for one in raw]
-    found = tuple(one for one in read if isinstance(one, kind))
-    return found, tuple(one for one in read if isinstance(one, str)) + reasons
+    items, list_reasons = _find_items(text if trusted else text[:MAX_REPLY], name)
+    records: list[T] = []
+    reasons: list[str] = []
+    for item in items:
+        record = _convert(item if trusted else _drop_disallowed(item), record_type)
+        if isinstance(record, str):
+            reasons.append(record)
+        else:
+            records.append(record)
+    return tuple(records), tuple(reasons) + list_reasons
 
 
-def _find_list(text: str, name: str) -> tuple[list[object], tuple[str, ...]]:
-    """What the lists of that name hold, and a reason for each that was broken. A list that cannot be read whole is
-    searched to the end of the text, so no part of it is read more than twice."""
-    begin = re.compile(rf'"{name}"\s*:\s*(?=\[)')
-    found: list[object] = []
-    start = begin.search(text)
-    if start is None:
-        told = f"the engine's reply holds no list of {name}: {mask_secrets(text)[:80]!r}"
+def _find_items(text: str, name: str) -> tuple[list[object], tuple[str, ...]]:
+    """Return the items of all lists with a name, and a reason for each that is lost.
+
+    A list that cannot be decoded is searched to the end of the text, so no part of the text is read
+    more than twice.
+    """
+    list_start = re.compile(rf'"{name}"\s*:\s*(?=\[)')
+    match = list_start.search(text)
+    if match is None:
+        beginning = mask_secrets(text)[:80]
+        message = f"the engine's reply holds no list of {name}: {beginning!r}"
         hint = "run again; if it happens every time, choose another engine or model"
-        raise EngineError(told, slug="unreadable-reply", hint=hint)
-    while start is not None:
+        raise EngineError(message, slug="unreadable-reply", hint=hint)
+
+    items: list[object] = []
+    while match is not None:
+        start = match.end()
         try:
-            items, end = DECODER.raw_decode(text, start.end())
+            decoded, end = DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
-            rest = _salvage(text, start.end())
-            lost = min(len(TITLE.findall(text, start.end())), MAX_TRIES) - len(rest)
-            return found + rest, (BROKEN,) * max(lost, 0)
-        found += items
-        start = begin.search(text, end)
-    return found, ()
+            salvaged = _salvage(text, start)
+            title_count = min(len(TITLE.findall(text, start)), MAX_TRIES)
+            lost_count = max(title_count - len(salvaged), 0)
+            return items + salvaged, (BROKEN,) * lost_count
+        items += decoded
+        match = list_start.search(text, end)
+    return items, ()
 
 
 def _salvage(text: str, position: int) -> list[object]:
-    """Objects with a title that can be read from `position` on; the quotes of a broken one have none."""
+    """Return the objects with a title that can be decoded behind a position.
+
+    The quotes of a broken learning have no title.
+    """
     objects: list[object] = []
     for _ in range(MAX_TRIES):
-        begin = OBJECT.search(text, position)
-        if begin is None:
+        match = OBJECT.search(text, position)
+        if match is None:
             break
         try:
-            found, position = DECODER.raw_decode(text, begin.start())
+            decoded, position = DECODER.raw_decode(text, match.start())
         except (ValueError, RecursionError):
-            position = begin.start() + 1
+            position = match.start() + 1
             continue
-        if "title" in found:
-            objects.append(found)
+        if "title" in decoded:
+            objects.append(decoded)
     return objects
 
 
-def _allowed(raw: object) -> object:
-    """What a model may say of a learning: no field that code owns; null, "" and an unknown choice leave a field out."""
-    if not isinstance(raw, dict):
-        return raw
-    kept = {
-        key: value
-        for key, value in raw.items()
-        if key not in OWNED and value is not None and value != ""
-    }
-    for name, values in CHOICES.items():
-        if kept.get(name) not in values:
-            kept.pop(name, None)
-    if isinstance(quotes := kept.get("quotes"), list):
-        kept["quotes"] = [
-            one | {"text": one["text"][:QUOTE_WIDTH]}
-            if isinstance(one, dict) and isinstance(one.get("text"), str)
-            else one
-            for one in quotes
-        ]
-    return kept
+def _drop_disallowed(item: object) -> object:
+    """Return a learning without what a model must not say.
+
+    This is every field that only code may set. A field that is null, "" or an unknown choice gets
+    its default.
+    """
+    if not isinstance(item, dict):
+        return item
+    allowed: dict[str, Any] = {}
+    for key, value in item.items():
+        is_empty = value is None or value == ""
+        is_choice = key not in CHOICES or value in CHOICES[key]
+        if key not in OWNED and not is_empty and is_choice:
+            allowed[key] = value
+    quotes = allowed.get("quotes")
+    if isinstance(quotes, list):
+        allowed["quotes"] = [_cut_quote(quote) for quote in quotes]
+    return allowed
 
 
-def _convert(raw: object, kind: type[T]) -> T | str:
-    """`raw` as a record, or why it is none."""
-    if not isinstance(raw, dict):
+def _cut_quote(quote: object) -> object:
+    if isinstance(quote, dict) and isinstance(quote.get("text"), str):
+        return quote | {"text": quote["text"][:QUOTE_WIDTH]}
+    return quote
+
+
+def _convert(item: object, record_type: type[T]) -> T | str:
+    """Return an item as a record, or the reason why it is none."""
+    if not isinstance(item, dict):
         return "not-an-object"
     try:
-        found = msgspec.convert(raw, kind)
-        msgspec.json.encode(found)  # lone surrogates are no text, and could not be reported
+        record = msgspec.convert(item, record_type)
+        # Lone surrogates are no text, and could not be reported.
+        msgspec.json.encode(record)
     except msgspec.ValidationError as error:
-        field = FIELD.search(str(error))  # in the words of msgspec
-        if field is None:
-            return "bad-learning"
-        name = (field["wrong"] or field["missing"]).replace("_", "-")
-        return f"bad-{name}" if field["wrong"] else f"no-{name}"
+        return _name_fault(error)
     except (UnicodeEncodeError, RecursionError):
         return "not-text"
-    return found if found.title.strip() else "bad-title"
+    return record if record.title.strip() else "bad-title"
+
+
+def _name_fault(error: msgspec.ValidationError) -> str:
+    """Return the reason for a message of msgspec: `bad-<field>` or `no-<field>`."""
+    field = FIELD.search(str(error))
+    if field is None:
+        return "bad-learning"
+    name = (field["wrong"] or field["missing"]).replace("_", "-")
+    return f"bad-{name}" if field["wrong"] else f"no-{name}"

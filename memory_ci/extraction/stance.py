@@ -1,9 +1,11 @@
-"""Stance: whether a statement says the opposite of words that are quoted for it.
+"""Whether a statement says the opposite of words that are quoted for it.
 
-A clause is read as its words and the stance on them: whether it forbids, which side of pairs of opposites it names, and
-what it puts before what. Two clauses are compared where their words are the same for the most part. An odd number of
-differences makes them opposites: `never disable X` and `enable X` differ twice, and agree. The words of each language
-stand in stance.toml. All tables are read together, so a text may mix languages.
+A clause is its words and a stance on them: whether it forbids, which side of pairs of opposites it
+names, and what it puts before what. Two clauses are compared if most of their words are the same.
+They are opposites if their stances differ in an odd number of ways. `never disable X` and
+`enable X` differ twice, so they agree.
+
+The words of each language are in stance.toml. Tables of several languages may match one text.
 """
 
 from __future__ import annotations
@@ -20,14 +22,24 @@ import msgspec
 from memory_ci.text import STOP_WORDS, stem, words
 
 TABLES = Path(__file__).with_name("stance.toml")
-LEAST_SHARED = 0.75  # The share of the words of the shorter clause that the other must have.
-MAX_OTHER_WORDS = 3  # Words of a clause that may be compared with a clause of one word.
-MIN_ROOT = 3  # Characters of a verb without its endings.
-MIN_PREFIX, PREFIX_SHARE = (
-    4,
-    0.7,
-)  # Two forms of a word begin alike: in characters, and as a share of the longer.
-MAX_LENGTH = 10_000  # Characters of a text that are read.
+MIN_SHARED = 0.75
+"""Share of the words of the shorter clause that the longer one must contain."""
+
+MAX_LONGER_WORDS = 3
+"""Number of words of a clause that is compared with a clause of one word."""
+
+MIN_ROOT = 3
+"""Number of characters of a verb without its endings."""
+
+MIN_PREFIX = 4
+"""Number of characters in which two forms of a word are equal at the beginning."""
+
+MIN_PREFIX_SHARE = 0.7
+"""The same as a share of the characters of the longer form."""
+
+MAX_LENGTH = 10_000
+"""Number of characters of a text that are read."""
+
 UNSPACED = ("zh", "ja")
 SCRIPTS = {
     "ja": re.compile("[\u3040-\u30ff]"),
@@ -37,12 +49,17 @@ SCRIPTS = {
 ORDER = ("before", "after")
 EXCLUDING = ("instead", "without", "instead_behind", "without_behind")
 THEN = ("then", "then_behind")
-# Roles in the order in which they are looked for at one place of a text.
+# fmt: off
 ROLES = (
-    "reminder", "past", *EXCLUDING, "condition", *ORDER, "never", "always", "split", "prefer", "use", "first", *THEN,
-    "over", "light",
-)  # fmt: skip
-PAIRS_AFTER = "past"  # Pairs of opposites are looked for behind this role.
+    "reminder", "past", *EXCLUDING, "condition", *ORDER, "never", "always", "split", "prefer",
+    "use", "first", *THEN, "over", "light",
+)
+# fmt: on
+"""Roles in the order in which they are tried at one place of a text."""
+
+PAIRS_AFTER = "past"
+"""The role after which pairs of opposites are tried."""
+
 QUESTION = ("?", "\uff1f")
 BREAK = re.compile(
     "[.!:](?=\\s|$)|[;\u3002\uff01\uff1b\uff0c\u3001\n]|,\\s|\\s[\u2014\u2013-]+\\s|[?\uff1f]"
@@ -76,7 +93,14 @@ class StanceWords(msgspec.Struct, frozen=True):
 
 
 class StanceMark(NamedTuple):
-    """A word of the tables in a text: what it does, and for a pair of opposites which pair and side."""
+    """The role of a word of the tables.
+
+    Attributes:
+        role: what the word does to a clause.
+        pair: the number of its pair of opposites, "" if it is of none.
+        side: its side of the pair, 0 or 1.
+        is_undo: whether its side opposes any use of a thing.
+    """
 
     role: str
     pair: str = ""
@@ -87,10 +111,18 @@ class StanceMark(NamedTuple):
 class Clause(NamedTuple):
     """The words of a clause and the stance on them.
 
-    `head` is the first word behind an English negation, "" without one. `opening` is the first word of the clause.
-    `condition` has words like `if` and `only`. `is_order` is true if the clause tells somebody to do something. `sides`
-    has the side of each pair of opposites that is named, None if both are; `undone` are the pairs whose second side
-    opposes any use. `first` and `second` are the words around `before` or `after`.
+    Attributes:
+        words: the stems of the words that carry meaning.
+        is_denied: whether the clause forbids.
+        head: the first word after an English negation, "" without one.
+        opening: the first word of the clause.
+        is_order: whether the clause tells somebody to do something.
+        condition: words like `if` and `only`.
+        sides: the side of each pair of opposites that is named, None if both are.
+        undone: the pairs whose second side, which is named, opposes any use.
+        pivot: `before` or `after`, "" without one.
+        first: the words in front of the pivot.
+        second: the words behind it.
     """
 
     words: frozenset[str]
@@ -109,10 +141,13 @@ class Clause(NamedTuple):
 def is_opposite(statement: str, quotes: Iterable[str]) -> bool:
     """Return whether a statement says the opposite of the quotes.
 
-    A clause that agrees with a part of the statement outweighs one that opposes a part of the same words.
+    A clause that agrees with a part of the statement outweighs one that opposes a part of the same
+    words.
     """
-    quoted = [clause for quote in quotes for clause in read_clauses(quote)]
-    return any(_is_opposed(clause, quoted) for clause in read_clauses(statement))
+    quoted_clauses: list[Clause] = []
+    for quote in quotes:
+        quoted_clauses += read_clauses(quote)
+    return any(_is_opposed(clause, quoted_clauses) for clause in read_clauses(statement))
 
 
 def read_clauses(text: str) -> list[Clause]:
@@ -123,74 +158,82 @@ def read_clauses(text: str) -> list[Clause]:
     return clauses
 
 
-def _is_opposed(claim: Clause, quoted: Sequence[Clause]) -> bool:
-    against: list[frozenset[str]] = []
+def _is_opposed(claim: Clause, quoted_clauses: Sequence[Clause]) -> bool:
+    opposing: list[frozenset[str]] = []
     agreeing: list[frozenset[str]] = []
-    for clause in quoted:
-        shared = frozenset(word for word in claim.words if _matches(word, clause.words))
-        if not _is_comparable(claim, clause, _count_shared(claim.words, clause.words)):
+    for clause in quoted_clauses:
+        if not _is_comparable(claim, clause):
             continue
+        shared = frozenset(word for word in claim.words if _matches(word, clause.words))
         if _differ_oddly(claim, clause):
-            against.append(shared)
+            opposing.append(shared)
         else:
             agreeing.append(shared)
-    return any(not any(_outweighs(other, shared) for other in agreeing) for shared in against)
+    return any(not _is_outweighed(shared, agreeing) for shared in opposing)
 
 
-def _outweighs(agreeing: frozenset[str], opposing: frozenset[str]) -> bool:
-    return len(agreeing) >= len(opposing) and (not opposing or not agreeing.isdisjoint(opposing))
+def _is_outweighed(opposing: frozenset[str], agreeing: Sequence[frozenset[str]]) -> bool:
+    """Return whether a clause agrees with at least as many words, of which some are the same."""
+    as_long = [shared for shared in agreeing if len(shared) >= len(opposing)]
+    return any(not opposing or not shared.isdisjoint(opposing) for shared in as_long)
 
 
-def _is_comparable(claim: Clause, quote: Clause, shared: int) -> bool:
-    """Return whether two clauses speak of the same thing under the same conditions, and both take a stance."""
-    smaller, larger = sorted((len(claim.words), len(quote.words)))
-    if (
-        not smaller
-        or shared < LEAST_SHARED * smaller
-        or (smaller == 1 and larger > MAX_OTHER_WORDS)
-    ):
+def _is_comparable(claim: Clause, quote: Clause) -> bool:
+    """Return whether both clauses take a stance on the same thing under the same conditions."""
+    if not _share_words(claim.words, quote.words) or claim.condition != quote.condition:
         return False
-    if claim.condition != quote.condition:
+    if claim.is_denied == quote.is_denied:
+        return True
+    denied, allowed = (claim, quote) if claim.is_denied else (quote, claim)
+    if denied.head and not _matches(denied.head, allowed.words):
         return False
-    if claim.is_denied != quote.is_denied:
-        denied, other = (claim, quote) if claim.is_denied else (quote, claim)
-        if denied.head and not _matches(denied.head, other.words):
-            return False
-        # What a quote only tells may well be what the statement forbids.
-        return not claim.is_denied or quote.is_order or _matches(quote.opening, claim.words)
-    return True
+    # What a quote merely reports may well be what the statement forbids.
+    return not claim.is_denied or quote.is_order or _matches(quote.opening, claim.words)
+
+
+def _share_words(left: frozenset[str], right: frozenset[str]) -> bool:
+    shorter, longer = sorted((len(left), len(right)))
+    if not shorter or _count_shared(left, right) < MIN_SHARED * shorter:
+        return False
+    return shorter > 1 or longer <= MAX_LONGER_WORDS
 
 
 def _differ_oddly(claim: Clause, quote: Clause) -> bool:
     differences = int(claim.is_denied != quote.is_denied)
     for pair in claim.sides.keys() | quote.sides.keys():
-        differences += _differ_in(pair, claim, quote)
-    if claim.pivot and quote.pivot:
-        # The verb may stand on the same side of both orders, so the order with more words in common counts.
-        straight = _count_shared(claim.first, quote.first) + _count_shared(
-            claim.second, quote.second
-        )
-        crossing = (
-            _count_shared(claim.first, quote.second),
-            _count_shared(claim.second, quote.first),
-        )
-        is_swapped = all(crossing) and sum(crossing) > straight
-        if straight or is_swapped:
-            differences += (claim.pivot != quote.pivot) != is_swapped
+        differences += _differ_in_pair(pair, claim, quote)
+    differences += _differ_in_order(claim, quote)
     return differences % 2 == 1
 
 
-def _differ_in(pair: str, claim: Clause, quote: Clause) -> bool:
+def _differ_in_order(claim: Clause, quote: Clause) -> bool:
+    """Return whether two clauses put the same things in a different order."""
+    if not (claim.pivot and quote.pivot):
+        return False
+    # The verb may be on the same side in both, so the order with more words in common counts.
+    first_shared = _count_shared(claim.first, quote.first)
+    straight = first_shared + _count_shared(claim.second, quote.second)
+    crossing = (
+        _count_shared(claim.first, quote.second),
+        _count_shared(claim.second, quote.first),
+    )
+    is_swapped = all(crossing) and sum(crossing) > straight
+    if not (straight or is_swapped):
+        return False
+    return (claim.pivot != quote.pivot) != is_swapped
+
+
+def _differ_in_pair(pair: str, claim: Clause, quote: Clause) -> bool:
     """Return whether two clauses name the two sides of a pair.
 
-    To undo a thing is the opposite of any use of it, and not to undo it agrees with whatever else is done.
+    To undo a thing is the opposite of any use of it. Not to undo it agrees with all else.
     """
     if pair in claim.sides and pair in quote.sides:
         sides = (claim.sides[pair], quote.sides[pair])
         return None not in sides and sides[0] != sides[1]
-    undoing, other = (claim, quote) if pair in claim.sides else (quote, claim)
-    is_about_use = other.is_denied or other.is_order or undoing.is_denied
-    return pair in undoing.undone and not other.undone and is_about_use
+    undoing, using = (claim, quote) if pair in claim.sides else (quote, claim)
+    is_about_use = using.is_denied or using.is_order or undoing.is_denied
+    return pair in undoing.undone and not using.undone and is_about_use
 
 
 # -- words of two clauses
@@ -201,29 +244,30 @@ def _count_shared(left: frozenset[str], right: frozenset[str]) -> int:
     return sum(_matches(word, larger) for word in smaller)
 
 
-def _matches(word: str, others: Iterable[str]) -> bool:
-    """Return whether one of the words is the same word, perhaps in another form."""
-    return word in others or any(_is_same_word(word, other) for other in others)
+def _matches(word: str, candidates: Iterable[str]) -> bool:
+    """Return whether one of the candidates is the same word, perhaps in another form."""
+    return word in candidates or any(_is_same_word(word, candidate) for candidate in candidates)
 
 
-def _is_same_word(word: str, other: str) -> bool:
-    return _begin_alike(word, other) or _is_participle(word, other) or _is_participle(other, word)
+def _is_same_word(left: str, right: str) -> bool:
+    return _begin_alike(left, right) or _is_participle(left, right) or _is_participle(right, left)
 
 
-def _is_participle(word: str, other: str) -> bool:
-    """Return whether a word is the German participle of another: `geloggt` of `logge`, `gebaut` of `baue`."""
-    if not (word.startswith("ge") and word.endswith(("t", "n"))) or other.startswith("ge"):
+def _is_participle(word: str, verb: str) -> bool:
+    """Return whether a word is a German participle: `geloggt` of `logge`, `gebaut` of `baue`."""
+    if not (word.startswith("ge") and word.endswith(("t", "n"))) or verb.startswith("ge"):
         return False
     root = re.sub("(?:e?t|en)$", "", word.removeprefix("ge"))
-    return len(root) >= MIN_ROOT and root == re.sub("(?:en|e?s?t|e)$", "", other)
+    return len(root) >= MIN_ROOT and root == re.sub("(?:en|e?s?t|e)$", "", verb)
 
 
-def _begin_alike(word: str, other: str) -> bool:
-    longer = max(len(word), len(other))
-    least = max(MIN_PREFIX, PREFIX_SHARE * longer)
-    if min(len(word), len(other)) < least:
+def _begin_alike(left: str, right: str) -> bool:
+    shorter, longer = sorted((len(left), len(right)))
+    min_prefix = max(MIN_PREFIX, MIN_PREFIX_SHARE * longer)
+    if shorter < min_prefix:
         return False
-    return word[: math.ceil(least)] == other[: math.ceil(least)]
+    length = math.ceil(min_prefix)
+    return left[:length] == right[:length]
 
 
 # -- from a text to clauses
@@ -240,17 +284,20 @@ def load_tables() -> Mapping[str, StanceWords]:
 
 
 def find_language(text: str) -> str:
-    """Return the language whose marks cover most of a text; the script decides where it is of one language."""
+    """Return the language of a text.
+
+    The script decides if only one language uses it, else the language whose marks cover most.
+    """
     for language, letters in SCRIPTS.items():
         if letters.search(text):
             return language
     spaced = [language for language in load_tables() if language not in SCRIPTS]
-    return max(
-        spaced,
-        key=lambda language: sum(
-            len(found[0]) for found in _marks(language).pattern.finditer(text)
-        ),
-    )
+    return max(spaced, key=lambda language: _count_marked(text, language))
+
+
+def _count_marked(text: str, language: str) -> int:
+    """Return the number of characters of a text that are marks of a language."""
+    return sum(len(match[0]) for match in _compile_marks(language).pattern.finditer(text))
 
 
 class MarkPattern(NamedTuple):
@@ -261,17 +308,20 @@ class MarkPattern(NamedTuple):
 
 
 @cache
-def _marks(language: str) -> MarkPattern:
+def _compile_marks(language: str) -> MarkPattern:
     table = load_tables()[language]
-    marked: list[tuple[str, StanceMark]] = []
+    marked_words: list[tuple[str, StanceMark]] = []
     for role in ROLES:
-        marked += [(word, StanceMark(role)) for word in getattr(table, role)]
+        marked_words += [(word, StanceMark(role)) for word in getattr(table, role)]
         if role == PAIRS_AFTER:
-            marked += _list_pairs(table)
-    groups = {f"m{number}": mark for number, (_, mark) in enumerate(marked)}
-    patterns = [
-        f"(?P<m{number}>{_whole(language, word)})" for number, (word, _) in enumerate(marked)
-    ]
+            marked_words += _list_pairs(table)
+
+    patterns: list[str] = []
+    groups: dict[str, StanceMark] = {}
+    for number, (word, mark) in enumerate(marked_words):
+        group = f"m{number}"
+        patterns.append(f"(?P<{group}>{_whole_word(language, word)})")
+        groups[group] = mark
     return MarkPattern(re.compile("|".join(patterns), re.IGNORECASE), groups)
 
 
@@ -282,8 +332,11 @@ def _list_pairs(table: StanceWords) -> Iterator[tuple[str, StanceMark]]:
             yield word, StanceMark("pair", str(number // 2), number % 2, is_undo)
 
 
-def _whole(language: str, pattern: str) -> str:
-    """Return the pattern for whole words where the script has blanks between them; an apostrophe joins two words."""
+def _whole_word(language: str, pattern: str) -> str:
+    """Return the pattern for whole words; in a script without blanks it matches anywhere.
+
+    A pattern that ends in an apostrophe is joined with the next word.
+    """
     if language in UNSPACED:
         return f"(?:{pattern})"
     end = "" if pattern.endswith("'") else r"(?![\w/-]|\.\w)"
@@ -296,20 +349,29 @@ class Piece(NamedTuple):
     text: str
     mark: StanceMark | None = None
 
+    @property
+    def role(self) -> str:
+        """The role of the mark, "" for words."""
+        return self.mark.role if self.mark else ""
+
 
 def _list_pieces(text: str, language: str) -> list[Piece]:
-    pattern, groups = _marks(language)
+    pattern, groups = _compile_marks(language)
     pieces: list[Piece] = []
     end = 0
-    for found in pattern.finditer(text):
-        pieces += [Piece(text[end : found.start()]), Piece(found[0], groups[found.lastgroup or ""])]
-        end = found.end()
+    for match in pattern.finditer(text):
+        pieces.append(Piece(text[end : match.start()]))
+        pieces.append(Piece(match[0], groups[match.lastgroup or ""]))
+        end = match.end()
     pieces.append(Piece(text[end:]))
     return [piece for piece in pieces if piece.mark or piece.text.strip()]
 
 
 def _list_parts(text: str) -> Iterator[list[Piece]]:
-    """Yield the pieces of each clause. One that only says when or under which condition joins the clause behind it."""
+    """Yield the pieces of each clause.
+
+    A clause that only says when or under which condition joins the clause behind it.
+    """
     language = find_language(text)
     opening: list[Piece] = []
     for part in _split(text):
@@ -329,12 +391,12 @@ def _list_parts(text: str) -> Iterator[list[Piece]]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Yield what stands between two ends of clauses, without questions."""
+    """Yield the parts of a text between two ends of clauses, without questions."""
     start = 0
-    for found in BREAK.finditer(text):
-        if found[0] not in QUESTION:
-            yield text[start : found.start()]
-        start = found.end()
+    for match in BREAK.finditer(text):
+        if match[0] not in QUESTION:
+            yield text[start : match.start()]
+        start = match.end()
     yield text[start:]
 
 
@@ -342,7 +404,7 @@ def _divide(pieces: Sequence[Piece], role: str) -> list[list[Piece]]:
     """Return the runs of pieces between the marks of a role."""
     runs: list[list[Piece]] = [[]]
     for piece in pieces:
-        if piece.mark and piece.mark.role == role:
+        if piece.role == role:
             runs.append([])
         else:
             runs[-1].append(piece)
@@ -350,17 +412,17 @@ def _divide(pieces: Sequence[Piece], role: str) -> list[list[Piece]]:
 
 
 def _begins_with(pieces: Sequence[Piece], roles: Sequence[str]) -> bool:
-    return bool(pieces) and pieces[0].mark is not None and pieces[0].mark.role in roles
+    return bool(pieces) and pieces[0].role in roles
 
 
 def _ends_with(pieces: Sequence[Piece], roles: Sequence[str]) -> bool:
-    return bool(pieces) and pieces[-1].mark is not None and pieces[-1].mark.role in roles
+    return bool(pieces) and pieces[-1].role in roles
 
 
-def _read_part(pieces: Sequence[Piece]) -> Iterator[Clause]:
-    """Yield the clause that pieces make; a second one for what `instead of` or `without` excludes in it."""
-    pieces = _resolve(pieces)
-    roles = [piece.mark.role for piece in pieces if piece.mark]
+def _read_part(part: Sequence[Piece]) -> Iterator[Clause]:
+    """Yield the clause of a part, and one for what `instead of` or `without` excludes."""
+    pieces = _resolve(part)
+    roles = [piece.role for piece in pieces]
     if "past" in roles:
         return
     is_denied = "never" in roles and "reminder" not in roles
@@ -368,106 +430,126 @@ def _read_part(pieces: Sequence[Piece]) -> Iterator[Clause]:
     if excluding is None:
         yield _read_clause(pieces, is_denied=is_denied)
         return
-    main, *others = _divide(pieces, excluding)
-    excluded = [piece for other in others for piece in other]
+
+    main, *runs = _divide(pieces, excluding)
+    excluded = [piece for run in runs for piece in run]
     if excluding.endswith("_behind"):
         main, excluded = excluded, main
-    if not (
-        is_denied and excluding.startswith("without")
-    ):  # never commit without tests: that is an order to test
+    # "Never commit without tests" is an order to test.
+    if not (is_denied and excluding.startswith("without")):
         yield _read_clause(main, is_denied=is_denied)
     if main:
         yield _read_clause(excluded, is_denied=not is_denied, is_order=True)
 
 
 def _resolve(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the pieces with marks that two words make together: `prefer … over`, and `first … then`.
+    """Give words that work together their marks: `prefer ... over`, and `first ... then`.
 
-    Behind `prefer` must be what is preferred: `we prefer to use pnpm` excludes nothing.
+    `prefer` must be followed by what is preferred: `we prefer to use pnpm` excludes nothing.
     """
-    roles = {piece.mark.role for piece in pieces if piece.mark}
-    is_sequence = "first" in roles
-    meanings = {
+    is_sequence = any(piece.role == "first" for piece in pieces)
+    new_roles = {
         "prefer": "use",
         "first": "light",
         "then": "before" if is_sequence else "light",
         "then_behind": "after" if is_sequence else "light",
     }
     resolved: list[Piece] = []
-    has_prefer = has_preferred = False
+    has_prefer = False
+    has_preferred = False
     for piece in pieces:
-        role = piece.mark.role if piece.mark else ""
-        meaning = meanings.get(role, role)
-        if role == "over":
-            meaning = "instead" if has_preferred else "light"
-        elif role == "prefer":
+        role = new_roles.get(piece.role, piece.role)
+        if piece.role == "over":
+            role = "instead" if has_preferred else "light"
+        elif piece.role == "prefer":
             has_prefer = True
-            has_preferred = piece.text.endswith("ed")  # what is preferred comes before it
-        elif not role:
+            # Before "preferred" comes what is preferred.
+            has_preferred = piece.text.endswith("ed")
+        elif not piece.role:
             has_preferred = has_preferred or has_prefer
-        resolved.append(piece if meaning == role else piece._replace(mark=StanceMark(meaning)))
+        if role != piece.role:
+            piece = piece._replace(mark=StanceMark(role))
+        resolved.append(piece)
     return resolved
 
 
 def _read_clause(pieces: Sequence[Piece], *, is_denied: bool, is_order: bool = False) -> Clause:
     marks = [piece.mark for piece in pieces if piece.mark]
-    content = [word for piece in pieces if piece.mark is None for word in _content(piece.text)]
-    sides: dict[str, int | None] = {}
-    for mark in marks:
-        if mark.pair:
-            sides[mark.pair] = mark.side if sides.get(mark.pair, mark.side) == mark.side else None
+    conditions = [piece.text.lower() for piece in pieces if piece.role == "condition"]
     pivot = next((mark.role for mark in marks if mark.role in ORDER), "")
-    around = _divide(pieces, pivot) if pivot else []
-    spoken = [piece for piece in pieces if piece.mark is None or piece.mark.role != "light"]
-    is_ordered = any(mark.role in ("always", "reminder") for mark in marks) or _begins_with(
-        spoken, ("use", "pair")
-    )
+    runs = _divide(pieces, pivot) if pivot else []
+    weighty_pieces = [piece for piece in pieces if piece.role != "light"]
     return Clause(
-        words=frozenset(content),
+        words=_collect_words([pieces]),
         is_denied=is_denied,
         head=_find_head(pieces) if is_denied else "",
-        opening=_find_opening(spoken),
-        is_order=is_order or is_ordered,
-        condition=" ".join(
-            piece.text.lower() for piece in pieces if piece.mark and piece.mark.role == "condition"
-        ),
-        sides=sides,
+        opening=_find_opening(weighty_pieces),
+        is_order=is_order or _is_order(marks, weighty_pieces),
+        condition=" ".join(conditions),
+        sides=_find_sides(marks),
         undone=frozenset(mark.pair for mark in marks if mark.is_undo),
         pivot=pivot,
-        first=_content_of(around[:1]),
-        second=_content_of(around[1:]),
+        first=_collect_words(runs[:1]),
+        second=_collect_words(runs[1:]),
     )
 
 
-def _find_opening(spoken: Sequence[Piece]) -> str:
-    """Return the word that an order begins with. A gerund begins none: `using npm broke the lock file`."""
-    text = spoken[0].text if spoken and spoken[0].mark is None else ""
-    first = next(words(text), "")
-    is_gerund = first.isascii() and first.endswith("ing")
-    return "" if is_gerund else next(_content(first), "")
+def _is_order(marks: Sequence[StanceMark], weighty_pieces: Sequence[Piece]) -> bool:
+    if any(mark.role in ("always", "reminder") for mark in marks):
+        return True
+    return _begins_with(weighty_pieces, ("use", "pair"))
+
+
+def _find_sides(marks: Sequence[StanceMark]) -> dict[str, int | None]:
+    """Return the side of each pair of opposites that is named, None if both are."""
+    sides: dict[str, int | None] = {}
+    for mark in marks:
+        if not mark.pair:
+            continue
+        is_same = sides.get(mark.pair, mark.side) == mark.side
+        sides[mark.pair] = mark.side if is_same else None
+    return sides
+
+
+def _find_opening(pieces: Sequence[Piece]) -> str:
+    """Return the word with which an order begins.
+
+    No order begins with a gerund: `using npm broke the lock file`.
+    """
+    text = pieces[0].text if pieces and pieces[0].mark is None else ""
+    first_word = next(words(text), "")
+    if first_word.isascii() and first_word.endswith("ing"):
+        return ""
+    return next(_content_stems(first_word), "")
 
 
 def _find_head(pieces: Sequence[Piece]) -> str:
-    """Return the first word behind a negation, what it forbids; "" where it has letters that English lacks."""
+    """Return the first word behind a negation, which it forbids.
+
+    Returns:
+        the stem of the word; "" if it has letters that English lacks.
+    """
     is_behind = False
     for piece in pieces:
-        is_behind = is_behind or (piece.mark is not None and piece.mark.role == "never")
-        if is_behind and piece.mark is None and (word := next(_content(piece.text), "")):
+        is_behind = is_behind or piece.role == "never"
+        if not is_behind or piece.mark is not None:
+            continue
+        word = next(_content_stems(piece.text), "")
+        if word:
             return word if word.isascii() else ""
     return ""
 
 
-def _content_of(parts: Iterable[Sequence[Piece]]) -> frozenset[str]:
-    return frozenset(
-        word
-        for part in parts
-        for piece in part
-        if piece.mark is None
-        for word in _content(piece.text)
-    )
+def _collect_words(runs: Iterable[Sequence[Piece]]) -> frozenset[str]:
+    stems: set[str] = set()
+    for run in runs:
+        for piece in run:
+            if piece.mark is None:
+                stems.update(_content_stems(piece.text))
+    return frozenset(stems)
 
 
-def _content(text: str) -> Iterator[str]:
+def _content_stems(text: str) -> Iterator[str]:
     for word in words(text.replace("-", " ")):
         if word not in STOP_WORDS and (len(word) > 1 or not word.isascii()):
             yield stem(word)

@@ -1,4 +1,4 @@
-"""Suggestions: what a run proposed and did not write, the best first, each with all the changes that say it."""
+"""Suggestions: candidates that were not written and that a person is asked about, best first."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec.structs import replace
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.extraction.restatement import find_restated, is_same_learning, split_words
+from memory_ci.extraction.restatement import (
+    CandidateWords,
+    find_restated,
+    is_same_learning,
+    split_words,
+)
 from memory_ci.extraction.wording import CAUSE, MIN_WORDS, NORM, REASON, is_passing
 from memory_ci.records.candidate import Judged, Suggestion
 from memory_ci.records.entry import Entry
 
 MAX_WORDS = 60
-# Parts of a doubt that say that the words are about more than the work at hand. What not to do is mostly an order: of
-# 24 candidates of one team, read severely, 1 of 11 such was one to keep, and of those that give the reason of a fix 4
-# of 4. Elsewhere 2 of 18 of the latter were: bodies of commits that list what was done have such sentences as well.
+"""Number of words above which a sentence is not suggested."""
+
 LASTING_SIGNS = (
     "remember",
     "next time",
@@ -27,90 +31,156 @@ LASTING_SIGNS = (
     "a remark",
     "a reason given",
 )
-# What a question, an answer, a request for the work at hand, a finding about it, or words that lean on others have.
+"""Parts of a doubt which say that a sentence is about more than the work at hand.
+
+What not to do is mostly an order. Of 24 candidates of one team, read severely, 1 of 11 orders was
+worth keeping, and 4 of 4 that give the reason of a fix. Elsewhere 2 of 18 of the latter were,
+because bodies of commits that list the work have such sentences as well.
+"""
+
 TASK = re.compile(
-    r"(?i)\?|\b(?:can|could|would|will|should) (?:you|we|this|i)\b|\blet'?s\b|^(?:please|consider|either|alternatively"
-    r"|why|if (?:we|you) (?:do|don't|did|didn't)\b|never mind|you are|yes|yeah|ok|no|nah|nope|[>|#+-])"
+    r"(?i)\?|\b(?:can|could|would|will|should) (?:you|we|this|i)\b|\blet'?s\b"
+    r"|^(?:please|consider|either|alternatively|why|if (?:we|you) (?:do|don't|did|didn't)\b"
+    r"|never mind|you are|yes|yeah|ok|no|nah|nope|[>|#+-])"
     r"|\bline \d|:=|https?://|\b[0-9a-f]{10,}\b|\bthe (?:first|second|last|other) (?:part|one)\b"
-    r"|^(?:\w+ ){1,2}(?:they|them|it|this|these|those)\b|\b(?:we|you) don'?t need\b|\b(?:first|next|this) release\b"
-    r"|\b(?:scenario|option|case|step|point|item|phase) (?-i:[A-Z]|\d)\b|\b(?:unused|obsolete|still references?"
-    r"|intended to)\b|\b(?:we|you) (?:are|were|already)\b|\bhere\b|\bwhile (?:this|that|it)\b"
+    r"|^(?:\w+ ){1,2}(?:they|them|it|this|these|those)\b"
+    r"|\b(?:we|you) don'?t need\b|\b(?:first|next|this) release\b"
+    r"|\b(?:scenario|option|case|step|point|item|phase) (?-i:[A-Z]|\d)\b"
+    r"|\b(?:unused|obsolete|still references?|intended to)\b"
+    r"|\b(?:we|you) (?:are|were|already)\b|\bhere\b|\bwhile (?:this|that|it)\b"
 )
-# What a sentence has that tells what a fault did or what a change does, or that asks to change the thing at hand; and
-# how a label with its gloss begins.
+"""A question, an answer, a request or finding about the work at hand, or a reference to context."""
+
 STORY = re.compile(
     r"(?i)\b\w{3,}(?<!e)ed (?:every|the|an?|all|our|its|their)\b"
     r"|\b(?:caused|led|leading|resulted|resulting|hung|broke|meant)\b"
     r"|\bfails? (?:because|to)\b|\bwill (?:always )?fail\b"
-    r"|\bbut\b[^.;]*\bnever\b|\bthe (?:fix|previous)\b|\bfrom day one\b|^(?:always|never) \w+s\b|^simplify\b"
-    r"|\b(?:is|are|remains?|stays?) (?:unchanged|added|also added)\b|\bmoves? to\b|\bany ?(?:more|longer)\b"
+    r"|\bbut\b[^.;]*\bnever\b|\bthe (?:fix|previous)\b|\bfrom day one\b|^(?:always|never) \w+s\b"
+    r"|^simplify\b"
+    r"|\b(?:is|are|remains?|stays?) (?:unchanged|added|also added)\b|\bmoves? to\b"
+    r"|\bany ?(?:more|longer)\b"
     r"|\b(?:these|those) (?:should|must)\b|^first\b|^(?!(?:note|why|caveat|important):)[^\s:]+:\s"
-    r"|^(?:the|this|that) (?:function|method|test|file|code|change|class|script|check|comment|error|output|command)s?"
+    r"|^(?:the|this|that)"
+    r" (?:function|method|test|file|code|change|class|script|check|comment|error|output|command)s?"
     r" (?:should|must|needs?)\b"
 )
-# What follows from a change: that something "always works" then is no rule, unless it "must".
+"""The effect of a fault or of a change, a request to change the thing at hand, or a label."""
+
 EFFECT = re.compile(r"\bso\b(?!.*\b(?:must|should)\b).*", re.IGNORECASE)
-# How a sentence of a message begins that states something. One that lists what was done begins with a bare verb.
-STATED = re.compile(
-    r"(?i)(?:the|an?|any|all|each|every|no|if|when|where|unless|never|always|do not|don't|avoid|prefer|only|in|on)\b"
-    r"|(?:\S+\s+){1,4}?(?:is|are|isn't|aren't|must|can|can't|cannot|does|doesn't|do|don't|has|have|should|shall|may|will"
-    r"|won't|would|needs?|never|always|only)\b"
+"""The effect of a change: that something then "always works" is no rule, unless it "must"."""
+
+STATEMENT = re.compile(
+    r"(?i)(?:the|an?|any|all|each|every|no|if|when|where|unless|never|always|do not|don't|avoid"
+    r"|prefer|only|in|on)\b"
+    r"|(?:\S+\s+){1,4}?(?:is|are|isn't|aren't|must|can|can't|cannot|does|doesn't|do|don't|has|have"
+    r"|should|shall|may|will|won't|would|needs?|never|always|only)\b"
 )
+"""The beginning of a sentence that states something; a list of work begins with a bare verb."""
+
 CODE = re.compile(r"`|\w\(\)|\w[._/]\w|[a-z][A-Z]")
-MAX_COMPARED = 500  # Suggestions that are compared with one another; a run that proposes more is read in parts.
+
+MODEL_WEIGHT = 3
+"""Weight of a candidate that a model found: more than any that our rules found."""
+
+MAX_COMPARED = 500
+"""Number of suggestions that are compared with one another."""
 
 
 def list_suggestions(
     judged: Iterable[Judged], unwanted: Collection[str] = (), existing: Sequence[Entry] = ()
 ) -> list[Suggestion]:
-    """What is proposed, or was accepted in this run; not what was declined (`unwanted` content keys) or an entry says.
-    Said in more changes first; then what a model found, what sounds lasting, gives a reason, or names code; of equals
-    the newest, which a run comes to last. What nothing speaks for is left out."""
-    found: list[Suggestion] = []
-    for one in judged:
-        candidate = one.candidate
-        key, weight = content_key(candidate.title, candidate.body), _weight(one)
-        is_open = one.verdict == "suspected" and weight and key not in unwanted
-        if not (is_open or candidate.accepted):
+    """Return what was proposed, or was accepted in this run.
+
+    Suggestions of more changes come first. Then come those of a model, and those that sound
+    lasting, give a reason or name code. Among equals the newest comes first, which a run reads
+    last. Candidates without any weight are left out.
+
+    Args:
+        judged: the judged candidates of a run, in its order.
+        unwanted: content keys of candidates that were declined.
+        existing: entries; a candidate that says the same as one of them is left out.
+    """
+    suggestions: list[Suggestion] = []
+    suggestion_words: list[CandidateWords] = []
+    for item in judged:
+        suggestion = _make_suggestion(item)
+        if not _is_open(item, suggestion, unwanted):
             continue
-        said = split_words(candidate)
-        at = next(
-            (
-                at
-                for at, known in enumerate(found)
-                if is_same_learning(said, split_words(known.candidate))
-            ),
-            None,
-        )
-        if at is not None:
-            found[at] = replace(
-                found[at], changes=tuple(dict.fromkeys((*found[at].changes, one.change)))
-            )
-        elif len(found) < MAX_COMPARED and (
-            candidate.accepted or not find_restated(candidate, existing)
-        ):
-            found.append(Suggestion(key, candidate, one.reason, (one.change,), weight))
-    found.reverse()
-    return sorted(found, key=lambda one: (-len(one.changes), -one.weight))
+
+        candidate_words = split_words(item.candidate)
+        same = _find_same(candidate_words, suggestion_words)
+        if same is not None:
+            suggestions[same] = _with_change(suggestions[same], item.change)
+            continue
+
+        has_room = len(suggestions) < MAX_COMPARED
+        if has_room and (suggestion.is_accepted or not find_restated(item.candidate, existing)):
+            suggestions.append(suggestion)
+            suggestion_words.append(candidate_words)
+
+    suggestions.reverse()
+    return sorted(suggestions, key=lambda item: (-len(item.changes), -item.weight))
 
 
-def _weight(one: Judged) -> float:
-    """What speaks for a candidate; nothing does for a question, a fragment, or what tells of the work at hand."""
-    candidate = one.candidate
+def _make_suggestion(item: Judged) -> Suggestion:
+    return Suggestion(
+        key=content_key(item.candidate.title, item.candidate.body),
+        candidate=item.candidate,
+        reason=item.reason,
+        changes=(item.change,),
+        weight=_weigh(item),
+    )
+
+
+def _is_open(item: Judged, suggestion: Suggestion, unwanted: Collection[str]) -> bool:
+    if suggestion.is_accepted:
+        return True
+    return item.verdict == "suspected" and suggestion.weight > 0 and suggestion.key not in unwanted
+
+
+def _find_same(
+    candidate_words: CandidateWords, suggestion_words: Sequence[CandidateWords]
+) -> int | None:
+    for index, words in enumerate(suggestion_words):
+        if is_same_learning(candidate_words, words):
+            return index
+    return None
+
+
+def _with_change(suggestion: Suggestion, change: str) -> Suggestion:
+    return replace(suggestion, changes=tuple(dict.fromkeys((*suggestion.changes, change))))
+
+
+def _weigh(item: Judged) -> float:
+    """Return the weight of a candidate; 0 for one that is not worth a question."""
+    candidate = item.candidate
     if candidate.engine != "rules":
-        return 3
+        return MODEL_WEIGHT
     text = candidate.quotes[0].text if candidate.quotes else candidate.title
-    words = len(text.split())
-    if (
-        not MIN_WORDS <= words <= MAX_WORDS
-        or TASK.search(text)
-        or STORY.search(text)
-        or is_passing(text)
-    ):
+    # In a message only a statement counts; the words of a session may be an order.
+    if candidate.session is None and not STATEMENT.match(text):
         return 0
-    if NORM.search(text) and not (NORM.search(EFFECT.sub("", text)) or CAUSE.search(text)):
+    if not _is_about_rule(text):
         return 0
-    if candidate.session is None and not STATED.match(text):
-        return 0
-    is_lasting = any(sign in one.reason for sign in LASTING_SIGNS)
-    return is_lasting + 0.5 * bool(REASON.search(text)) + 0.5 * bool(CODE.search(text)) + 0.25
+
+    weight = 0.25
+    if any(sign in item.reason for sign in LASTING_SIGNS):
+        weight += 1
+    if REASON.search(text):
+        weight += 0.5
+    if CODE.search(text):
+        weight += 0.5
+    return weight
+
+
+def _is_about_rule(text: str) -> bool:
+    """Return whether a sentence may hold beyond the work at hand.
+
+    A question, a fragment, a report of the work and the mere effect of a change do not.
+    """
+    if not MIN_WORDS <= len(text.split()) <= MAX_WORDS:
+        return False
+    if TASK.search(text) or STORY.search(text) or is_passing(text):
+        return False
+    is_effect = NORM.search(text) and not NORM.search(EFFECT.sub("", text))
+    return not is_effect or CAUSE.search(text) is not None

@@ -1,14 +1,15 @@
-"""Support: whether the words that a model quotes say what it claims. What they do not carry is proposed, not written.
+"""Whether the quotes of a learning prove it, and whether documents say the same already.
 
-The rules were set on 47 learnings written by hand (false accepts 14 of 24 before, 4 after; 20 of 23 good ones kept) and
-tried on 43 others. They compare words, so what they refuse may still be true: a person decides.
+The rules compare words, so what they refuse may still be true: it is proposed to a person. They
+were set on 47 learnings written by hand (false accepts 14 of 24 before, 4 after; 20 of 23 good ones
+still accepted) and tried on 43 others.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -26,168 +27,204 @@ from memory_ci.text import (
     words,
 )
 
-LEAST_QUOTED = 0.2  # The share of a title's words that must stand in the pieces quoted.
+MIN_QUOTED_SHARE = 0.2
+"""Share of the words of a title that the quoted pieces must contain."""
+
 DOCUMENT = re.compile(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
-# Where a sentence, a paragraph or an item of a list ends; a single line break is a wrapped line.
+"""The path of a document."""
+
 END = re.compile(rf"{SENTENCE.pattern}|\n\s*\n|\n(?=\s*(?:[-*+\u2022]|\d+[.)])\s)")
-BROAD = re.compile(r"\b(?:every|always)\b", re.IGNORECASE)
-NEVER = re.compile(r"\bnever\b", re.IGNORECASE)
+"""The end of a sentence, paragraph or item of a list; a single line break is a wrapped line."""
+
+BROAD_CLAIM = re.compile(r"\b(?:every|always)\b", re.IGNORECASE)
 BROAD_WORDS = re.compile(
     r"(?i)\b(?:every\w*|always|never|all|any(?:one|body|thing|where)?|each|whenever|must"
     r"|from now on|in general|going forward)\b"
 )
+NEVER_CLAIM = re.compile(r"\bnever\b", re.IGNORECASE)
 DENIAL = re.compile(
     r"\b(?:never|no|not|\w+n't|dont|cannot|none|nobody|any\w*|avoid|stop|forbidden)\b",
     re.IGNORECASE,
 )
+SCOPE_CLAIMS = ((BROAD_CLAIM, BROAD_WORDS), (NEVER_CLAIM, DENIAL))
+"""Words of a title that speak of all cases, and the words of which a quote must have some."""
 
 
 def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
-    """Why the pieces and the sentences quoted do not carry the learning: a slug, or None."""
-    quoted = [pieces[quote.evidence] for quote in learning.quotes]
-    said = [find_sentences(quote.text, pieces[quote.evidence].text) for quote in learning.quotes]
-    claimed = stems(learning.title)
-    if len(claimed & set().union(*(stems(piece.text) for piece in quoted))) < LEAST_QUOTED * len(
-        claimed
-    ):
-        return "not-in-the-quotes"
-    if all(map(_is_question, said)):
-        return "quoted-question"
-    if learning.adoption != "rejected" and is_opposite(learning.title, said):
-        return "opposite-of-the-quotes"
-    if any(
-        claim.search(learning.title) and not any(map(needed.search, said))
-        for claim, needed in (
-            (BROAD, BROAD_WORDS),
-            (NEVER, DENIAL),
-        )  # the title speaks of all cases, and no quote does
-    ):
-        return "broader-than-the-quotes"
-    is_of_documents = all(
-        piece.kind == "commit" and piece.paths and all(map(DOCUMENT.fullmatch, piece.paths))
-        for piece in quoted
-    )
-    return "restates-document: what is quoted changed documents alone" if is_of_documents else None
+    """Return a slug why the quotes do not support a learning, or None.
 
-
-def find_sentences(quoted: str, text: str) -> str:
-    """Return the whole sentences of a text that quoted words stand in, else the words.
-
-    What a quote leaves out at its ends can turn it around.
+    Args:
+        learning: the learning, whose quotes name existing pieces.
+        pieces: the evidence by id.
     """
-    found = re.search(r"\s+".join(map(re.escape, quoted.split())), text)
-    if found is None:
-        return quoted
-    start = max(
-        (
-            end.end()
-            for end in END.finditer(text, 0, found.start() + 1)
-            if end.end() <= found.start()
-        ),
-        default=0,
-    )
-    last = END.search(text, max(found.end() - 1, 0))
-    return " ".join(text[start : last.start() if last else len(text)].split())
+    quoted_pieces = [pieces[quote.evidence] for quote in learning.quotes]
+    sentences = [
+        find_sentences(quote.text, pieces[quote.evidence].text) for quote in learning.quotes
+    ]
+    if not _shares_words(learning.title, quoted_pieces):
+        return "not-in-the-quotes"
+    if all(_is_question(sentence) for sentence in sentences):
+        return "quoted-question"
+    if learning.adoption != "rejected" and is_opposite(learning.title, sentences):
+        return "opposite-of-the-quotes"
+    if _is_broader(learning.title, sentences):
+        return "broader-than-the-quotes"
+    if all(_changed_documents_only(piece) for piece in quoted_pieces):
+        return "restates-document: what is quoted changed documents alone"
+    return None
 
 
-def stems(text: str) -> set[str]:
-    """The words of `text` that carry meaning, and the parts of its identifiers, without their endings."""
-    said = (*words(text), *identifier_parts(text))
-    return {stem(word) for word in said if word not in STOP_WORDS and len(word) > 1}
+def _shares_words(title: str, pieces: Sequence[Evidence]) -> bool:
+    title_stems = find_stems(title)
+    piece_stems: set[str] = set()
+    for piece in pieces:
+        piece_stems |= find_stems(piece.text)
+    return len(title_stems & piece_stems) >= MIN_QUOTED_SHARE * len(title_stems)
 
 
 def _is_question(sentences: str) -> bool:
     return sentences.rstrip(" \"'`)*_").endswith(("?", "\uff1f"))
 
 
-# -- What a repository tells its readers already: a learning that says it again adds nothing to memory.
+def _is_broader(title: str, sentences: Sequence[str]) -> bool:
+    """Return whether a title speaks of all cases, and no quote does."""
+    for claim, evidence in SCOPE_CLAIMS:
+        if claim.search(title) and not any(evidence.search(sentence) for sentence in sentences):
+            return True
+    return False
 
-# The share of a title's words that must stand in one paragraph, beside all identifiers; more of one without.
-LEAST_TOLD, LEAST_UNNAMED = 0.7, 0.8
-MIN_WORDS = 3  # Different words of a title below which nothing is compared: "Run the tests" stands everywhere.
+
+def _changed_documents_only(piece: Evidence) -> bool:
+    if piece.kind != "commit" or not piece.paths:
+        return False
+    return all(DOCUMENT.fullmatch(path) for path in piece.paths)
+
+
+def find_sentences(quote: str, text: str) -> str:
+    """Return the whole sentences of a text that contain a quote, else the quote.
+
+    Words that a quote omits at its ends can reverse its meaning.
+    """
+    match = re.search(r"\s+".join(re.escape(word) for word in quote.split()), text)
+    if match is None:
+        return quote
+    start = 0
+    for end in END.finditer(text, 0, match.start() + 1):
+        if end.end() <= match.start():
+            start = end.end()
+    last_end = END.search(text, max(match.end() - 1, 0))
+    stop = last_end.start() if last_end else len(text)
+    return " ".join(text[start:stop].split())
+
+
+def find_stems(text: str) -> set[str]:
+    """Return the stems of the words of a text that carry meaning, and of parts of identifiers."""
+    text_words = (*words(text), *identifier_parts(text))
+    return {stem(word) for word in text_words if word not in STOP_WORDS and len(word) > 1}
+
+
+# -- documents: a learning that says what they say adds nothing to memory
+
+MIN_SHARE = 0.7
+"""Share of the words of a title that one paragraph must contain, with all its identifiers."""
+
+MIN_SHARE_UNNAMED = 0.8
+"""The same share for a title without identifiers."""
+
+MIN_WORDS = 3
+"""Number of different words of a title that is compared: every document has "Run the tests"."""
+
 READ_FIRST = re.compile(r"(?:.*/)?(?:README|AGENTS|CLAUDE|GEMINI|CONTRIBUTING)[^/]*", re.IGNORECASE)
-FOLDER = re.compile(r"(?:.*/)?docs?/.*", re.IGNORECASE)
-# What others wrote for any project that takes it in, and nobody reads to learn how this one works.
+DOCS_FOLDER = re.compile(r"(?:.*/)?docs?/.*", re.IGNORECASE)
 VENDORED = re.compile(
     r"(?:.*/)?(?:vendor(?:ed)?|third[_-]party|node_modules|skills)/.*", re.IGNORECASE
 )
+"""Text that others wrote for any project, so that it does not explain this one."""
+
 BLANK_LINE = re.compile(r"\n\s*\n")
 HEADING = re.compile(
     r" {0,3}#{1,6}\s+(?P<text>\S.*)|(?P<underlined>\S.*)\n(?:={3,}|-{3,}|~{3,}|\^{3,})\s*"
 )
 ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d+[.)])\s")
 ROW = re.compile(r"\s*\|.*\|\s*")
-RULER = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")  # The line below the header of a table.
-DRAWN = re.compile(
-    "[\u250c\u2510\u2554\u2557\u256d\u256e]|\\+-{2,}\\+"
-)  # The upper corners of boxes.
-# Where a line of code holds what a program says of its own commands and options.
+RULER = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")
+"""The line below the header of a table."""
+
+BOX_CORNER = re.compile("[\u250c\u2510\u2554\u2557\u256d\u256e]|\\+-{2,}\\+")
 HELP = re.compile(
-    r"(?i)\b(?:help|usage|short|long|about|description|summary)\w*\s*[=:(]|flags\(\)|\w*flag\w*\(|add_argument|\.option\("
+    r"(?i)\b(?:help|usage|short|long|about|description|summary)\w*\s*[=:(]"
+    r"|flags\(\)|\w*flag\w*\(|add_argument|\.option\("
 )
+"""A line of code with the help text of a command or option."""
+
+EMPTY: frozenset[str] = frozenset()
 
 
 class Paragraph(NamedTuple):
-    """One paragraph, item, heading or row of a document, or one line of help text.
+    """One paragraph, item, heading or table row of a document, or one line of help text.
 
-    `context` has the stems of what it stands under: its heading, the words that open its list, the header of its
-    table.
+    Attributes:
+        path: the path of the document.
+        stems: the stems of its words.
+        context: the stems of its heading, of the words that open its list, and of the header of
+            its table.
     """
 
     path: str
     stems: frozenset[str]
-    context: frozenset[str] = frozenset()
+    context: frozenset[str] = EMPTY
 
 
 def is_document(path: str) -> bool:
-    """Whether people and agents read a file to learn how work is done here."""
-    is_read = READ_FIRST.fullmatch(path) or FOLDER.fullmatch(path)
-    return bool(DOCUMENT.fullmatch(path) and is_read and not VENDORED.fullmatch(path))
+    """Return whether a file explains to people and agents how work is done in a repository."""
+    if not DOCUMENT.fullmatch(path) or VENDORED.fullmatch(path):
+        return False
+    return bool(READ_FIRST.fullmatch(path) or DOCS_FOLDER.fullmatch(path))
 
 
 def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
-    """The paragraphs of a document without what we put there ourselves; of code its help text."""
+    """Yield the paragraphs of a document without our own blocks, or the help text of code."""
     if DOCUMENT.fullmatch(path):
         yield from _list_units(path, _drop_drawings(strip_own_blocks(text)))
-    else:
-        yield from (
-            Paragraph(path, frozenset(stems(line)))
-            for line in text.splitlines()
-            if HELP.search(line)
-        )
+        return
+    for line in text.splitlines():
+        if HELP.search(line):
+            yield Paragraph(path, frozenset(find_stems(line)))
 
 
 def _list_units(path: str, text: str) -> Iterator[Paragraph]:
-    """Yield each unit of a document with the words that it stands under."""
-    heading = lead = header = frozenset[str]()
-    for part in _list_parts(text):
-        own = frozenset(stems(part))
-        if found := HEADING.fullmatch(part):
-            heading, lead = frozenset(stems(found["text"] or found["underlined"])), frozenset[str]()
+    """Yield each unit of a document with the words of its context."""
+    heading = EMPTY
+    list_opening = EMPTY
+    table_header = EMPTY
+    for part in _split_parts(text):
+        stems = frozenset(find_stems(part))
+        heading_match = HEADING.fullmatch(part)
+        if heading_match:
+            heading_text = heading_match["text"] or heading_match["underlined"]
+            heading = frozenset(find_stems(heading_text))
+            list_opening = EMPTY
             yield Paragraph(path, heading)
         elif ITEM.match(part):
-            yield Paragraph(path, own, heading | lead)
+            yield Paragraph(path, stems, heading | list_opening)
         elif ROW.fullmatch(part):
-            header = header or own
-            yield Paragraph(path, own, heading | header)
+            table_header = table_header or stems
+            yield Paragraph(path, stems, heading | table_header)
             continue
         else:
-            is_opening = not part.rstrip().endswith(
-                (".", "!", "?")
-            )  # what is a sentence of its own opens no list
-            lead = own if is_opening else frozenset[str]()
-            yield Paragraph(path, own, heading)
-        header = frozenset()
+            # A complete sentence opens no list.
+            is_complete = part.rstrip().endswith((".", "!", "?"))
+            list_opening = EMPTY if is_complete else stems
+            yield Paragraph(path, stems, heading)
+        table_header = EMPTY
 
 
-def _list_parts(text: str) -> Iterator[str]:
-    """Yield paragraphs, headings, items of lists and rows of tables as they are written."""
+def _split_parts(text: str) -> Iterator[str]:
+    """Yield the paragraphs, headings, items of lists and rows of tables of a document."""
     for block in BLANK_LINE.split(text):
         part: list[str] = []
         for line in block.strip("\n").splitlines():
-            is_new = ITEM.match(line) or ROW.fullmatch(line) or HEADING.fullmatch(line)
-            is_complete = len(part) <= 2 and HEADING.fullmatch("\n".join(part))
-            if part and (is_new or is_complete or ROW.fullmatch(part[0])):
+            if part and (_begins_part(line) or _is_complete(part)):
                 yield "\n".join(part)
                 part = []
             if not RULER.fullmatch(line):
@@ -196,78 +233,112 @@ def _list_parts(text: str) -> Iterator[str]:
             yield "\n".join(part)
 
 
+def _begins_part(line: str) -> bool:
+    return bool(ITEM.match(line) or ROW.fullmatch(line) or HEADING.fullmatch(line))
+
+
+def _is_complete(part: Sequence[str]) -> bool:
+    if ROW.fullmatch(part[0]):
+        return True
+    return len(part) <= 2 and HEADING.fullmatch("\n".join(part)) is not None
+
+
 def _drop_drawings(text: str) -> str:
     """Return a text without the fenced blocks that draw boxes: their labels say nothing."""
     lines = text.splitlines()
-    kept: list[str] = []
-    blocks = groupby(
-        zip(lines, unfenced_lines(lines), strict=True), lambda pair: pair[0] != pair[1]
-    )
-    for is_fenced, pairs in blocks:
-        block = [line for line, _ in pairs]
-        if not (is_fenced and any(map(DRAWN.search, block))):
-            kept += block
-    return "\n".join(kept)
+    # A fenced line is blanked, so it differs from the original.
+    fenced = [line != plain for line, plain in zip(lines, unfenced_lines(lines), strict=True)]
+    prose: list[str] = []
+    for is_fenced, numbers in groupby(range(len(lines)), key=fenced.__getitem__):
+        block = [lines[number] for number in numbers]
+        is_drawing = is_fenced and any(BOX_CORNER.search(line) for line in block)
+        if not is_drawing:
+            prose += block
+    return "\n".join(prose)
 
 
-def find_told(title: str, paragraphs: Iterable[Paragraph]) -> str | None:
-    """Return the path of the first paragraph that holds all identifiers of a title and most of its words.
+def find_restating_document(title: str, paragraphs: Iterable[Paragraph]) -> str | None:
+    """Return the path of the first paragraph with all identifiers and most words of a title.
 
-    Words that it only stands under count for half of those at most: a heading alone tells no more than a subject.
+    Words of the context count for at most half of those required: a heading alone says no more
+    than a subject.
     """
-    claimed = stems(title)
-    named = stems(
-        " ".join(word for word in title.split() if any(True for _ in identifier_parts(word)))
-    )
-    if len(claimed) < MIN_WORDS:
+    title_stems = find_stems(title)
+    if len(title_stems) < MIN_WORDS:
         return None
-    needed = (LEAST_TOLD if named else LEAST_UNNAMED) * len(claimed)
+    identifiers = [word for word in title.split() if next(identifier_parts(word), None)]
+    identifier_stems = find_stems(" ".join(identifiers))
+    min_share = MIN_SHARE if identifier_stems else MIN_SHARE_UNNAMED
+    required = min_share * len(title_stems)
+
     for paragraph in paragraphs:
-        whole = paragraph.stems | paragraph.context
-        is_own = 2 * len(claimed & paragraph.stems) >= needed
-        if named <= whole and is_own and len(claimed & whole) >= needed:
+        all_stems = paragraph.stems | paragraph.context
+        has_own_words = 2 * len(title_stems & paragraph.stems) >= required
+        has_words = has_own_words and len(title_stems & all_stems) >= required
+        if has_words and identifier_stems <= all_stems:
             return paragraph.path
     return None
 
 
-# -- A learning cites words that somebody said, exactly, and enough of them.
+# -- grounding: the quotes of a learning are exact, and long enough
 
 QUOTABLE = frozenset({"T0", "T1"})
-MIN_QUOTED = 3
-MIN_LENGTH = (
-    15  # A quote of fewer words and fewer characters than these proves nothing: "yes", "the pool".
-)
-# What stands in a piece because we put it there, a mask or the mark of a cut: nobody said it.
-OURS = re.compile(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
-# A word, or one character of a script that is written without blanks.
+"""Levels of trust whose words may be quoted."""
+
+MIN_QUOTE_WORDS = 3
+MIN_QUOTE_LENGTH = 15
+"""A quote of fewer words and fewer characters proves nothing: "yes", "the pool"."""
+
+OWN_MARKS = re.compile(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
+"""Masks and marks of a cut: we put them into a piece, so nobody said them."""
+
 WORD = re.compile(
-    r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3][\w'/.-]*"
+    r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
+    r"|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3][\w'/.-]*"
 )
+"""A word, or one character of a script that is written without blanks."""
 
 
 def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
-    """Why the quotes of `learning` do not prove it: none, of unknown evidence, not exact, of untrusted words, or short.
-    What our own rules quote may be short, for it stands behind a mark."""
+    """Return a slug why the quotes of a learning prove nothing, or None.
+
+    There are none, or one is not exact, too short, or of unknown or untrusted evidence. Quotes of
+    our own rules may be short, because their author marked them.
+
+    Args:
+        learning: the learning.
+        pieces: the evidence by id.
+    """
     if not learning.quotes:
         return "no-quote"
     for quote in learning.quotes:
         piece = pieces.get(quote.evidence)
         if piece is None:
             return "unknown-evidence"
-        if not quote.text.strip() or not (
-            quote.text in piece.text or _folded(quote.text) in _folded(piece.text)
-        ):
+        if not _contains(piece.text, quote.text):
             return "quote-not-found"
         if piece.trust not in QUOTABLE:
             return "untrusted-quote"
-    said = [OURS.sub(" ", quote.text) for quote in learning.quotes if not learning.is_by_rule]
-    is_short = any(
-        len(" ".join(one.split())) < MIN_LENGTH and len(WORD.findall(one)) < MIN_QUOTED
-        for one in said
+    if learning.is_by_rule:
+        return None
+    if any(_is_short(quote.text) for quote in learning.quotes):
+        return "quote-too-short"
+    return None
+
+
+def _contains(text: str, quote: str) -> bool:
+    if not quote.strip():
+        return False
+    return quote in text or _fold(quote) in _fold(text)
+
+
+def _is_short(quote: str) -> bool:
+    text = OWN_MARKS.sub(" ", quote)
+    return len(" ".join(text.split())) < MIN_QUOTE_LENGTH and (
+        len(WORD.findall(text)) < MIN_QUOTE_WORDS
     )
-    return "quote-too-short" if is_short else None
 
 
-def _folded(text: str) -> str:
-    """A run of white space is one blank, and accents are composed (NFC); all else counts character for character."""
+def _fold(text: str) -> str:
+    """Fold white space to single blanks and compose accents (NFC); all else stays."""
     return " ".join(unicodedata.normalize("NFC", text).split())

@@ -1,7 +1,8 @@
-"""Tombstones: what was forgotten, as salted hashes, so that it is not learned again and the file does not say it.
+"""Tombstones: salted hashes of what was forgotten, so that it is not learned again.
 
-A line is `forgotten:<kind>:<words>:<salt>:<hash>`. Words are compared without case, punctuation and layout. A phrase of
-more than CHUNK words is kept as windows of so many. Whoever has the file can test guesses (docs/forgetting.md).
+A line is `forgotten:<kind>:<words>:<salt>:<hash>`. Words are compared without case, punctuation and
+layout. A phrase of more than `CHUNK` words is stored as windows of that many words. Whoever has the
+file can test guesses (docs/forgetting.md).
 """
 
 from __future__ import annotations
@@ -11,141 +12,205 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
 if TYPE_CHECKING:
     from memory_ci.records.candidate import Candidate
 
-# `words` are refused wherever they stand, `text` only as a whole, a `name` is masked and the rest is kept.
 Kind = Literal["words", "text", "name"]
+"""How something is forgotten.
+
+`words` are refused anywhere, `text` only as a whole. A `name` is masked, and the text around it
+stays.
+"""
+
 T = TypeVar("T")
 TOMBSTONE = re.compile(r"forgotten:(words|text|name):(\d{1,3}):([0-9a-f]{32}):([0-9a-f]{32})")
-WIDE = "\u3040-\u30ff\u3400-\u9fff"  # Scripts without blanks between words: each character is one.
-WORD = (
-    rf"[{WIDE}]|(?:[^\W_{WIDE}][\u0300-\u036f]*)+"  # Compiled where something is forgotten: 2 ms.
-)
+WIDE = "\u3040-\u30ff\u3400-\u9fff"  # scripts without blanks: each character is a word
+# It is compiled only if something is forgotten, which spares 2 ms.
+WORD = rf"[{WIDE}]|(?:[^\W_{WIDE}][\u0300-\u036f]*)+"
 CHUNK = 8
-LEAST_PHRASE = 5  # Words of an entry's text that are forgotten wherever they stand; fewer only as a whole text.
-FORGOTTEN, PERSON = "[redacted:forgotten]", "[redacted:person]"
-# Fields that name a thing or are of a fixed set of words: their text is no prose.
+"""Number of words of a window of a phrase."""
+
+MIN_PHRASE_WORDS = 5
+"""Number of words of a text that is forgotten anywhere; a shorter one only as a whole."""
+
+FORGOTTEN = "[redacted:forgotten]"
+PERSON = "[redacted:person]"
 NAMING = frozenset(
-    """id kind outcome actor author agent severity commit session uid format origin retrieved used type domain status
-    priority phase adoption scope""".split()
+    """id kind outcome actor author agent severity commit session uid format origin retrieved used
+    type domain status priority phase adoption scope""".split()
 )
-# The same of JSON, in which names of things may hold what is to be forgotten.
+"""Fields of records that name a thing or have a fixed set of values: they are not masked."""
+
 FIXED = frozenset("kind actor type format agent severity outcome status".split())
+"""Keys of JSON with a fixed set of values; names of things in JSON are masked."""
+
 ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrtbf\"/\\]))")
+CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
+
+
+class MaskedSpan(NamedTuple):
+    """The part text[start:end] of a text that is forgotten, and the mask for it."""
+
+    start: int
+    end: int
+    mask: str
 
 
 class Tombstones(msgspec.Struct, frozen=True):
-    """Hashes by (kind, number of words, salt). Nothing is forgotten where there are none."""
+    """The hashes of what was forgotten, by kind, number of words and salt."""
 
     hashes: Mapping[tuple[str, int, str], frozenset[str]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.hashes)
 
-    def find(self, text: str) -> list[tuple[int, int, str]]:
-        """Where forgotten words and names stand in a text: begin, end, and the mask. In order, none overlap."""
+    def find(self, text: str) -> list[MaskedSpan]:
+        """Return the forgotten words and names in a text, in order and without overlap."""
         if not self.hashes:
             return []
-        words = [(_fold(match.group()), *match.span()) for match in re.finditer(WORD, text)]
-        found: list[tuple[int, int, str]] = []
-        for (kind, size, salt), wanted in self.hashes.items():
+        matches = list(re.finditer(WORD, text))
+        words = [_fold(match[0]) for match in matches]
+        spans: list[MaskedSpan] = []
+        for (kind, size, salt), hashes in self.hashes.items():
             mask = PERSON if kind == "name" else FORGOTTEN
-            starts = (
-                range(len(words) - size + 1)
-                if kind != "text"
-                else [0]
-                if len(words) == size
-                else []
-            )
-            for at in starts:
-                window = words[at : at + size]
-                if _hash(salt, (word for word, *_ in window)) in wanted:
-                    found.append((window[0][1], window[-1][2], mask))
-        united: list[tuple[int, int, str]] = []
-        for start, end, mask in sorted(found):
-            begin, last, own = united[-1] if united else (0, 0, "")
-            if united and (start < last or (mask == own and not re.search(WORD, text[last:start]))):
-                united[-1] = (
-                    begin,
-                    max(end, last),
-                    FORGOTTEN if FORGOTTEN in (mask, own) else mask,
-                )
-            else:
-                united.append((start, end, mask))
-        return united
+            for start in _list_window_starts(kind, size, len(words)):
+                end = start + size
+                if _hash(salt, words[start:end]) in hashes:
+                    spans.append(MaskedSpan(matches[start].start(), matches[end - 1].end(), mask))
+        return _merge_spans(text, spans)
 
     def mask(self, text: str) -> str:
-        """The text with masks in place of what is forgotten."""
+        """Return a text with masks in place of what is forgotten."""
         for start, end, mask in reversed(self.find(text)):
             text = text[:start] + mask + text[end:]
         return text
 
     def refuses(self, *texts: str) -> bool:
-        """Whether one of the texts holds forgotten words, or the mask of such: it is not written again."""
-        return any(
-            FORGOTTEN in text or any(mask == FORGOTTEN for *_, mask in self.find(text))
-            for text in texts
-        )
+        """Return whether a text must not be written: it has forgotten words, or their mask."""
+        return any(self._refuses_text(text) for text in texts)
+
+    def _refuses_text(self, text: str) -> bool:
+        return FORGOTTEN in text or any(span.mask == FORGOTTEN for span in self.find(text))
 
     def refuses_candidate(self, candidate: Candidate) -> bool:
+        """Return whether a candidate must not be written."""
+        if not self:
+            return False
+        quotes = [quote.text for quote in candidate.quotes]
         texts = (candidate.title, candidate.body, candidate.instead or "", candidate.aka)
-        return bool(self) and self.refuses(*texts, *(quote.text for quote in candidate.quotes))
+        return self.refuses(*texts, *quotes)
 
     def holds(self, data: bytes) -> bool:
-        """Whether a file holds it, also as JSON spells it."""
+        """Return whether a file contains what is forgotten, plainly or with escapes of JSON."""
         text = data.decode("utf-8", "replace")
-        return bool(self.find(text)) or ("\\" in text and bool(self.find(ESCAPE.sub(_plain, text))))
+        if self.find(text):
+            return True
+        return "\\" in text and bool(self.find(ESCAPE.sub(_unescape, text)))
 
     def mask_all(self, value: T) -> T:
-        """A record or a JSON value with every text in it masked, however deep; keys and names of things stay."""
-        return cast("T", self._masked(value)) if self else value
+        """Return a record or JSON value with all its texts masked, however deep.
 
-    def _masked(self, value: Any) -> Any:  # noqa: ANN401 - any record
+        Keys and names of things stay.
+        """
+        return cast("T", self._mask_value(value)) if self else value
+
+    def _mask_value(self, value: Any) -> Any:  # noqa: ANN401 - any record
         if isinstance(value, str):
             return self.mask(value)
         if isinstance(value, msgspec.Struct):
             names = [name for name in value.__struct_fields__ if name not in NAMING]
-            return msgspec.structs.replace(
-                value, **{name: self._masked(getattr(value, name)) for name in names}
-            )
+            changes = {name: self._mask_value(getattr(value, name)) for name in names}
+            return msgspec.structs.replace(value, **changes)
         if isinstance(value, dict):
             return {
-                key: item if key in FIXED else self._masked(item) for key, item in value.items()
+                key: item if key in FIXED else self._mask_value(item) for key, item in value.items()
             }
-        return type(value)(map(self._masked, value)) if type(value) in (list, tuple) else value
+        if type(value) in (list, tuple):
+            return type(value)(self._mask_value(item) for item in value)
+        return value
 
 
-NONE = Tombstones()
+NO_TOMBSTONES = Tombstones()
+
+
+def _list_window_starts(kind: str, size: int, word_count: int) -> Sequence[int]:
+    """Return the indices of the words at which a phrase can begin; a text is compared whole."""
+    if kind != "text":
+        return range(word_count - size + 1)
+    return [0] if word_count == size else []
+
+
+def _merge_spans(text: str, spans: Iterable[MaskedSpan]) -> list[MaskedSpan]:
+    """Merge spans that overlap, and those with the same mask that have no word between them."""
+    merged: list[MaskedSpan] = []
+    for span in sorted(spans):
+        if not merged or not _belong_together(text, merged[-1], span):
+            merged.append(span)
+            continue
+        previous = merged[-1]
+        is_forgotten = FORGOTTEN in (span.mask, previous.mask)
+        mask = FORGOTTEN if is_forgotten else span.mask
+        merged[-1] = MaskedSpan(previous.start, max(previous.end, span.end), mask)
+    return merged
+
+
+def _belong_together(text: str, previous: MaskedSpan, span: MaskedSpan) -> bool:
+    if span.start < previous.end:
+        return True
+    return span.mask == previous.mask and not re.search(WORD, text[previous.end : span.start])
 
 
 def parse_tombstones(lines: Iterable[str]) -> Tombstones:
-    """The tombstones among the lines of a file."""
-    found: defaultdict[tuple[str, int, str], set[str]] = defaultdict(set)
-    for match in filter(None, (TOMBSTONE.fullmatch(line.strip()) for line in lines)):
-        kind, size, salt, value = match.groups()
-        found[kind, int(size), salt].add(value)
-    return Tombstones({key: frozenset(values) for key, values in found.items()})
+    """Parse the tombstones among the lines of a file."""
+    hashes: defaultdict[tuple[str, int, str], set[str]] = defaultdict(set)
+    for line in lines:
+        match = TOMBSTONE.fullmatch(line.strip())
+        if match:
+            kind, size, salt, value = match.groups()
+            hashes[kind, int(size), salt].add(value)
+    return Tombstones({key: frozenset(values) for key, values in hashes.items()})
 
 
 def format_tombstones(kind: Kind, text: str, salt: str) -> tuple[str, ...]:
-    """The lines for a text; none where it has no word."""
-    words = [_fold(match.group()) for match in re.finditer(WORD, text)]
+    """Return the lines for a text; none if it has no word."""
+    words = [_fold(word) for word in re.findall(WORD, text)]
     if not words:
         return ()
-    ends = [len(words)] if kind == "text" else [*range(CHUNK, len(words), CHUNK), len(words)]
-    width = len(words) if kind == "text" else CHUNK
-    windows = [words[max(0, end - width) : end] for end in ends]
-    return tuple(f"forgotten:{kind}:{len(part)}:{salt}:{_hash(salt, part)}" for part in windows)
+    if kind == "text":
+        windows = [words]
+    else:
+        # The last window overlaps the one before it, so that it is as long.
+        ends = [*range(CHUNK, len(words), CHUNK), len(words)]
+        windows = [words[max(0, end - CHUNK) : end] for end in ends]
+    return tuple(
+        f"forgotten:{kind}:{len(window)}:{salt}:{_hash(salt, window)}" for window in windows
+    )
 
 
 def find_salt(lines: Iterable[str]) -> str | None:
-    """The salt of the lines that are there: one for a file keeps reading it quick."""
-    return next((match.group(3) for match in map(TOMBSTONE.fullmatch, lines) if match), None)
+    """Return the salt of existing lines, or None: a file is read faster if it has only one."""
+    for line in lines:
+        match = TOMBSTONE.fullmatch(line)
+        if match:
+            return match[3]
+    return None
+
+
+def choose_kinds(texts: Sequence[str]) -> list[tuple[Kind, str]]:
+    """Return each text of an entry that is not blank with how it is forgotten.
+
+    A text is forgotten anywhere, a short one only as a whole.
+    """
+    chosen: list[tuple[Kind, str]] = []
+    for text in texts:
+        if text.strip():
+            is_phrase = len(re.findall(WORD, text)) >= MIN_PHRASE_WORDS
+            chosen.append(("words" if is_phrase else "text", text))
+    return chosen
 
 
 def _fold(word: str) -> str:
@@ -153,24 +218,10 @@ def _fold(word: str) -> str:
 
 
 def _hash(salt: str, words: Iterable[str]) -> str:
-    return hashlib.blake2b(
-        " ".join(words).encode(), key=bytes.fromhex(salt), digest_size=16
-    ).hexdigest()
+    key = bytes.fromhex(salt)
+    return hashlib.blake2b(" ".join(words).encode(), key=key, digest_size=16).hexdigest()
 
 
-def _plain(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     code, char = match.groups()
-    return (
-        chr(int(code, 16))
-        if code
-        else {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}.get(char, char)
-    )
-
-
-def long_enough(texts: Sequence[str]) -> list[tuple[Kind, str]]:
-    """How the texts of an entry are forgotten: wherever they stand, a short one only as a whole."""
-    return [
-        ("words" if len(re.findall(WORD, text)) >= LEAST_PHRASE else "text", text)
-        for text in texts
-        if text.strip()
-    ]
+    return chr(int(code, 16)) if code else CONTROLS.get(char, char)

@@ -197,7 +197,7 @@ class MergeGroup(msgspec.Struct, frozen=True):
 
 
 class _Outcome(NamedTuple):
-    """What check runs and statuses have in common."""
+    """The common fields of check runs and statuses."""
 
     name: str
     conclusion: str | None
@@ -351,7 +351,7 @@ class GitHub(RequestReader[Pull]):
         super().__init__(client, f"/repos/{quote(repository)}")
 
     def find_pull_request(self, number: int) -> PullRequest | None:
-        """Return a pull request, or None when there is none (or the token may not read it)."""
+        """Return a pull request, or None if it does not exist or the token may not read it."""
         pull = self._client.find(f"{self._root}/pulls/{number}", Pull)
         return self._complete(pull) if pull else None
 
@@ -421,7 +421,7 @@ class GitHub(RequestReader[Pull]):
         return tuple(checks)
 
     def _permission(self, problems: Problems, user: GitHubUser, association: str) -> Permission:
-        """Return the permission of a user, read once; else the one that the association proves."""
+        """Return the permission of a user, read once; else the permission by association."""
         if user.is_bot or not user.login:
             return by_association(association)
         path = f"{self._root}/collaborators/{quote(user.login, safe='')}/permission"
@@ -434,9 +434,10 @@ def _granted_level(granted: Granted | None) -> Permission | None:
 
 
 class Offline:
-    """The pull request of one event (`$GITHUB_EVENT_PATH`); without one there is none.
+    """The pull request of one event (`$GITHUB_EVENT_PATH`), if the event has one.
 
-    Strangers wrote parts of the event, so no shape of it is an error: what is malformed is missing.
+    Strangers wrote parts of the event, so no shape of it is an error: malformed parts count as
+    missing.
     """
 
     def __init__(self, path: Path) -> None:

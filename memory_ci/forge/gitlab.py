@@ -235,12 +235,12 @@ class GitLab(RequestReader[MergeRequest]):
         super().__init__(client, f"/projects/{quote(project, safe='')}")
 
     def find_pull_request(self, number: int) -> PullRequest | None:
-        """Return a merge request, or None when there is none (or the token may not read it)."""
+        """Return a merge request, or None if it does not exist or the token may not read it."""
         request = self._client.find(f"{self._root}/merge_requests/{number}", MergeRequest)
         return self._complete(request) if request else None
 
     def find_number(self, sha: str) -> int | None:
-        """Return the number of the merge request that brought a commit."""
+        """Return the number of the merge request of a commit."""
         path = f"{self._root}/repository/commits/{quote(sha)}/merge_requests"
         requests = self._client.find(path, tuple[MergeRequest, ...]) or ()
         return next((request.iid for request in requests if request.state == "merged"), None)

@@ -159,7 +159,7 @@ def forge_refused(place: str, action: str, reason: str) -> EngineError:
 
     Args:
         place: host, or host and path.
-        action: what it refused, as the end of the sentence; may be empty.
+        action: the refused action, as the end of the sentence; may be empty.
         reason: the words of the forge; may be empty.
     """
     words = f": {reason}" if reason else ""
@@ -182,7 +182,7 @@ def _format_place(url: str) -> str:
 
 
 class Limit(NamedTuple):
-    """How many seconds to wait, and when they are over, in words."""
+    """Seconds to wait, and the time of their end in words."""
 
     seconds: float
     until: str
@@ -277,7 +277,7 @@ class Budget:
 
     @contextmanager
     def half(self) -> Iterator[None]:
-        """Reserve half of the remaining requests and time for what follows the block."""
+        """Reserve half of the remaining requests and time until the end of the block."""
         reserved = self._requests // 2
         end = self._end
         self._requests -= reserved
@@ -334,7 +334,7 @@ class Limits(NamedTuple):
 
 
 class FailedTry(NamedTuple):
-    """The error of an attempt, and what follows it.
+    """The error of an attempt, and its consequence.
 
     Attributes:
         error: the error.

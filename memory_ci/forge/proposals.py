@@ -16,8 +16,8 @@ from memory_ci.forge.gitlab import DEVELOPER, GitLabMember, GitLabUser, Note
 from memory_ci.forge.http import forge_refused, host_of
 from memory_ci.forge.rest import Client, T, require
 
-COMMAND = "/memory"  # What a line of a comment that is a command begins with.
-DRAFT = "Draft: "  # What the title of a draft merge request begins with.
+COMMAND = "/memory"  # The beginning of a command in a comment.
+DRAFT = "Draft: "  # The beginning of the title of a draft merge request.
 TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 """Associations of people whose comments may be ours, where a person's token writes them.
 
@@ -25,7 +25,7 @@ See docs.github.com, `author_association`.
 """
 
 ReviewOutcome = Literal["", "reviewed", "changes requested", "approved"]
-"""What members said of a request; "" where none did. An approval counts most."""
+"""The review of a request by members; "" without one. An approval counts most."""
 
 GITHUB_OUTCOMES: Mapping[str, ReviewOutcome] = {
     "APPROVED": "approved",
@@ -79,7 +79,7 @@ class Comment(msgspec.Struct, frozen=True):
 
 
 def _list_whole(client: Client, path: str, shape: type[T]) -> tuple[T, ...]:
-    """Return a list of which no part could not be read.
+    """Return a list that could be read completely.
 
     Raises:
         EngineError: `forge-…`.
@@ -490,7 +490,7 @@ class GitLabProposals:
     def _iter_requests(self, state: str, branch: str, base: str) -> Iterator[GitLabProposal]:
         """Yield the requests of a state, the newest first, which is the default of the API.
 
-        Those of forks are left out, where a branch may have the same name.
+        Requests of forks, whose branches may have the same name, are left out.
         """
         query = urlencode({"state": state, "source_branch": branch, "target_branch": base})
         requests = self._client.find(f"{self._requests}?{query}", tuple[GitLabProposal, ...]) or ()
@@ -514,7 +514,7 @@ class Created(NamedTuple):
     """The result of creating a commit.
 
     Attributes:
-        oid: the id of the new commit; "" if there is none.
+        oid: the id of the new commit; "" if it was refused.
         is_stale: whether the branch had moved.
         reason: why it was refused otherwise.
     """

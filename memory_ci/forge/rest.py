@@ -73,7 +73,7 @@ class Listing(NamedTuple, Generic[T]):
 
     Attributes:
         items: the items.
-        problem: what could not be read, in words.
+        problem: the unreadable part, in words.
         slug: that of the error.
     """
 
@@ -99,7 +99,7 @@ class Client:
         return self._transport.budget
 
     def find(self, path: str, shape: type[T]) -> T | None:
-        """Return the object at `path`, or None when there is none.
+        """Return the object at `path`, or None if it does not exist.
 
         Raises:
             EngineError: `forge-…`.
@@ -123,7 +123,7 @@ class Client:
         is_past: Callable[[T], bool] | None = None,
         pages: int = MAX_PAGES,
     ) -> Listing[T]:
-        """Return the list at `path`; what cannot be read is the problem of the listing.
+        """Return the list at `path`; the listing has a problem for unreadable parts.
 
         Args:
             path: the path.
@@ -207,7 +207,7 @@ class Client:
         raise forge_failed(first_url, f"has more than {pages} pages; the rest was not read")
 
     def _get(self, url: str) -> Page | None:
-        """Return a page after several attempts, or None when there is none.
+        """Return a page, after several attempts if needed, or None if it does not exist.
 
         A limit that is longer than a run waits holds for all later requests: none is sent.
         """
@@ -298,10 +298,10 @@ def _describe_failure(url: str, reply: HttpReply) -> FailedTry:
 
 
 def require(listing: Listing[T]) -> Listing[T]:
-    """Return the listing, unless none of it could be read.
+    """Return the listing, unless it has a problem and no items.
 
     Raises:
-        EngineError: that of the listing, when it has a problem and no items.
+        EngineError: the error of the listing.
     """
     if listing.problem and not listing.items:
         hint = "Check the token and its rights, or try again later (`memory-ci help forge`)."
@@ -330,8 +330,8 @@ class RequestReader(ABC, Generic[Payload]):
     """Reader of pull or merge requests; `Payload` is a request in the shape of the forge.
 
     Closed requests are listed together, then completed one by one with no more than half of the
-    budget of a run. Thus many closed requests, which anyone can make, leave enough to read what was
-    merged.
+    budget of a run. Thus many closed requests, which anyone can make, leave enough to read the
+    merged ones.
     """
 
     def __init__(self, client: Client, root: str) -> None:
@@ -362,7 +362,7 @@ class RequestReader(ABC, Generic[Payload]):
     def _complete_closed(self, payload: Payload) -> PullRequest:
         """Return a closed request with reviews and commits.
 
-        Its commits show whether there was any work, for it brought nothing. Those of strangers are
+        Its commits show whether there was any work, for none was merged. Commits of strangers are
         not read.
         """
         problems = Problems()
@@ -393,7 +393,7 @@ class RequestReader(ABC, Generic[Payload]):
             shape: the type of the object there.
             problems: the problems of the request that is read; an unreadable permission is noted in
                 those of the first request only.
-            to_level: converts the object, or None where there is none.
+            to_level: converts the object, or None for a missing one.
         """
         if path not in self._levels:
             try:

@@ -16,7 +16,7 @@ class ForgeRule(NamedTuple):
     Attributes:
         name: its name.
         words: the pattern of the forge's words for it.
-        setting: what lets memory land under it.
+        setting: the setting with which memory lands under it.
     """
 
     name: str
@@ -117,7 +117,7 @@ def find_rules(message: str) -> tuple[ForgeRule, ...]:
 
 
 def format_settings(message: str, default: str) -> str:
-    """Format what to change, by rule; `default` where the message names no rule of the table.
+    """Format the settings to change, by rule; `default` if the message names no rule of the table.
 
     >>> format_settings("remote: - Commits must have a DCO signoff", "Ask.")
     'Rule sign-off: publish.signoff: true.'

@@ -239,7 +239,7 @@ class OrgForge(NamedTuple):
     def find_repository(self, name: str) -> ForgeRepository | None:
         """Return the repository of a present or former name (`owner/name`).
 
-        None where there is none that the token may read.
+        None if the token may read no such repository.
         """
         if self.name == "github":
             repository = self.client.find(f"/repos/{quote(name)}", _GitHubRepository)

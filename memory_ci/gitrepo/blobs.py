@@ -121,7 +121,7 @@ def _compile_pathspecs(pathspecs: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def find_obstacle(path: str, modes: Mapping[str, str]) -> str | None:
-    """Return what prevents a file at `path`: itself or a parent, where it has another type.
+    """Return the path that prevents a file at `path`: itself or a parent, of another type.
 
     >>> find_obstacle("docs/MEMORY.md", {"docs": "120000"})
     'docs'

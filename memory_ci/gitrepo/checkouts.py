@@ -127,7 +127,7 @@ def sort_by_state(
     """Return the files that differ from `wanted` in index or work tree.
 
     Returns:
-        Those that are in one of the other states, and those that are in none.
+        The files that are in one of the other states, and the rest.
     """
     in_index, on_disk = _list_changed(worktree, wanted)
     differing = in_index | on_disk
@@ -140,7 +140,7 @@ def sort_by_state(
 
 
 def staged_in(tree: Tree, paths: Iterable[str]) -> StagedFiles:
-    """Return what a tree has for the paths."""
+    """Return the mode and blob that a tree has for each path."""
     absent = Staged("0", "0" * len(tree.oid))
     staged: dict[str, Staged] = {}
     for path in sorted(paths):
@@ -239,7 +239,7 @@ def _list_changed(worktree: Repository, expected: StagedFiles) -> tuple[set[str]
 
 
 def _list_index(worktree: Repository, paths: Collection[str]) -> tuple[dict[str, Staged], set[str]]:
-    """Return what the index has for the paths, and which have the flag skip-worktree."""
+    """Return the entries of the index for the paths, and the paths flagged skip-worktree."""
     staged: dict[str, Staged] = {}
     skipped: set[str] = set()
     listing = decode_path(run_git(worktree.cwd, "ls-files", "-z", "-t", "-s"))

@@ -46,7 +46,7 @@ class Spot(NamedTuple):
 
 
 class LastEdit(NamedTuple):
-    """The commit that changed a place, and its message; sha "" for what is not committed."""
+    """The commit that changed a place, and its message; sha "" for an uncommitted change."""
 
     sha: str = ""
     message: str = ""
@@ -187,7 +187,7 @@ def _parse_files(lines: Iterable[str]) -> Iterator[_FileDiff]:
 
 
 def _parse_hunk(header: re.Match[str], lines: Iterator[str]) -> _Hunk:
-    """Parse a hunk by its header and the lines after it, of which it takes its own."""
+    """Parse a hunk, and consume its lines."""
     old_start, old_size, new_start, new_size = [
         1 if number is None else int(number) for number in header.groups()
     ]

@@ -1,4 +1,4 @@
-"""How forges word the commit that merges a change (pure text)."""
+"""Messages of the commits with which forges merge a change (pure text)."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ INBOX = ".memory/inbox/"
 
 NO_COLOR_OR_PROGRAMS = ("--no-color", "--no-ext-diff", "--no-textconv")
 AS_TEXT = ("--text", "--no-ext-diff", "--no-textconv")
-"""An attribute of the repository (`MEMORY.md -diff`) must not hide what was written."""
+"""An attribute of the repository (`MEMORY.md -diff`) must not hide written lines."""
 
 FETCH_HINT = "Fetch all of it: `git fetch --unshallow`, or `fetch-depth: 0` for actions/checkout."
 
@@ -58,7 +58,7 @@ class HistoryRange(msgspec.Struct, frozen=True):
     Attributes:
         since: the id of the commit before the range; None where it begins with the first commit.
         until: the id of the last commit.
-        groups: for each first-parent commit the ids that it brought, oldest first, itself last.
+        groups: for each first-parent commit the ids that it merged, oldest first, itself last.
     """
 
     since: str | None
@@ -72,11 +72,11 @@ class HistoryRange(msgspec.Struct, frozen=True):
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """How far earlier runs came.
+    """The position that earlier runs reached in history.
 
     Attributes:
         source: the newest commit that they covered.
-        commit: the record commit that says so.
+        commit: the record commit that names it.
     """
 
     source: str
@@ -92,7 +92,7 @@ class FileVersion(msgspec.Struct, frozen=True):
 
 
 class LineCount(msgspec.Struct, frozen=True):
-    """How many lines with each start a commit added to files, less those it removed."""
+    """Counts of the lines with each prefix that a commit added, less those that it removed."""
 
     sha: str
     at: datetime
@@ -120,9 +120,9 @@ def plan_range(repo: Repository, since: str | None, until: str) -> HistoryRange:
 
 
 def group_commits(parents: Mapping[str, tuple[str, ...]], tip: str) -> tuple[tuple[str, ...], ...]:
-    """Group commits by the first-parent commit that brought them, oldest first.
+    """Group commits by the first-parent commit that merged them, oldest first.
 
-    A merge has the commits that no older merge brought, and itself as the last.
+    A merge has the commits that no older merge has, and itself as the last.
 
     Args:
         parents: the parents of each commit, children before parents. A parent that is no key is
@@ -235,7 +235,7 @@ def _take_merged(
 
 
 def _rebase_key(change: MergedChange) -> int | str | None:
-    """Return what the commits of one rebase have in common, and other changes have not."""
+    """Return a key that the commits of one rebase share and other changes do not."""
     return change.number if change.kind == "squash" else change.tip.sha
 
 
@@ -261,8 +261,8 @@ def find_cursor(
     """Return the cursor that the newest record commit of `rev` names; None before the first run.
 
     Anyone can write a trailer, so a source that is not in the history of its commit is skipped. A
-    record commit off the first-parent line counts where a merge of memory alone brought it, as the
-    merge commit of the memory pull request does.
+    record commit off the first-parent line counts if a merge of memory alone contains it, such as
+    the merge commit of the memory pull request.
     """
     newest = next(_iter_cursors(repo, rev, is_memory, "--first-parent"), None)
     exclusions = [f"^{newest.commit}"] if newest else []
@@ -299,8 +299,8 @@ def list_counted(
 ) -> frozenset[str]:
     """Return the commits whose trailers earlier runs counted, so that a replay counts none twice.
 
-    All of history is searched: record commits that a memory pull request brought by a merge are not
-    on the first-parent line.
+    All of history is searched: record commits of a merged memory pull request are not on the
+    first-parent line.
     """
     counted: set[str] = set()
     for commit in _iter_record_commits(repo, rev, COUNTED, is_memory):
@@ -357,7 +357,7 @@ def _is_further(
 ) -> bool:
     """Return whether a cursor off the first-parent line of `rev` belongs to it and is further.
 
-    It belongs to the line where both lines lead back to its source, and the merge that brought it
+    It belongs to the line if both lines lead back to its source, and the merge that contains it
     changed memory only. Thus a branch with a cursor of its own does not count, and a change of code
     cannot carry a forged cursor.
 

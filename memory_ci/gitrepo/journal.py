@@ -139,8 +139,8 @@ def find_unfinished(repo: Repository) -> Move | None:
 def undo_move(repo: Repository) -> tuple[Path, ...]:
     """Restore the files that a killed run wrote before its branch moved.
 
-    Where the branch did move, nothing is to be done. No error is raised: what fails now is done
-    another time.
+    If the branch did move, nothing is to be done. No error is raised: a later call repeats failed
+    work.
 
     Returns:
         The files that were changed since. The journal stays until their content is that of a
@@ -191,7 +191,7 @@ def _restore_files(repo: Repository, move: Move, journal: int) -> list[Path]:
 
 @contextmanager
 def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[BinaryIO | None]:
-    """Yield the open journal, locked; None where there is none or another has it.
+    """Yield the open journal, locked; None if it is missing, or another process has it.
 
     Args:
         path: the journal.
@@ -220,7 +220,7 @@ def _open(path: Path, flags: int) -> BinaryIO:
     """Open the journal; the repository may have come with a link or a pipe in its place.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: the journal is missing.
         OSError: it cannot be opened, or is no regular file.
     """
     for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"):
@@ -272,7 +272,7 @@ def _read(file: BinaryIO) -> Move | None:
     if len(fields) < 3:
         return None
     move = Move(*fields[:3])
-    # The repository may have come with this file: only what a run of ours writes is valid.
+    # The repository may have come with this file: only records as written by our runs are valid.
     is_valid = (
         BRANCH.fullmatch(move.ref)
         and OBJECT_ID.fullmatch(move.old)

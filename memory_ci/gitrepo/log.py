@@ -160,7 +160,7 @@ def _parse_commit(fields: list[str], files: tuple[FileChange, ...]) -> Commit:
 
 
 def _iter_tokens(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield what ends with NUL."""
+    """Yield the tokens of a stream, which each end with NUL."""
     pending = b""
     while chunk := stream.read(CHUNK):
         *tokens, pending = (pending + chunk).split(b"\0")

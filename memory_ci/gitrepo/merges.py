@@ -39,7 +39,7 @@ class Bringer(NamedTuple):
 
 
 def find_bringer(repo: Repository, sha: str, tip: str) -> Bringer | None:
-    """Return the merge that brought a commit (or the beginning of its id) into `tip`.
+    """Return the merge by which a commit came into `tip`, given its id or the beginning of it.
 
     None if the commit is on the first-parent line itself, or not in the history.
     """
@@ -52,7 +52,7 @@ def find_bringer(repo: Repository, sha: str, tip: str) -> Bringer | None:
 
 
 def find_landing(repo: Repository, sha: str, tip: str) -> str | None:
-    """Return the first-parent commit that brought a commit (or the beginning of its id) into `tip`.
+    """Return the first-parent commit by which a commit (or a short id) came into `tip`.
 
     That may be the commit itself. None if the commit is not in the history.
     """

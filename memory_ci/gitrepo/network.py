@@ -120,7 +120,7 @@ class Remote(msgspec.Struct, frozen=True):
 
 
 class PushOutcome(NamedTuple):
-    """How a push ended.
+    """The result of a push.
 
     Attributes:
         state: `done`, `moved` (another push came first: try again) or `refused`.
@@ -231,7 +231,7 @@ def connect(name: str, environ: Mapping[str, str]) -> Remote:
 def _list_header_settings(environ: Mapping[str, str], source: TokenSource) -> list[tuple[str, str]]:
     """Return the settings that send a token to its server.
 
-    The first one is empty and resets a header that an earlier step of the job has set.
+    The first is empty: it resets a header that an earlier step of the job has set.
     """
     tokens = [environ.get(variable, "").strip() for variable in source.tokens]
     token = next((token for token in tokens if token), "")

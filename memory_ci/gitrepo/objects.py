@@ -2,7 +2,7 @@
 
 Where that process is unavailable (git before 2.36; Windows, where it would lock the directory) or
 ends early, `ask_objects` returns None. The caller then starts a git of its own, which also reports
-what is wrong.
+errors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOCK = threading.Lock()
 
 
 class ProcessKey(NamedTuple):
-    """What a process was started for: another directory or environment needs another process."""
+    """The directory and environment of a process; others need a process of their own."""
 
     git_dir: str
     device: int
@@ -48,10 +48,10 @@ def ask_objects(
         git_dir: the git directory.
         command: the command for each name (git-cat-file(1)).
         names: names of objects.
-        read: reads one whole answer from the stream; raises EOFError where there is none.
+        read: reads one whole answer from the stream; raises EOFError if the stream has ended.
 
     Returns:
-        One answer per name; None where git is unavailable or ends early.
+        One answer per name; None if git is unavailable or ends early.
     """
     if os.name == "nt" or any("\n" in name for name in names):
         return None

@@ -159,7 +159,7 @@ def without_hook_variables() -> Iterator[None]:
 
     Settings of `safe.directory` stay. GitPython gives `os.environ` to every git that it starts, and
     can add variables but remove none. The environment belongs to the whole process, so threads take
-    turns: otherwise one would restore what another removed.
+    turns: otherwise one would restore variables that another removed.
     """
     with ENVIRONMENT_LOCK:
         settings = config_variables()

@@ -55,7 +55,7 @@ DEFAULT_NAMES = ("main", "master")
 
 COMMENT_SETTING = "^core\\.comment(char|string)$"
 AUTO_COMMENT = "#;@!$%^&|:"
-"""The characters of which git chooses one for `auto`.
+"""The characters among which git chooses for `auto`.
 
 See builtin/commit.c, adjust_comment_line_char.
 """
@@ -99,7 +99,7 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def descents(self) -> set[tuple[str, str]]:
-        """A cache of pairs of commits of which the first is in the history of the second."""
+        """A cache of pairs of commits whose first is in the history of the second."""
         return set()
 
     @cached_property
@@ -114,7 +114,7 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def cwd(self) -> Path:
-        """Where git runs, so that paths in its output are relative to the top of the tree."""
+        """The directory of git processes, which print paths relative to the top of the tree."""
         return self.root or self.git_dir
 
 
@@ -230,7 +230,7 @@ def _open_git_dir(path: Path) -> Repository:
 
 
 def _is_dot_git(repo: Repository) -> bool:
-    """Return whether the git directory is `.git`, or what a file `.git` in the work tree names."""
+    """Return whether the git directory is `.git`, or is named by a file `.git` in the work tree."""
     if repo.root is None:
         return ".git" in (repo.git_dir.name, repo.common_dir.name)
     dot_git = repo.root / ".git"
@@ -535,7 +535,7 @@ def remove_section(repo: Repository, section: str) -> None:
 def read_user_attributes(repo: Repository) -> bytes:
     """Return the attributes that the user has for all repositories (gitattributes(5)).
 
-    Empty if there are none.
+    Empty if that file is missing.
     """
     args = ("config", "--type=path", "--get", "-z", "core.attributesFile")
     named = decode_path(run_git(repo.cwd, *args, ok=(0, 1)))

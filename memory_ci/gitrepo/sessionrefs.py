@@ -1,7 +1,7 @@
 """Sessions as git objects: commits without parents under refs/memory-ci/sessions/<agent>/<id>.
 
-No branch, index or work tree is involved, and no hook or signing of the user's takes part. The refs
-refs/memory-ci/pushed/<remote>/<agent>/<id> note what was pushed to a remote. Thus one listing shows
+Neither branch, index and work tree nor hooks and signing of the user are involved. The refs
+refs/memory-ci/pushed/<remote>/<agent>/<id> record pushes to a remote. Thus one listing shows
 whether there is anything to push.
 """
 
@@ -28,8 +28,9 @@ PUSHED = "refs/memory-ci/pushed/"
 DIGEST = "digest.jsonl"
 FULL = "transcript"
 NOTES = "notes.md"
+DIGEST_SIZE = 2_000_000  # Bytes of a digest that is written; the oldest turns are left out.
 MAX_DIGEST = 100_000_000
-"""Bytes: the maximum of `sessions.max_bytes`, so that no remote makes us read more."""
+"""Bytes of a digest that is read, so that no remote makes us read more."""
 
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 """A part of a ref name that needs no change.

@@ -1,7 +1,7 @@
 """Trailers that a squash or a rebase dropped, found in the original commits.
 
 A squash with a message of its own drops the trailers of the commits it joins. Where the repository
-still holds these commits, a merged change is matched with them by what its pull request lists, by
+still holds these commits, a merged change is matched with them by the list of its pull request, by
 its tree or by its patch. A forged match would change the utility of entries. Therefore a ref that
 anybody may push to (refs/pull/7/head) counts only for the change with its number.
 """
@@ -49,7 +49,7 @@ MAX_CARRIERS = 2_000
 MAX_BRANCHES = 200
 MAX_WALK = 20_000  # Unmerged commits, the newest first; older ones are ignored.
 MAX_PATCH = 8_000_000
-"""Bytes: a longer patch gets no id, and patches of so many bytes are in memory together."""
+"""Bytes: a longer patch gets no id, and patches of that size together are in memory at once."""
 
 MAX_PATHS = 1_000
 """Files of a commit that git compares: that a larger one was reverted is not proved."""
@@ -69,7 +69,7 @@ BLANK_CONTEXT = ("-c", "diff.suppressBlankEmpty=false")
 
 BINARY = b"Binary files "
 How = Literal["commit", "pull request", "tree", "patch-id"]
-Pair = tuple[str, str]  # A commit, and the one that it is compared with.
+Pair = tuple[str, str]  # A commit, and the commit that it is compared with.
 
 
 class Buried(msgspec.Struct, frozen=True):
@@ -292,7 +292,7 @@ class _UnmergedCommits:
     def tips(self) -> Mapping[str, frozenset[int | None]]:
         """The tips with carriers in their history, newest first, with the requests they belong to.
 
-        None in place of a number stands for a branch.
+        The number of a branch is None.
         """
         owners = self._read_owners()
         carrying: set[str] = set()  # Carriers, and nodes that have one among their ancestors.
@@ -328,7 +328,7 @@ class _UnmergedCommits:
         return self._carriers_by_tip[tip]
 
     def find_fork(self, tip: str) -> str | None:
-        """Return where a branch left what is merged; None in a clone too shallow to hold that."""
+        """Return the commit on which a branch began; None if a shallow clone lacks it."""
         if tip not in self._forks:
             self._forks[tip] = self._read_fork(tip)
         return self._forks[tip]

@@ -227,7 +227,7 @@ def _write_commits(
     """Write the commits on top of `base`.
 
     Returns:
-        The last commit, and what it has for the files.
+        The last commit, and the modes and blobs of its files.
     """
     oids = _write_blobs(plumbing, commits)
     plumbing.run("read-tree", base)

@@ -1,4 +1,4 @@
-"""Episodes after all that was told of them, in any order; what facts say of the entries that work was given."""
+"""Episodes combined with their amendments, and feedback derived from merged work."""
 
 from __future__ import annotations
 
@@ -27,12 +27,8 @@ from memory_ci.records.episode import (
 )
 from memory_ci.text import content_words, shorten, unfenced_lines, words
 
-WORSE: tuple[Outcome, ...] = (
-    "success",
-    "neutral",
-    "partial",
-    "failure",
-)  # Of two told at one time the worse stands.
+OUTCOMES_BY_SEVERITY: tuple[Outcome, ...] = ("success", "neutral", "partial", "failure")
+"""Outcomes, the worst last. Of two outcomes recorded for one time the worse counts."""
 
 
 def make_amendment(
@@ -44,145 +40,199 @@ def make_amendment(
     feedback: Iterable[Feedback] = (),
     text: str = "",
 ) -> Amendment:
-    """An amendment whose id follows from what it says: two writers of the same thing write the same file."""
-    said = tuple(replace(item, at=in_utc(item.at)) for item in unique_events(feedback))
-    told = Amendment(
+    """Make an amendment whose id is a hash of its content.
+
+    Two writers of the same content write the same file.
+    """
+    events = [replace(event, at=in_utc(event.at)) for event in unique_events(feedback)]
+    amendment = Amendment(
         id="",
         at=in_utc(at),
         amends=amends,
         outcome=outcome,
         valence=valence,
-        feedback=said,
+        feedback=tuple(events),
         text=text,
     )
-    digest = hashlib.sha256(_canonical(told)).hexdigest()[:12]
-    return replace(told, id=f"{amends or 'feedback'}+{digest}")
+    digest = hashlib.sha256(_encode_canonical(amendment)).hexdigest()[:12]
+    return replace(amendment, id=f"{amends or 'feedback'}+{digest}")
 
 
 def combine(tellings: Iterable[Telling]) -> tuple[Episode, ...]:
-    """Every episode once, with what was learned of it later; ordered by time and id. Where several files tell one
-    episode differently, the earliest of them stands, with the feedback of all."""
-    told: defaultdict[str, list[Episode]] = defaultdict(list)
-    amended: defaultdict[str, list[Amendment]] = defaultdict(list)
+    """Return every episode once, with its amendments applied, ordered by time and id.
+
+    Where several files hold different versions of an episode, the earliest version counts, with
+    the feedback of all.
+    """
+    versions: defaultdict[str, list[Episode]] = defaultdict(list)
+    amendments: defaultdict[str, list[Amendment]] = defaultdict(list)
     for telling in tellings:
         if isinstance(telling, Episode):
-            told[telling.id].append(telling)
+            versions[telling.id].append(telling)
         else:
-            amended[telling.amends].append(telling)
-    episodes = (_amend(versions, amended.get(name, ())) for name, versions in told.items())
+            amendments[telling.amends].append(telling)
+
+    episodes = [
+        _amend(episode_versions, amendments.get(episode_id, ()))
+        for episode_id, episode_versions in versions.items()
+    ]
     return tuple(sorted(episodes, key=lambda episode: (episode.occurred_at, episode.id)))
 
 
 def list_feedback(tellings: Iterable[Telling]) -> tuple[Feedback, ...]:
-    """All that was said of entries, each event once, in the order in which it is replayed."""
-    return unique_events(said for telling in tellings for said in telling.feedback)
+    """Return all feedback on entries, each event once, in the order of replay."""
+    return unique_events(event for telling in tellings for event in telling.feedback)
 
 
 def unique_events(feedback: Iterable[Feedback]) -> tuple[Feedback, ...]:
-    """Each event as it was told first, ordered by time, entry, kind and reference."""
-    first: dict[tuple[object, ...], Feedback] = {}
-    for said in feedback:
-        key = event_key(said)
-        known = first.get(key)
-        if known is None or (said.at, said.by) < (known.at, known.by):
-            first[key] = said
+    """Return the first report of each event, ordered by time, entry, kind and reference."""
+    first_reports: dict[tuple[object, ...], Feedback] = {}
+    for event in feedback:
+        key = event_key(event)
+        first = first_reports.get(key)
+        if first is None or (event.at, event.by) < (first.at, first.by):
+            first_reports[key] = event
     return tuple(
-        sorted(first.values(), key=lambda item: (item.at, item.id, item.kind, item.ref, item.by))
+        sorted(
+            first_reports.values(),
+            key=lambda event: (event.at, event.id, event.kind, event.ref, event.by),
+        )
     )
 
 
-def event_key(said: Feedback) -> tuple[object, ...]:
-    """What two tellings of one event have in common."""
-    return (
-        (said.id, said.kind, said.ref) if said.ref else (said.id, said.kind, "", said.by, said.at)
-    )
+def event_key(event: Feedback) -> tuple[object, ...]:
+    """Return the key that all reports of one event share."""
+    if event.ref:
+        return event.id, event.kind, event.ref
+    return event.id, event.kind, "", event.by, event.at
 
 
 def _amend(versions: Sequence[Episode], amendments: Sequence[Amendment]) -> Episode:
-    episode = min(versions, key=lambda version: (version.occurred_at, _canonical(version)))
-    outcomes = [
-        (told.at, WORSE.index(told.outcome), told.outcome)
-        for told in amendments
-        if told.outcome is not None
-    ]
-    valences = [(told.at, told.valence) for told in amendments if told.valence is not None]
-    told: list[Telling] = [*versions, *amendments]
-    return replace(
-        episode,
-        outcome=max(outcomes)[-1] if outcomes else episode.outcome,
-        valence=max(valences)[-1] if valences else episode.valence,
-        feedback=unique_events(said for one in told for said in one.feedback),
-    )
+    episode = min(versions, key=lambda version: (version.occurred_at, _encode_canonical(version)))
+
+    outcome = episode.outcome
+    outcomes: list[tuple[datetime, int, Outcome]] = []
+    valence = episode.valence
+    valences: list[tuple[datetime, float]] = []
+    for amendment in amendments:
+        if amendment.outcome is not None:
+            severity = OUTCOMES_BY_SEVERITY.index(amendment.outcome)
+            outcomes.append((amendment.at, severity, amendment.outcome))
+        if amendment.valence is not None:
+            valences.append((amendment.at, amendment.valence))
+    if outcomes:
+        outcome = max(outcomes)[-1]
+    if valences:
+        valence = max(valences)[-1]
+
+    feedback = list_feedback([*versions, *amendments])
+    return replace(episode, outcome=outcome, valence=valence, feedback=feedback)
 
 
-def _canonical(telling: Any) -> bytes:  # noqa: ANN401 - any record
-    return msgspec.json.encode(telling, order="deterministic")
+def _encode_canonical(record: Any) -> bytes:  # noqa: ANN401 - any record
+    return msgspec.json.encode(record, order="deterministic")
 
 
-Heirs = Mapping[str, Sequence[str]]  # By the id of an entry that is gone those that supersede it.
+Heirs = Mapping[str, Sequence[str]]
+"""The ids of the entries that supersede an entry, by the id of an entry that no file holds."""
+
 NO_HEIRS: Heirs = {}
 
 
-def find_heirs(entries: Iterable[Entry], held: Container[str]) -> Heirs:
-    """Which of `entries` inherit from which ids; an older entry that some memory file has (`held`) keeps its own."""
+def find_heirs(entries: Iterable[Entry], present_ids: Container[str]) -> Heirs:
+    """Return which entries supersede an entry that no memory file holds.
+
+    Args:
+        entries: the entries that may supersede others.
+        present_ids: ids of entries in memory files; these have no heirs.
+    """
     heirs: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for entry in entries:
-        for older in entry.supersedes:
-            if older not in held and older != entry.id:
-                heirs[older][entry.id] = None
-    return {older: tuple(ids) for older, ids in heirs.items()}
+        for old_id in entry.supersedes:
+            if old_id not in present_ids and old_id != entry.id:
+                heirs[old_id][entry.id] = None
+    return {old_id: tuple(heir_ids) for old_id, heir_ids in heirs.items()}
 
 
 def find_heirs_among(entries: Iterable[Entry]) -> Heirs:
-    """The same, where `entries` are all that memory files hold."""
-    every = tuple(entries)
-    return find_heirs(every, {entry.id for entry in every})
+    """Return the heirs as `find_heirs`, for entries that are all entries of the memory files."""
+    all_entries = tuple(entries)
+    return find_heirs(all_entries, {entry.id for entry in all_entries})
 
 
-def pass_on(feedback: Iterable[Feedback], heirs: Heirs) -> tuple[Feedback, ...]:
-    """Each event once, in the order of replay; what was said of one that is gone is said of its heirs. What one job
-    said of two that became one is one event."""
-    return unique_events(
-        said if heir == said.id else replace(said, id=heir)
-        for said in feedback
-        for heir in heirs.get(said.id, (said.id,))
-    )
+def move_to_heirs(feedback: Iterable[Feedback], heirs: Heirs) -> tuple[Feedback, ...]:
+    """Return each event once, in the order of replay, with superseded entries replaced by heirs.
+
+    Feedback of one job on two entries that were merged into one becomes one event.
+    """
+    moved: list[Feedback] = []
+    for event in feedback:
+        for heir_id in heirs.get(event.id, (event.id,)):
+            moved.append(event if heir_id == event.id else replace(event, id=heir_id))
+    return unique_events(moved)
 
 
 def count_usage(episodes: Iterable[Episode], heirs: Heirs = NO_HEIRS) -> dict[str, UseCount]:
-    """The usage of each entry that some work was given, or of its heirs. What was used was given, noted or not."""
-    given, used = Counter[str](), Counter[str]()
+    """Count for each entry the episodes that it was served to and those that used it.
+
+    A superseded entry counts for its heirs. An entry that was used counts as served, even if the
+    episode does not list it as retrieved.
+    """
+    served_counts = Counter[str]()
+    used_counts = Counter[str]()
     for episode in episodes:
-        used_here = _heirs_of(episode.used, heirs)
-        used.update(used_here)
-        given.update(used_here | _heirs_of((one.id for one in episode.retrieved), heirs))
-    return {entry_id: UseCount(count, used[entry_id]) for entry_id, count in given.items()}
+        used_ids = _replace_by_heirs(episode.used, heirs)
+        retrieved_ids = _replace_by_heirs((entry.id for entry in episode.retrieved), heirs)
+        used_counts.update(used_ids)
+        served_counts.update(used_ids | retrieved_ids)
+    return {id_: UseCount(count, used_counts[id_]) for id_, count in served_counts.items()}
 
 
-def _heirs_of(ids: Iterable[str], heirs: Heirs) -> set[str]:
-    return {heir for entry_id in ids for heir in heirs.get(entry_id, (entry_id,))}
+def _replace_by_heirs(ids: Iterable[str], heirs: Heirs) -> set[str]:
+    return {heir_id for id_ in ids for heir_id in heirs.get(id_, (id_,))}
 
 
-# `/memory reject 0f6f1f0e`, at the start of a line of a comment; further in, it is code that is shown.
 COMMAND = re.compile(
     r" {0,3}/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-F][0-9a-fA-F-]{3,35})(?![\w-])"
 )
-HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)  # What nobody sees who reads the comment.
-COMMANDS: tuple[tuple[str, FeedbackKind], ...] = (
-    ("confirm", "confirmed"), ("correct", "corrected"), ("reject", "rejected"), ("undo", "undone"),
+"""`/memory reject 0f6f1f0e` at the start of a line of a comment. Further indented, it is code."""
+
+HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+"""HTML comments, which readers of a rendered comment do not see."""
+
+FEEDBACK_VERBS: tuple[tuple[str, FeedbackKind], ...] = (
+    ("confirm", "confirmed"),
+    ("correct", "corrected"),
+    ("reject", "rejected"),
+    ("undo", "undone"),
     ("ignore", "ignored"),
-)  # fmt: skip
-VERBS: dict[str, FeedbackKind] = {word: kind for verb, kind in COMMANDS for word in (verb, kind)}
-BY_FACTS = "git"  # Who says what nobody said: the history.
+)
+KINDS_BY_VERB: dict[str, FeedbackKind] = {
+    **dict(FEEDBACK_VERBS),
+    **{kind: kind for _, kind in FEEDBACK_VERBS},
+}
+"""Kinds of feedback by the verb of a command; the name of a kind is a verb, too."""
+
+BY_FACTS = "git"
+"""The author (`by`) of feedback that is derived from the history and was given by no person."""
 
 
 class MergedWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a piece of work: the entries it was given and used, and of these the ones that a review changed
-    the work where they speak, and those that it was about. `ref` is `pr:128` or `commit:…`."""
+    """A merged or declined change and the entries that were involved in it.
+
+    Attributes:
+        ref: `pr:128` or `commit:…`.
+        at: when it was merged or declined.
+        served: ids of the entries that it was served.
+        used: ids of the entries that it used.
+        corrected: ids of used entries about code that a review then changed.
+        touched: ids of the entries about the code that it changed.
+        is_declined: whether it was closed without a merge.
+    """
 
     ref: str
     at: datetime
-    given: frozenset[str] = frozenset()
+    served: frozenset[str] = frozenset()
     used: frozenset[str] = frozenset()
     corrected: frozenset[str] = frozenset()
     touched: frozenset[str] = frozenset()
@@ -190,109 +240,140 @@ class MergedWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def derive_feedback(work: MergedWork) -> tuple[Feedback, ...]:
-    """What the work says of each entry, one event each, by id. Used and merged unchanged: confirmed. Used and changed
-    in review where it speaks: corrected. Used in work that was declined: rejected. Given and not used: ignored. About
-    the same thing: touched, besides."""
+    """Derive one event for each entry that was involved in a piece of work, ordered by id.
+
+    - confirmed: used, and merged unchanged;
+    - corrected: used, and changed by a review in the code that the entry is about;
+    - rejected: used in work that was declined;
+    - ignored: served and not used;
+    - touched: about code that the work changed, in addition to the kinds above.
+    """
     kinds: list[tuple[str, EventKind]] = []
-    for one in sorted(work.given | work.used):
-        used: EventKind = (
-            "rejected"
-            if work.is_declined
-            else "corrected"
-            if one in work.corrected
-            else "confirmed"
-        )
-        kinds.append((one, used if one in work.used else "ignored"))
-    kinds += [(one, "touched") for one in sorted(work.touched)]
+    for id_ in sorted(work.served | work.used):
+        kinds.append((id_, _derive_kind(work, id_)))
+    for id_ in sorted(work.touched):
+        kinds.append((id_, "touched"))
+
     at = work.at.astimezone(UTC)
     return tuple(
-        Feedback(id=one, kind=kind, at=at, by=BY_FACTS, ref=work.ref) for one, kind in kinds
+        Feedback(id=id_, kind=kind, at=at, by=BY_FACTS, ref=work.ref) for id_, kind in kinds
     )
 
 
-def undone_feedback(used: Iterable[str], ref: str, at: datetime) -> tuple[Feedback, ...]:
-    """What a revert says of the entries that the reverted work used; `ref` is that work, which is undone once."""
-    day = at.astimezone(UTC)
+def _derive_kind(work: MergedWork, id_: str) -> EventKind:
+    if id_ not in work.used:
+        return "ignored"
+    if work.is_declined:
+        return "rejected"
+    return "corrected" if id_ in work.corrected else "confirmed"
+
+
+def derive_undone_feedback(used_ids: Iterable[str], ref: str, at: datetime) -> tuple[Feedback, ...]:
+    """Derive an event `undone` for each entry that reverted work had used.
+
+    Args:
+        used_ids: ids of the entries.
+        ref: the reverted work, so that a second revert of it adds no event.
+        at: when it was reverted.
+    """
+    utc_time = at.astimezone(UTC)
     return tuple(
-        Feedback(id=one, kind="undone", at=day, by=BY_FACTS, ref=ref) for one in sorted(set(used))
+        Feedback(id=id_, kind="undone", at=utc_time, by=BY_FACTS, ref=ref)
+        for id_ in sorted(set(used_ids))
     )
 
 
 def find_commands(text: str) -> Iterator[tuple[FeedbackKind, str]]:
-    """(kind, id or the beginning of one) of each `/memory …` line that is no code; a verb that is none says nothing."""
-    seen = HIDDEN.sub("<!-- -->", "\n".join(unfenced_lines(text.splitlines())))
-    for match in filter(None, map(COMMAND.match, seen.split("\n"))):
-        if kind := VERBS.get(match["verb"]):
+    """Yield the kind and the id, or start of an id, of each `/memory …` line in a comment.
+
+    Lines in code blocks and in HTML comments, and lines with an unknown verb are skipped.
+    """
+    visible = HIDDEN.sub("<!-- -->", "\n".join(unfenced_lines(text.splitlines())))
+    for line in visible.split("\n"):
+        match = COMMAND.match(line)
+        kind = KINDS_BY_VERB.get(match["verb"]) if match else None
+        if match and kind:
             yield kind, match["id"].lower()
 
 
-def is_spoken_of(places: Collection[str], changed: Collection[str]) -> bool:
-    """Whether a path that a review changed is one that an entry speaks of: its file, or a file below its directory."""
-    return any(
-        path == place or path.startswith(f"{place.rstrip('/')}/")
-        for place in places
-        for path in changed
-    )
+def covers_changed_path(cited_paths: Collection[str], changed_paths: Collection[str]) -> bool:
+    """Return whether a changed path is a cited file, or a file below a cited directory."""
+    for cited_path in cited_paths:
+        prefix = f"{cited_path.rstrip('/')}/"
+        for path in changed_paths:
+            if path == cited_path or path.startswith(prefix):
+                return True
+    return False
 
 
-# -- what a piece of work was about, told from its paths, its labels and its title
+# -- the situation of a change, from its paths, labels and title
 
 SUMMARY_WIDTH = 120
 MAX_TOPIC_WORDS = 3
-# A label of the forge that names a part: `area: payments`, `component/search`.
+
 AREA = re.compile(
     r"(?:area|domain|component|module|pkg|package|scope)\s*[:/]\s*(?P<name>\S.*?)\s*", re.IGNORECASE
 )
-CONVENTIONAL = re.compile(
-    r"\w+\((?P<topic>[^()]{1,40})\)!?:\s"
-)  # `fix(retries): …`, as Conventional Commits have it.
+"""A label that names a part of the repository: `area: payments`, `component/search`."""
+
+CONVENTIONAL = re.compile(r"\w+\((?P<topic>[^()]{1,40})\)!?:\s")
+"""`fix(retries): …`, a title with a scope as in Conventional Commits."""
+
 KIND = re.compile(r"\w+!?:\s+")
+"""`fix: `, the type of a conventional title."""
+
 CONTAINERS = frozenset(
-    {
-        "src",
-        "lib",
-        "libs",
-        "app",
-        "apps",
-        "packages",
-        "pkg",
-        "crates",
-        "cmd",
-        "internal",
-        "modules",
-        "services",
-    }
-)  # Directories that hold the parts and are none themselves.
-# Where work leaves traces whatever it is about.
-ASIDE = frozenset(
-    {"tests", "test", "docs", "doc", "spec", "examples", "benchmarks", ".github", "changelog.d"}
+    "src lib libs app apps packages pkg crates cmd internal modules services".split()
 )
+"""Directories that hold the parts of a repository and are no part themselves."""
+
+ASIDE = frozenset("tests test docs doc spec examples benchmarks .github changelog.d".split())
+"""Directories that work of any subject changes."""
 
 
-def situation_of(title: str, paths: Sequence[str], labels: Collection[str]) -> Situation:
-    """The situation of a change.
+def derive_situation(title: str, paths: Sequence[str], labels: Collection[str]) -> Situation:
+    """Derive the situation of a change.
 
-    Its domain is the part of the repository that a label names, else the one that most of the paths are in, "" for the
-    root; its topic the scope of a conventional title, else the first words of content.
+    The domain is the part of the repository that a label names, or else the part that most paths
+    are in; "" is the root. The topic is the scope of a conventional title, or else the first
+    content words of the title.
 
-    >>> situation_of("fix(retries): charge once", ["src/payments/client.py", "tests/test_client.py"], ["bug"])
+    >>> derive_situation("fix(retries): charge once", ["src/payments/client.py", "tests/t.py"], [])
     Situation(domain='payments', topic='retries', summary='fix(retries): charge once')
     """
-    areas = (match["name"].lower() for label in sorted(labels) if (match := AREA.fullmatch(label)))
-    parts = [
-        next((name for name in path.split("/")[:-1] if name not in CONTAINERS), "")
-        for path in paths
-    ]
-    counts = Counter(part for part in parts if part and part not in ASIDE) or Counter(
-        filter(None, parts)
-    )
-    usual = min(counts, key=lambda part: (-counts[part], part), default="")
-    if match := CONVENTIONAL.match(title):
-        topic = match["topic"].strip().lower()
-    else:
-        plain = KIND.sub("", title, count=1)
-        telling = content_words(plain)
-        topic = " ".join(
-            list(dict.fromkeys(word for word in words(plain) if word in telling))[:MAX_TOPIC_WORDS]
-        )
-    return Situation(domain=next(areas, usual), topic=topic, summary=shorten(title, SUMMARY_WIDTH))
+    domain = _find_labelled_area(labels)
+    if domain is None:
+        domain = _find_usual_part(paths)
+    summary = shorten(title, SUMMARY_WIDTH)
+    return Situation(domain=domain, topic=_derive_topic(title), summary=summary)
+
+
+def _find_labelled_area(labels: Collection[str]) -> str | None:
+    for label in sorted(labels):
+        match = AREA.fullmatch(label)
+        if match:
+            return match["name"].lower()
+    return None
+
+
+def _find_usual_part(paths: Sequence[str]) -> str:
+    """Return the part of the repository that most paths are in; "" if none is in a directory."""
+    part_counts = Counter[str]()
+    for path in paths:
+        parts = [name for name in path.split("/")[:-1] if name not in CONTAINERS]
+        if parts and parts[0]:
+            part_counts[parts[0]] += 1
+
+    main_counts = {part: count for part, count in part_counts.items() if part not in ASIDE}
+    counts = main_counts or part_counts
+    return min(counts, key=lambda part: (-counts[part], part), default="")
+
+
+def _derive_topic(title: str) -> str:
+    match = CONVENTIONAL.match(title)
+    if match:
+        return match["topic"].strip().lower()
+    plain_title = KIND.sub("", title, count=1)
+    content = content_words(plain_title)
+    topic_words = dict.fromkeys(word for word in words(plain_title) if word in content)
+    return " ".join(list(topic_words)[:MAX_TOPIC_WORDS])

@@ -1,7 +1,7 @@
-"""Reverts: which commits take others back, what became of a change, and which entries are suspect by it.
+"""Reverts in commit messages, the outcome of a change, and the entries that a revert makes suspect.
 
-What was learned from a reverted change is suspect, and so is what was advised by it. A suspect entry has one line of
-evidence, which holds all that is needed to take the suspicion back exactly.
+Entries that were learned from a reverted change are suspect. A suspect entry has a line of evidence
+from which the suspicion can be undone exactly.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -24,13 +23,16 @@ from memory_ci.records.retrieval import Outcome
 from memory_ci.text import unfenced_lines
 
 MIN_SHA = 7
+"""Length of the shortest abbreviation of a commit id that is read."""
+
 SHA = rf"[0-9a-f]{{{MIN_SHA},64}}"
 SHAS = rf"{SHA}(?:(?:,| and|, and)\s+{SHA})*"
 NUMBER = r"[1-9][0-9]*"
 OPENING = r"^[ \t*•-]*|[.!:]\s+"
-IN_PART = (
-    r"(?!\W*\s(?:partially|in part|partly|except|but)\b)"  # Who takes back a part keeps the rest.
-)
+
+IN_PART = r"(?!\W*\s(?:partially|in part|partly|except|but)\b)"
+"""Excludes a revert of a part, because the other part of the work stays."""
+
 REVERTS_COMMIT = re.compile(
     rf"(?:{OPENING})(?:This reverts|Reverts) commits? (?P<shas>{SHAS})\b{IN_PART}"
     rf"(?:, reversing\s+changes made to (?P<mainline>{SHA}))?",
@@ -42,10 +44,12 @@ REVERTS_REQUEST = re.compile(
     re.MULTILINE,
 )
 REVERT_BRANCH = re.compile(rf"\AMerge pull request #{NUMBER} from \S+/revert-(?P<number>{NUMBER})-")
-# git's and GitHub's subject; in a squash it stands behind a star.
+
 REVERT_TITLE = re.compile(
     r'^(?:\* |[ \t]*)(?P<verb>Revert|Reapply) "(?P<title>.+)"(?:\s*\(#\d+\))?\s*$', re.MULTILINE
 )
+"""The subject that git and GitHub give to a revert; in a squash message it follows a star."""
+
 NUMBERS = (
     re.compile(rf"\AMerge pull request #({NUMBER}) "),
     re.compile(rf"\A[^\n]+\(#({NUMBER})\)[ \t]*(?:\n|\Z)"),
@@ -55,8 +59,15 @@ NUMBER_AT_END = re.compile(r"\(#[0-9]+\)\s*\Z")
 
 
 class Revert(NamedTuple):
-    """What one commit took back, and what it brought back by reverting a revert. Both as names that occur in an entry's
-    `source`: 12 digits of a commit, and `pr:128`."""
+    """A commit that reverts work.
+
+    Attributes:
+        sha: the first 12 digits of the commit.
+        label: the name of the commit for people.
+        undoes: names of the reverted work, as in the `source` of an entry: 12 digits of a commit,
+            or `pr:128`.
+        restores: names of the work that applies again, because its revert was reverted.
+    """
 
     sha: str
     label: str
@@ -65,7 +76,12 @@ class Revert(NamedTuple):
 
 
 class RevertClaim(NamedTuple):
-    """One work that a message says is taken back: its commit, else its request (`pr:128`), and all names of it."""
+    """A piece of work that a commit message says is reverted.
+
+    Attributes:
+        work: its commit, or else its request (`pr:128`).
+        names: all its names.
+    """
 
     work: str
     names: frozenset[str]
@@ -73,184 +89,248 @@ class RevertClaim(NamedTuple):
 
 def find_reverts(
     commits: Iterable[Commit],
-    count: Callable[[Commit, RevertClaim], frozenset[str]] = lambda _, claim: claim.names,
+    accept_names: Callable[[Commit, RevertClaim], frozenset[str]] | None = None,
 ) -> tuple[Revert, ...]:
-    """The reverts among `commits` (parents before children), in their order. A chain of reverts is followed, so that
-    each stands on its own: any part of the result can be given to plan_undone. What a commit takes back is known by
-    sha, else by pull request, else by the title that it quotes; `count` says which of these names count."""
+    """Return the reverts among commits, in the order of the commits.
+
+    Reverts of reverts are resolved, so any part of the result can be passed to `plan_undone`.
+    Reverted work is identified by its commit id, or else by its pull request, or else by the title
+    that the message quotes.
+
+    Args:
+        commits: commits, parents before children.
+        accept_names: returns the names of a claim that count; None if all names count.
+    """
     history = _History()
-    found: dict[str, Revert] = {}
+    reverts: dict[str, Revert] = {}
     for commit in commits:
-        names = frozenset[str]().union(
-            *(count(commit, claim) for claim in history.list_claims(commit))
-        )
+        names: set[str] = set()
+        for claim in history.list_claims(commit):
+            names |= claim.names if accept_names is None else accept_names(commit, claim)
         history.add(commit)
-        if names:
-            taken_back = [found[name] for name in sorted(names) if name in found]
-            undoes = names.union(*(revert.restores for revert in taken_back))
-            restores = frozenset[str]().union(*(revert.undoes for revert in taken_back)) - names
-            found[commit.sha[:SHA_WIDTH]] = Revert(
-                commit.sha[:SHA_WIDTH], label_of(commit), undoes, restores
-            )
-    return tuple(found.values())
+        if not names:
+            continue
+
+        undoes = set(names)
+        restores: set[str] = set()
+        for name in names:
+            reverted_revert = reverts.get(name)
+            if reverted_revert is not None:
+                undoes |= reverted_revert.restores
+                restores |= reverted_revert.undoes
+        sha = commit.sha[:SHA_WIDTH]
+        reverts[sha] = Revert(sha, label_of(commit), frozenset(undoes), frozenset(restores - names))
+    return tuple(reverts.values())
 
 
 def label_of(commit: Commit) -> str:
-    """How a commit is named: by the request that its message is of, else by its sha."""
-    number = _number(commit.message)
+    """Return the number of the request in the message of a commit, or else the short commit id."""
+    number = _find_number(commit.message)
     return f"#{number}" if number else commit.sha[:7]
 
 
 class _History:
-    """The commits so far, to be found by the ways in which a revert speaks of them."""
+    """Commits that were read so far, found by id, abbreviated id, title and request."""
 
     def __init__(self) -> None:
         self._commits: dict[str, Commit] = {}
-        self._by_prefix: dict[str, list[str]] = {}
-        self._titles: dict[str, str] = {}
-        self._requests: dict[str, str] = {}
+        self._shas_by_prefix: dict[str, list[str]] = {}
+        self._shas_by_title: dict[str, str] = {}
+        self._shas_by_number: dict[str, str] = {}
 
     def add(self, commit: Commit) -> None:
         sha = commit.sha[:SHA_WIDTH]
         self._commits[sha] = commit
-        self._by_prefix.setdefault(sha[:MIN_SHA], []).append(sha)
-        self._titles.update((title, sha) for title in _titles(commit))
-        if number := _number(commit.message):
-            self._requests[number] = sha
+        self._shas_by_prefix.setdefault(sha[:MIN_SHA], []).append(sha)
+        for title in _list_titles(commit):
+            self._shas_by_title[title] = sha
+        number = _find_number(commit.message)
+        if number:
+            self._shas_by_number[number] = sha
 
     def list_claims(self, commit: Commit) -> list[RevertClaim]:
-        """What `commit` says that it takes back."""
+        """Return the work that the message of a commit says is reverted."""
         message = "\n".join(unfenced_lines(commit.message.splitlines()))
-        lines = frozenset(message.split("\n"))
-        quoted = [
-            match for match in REVERT_TITLE.finditer(message) if f"* {match['title']}" not in lines
-        ]
-        claims = [
-            self._claim(self._whole(sha), match["mainline"])
-            for match in REVERTS_COMMIT.finditer(message)
-            for sha in re.findall(SHA, match["shas"])
-        ]
-        # A request named with its repository may be another's: it counts where a forge would call the commit a revert.
-        is_revert = any(REVERT_TITLE.match(title) for title in _titles(commit))
-        requests = [
-            one
-            for one in REVERTS_REQUEST.finditer(message)
-            if is_revert or not (one["slug"] or one["path"])
-        ]
-        requests += REVERT_BRANCH.finditer(message)
-        claims += [self._claim_request(match["number"]) for match in requests]
+        claims = self._list_claimed_commits(message)
+        claims += self._list_claimed_requests(commit, message)
         if not claims:
-            titles = (
-                one["title"] if one["verb"] == "Revert" else f'Revert "{one["title"]}"'
-                for one in quoted
-            )
-            claims += [
-                self._claim(sha, None)
-                for title in titles
-                if (sha := self._titles.get(_bare(title)))
-            ]
+            claims = self._list_claimed_titles(message)
+
         subject = REVERT_TITLE.match(message)
-        if subject and subject["verb"] == "Revert" and (number := _number(subject["title"])):
-            claims.append(self._claim_request(number))
+        if subject and subject["verb"] == "Revert":
+            number = _find_number(subject["title"])
+            if number:
+                claims.append(self._claim_request(number))
         return claims
 
-    def _whole(self, sha: str) -> str:
-        """Twelve digits of a sha; of a shorter one, if a single commit has it."""
-        near = self._by_prefix.get(sha[:MIN_SHA], []) if len(sha) < SHA_WIDTH else []
-        fits = [known for known in near if known.startswith(sha)]
-        return fits[0] if len(fits) == 1 else sha[:SHA_WIDTH]
+    def _list_claimed_commits(self, message: str) -> list[RevertClaim]:
+        claims: list[RevertClaim] = []
+        for match in REVERTS_COMMIT.finditer(message):
+            for sha in re.findall(SHA, match["shas"]):
+                claims.append(self._claim_commit(self._resolve(sha), match["mainline"]))
+        return claims
+
+    def _list_claimed_requests(self, commit: Commit, message: str) -> list[RevertClaim]:
+        # A request that is named with its repository may be one of another repository. It counts
+        # only if a forge would call the commit a revert.
+        is_revert_commit = any(REVERT_TITLE.match(title) for title in _list_titles(commit))
+        numbers: list[str] = []
+        for match in REVERTS_REQUEST.finditer(message):
+            if is_revert_commit or not (match["slug"] or match["path"]):
+                numbers.append(match["number"])
+        numbers += [match["number"] for match in REVERT_BRANCH.finditer(message)]
+        return [self._claim_request(number) for number in numbers]
+
+    def _list_claimed_titles(self, message: str) -> list[RevertClaim]:
+        """Return the claims of quoted titles, without those of commits in the same squash."""
+        lines = frozenset(message.split("\n"))
+        claims: list[RevertClaim] = []
+        for match in REVERT_TITLE.finditer(message):
+            title = match["title"]
+            if f"* {title}" in lines:
+                continue
+            if match["verb"] == "Reapply":
+                title = f'Revert "{title}"'
+            sha = self._shas_by_title.get(_strip_number(title))
+            if sha:
+                claims.append(self._claim_commit(sha))
+        return claims
+
+    def _resolve(self, sha: str) -> str:
+        """Return the first 12 digits of an id; a shorter id is completed if one commit has it."""
+        if len(sha) >= SHA_WIDTH:
+            return sha[:SHA_WIDTH]
+        candidates = self._shas_by_prefix.get(sha[:MIN_SHA], [])
+        matching_shas = [candidate for candidate in candidates if candidate.startswith(sha)]
+        return matching_shas[0] if len(matching_shas) == 1 else sha
 
     def _claim_request(self, number: str) -> RevertClaim:
-        name, sha = f"pr:{number}", self._requests.get(number)
-        return RevertClaim(
-            name, frozenset({name}) | (self._claim(sha, None).names if sha else frozenset())
-        )
+        name = f"pr:{number}"
+        names = frozenset({name})
+        sha = self._shas_by_number.get(number)
+        if sha:
+            names |= self._claim_commit(sha).names
+        return RevertClaim(name, names)
 
-    def _claim(self, sha: str, mainline: str | None) -> RevertClaim:
-        """The commit, its pull request, and for a merge the commits that it brought."""
+    def _claim_commit(self, sha: str, mainline: str | None = None) -> RevertClaim:
+        """Return the claim of a commit, its pull request, and the merged commits if it is a merge.
+
+        Args:
+            sha: the first 12 digits of the commit.
+            mainline: the parent of a merge whose commits stay; None for the first parent.
+        """
         commit = self._commits.get(sha)
         if commit is None:
             return RevertClaim(sha, frozenset({sha}))
-        number = _number(commit.message)
-        names = {sha, *([f"pr:{number}"] if number else [])}
+        names = {sha}
+        number = _find_number(commit.message)
+        if number:
+            names.add(f"pr:{number}")
         if len(commit.parents) > 1:
-            names |= self._ancestors(commit.parents) - self._ancestors(
-                [mainline or commit.parents[0]]
-            )
+            merged_shas = self._list_ancestors(commit.parents)
+            names |= merged_shas - self._list_ancestors([mainline or commit.parents[0]])
         return RevertClaim(sha, frozenset(names))
 
-    def _ancestors(self, tips: Sequence[str]) -> set[str]:
-        found: set[str] = set()
-        waiting = [tip[:SHA_WIDTH] for tip in tips]
-        while waiting:
-            sha = waiting.pop()
-            if sha in self._commits and sha not in found:
-                found.add(sha)
-                waiting += [parent[:SHA_WIDTH] for parent in self._commits[sha].parents]
-        return found
+    def _list_ancestors(self, tips: Sequence[str]) -> set[str]:
+        """Return the commits that are reachable from tips, the tips included."""
+        ancestors: set[str] = set()
+        pending = [tip[:SHA_WIDTH] for tip in tips]
+        while pending:
+            sha = pending.pop()
+            if sha in self._commits and sha not in ancestors:
+                ancestors.add(sha)
+                pending += [parent[:SHA_WIDTH] for parent in self._commits[sha].parents]
+        return ancestors
 
 
-def _number(message: str) -> str | None:
-    return next((match[1] for pattern in NUMBERS if (match := pattern.search(message))), None)
+def _find_number(message: str) -> str | None:
+    for pattern in NUMBERS:
+        match = pattern.search(message)
+        if match:
+            return match[1]
+    return None
 
 
-def _titles(commit: Commit) -> Iterator[str]:
-    """What a commit is called: by its subject, and a merge by the title of its request."""
-    yield _bare(commit.subject)
+def _list_titles(commit: Commit) -> Iterator[str]:
+    """Yield the subject of a commit, and of a merge also the title of its request."""
+    yield _strip_number(commit.subject)
     if len(commit.parents) > 1:
         body = commit.message.partition("\n")[2].strip()
-        yield _bare(body.partition("\n")[0])
+        yield _strip_number(body.partition("\n")[0])
 
 
-def _bare(title: str) -> str:
+def _strip_number(title: str) -> str:
     return NUMBER_AT_END.sub("", title).strip()
 
 
-SOON = timedelta(
-    days=14
-)  # A change that is mended later than this worked for a while: what came then is new work.
-MENDS = re.compile(
-    r"\b(?:fix(?:es|ed|ing)?[ -]?ups?|follow(?:s|ed)?[ -]?ups?|amend(?:s|ed)?|regress(?:ion|ed)|br(?:oken|oke)|missed)"
+FIXUP_WINDOW = timedelta(days=14)
+"""How long after a change a fix counts as its fixup. Later fixes are new work."""
+
+FIXUP = re.compile(
+    r"\b(?:fix(?:es|ed|ing)?[ -]?ups?|follow(?:s|ed)?[ -]?ups?|amend(?:s|ed)?|regress(?:ion|ed)"
+    r"|br(?:oken|oke)|missed)"
     r"\s+(?:(?:to|on|for|of|from|in|by|introduced|caused|since|with)\s+){0,2}"
     r"(?:(?:PR|MR|pull request|merge request)\s*)?[#!](?P<number>\d{1,9})\b",
     re.IGNORECASE,
-)  # `fixes up #128`, `follow-up to #128`, `regression from PR #128`: not `fixes #128`, which may be an issue.
+)
+"""`fixes up #128`, `follow-up to #128`, `regression from PR #128`.
+
+`fixes #128` does not match, because #128 may be an issue.
+"""
 
 
-def find_mends(changes: Iterable[MergedChange]) -> Iterator[tuple[int, MergedChange]]:
-    """(number of the change that is mended, what mends it), oldest first."""
+def find_fixups(changes: Iterable[MergedChange]) -> Iterator[tuple[int, MergedChange]]:
+    """Yield pairs of the number of a change and a change that fixes it up, oldest fixup first."""
     for change in changes:
-        found = (match for commit in change.commits for match in MENDS.finditer(commit.message))
-        numbers = {int(match["number"]) for match in found} - {change.number}
-        yield from ((number, change) for number in sorted(numbers))
+        numbers: set[int] = set()
+        for commit in change.commits:
+            numbers |= {int(match["number"]) for match in FIXUP.finditer(commit.message)}
+        for number in sorted(numbers - {change.number}):
+            yield number, change
 
 
 def list_undone(reverts: Sequence[Revert]) -> Mapping[str, str]:
-    """What is taken back after all of `reverts`, as the names of lifecycle.reverts: by the label of what took it."""
-    undone: dict[str, str] = {}
+    """Return the label of the revert for each name of work that is reverted after all reverts."""
+    labels: dict[str, str] = {}
     for revert in reverts:
-        undone.update(dict.fromkeys(revert.undoes, revert.label))
+        for name in revert.undoes:
+            labels[name] = revert.label
         for name in revert.restores:
-            undone.pop(name, None)
-    return undone
+            labels.pop(name, None)
+    return labels
 
 
 def judge_outcome(
-    shas: Sequence[str], number: int | None, mended_in: str, undone: Mapping[str, str]
+    shas: Sequence[str], number: int | None, fixed_up_in: str, undone: Mapping[str, str]
 ) -> tuple[Outcome, str]:
-    """(outcome, why) of a change with these commits, its tip last. Undone: the tip, the request, or all of them."""
-    names = (shas[-1][:SHA_WIDTH], f"pr:{number}")
-    by = next((undone[name] for name in names if name in undone), "")
-    if not by and all(sha[:SHA_WIDTH] in undone for sha in shas):
-        by = undone[shas[0][:SHA_WIDTH]]
-    if by:
-        return "failure", f"reverted in {by}"
-    return ("partial", f"fixed up in {mended_in}") if mended_in else ("success", "")
+    """Return the outcome of a change, and the reason.
+
+    A change failed if its tip, its request or all its commits were reverted.
+
+    Args:
+        shas: the commits of the change, the tip last.
+        number: the number of its request.
+        fixed_up_in: the label of the change that fixed it up, or "".
+        undone: the reverted work, as `list_undone` returns it.
+    """
+    label = undone.get(shas[-1][:SHA_WIDTH]) or undone.get(f"pr:{number}") or ""
+    if not label and all(sha[:SHA_WIDTH] in undone for sha in shas):
+        label = undone[shas[0][:SHA_WIDTH]]
+    if label:
+        return "failure", f"reverted in {label}"
+    if fixed_up_in:
+        return "partial", f"fixed up in {fixed_up_in}"
+    return "success", ""
 
 
-def is_revert(shas: Collection[str], reverting: Collection[str]) -> bool:
-    """Whether all that a change did was to take something back; a merge commit itself does nothing."""
-    return bool(shas) and all(sha[:SHA_WIDTH] in reverting for sha in shas)
+def is_revert(shas: Collection[str], revert_shas: Collection[str]) -> bool:
+    """Return whether all commits of a change are reverts; a merge commit itself does not count.
+
+    Args:
+        shas: the commits of the change, without merge commits.
+        revert_shas: the first 12 digits of all commits that are reverts.
+    """
+    return bool(shas) and all(sha[:SHA_WIDTH] in revert_shas for sha in shas)
 
 
 SOURCE = re.compile(
@@ -260,7 +340,13 @@ SUSPICION = re.compile(r"revert:([0-9a-f]{12}) reverted in (\S+), importance was
 
 
 class Suspicion(NamedTuple):
-    """The revert that made an entry suspect, and the importance that it had before."""
+    """The revert that made an entry suspect.
+
+    Attributes:
+        sha: the first 12 digits of the revert.
+        label: the name of the revert for people.
+        importance: the importance of the entry before the revert.
+    """
 
     sha: str
     label: str
@@ -268,21 +354,34 @@ class Suspicion(NamedTuple):
 
 
 def plan_undone(located: Iterable[Located], reverts: Sequence[Revert]) -> tuple[Change, ...]:
-    """An update of each entry that the reverts, in their order, make suspect or clear of suspicion. Suspect is what has
-    all its sources reverted: it loses importance once and becomes negative knowledge. Give the reverts of the new range
-    only, and what a person has decided about an older one stays decided."""
-    touching: defaultdict[str, list[int]] = defaultdict(list)
-    for turn, revert in enumerate(reverts):
+    """Plan an update of each entry that reverts make suspect or clear of suspicion.
+
+    An entry is suspect when all its sources are reverted. It loses importance once and becomes
+    negative knowledge.
+
+    Args:
+        located: the entries.
+        reverts: the reverts of the new range only, in their order. Decisions of people about older
+            reverts then stay.
+    """
+    indices_by_name: defaultdict[str, list[int]] = defaultdict(list)
+    for index, revert in enumerate(reverts):
         for name in revert.undoes | revert.restores:
-            touching[name].append(turn)
+            indices_by_name[name].append(index)
+
     changes: list[Change] = []
     for place in sorted(located, key=lambda place: (place.path, place.entry.id)):
         if place.entry.status == "retired":
             continue
+        names = set[str]().union(*_list_origins(place.entry))
         suspicion = find_suspicion(place.entry)
-        names = {suspicion.sha if suspicion else "", *chain(*_origins(place.entry))}
-        turns = sorted({turn for name in names for turn in touching.get(name, ())})
-        entry, why = _follow(place.entry, [reverts[turn] for turn in turns])
+        if suspicion:
+            names.add(suspicion.sha)
+        indices: set[int] = set()
+        for name in names:
+            indices.update(indices_by_name.get(name, ()))
+
+        entry, why = _apply_reverts(place.entry, [reverts[index] for index in sorted(indices)])
         if entry != place.entry:
             changes.append(
                 Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
@@ -291,59 +390,73 @@ def plan_undone(located: Iterable[Located], reverts: Sequence[Revert]) -> tuple[
 
 
 def find_suspicion(entry: Entry) -> Suspicion | None:
-    match = next(filter(None, map(SUSPICION.fullmatch, entry.evidence)), None)
-    return Suspicion(match[1], match[2], float(match[3])) if match else None
+    """Return the first suspicion in the evidence of an entry; None if it is not suspect."""
+    for line in entry.evidence:
+        match = SUSPICION.fullmatch(line)
+        if match:
+            return Suspicion(match[1], match[2], float(match[3]))
+    return None
 
 
 def suspect(entry: Entry, revert: Revert) -> Entry:
-    """The entry as knowledge of what was tried and taken back. What was rejected before keeps its own reason."""
+    """Return an entry as knowledge of an approach that was tried and reverted.
+
+    An entry about an approach that was rejected before keeps its own reason.
+    """
     line = f"revert:{revert.sha} reverted in {revert.label}, importance was {entry.importance!r}"
-    lowered = replace(entry, importance=demote(entry.importance), evidence=(*entry.evidence, line))
+    demoted = replace(entry, importance=demote(entry.importance), evidence=(*entry.evidence, line))
     if entry.adoption or entry.instead:
-        return lowered
-    return replace(lowered, adoption="rejected", instead=f"reverted in {revert.label}")
+        return demoted
+    return replace(demoted, adoption="rejected", instead=f"reverted in {revert.label}")
 
 
 def restore(entry: Entry, suspicion: Suspicion) -> Entry:
-    """The inverse of suspect; what a person has written since stays."""
+    """Return an entry without a suspicion, the inverse of `suspect`.
+
+    Edits that a person made since then stay.
+    """
     importance = entry.importance
-    for before in (
-        suspicion.importance,
-        demote(suspicion.importance),
-    ):  # a successor may have lowered it as well
-        if importance == demote(before):
-            importance = before
+    # An entry that supersedes this one may have demoted it, too.
+    for original in (suspicion.importance, demote(suspicion.importance)):
+        if importance == demote(original):
+            importance = original
             break
-    evidence = tuple(
-        line for line in entry.evidence if not line.startswith(f"revert:{suspicion.sha} ")
-    )
+
+    prefix = f"revert:{suspicion.sha} "
+    evidence = tuple(line for line in entry.evidence if not line.startswith(prefix))
     restored = replace(entry, importance=importance, evidence=evidence)
     if entry.instead != f"reverted in {suspicion.label}":
         return restored
     return replace(restored, adoption=None, instead=None)
 
 
-def _follow(entry: Entry, reverts: Sequence[Revert]) -> tuple[Entry, str]:
-    origins, why = _origins(entry), ""
+def _apply_reverts(entry: Entry, reverts: Sequence[Revert]) -> tuple[Entry, str]:
+    """Return an entry after reverts in their order, and the reason of the last change to it."""
+    origins = _list_origins(entry)
+    why = ""
     undone: frozenset[str] = frozenset()
     for revert in reverts:
         undone = (undone | revert.undoes) - revert.restores
         suspicion = find_suspicion(entry)
         if suspicion is None:
             if origins and all(origin & undone for origin in origins):
-                entry, why = suspect(entry, revert), f"its source was reverted in {revert.label}"
+                entry = suspect(entry, revert)
+                why = f"its source was reverted in {revert.label}"
         elif suspicion.sha in revert.undoes or any(origin & revert.restores for origin in origins):
-            entry, why = (
-                restore(entry, suspicion),
-                f"{revert.label} took back the revert of its source",
-            )
+            entry = restore(entry, suspicion)
+            why = f"{revert.label} took back the revert of its source"
     return entry, why
 
 
-def _origins(entry: Entry) -> tuple[frozenset[str], ...]:
-    """The sources of an entry, each by all its names; it may have several after a merge."""
-    found = (match.groups() for match in SOURCE.finditer(entry.source or ""))
-    names = (
-        (sha, f"pr:{number or lone}" if number or lone else None) for number, sha, lone in found
-    )
-    return tuple(frozenset(filter(None, own)) for own in names)
+def _list_origins(entry: Entry) -> list[frozenset[str]]:
+    """Return the names of each source of an entry, which has several sources after a merge."""
+    origins: list[frozenset[str]] = []
+    for match in SOURCE.finditer(entry.source or ""):
+        names: set[str] = set()
+        if match["sha"]:
+            names.add(match["sha"])
+        number = match["number"] or match["lone"]
+        if number:
+            names.add(f"pr:{number}")
+        origins.append(frozenset(names))
+    return origins

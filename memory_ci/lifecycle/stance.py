@@ -1,8 +1,8 @@
-"""Claims: what an entry says, sentence by sentence, in a form in which its opposite differs in the stance alone.
+"""Claims of an entry, one per sentence. Claims of opposite sentences differ in the stance only.
 
-Precision comes first: a sentence that tells of the past, asks, quotes, gives an example or speaks of "it" makes none.
-Whatever stands in a condition belongs to what is spoken of: `when the flag is set` and `when the flag is not set` are
-two subjects, not two stances on one.
+Precision is preferred over recall: a sentence about the past, a question, a quotation, an example
+or a sentence about "it" makes no claim. A condition is part of the subject: `when the flag is set`
+and `when the flag is not set` are two subjects, not two stances on one subject.
 """
 
 from __future__ import annotations
@@ -16,35 +16,40 @@ from typing import Literal, NamedTuple
 from memory_ci.records.entry import Entry
 from memory_ci.text import stem, unfenced_lines
 
-# -- the words that turn a statement into its opposite, and those that say nothing about what it speaks of
+# -- words that turn a statement into its opposite
 
-Stand = Literal["verb", "state", "choice", "anywhere"]
+Role = Literal["verb", "state", "choice", "anywhere"]
+"""Where a word of an antonym pair is a stance, and not part of a name.
+
+- verb: at the start, after a modal verb, or in the third person: `disable retries`, but not
+  `disable flags are …`;
+- state: said of the subject: `is optional`, but not `optional fields are …`;
+- choice: a state, or chosen by a verb such as `use`: `use the async client`;
+- anywhere: always.
+"""
 
 
 class Pole(NamedTuple):
-    """One side of an antonym pair, and where in a sentence it is a stance rather than part of a name.
-
-    verb      at the start, after a modal, or in the third person: `disable retries`, but not `disable flags are …`
-    state     said of the subject: `is optional`, but not `optional fields are …`
-    choice    a state, or chosen by a verb such as `use`: `use the async client`
-    anywhere  always
-    """
+    """A word's side (0 or 1) in an antonym pair, and the role in which it is a stance."""
 
     pair: str
     side: int
-    stand: Stand
+    role: Role
 
 
 NEGATORS = frozenset(
-    """not never no cannot can't don't doesn't mustn't shouldn't won't wouldn't isn't aren't needn't neither nor none
-    avoid avoids avoiding""".split()
+    """not never no cannot can't don't doesn't mustn't shouldn't won't wouldn't isn't aren't
+    needn't neither nor none avoid avoids avoiding""".split()
 )
 
-PERMISSION, SWITCH, EXECUTION = "allow/forbid", "enable/disable", "run/skip"
-AFFIRMING = frozenset(
-    (PERMISSION, SWITCH, EXECUTION)
-)  # The same as to affirm and to deny: `skip X` is `never X`.
-PAIRS: tuple[tuple[str, Stand, str, str], ...] = (
+PERMISSION = "allow/forbid"
+SWITCH = "enable/disable"
+EXECUTION = "run/skip"
+
+AFFIRMING = frozenset((PERMISSION, SWITCH, EXECUTION))
+"""Pairs that mean the same as to affirm and to deny: `skip X` is `never X`."""
+
+PAIRS: tuple[tuple[str, Role, str, str], ...] = (
     (
         PERMISSION,
         "verb",
@@ -102,31 +107,41 @@ PAIRS: tuple[tuple[str, Stand, str, str], ...] = (
     ("explicit/implicit", "anywhere", "explicitly", "implicitly"),
     ("true/false", "anywhere", "true", "false"),
 )
+"""Antonym pairs: the name of the pair, the role, and the words of either side."""
 
-POLES: dict[str, Pole] = {
-    word: Pole(pair, side, stand)
-    for pair, stand, *sides in PAIRS
-    for side, said in enumerate(sides)
-    for word in said.split()
-}
+
+def _list_poles() -> Iterator[tuple[str, Pole]]:
+    for pair, role, *sides in PAIRS:
+        for side, words in enumerate(sides):
+            for word in words.split():
+                yield word, Pole(pair, side, role)
+
+
+POLES = dict(_list_poles())
+
+# -- words that say nothing about the subject
 
 BE = frozenset("be is are been being stay stays remain remains become becomes defaults".split())
 MODALS = frozenset("must should shall will would can could may might to do does".split())
-DIRECTIONS = frozenset(
-    "from into onto via".split()
-)  # They mark what follows: `from X` is not `into X`.
+
+DIRECTIONS = frozenset("from into onto via".split())
+"""Words that change the meaning of the next word: `from X` is not `into X`."""
+
 FUNCTION_WORDS = frozenset(
-    """a an the its his her our your their we you i us my it they there of for in on at as and or by with this that
-    these those please always ever all any every each also so just simply really strictly explicitly even ought need
-    needs""".split()
+    """a an the its his her our your their we you i us my it they there of for in on at as and or
+    by with this that these those please always ever all any every each also so just simply
+    really strictly explicitly even ought need needs""".split()
 )
-FILLERS = (
-    BE | MODALS | DIRECTIONS | FUNCTION_WORDS
-)  # They say nothing; hedges (`usually`) and limits (`only`) do.
+
+FILLERS = BE | MODALS | DIRECTIONS | FUNCTION_WORDS
+"""Words without content. Hedges (`usually`) and limits (`only`) have content."""
+
 LIGHT = frozenset(
-    """use uses used using prefer prefers make makes making sure ensure ensures have has set sets pick choose go
-    keep keeps""".split()
-)  # Verbs that only say `be it so`.
+    """use uses used using prefer prefers make makes making sure ensure ensures have has set sets
+    pick choose go keep keeps""".split()
+)
+"""Verbs that say no more than `be it so`."""
+
 SINGLE_CHOICE = frozenset("use uses prefer prefers choose pick default be is are".split())
 PREFERENCE = frozenset("prefer prefers favor favour choose chosen pick use value".split())
 CONDITIONS = frozenset(
@@ -135,72 +150,121 @@ CONDITIONS = frozenset(
 PREPOSITIONS = frozenset(
     "in on for at with within under during by as before after from inside outside".split()
 )
-# Before `that` they announce the statement itself, no condition of it.
+
 COMPLEMENTS = frozenset(
     "sure ensure ensures note means so verify check require requires assume".split()
 )
-UNITS: dict[str, str] = {
-    word: unit
-    for unit, said in {
-        "second": "s sec secs second seconds", "millisecond": "ms millisecond milliseconds",
-        "minute": "min mins minute minutes", "hour": "h hr hrs hour hours", "day": "d day days", "week": "week weeks",
-        "kilobyte": "kb kib kilobytes", "megabyte": "mb mib megabytes", "gigabyte": "gb gib gigabytes",
-        "percent": "% percent", "thousand": "k",
-    }.items()
-    for word in said.split()
-}  # fmt: skip
+"""Words after which `that` begins the statement itself, and no condition."""
+
+# -- amounts and forms of words
+
+WORDS_BY_UNIT = {
+    "second": "s sec secs second seconds",
+    "millisecond": "ms millisecond milliseconds",
+    "minute": "min mins minute minutes",
+    "hour": "h hr hrs hour hours",
+    "day": "d day days",
+    "week": "week weeks",
+    "kilobyte": "kb kib kilobytes",
+    "megabyte": "mb mib megabytes",
+    "gigabyte": "gb gib gigabytes",
+    "percent": "% percent",
+    "thousand": "k",
+}
+UNITS = {word: unit for unit, words in WORDS_BY_UNIT.items() for word in words.split()}
 
 QUANTITIES = frozenset(
-    """timeout limit retry attempt worker thread process replica size ttl port interval threshold budget coverage delay
-    width length column line space indent indentation maximum minimum max min approval reviewer connection character
-    entry file argument parameter level depth batch page version concurrency parallelism""".split()
-)  # What has one value at a time (singular): a second value of the same is another opinion.
+    """timeout limit retry attempt worker thread process replica size ttl port interval threshold
+    budget coverage delay width length column line space indent indentation maximum minimum max
+    min approval reviewer connection character entry file argument parameter level depth batch
+    page version concurrency parallelism""".split()
+)
+"""Things that have one value at a time (singular), so a second value is another opinion."""
+
+QUANTITY_STEMS = frozenset(stem(word) for word in QUANTITIES)
+
 LINKS = frozenset(
     "to is be are at of under over above below within exceed exceeds than least most".split()
 )
+"""Words that may come between a quantity and its value."""
+
 LABELS = frozenset(
-    """issue pr pull request ticket bug http https error status code step rfc section chapter phase exit commit option
-    example case rule item tier priority severity level class type figure table appendix adr day pep
-    tls""".split()
-)  # A number after them is a name, not an amount: two of them are two things.
+    """issue pr pull request ticket bug http https error status code step rfc section chapter
+    phase exit commit option example case rule item tier priority severity level class type
+    figure table appendix adr day pep tls""".split()
+)
+"""Words before a number that is a name and no amount: two such numbers are two things."""
+
 VERSIONED = frozenset("use uses require requires pin target targets install default on".split())
+"""Words before a version: `use python 3.12`."""
+
 SPELLED = {
     word: str(value)
     for value, word in enumerate("two three four five six seven eight nine ten".split(), start=2)
 }
+
 PARTICIPLES = {
-    "run": "run", "kept": "keep", "written": "write", "set": "set", "sent": "send", "built": "build", "read": "read",
-    "put": "put", "made": "make", "done": "do", "held": "hold", "taken": "take", "given": "give", "shown": "show",
-    "chosen": "choose", "thrown": "throw", "caught": "catch", "left": "leave", "begun": "begin", "split": "split",
-}  # fmt: skip
-"""Irregular ones; those in -ed are known by their ending."""
+    "run": "run",
+    "kept": "keep",
+    "written": "write",
+    "set": "set",
+    "sent": "send",
+    "built": "build",
+    "read": "read",
+    "put": "put",
+    "made": "make",
+    "done": "do",
+    "held": "hold",
+    "taken": "take",
+    "given": "give",
+    "shown": "show",
+    "chosen": "choose",
+    "thrown": "throw",
+    "caught": "catch",
+    "left": "leave",
+    "begun": "begin",
+    "split": "split",
+}
+"""Irregular participles; regular ones are recognised by their ending -ed."""
 
 
-# -- the words of a sentence, told apart into what it speaks of and what it says of that
+# -- the words of a sentence, separated into its subject and the stance on it
 
 OrderKind = Literal["time", "preference"]
+
 PIVOTS: dict[str, OrderKind] = {
     "before": "time",
     "after": "time",
     "instead": "preference",
     "over": "preference",
 }
+"""Words that put the part before them and the part after them in an order."""
+
 NUMBER = re.compile(r"v?(\d+(?:\.\d+)*)(%|[a-z]*)")
 
 
 class Token(NamedTuple):
-    """A lower-case word; `is_free` outside of conditions."""
+    """A lower-case word, and whether it is free, that is outside of conditions."""
 
     word: str
     is_free: bool
 
 
 class Claim(NamedTuple):
-    """What is spoken of, as stems in order (sorted where an order is said), and the stance on it. That is: whether it
-    denies, sides of antonym pairs, amounts (each a `#` in `about`), and what an order puts first and second."""
+    """The subject of a sentence, and the stance on it.
 
-    about: tuple[str, ...]
-    denied: bool = False
+    Attributes:
+        stems: stems of the subject in their order, sorted if the claim states an order.
+        is_negated: whether the sentence denies.
+        poles: the sides of antonym pairs.
+        amounts: the amounts, each of which is a `#` in `stems`.
+        order: the kind of order that the claim states.
+        first: stems of what comes first in that order.
+        second: stems of what comes second.
+    """
+
+    stems: tuple[str, ...]
+    is_negated: bool = False
     poles: tuple[tuple[str, int], ...] = ()
     amounts: tuple[str, ...] = ()
     order: OrderKind | None = None
@@ -209,206 +273,273 @@ class Claim(NamedTuple):
 
     @property
     def subject(self) -> tuple[object, ...]:
-        """What two claims must share to be two stances on one thing."""
-        return self.about, self.order, tuple(pair for pair, _ in self.poles)
+        """The key that two claims share if they are stances on one subject."""
+        return self.stems, self.order, tuple(pair for pair, _ in self.poles)
 
 
-def find_opposition(one: Claim, other: Claim) -> str | None:
-    """How two claims with one subject oppose each other; None unless it is in exactly one respect. One denies what the
-    other says; or, where neither denies, they differ in one antonym, one amount or the order."""
-    if one.denied != other.denied:
-        return "one says not" if one._replace(denied=other.denied) == other else None
-    differences = [
-        pair
-        for (pair, side), (_, opposite) in zip(one.poles, other.poles, strict=True)
-        if side != opposite
-    ]
-    amounts = [(min(pair), max(pair)) for pair in zip(one.amounts, other.amounts, strict=True)]
-    differences += [f"{a} against {b}" for a, b in amounts if a != b]
-    if (one.first, one.second) != (other.first, other.second):
-        is_reversed = one.first & other.second and one.second & other.first
-        differences.append("the reverse order" if is_reversed else "")
-    is_refined = any(
-        b.startswith(f"{a}.") for a, b in amounts
-    )  # a version given more exactly: 18 and 18.2
-    return (
-        (differences[0] or None)
-        if len(differences) == 1 and not (one.denied or is_refined)
-        else None
-    )
+def find_opposition(claim: Claim, opposite: Claim) -> str | None:
+    """Return how two claims with one subject oppose each other.
+
+    They oppose each other if they differ in exactly one respect: in the negation, or, where
+    neither is negated, in one antonym, one amount or the order.
+
+    Returns:
+        The respect in words; None if the claims do not oppose each other.
+    """
+    if claim.is_negated != opposite.is_negated:
+        is_only_negation = claim._replace(is_negated=opposite.is_negated) == opposite
+        return "one says not" if is_only_negation else None
+    if claim.is_negated:
+        return None
+
+    differences: list[str] = []
+    for (pair, side), (_, opposite_side) in zip(claim.poles, opposite.poles, strict=True):
+        if side != opposite_side:
+            differences.append(pair)
+
+    for amounts in zip(claim.amounts, opposite.amounts, strict=True):
+        smaller, larger = sorted(amounts)
+        if larger.startswith(f"{smaller}."):
+            return None  # one version is more exact than the other, as 18 and 18.2
+        if smaller != larger:
+            differences.append(f"{smaller} against {larger}")
+
+    if (claim.first, claim.second) != (opposite.first, opposite.second):
+        if not (claim.first & opposite.second and claim.second & opposite.first):
+            return None
+        differences.append("the reverse order")
+    return differences[0] if len(differences) == 1 else None
 
 
 def read_claim(tokens: Sequence[Token], min_words: int) -> Claim | None:
-    """The claim that the words make; None if fewer than `min_words` of them say anything."""
+    """Return the claim that words make; None if fewer than `min_words` of them have content."""
     reader = _Reader([token.word for token in tokens])
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.is_free:
-            reader.read(at)
+            reader.read_word(index)
         else:
             reader.read_condition(token.word)
-    is_enough = reader.weight >= min_words and any(
-        word != "#" for part in reader.parts for word in part
-    )
-    return reader.claim() if is_enough else None
+    return reader.build_claim() if reader.has_content(min_words) else None
 
 
-QUANTITY_STEMS = frozenset(map(stem, QUANTITIES))
-
-
-def _last_before(words: Sequence[str], passed: Container[str]) -> list[str]:
-    """For each place the nearest word before it that is not `passed` over; "" where there is none."""
+def _list_previous_words(words: Sequence[str], skipped: Container[str]) -> list[str]:
+    """Return for each word the last word before it that is not skipped; "" if there is none."""
     return list(
-        accumulate(words[:-1], lambda last, word: last if word in passed else word, initial="")
+        accumulate(
+            words[:-1], lambda previous, word: previous if word in skipped else word, initial=""
+        )
     )
+
+
+def _find_first(words: Sequence[str], wanted: Container[str]) -> int:
+    """Return the index of the first word that is wanted; the number of words if there is none."""
+    for index, word in enumerate(words):
+        if word in wanted:
+            return index
+    return len(words)
 
 
 class _Reader:
-    """Reads words from left to right. `parts` are what stands before and after the word that puts in order. A sentence
-    may have a hundred thousand words: no step may look at all of them."""
+    """A reader of the words of a sentence, from left to right.
+
+    A sentence may have a hundred thousand words, so no step may look at all of them.
+    """
 
     def __init__(self, words: Sequence[str]) -> None:
-        self.words = words
-        self.known = frozenset(words)
-        self.directions = _last_before(words, FUNCTION_WORDS)
-        self.said = _last_before(words, NEGATORS | {"always", "ever"})
-        self.quantity = next(
-            (at for at, word in enumerate(words) if stem(word) in QUANTITY_STEMS), len(words)
-        )
-        self.version = next((at for at, word in enumerate(words) if word in VERSIONED), len(words))
-        self.parts: tuple[deque[str], deque[str]] = (deque(), deque())
-        self.poles: dict[str, int] = {}
-        self.amounts: list[str] = []
-        self.denied = False
-        self.pivot = ""
-        self.weight = 0
+        self._words = words
+        self._distinct_words = frozenset(words)
+        # The word before each word without function words, which may be a direction.
+        self._directions = _list_previous_words(words, FUNCTION_WORDS)
+        # The word before each word without negation, which may be a form of `be`.
+        self._verbs = _list_previous_words(words, NEGATORS | {"always", "ever"})
+        self._first_quantity = _find_first([stem(word) for word in words], QUANTITY_STEMS)
+        self._first_version = _find_first(words, VERSIONED)
+        # The stems before the pivot, and those after it.
+        self._parts: tuple[deque[str], deque[str]] = (deque(), deque())
+        self._poles: dict[str, int] = {}
+        self._amounts: list[str] = []
+        self._is_negated = False
+        self._pivot = ""
+        self._content_count = 0
 
-    def read(self, at: int) -> None:
-        word = self.words[at]
+    def read_word(self, index: int) -> None:
+        """Read a word outside of conditions."""
+        word = self._words[index]
         if word in NEGATORS:
-            self.denied = not self.denied
-        elif not self.pivot and word in PIVOTS and (word != "over" or PREFERENCE & self.known):
-            self.pivot = word
-        elif not (self._read_amount(at) or self._read_pole(at)):
-            self._read_word(at)
+            self._is_negated = not self._is_negated
+        elif self._is_pivot(word):
+            self._pivot = word
+        elif not self._read_amount(index) and not self._read_pole(index):
+            self._read_content(index)
 
     def read_condition(self, word: str) -> None:
+        """Read a word of a condition, which is part of the subject."""
         if word in NEGATORS or word not in FILLERS | {"if", "when", "whenever"}:
-            self._put(f"?{stem(word)}")
+            self._add_stem(f"?{stem(word)}")
 
-    def claim(self) -> Claim:
-        stance = (self.denied, tuple(sorted(self.poles.items())), tuple(self.amounts))
-        before, after = self.parts
-        if not self.pivot:
-            return Claim((*before, *after), *stance)
-        first, second = (
-            frozenset(part)
-            for part in ((after, before) if self.pivot == "after" else (before, after))
+    def has_content(self, min_words: int) -> bool:
+        """Return whether enough words were read, and one of them is no amount."""
+        if self._content_count < min_words:
+            return False
+        return any(word != "#" for part in self._parts for word in part)
+
+    def build_claim(self) -> Claim:
+        """Return the claim of all words that were read."""
+        before, after = self._parts
+        claim = Claim(
+            stems=(*before, *after),
+            is_negated=self._is_negated,
+            poles=tuple(sorted(self._poles.items())),
+            amounts=tuple(self._amounts),
         )
-        return Claim(
-            tuple(sorted(before + after)),
-            *stance,
-            PIVOTS[self.pivot],
-            first - second,
-            second - first,
+        if not self._pivot:
+            return claim
+        first = frozenset(before)
+        second = frozenset(after)
+        if self._pivot == "after":
+            first, second = second, first
+        return claim._replace(
+            stems=tuple(sorted(claim.stems)),
+            order=PIVOTS[self._pivot],
+            first=first - second,
+            second=second - first,
         )
 
-    def _put(self, word: str, *, in_front: bool = False) -> None:
-        part = self.parts[1 if self.pivot else 0]
-        (part.appendleft if in_front else part.append)(word)
-        self.weight += 1
-
-    def _read_word(self, at: int) -> None:
-        word = self.words[at]
-        if word in LIGHT:
-            self.weight += 1
-        elif word in UNITS and self._word(at - 1)[:1].isdigit():
-            self._put(UNITS[word])
-        elif (word in PARTICIPLES or word.endswith("ed")) and self._is_said(at):
-            self._put(stem(PARTICIPLES.get(word, word)), in_front=True)
-        elif word not in FILLERS:
-            direction = self.directions[at]
-            self._put(f"{direction}:{stem(word)}" if direction in DIRECTIONS else stem(word))
-
-    def _read_amount(self, at: int) -> bool:
-        """Takes a number that is the value of what has one value at a time; no name, as in `step 2` or `HTTP 429`."""
-        match = NUMBER.fullmatch(self.words[at])
-        before, after = self._word(at - 1), self._word(at + 1)
-        if match is None or before in LABELS or (match[2] and match[2] not in UNITS):
-            return False
-        is_amount = match[2] or after in UNITS or {stem(after), stem(before)} & QUANTITY_STEMS
-        is_version = before.isalpha() and before not in FILLERS and self.version < at - 1
-        if not is_amount and not (self.quantity < at if before in LINKS else is_version):
-            return False
-        self._put("#")
-        self.amounts.append(match[1])
-        if match[2]:
-            self._put(UNITS[match[2]])
-        return True
-
-    def _read_pole(self, at: int) -> bool:
-        pole = POLES.get(self.words[at])
-        if pole is None or not self._is_stance(pole.stand, at):
-            return False
-        self.weight += 1
-        if pole.pair in AFFIRMING:
-            self.denied = self.denied != bool(pole.side)
+    def _add_stem(self, word: str, *, in_front: bool = False) -> None:
+        part = self._parts[1 if self._pivot else 0]
+        if in_front:
+            part.appendleft(word)
         else:
-            self.poles[pole.pair] = pole.side
+            part.append(word)
+        self._content_count += 1
+
+    def _is_pivot(self, word: str) -> bool:
+        if self._pivot or word not in PIVOTS:
+            return False
+        return word != "over" or bool(PREFERENCE & self._distinct_words)
+
+    def _read_content(self, index: int) -> None:
+        word = self._words[index]
+        if word in LIGHT:
+            self._content_count += 1
+        elif word in UNITS and self._word_at(index - 1)[:1].isdigit():
+            self._add_stem(UNITS[word])
+        elif (word in PARTICIPLES or word.endswith("ed")) and self._is_predicate(index):
+            self._add_stem(stem(PARTICIPLES.get(word, word)), in_front=True)
+        elif word not in FILLERS:
+            direction = self._directions[index]
+            prefix = f"{direction}:" if direction in DIRECTIONS else ""
+            self._add_stem(prefix + stem(word))
+
+    def _read_amount(self, index: int) -> bool:
+        """Read a number that is the value of a quantity; a name as in `step 2` is none.
+
+        Returns:
+            Whether the word was such a number.
+        """
+        match = NUMBER.fullmatch(self._words[index])
+        if match is None or not self._is_amount(index, unit=match[2]):
+            return False
+        self._add_stem("#")
+        self._amounts.append(match[1])
+        if match[2]:
+            self._add_stem(UNITS[match[2]])
         return True
 
-    def _is_stance(self, stand: Stand, at: int) -> bool:
-        if stand == "verb" and not any(self.parts):
-            return not BE & set(
-                self.words[at + 1 : at + 4]
-            )  # `exclude patterns are …` speaks of patterns
-        if stand == "verb":
-            return self.words[at].endswith("s") or self._word(at - 1) in MODALS | NEGATORS
-        if stand == "anywhere" or self._is_said(at):
+    def _is_amount(self, index: int, unit: str) -> bool:
+        before = self._word_at(index - 1)
+        after = self._word_at(index + 1)
+        if before in LABELS or (unit and unit not in UNITS):
+            return False
+        if unit or after in UNITS or not QUANTITY_STEMS.isdisjoint((stem(before), stem(after))):
             return True
-        # A verb of choice stands shortly before the word, with no preposition between them.
-        near = self.words[max(0, at - 3) : at]
-        chosen = [place for place, word in enumerate(near) if word in SINGLE_CHOICE]
-        return stand == "choice" and bool(chosen) and not PREPOSITIONS & set(near[chosen[-1] :])
+        if before in LINKS:
+            return self._first_quantity < index
+        is_name = before.isalpha() and before not in FILLERS
+        return is_name and self._first_version < index - 1
 
-    def _is_said(self, at: int) -> bool:
-        """Whether a form of `be` stands before the word, or `keep … private` around it."""
-        is_last = at + 1 == len(self.words)
-        return self.said[at] in BE or (
-            is_last and not self.known.isdisjoint(("keep", "make", "leave"))
-        )
+    def _read_pole(self, index: int) -> bool:
+        """Read a word of an antonym pair, and return whether it was one that is a stance."""
+        pole = POLES.get(self._words[index])
+        if pole is None or not self._is_stance(pole.role, index):
+            return False
+        self._content_count += 1
+        if pole.pair not in AFFIRMING:
+            self._poles[pole.pair] = pole.side
+        elif pole.side:
+            self._is_negated = not self._is_negated
+        return True
 
-    def _word(self, at: int) -> str:
-        return self.words[at] if 0 <= at < len(self.words) else ""
+    def _is_stance(self, role: Role, index: int) -> bool:
+        if role == "verb":
+            return self._is_main_verb(index)
+        if role == "anywhere" or self._is_predicate(index):
+            return True
+        return role == "choice" and self._is_chosen(index)
+
+    def _is_main_verb(self, index: int) -> bool:
+        if not any(self._parts):
+            # `exclude patterns are …` is about patterns.
+            return BE.isdisjoint(self._words[index + 1 : index + 4])
+        return self._words[index].endswith("s") or self._word_at(index - 1) in MODALS | NEGATORS
+
+    def _is_chosen(self, index: int) -> bool:
+        """Return whether a verb of choice comes shortly before, without a preposition after it."""
+        for word in reversed(self._words[max(0, index - 3) : index]):
+            if word in PREPOSITIONS:
+                return False
+            if word in SINGLE_CHOICE:
+                return True
+        return False
+
+    def _is_predicate(self, index: int) -> bool:
+        """Return whether a form of `be` comes before a word, or `keep … private` encloses it."""
+        if self._verbs[index] in BE:
+            return True
+        is_last = index + 1 == len(self._words)
+        return is_last and not self._distinct_words.isdisjoint(("keep", "make", "leave"))
+
+    def _word_at(self, index: int) -> str:
+        return self._words[index] if 0 <= index < len(self._words) else ""
 
 
 # -- the sentences of an entry
 
-NO_PROSE = re.compile(
-    r"^[ \t]*(?:[>|#]|[-*+•] |\d+[.)] ).*$", re.MULTILINE
-)  # List items are often examples.
+NOT_PROSE = re.compile(r"^[ \t]*(?:[>|#]|[-*+•] |\d+[.)] ).*$", re.MULTILINE)
+"""Quotations, tables, headings and list items, which are often examples."""
+
 BLANKS = re.compile(r"[^\S\n]+")
-BLANK_LINES = re.compile(
-    r"\n\s*\n"
-)  # Shortened first: long runs would make the patterns below slow.
-SENTENCE = re.compile(r"(?<=[.!?])\s+|\s*;\s+|\s+(?:[–—]|--?)\s+|\n[ \t]*\n")  # noqa: RUF001 - the dashes are meant
+"""Runs of blanks; they are shortened first, because they would make later patterns slow."""
+
+BLANK_LINES = re.compile(r"\n\s*\n")
+"""Runs of blank lines; they are shortened first for the same reason."""
+
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\s*;\s+|\s+(?:[–—]|--?)\s+|\n[ \t]*\n")  # noqa: RUF001 - dashes
+
 NO_CLAIM = re.compile(
-    r"\?\s*\Z|…\s*\Z|\A\s*[\"“]"  # asked, cut, quoted
+    r"\?\s*\Z|…\s*\Z|\A\s*[\"“]"  # a question, a cut sentence, a quotation
     r"|\A\s*(?:bad|good|wrong|right|correct|incorrect|example|do|don't|before|after|old|new)\s*:"
     r"|\A\s*(?:it|this|that|these|those|they|he|she|such|here|there|both|otherwise|then)\b"
-    r"|\A\s*no\b|\b(?:bump|bumps|bumped)\b"  # nothing is stated, or something was done once
+    r"|\A\s*no\b|\b(?:bump|bumps|bumped)\b"  # no statement, or something that was done once
     r"|\b(?:e\.g|for example|for instance)\b"
-    r"|\b(?:was|were|wasn't|weren't|did|didn't|had|hadn't|used to|took|broke|measured|tried|previously|formerly"
-    r"|originally|earlier)\b"
+    r"|\b(?:was|were|wasn't|weren't|did|didn't|had|hadn't|used to|took|broke|measured|tried"
+    r"|previously|formerly|originally|earlier)\b"
     r"|\bnot (?:only|just|necessarily|always|merely|yet)\b|\bno (?:more|fewer|less|later)\b",
     re.IGNORECASE,
 )
+
 ASIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|[*`\"“”]|(?<=\d),(?=\d{3}\b)")
+"""Text in brackets, marks of emphasis and quotation, and commas in numbers."""
+
 REASON = re.compile(
-    r"[,:]?\s*\b(?:because|since|so that|due to|otherwise|or else|in order to|as (?:it|they|this|that|we|there)"
+    r"[,:]?\s*\b(?:because|since|so that|due to|otherwise|or else|in order to"
+    r"|as (?:it|they|this|that|we|there)"
     r"|to (?:avoid|prevent|ensure|guarantee|make sure|keep))\b.*",
     re.IGNORECASE | re.DOTALL,
-)  # Two that disagree give different reasons: only what they say is compared.
-REWORDED = (
+)
+"""A reason. It is cut off, because opposite statements have different reasons."""
+
+REWORDINGS = (
     (re.compile("[\u2019`]"), "'"),
     (re.compile(r"(?<=\d)\s+(?=%)"), ""),
     (re.compile(r"\bstop using\b|\brefrain from\b", re.IGNORECASE), "avoid"),
@@ -417,47 +548,56 @@ REWORDED = (
     (re.compile(r"\bturn(ed|s)? (on|off)\b", re.IGNORECASE), r"turn\1-\2"),
 )
 TOKEN = re.compile(r",|#?[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*[%#+]*")
+
 MIN_WORDS = 2
-MIN_BODY_WORDS = (
-    3  # A sentence of the body leans on those around it: it must say more to stand alone.
-)
+"""Words with content that a title must have to make a claim."""
+
+MIN_BODY_WORDS = 3
+"""The same for a sentence of the body, which depends on the sentences around it."""
 
 
 def claims_of(entry: Entry) -> frozenset[Claim]:
-    """The claims of the title and of each sentence of the body."""
-    prose = "\n".join(unfenced_lines(entry.body.splitlines()))
-    body = BLANK_LINES.sub("\n\n", BLANKS.sub(" ", NO_PROSE.sub("\n", prose)))
-    found = [parse_claim(sentence) for sentence in SENTENCE.split(BLANKS.sub(" ", entry.title))]
-    found += [parse_claim(sentence, MIN_BODY_WORDS) for sentence in SENTENCE.split(body)]
-    return frozenset(claim for claim in found if claim is not None)
+    """Return the claims of the title and of each sentence of the body."""
+    prose = NOT_PROSE.sub("\n", "\n".join(unfenced_lines(entry.body.splitlines())))
+    body = BLANK_LINES.sub("\n\n", BLANKS.sub(" ", prose))
+    title = BLANKS.sub(" ", entry.title)
+    claims = [parse_claim(sentence) for sentence in SENTENCE_END.split(title)]
+    claims += [parse_claim(sentence, MIN_BODY_WORDS) for sentence in SENTENCE_END.split(body)]
+    return frozenset(claim for claim in claims if claim is not None)
 
 
 def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
-    """The claim of one sentence; None if it makes none, or one of fewer words."""
-    for pattern, plain in REWORDED:
-        sentence = pattern.sub(plain, sentence)
+    """Return the claim of a sentence; None if it makes none, or has too few words with content."""
+    for pattern, replacement in REWORDINGS:
+        sentence = pattern.sub(replacement, sentence)
     if NO_CLAIM.search(sentence):
         return None
-    phrases = list(_phrases(REASON.sub("", ASIDE.sub(" ", sentence))))
-    opening = phrases[0][:1]  # what only says when or where is the same wherever it stands
-    if len(phrases) > 1 and opening and (not opening[0].is_free or opening[0].word in PREPOSITIONS):
-        phrases = [*phrases[1:], phrases[0]]
+
+    phrases = list(_split_phrases(REASON.sub("", ASIDE.sub(" ", sentence))))
+    # A phrase that says when or where means the same at the start and at the end.
+    opening = phrases[0]
+    if len(phrases) > 1 and opening:
+        first = opening[0]
+        if not first.is_free or first.word in PREPOSITIONS:
+            phrases = [*phrases[1:], opening]
     return read_claim([token for phrase in phrases for token in phrase], min_words)
 
 
-def _phrases(text: str) -> Iterator[list[Token]]:
-    """The words between commas; those from the word on that opens a condition are marked."""
+def _split_phrases(text: str) -> Iterator[list[Token]]:
+    """Yield the words between commas; a word that begins a condition ends the free words."""
     phrase: list[Token] = []
-    is_free, last = True, ""
+    is_free = True
+    previous_word = ""
     for match in TOKEN.finditer(text):
         word = match.group().lower()
         if word == ",":
             yield phrase
-            phrase, is_free = [], True
+            phrase = []
+            is_free = True
             continue
-        is_free = is_free and not (
-            word in CONDITIONS and not (word == "that" and last in COMPLEMENTS)
-        )
+        is_complement = word == "that" and previous_word in COMPLEMENTS
+        if word in CONDITIONS and not is_complement:
+            is_free = False
         phrase.append(Token(SPELLED.get(word, word), is_free))
-        last = word
+        previous_word = word
     yield phrase

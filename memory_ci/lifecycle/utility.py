@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, time
-from typing import Literal
 
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.lifecycle.episodes import NO_HEIRS, Heirs, pass_on, unique_events
-from memory_ci.lifecycle.prominence import HALF_LIFE_DAYS, Retention, missing_fsrs
-from memory_ci.records.entry import NO_FEEDBACK, Entry
-from memory_ci.records.episode import EventKind, Feedback, UseCount
+from memory_ci.lifecycle.episodes import NO_HEIRS, Heirs, move_to_heirs, unique_events
+from memory_ci.records.entry import NO_FEEDBACK
+from memory_ci.records.episode import Feedback, UseCount
 
 DELTAS: Mapping[str, float] = {
     "confirmed": 0.2,
@@ -31,17 +28,6 @@ MIN_EVENTS = 3
 
 OFTEN = 10
 """An entry that was served so many times and never used is proposed for review."""
-
-GRADES: Mapping[EventKind, str] = {
-    "undone": "Again",
-    "rejected": "Again",
-    "corrected": "Hard",
-    "confirmed": "Good",
-}
-"""How a review went, in FSRS's words; to be ignored is no review."""
-
-PROVEN_BY = 2
-"""From so many different jobs on, a confirmation is graded Easy."""
 
 
 class Utility(msgspec.Struct, frozen=True):
@@ -78,16 +64,8 @@ class UtilityStep(msgspec.Struct, frozen=True):
     utility: Utility
 
 
-class FsrsReview(msgspec.Struct, frozen=True):
-    """One event as a review: the day (UTC), and how it went."""
-
-    day: date
-    grade: str
-
-
 def replay(
     feedback: Iterable[Feedback],
-    policy: Literal["split", "full"],
     start: float = NO_FEEDBACK,
     heirs: Heirs = NO_HEIRS,
 ) -> dict[str, Utility]:
@@ -95,14 +73,13 @@ def replay(
 
     Args:
         feedback: all feedback, in any order.
-        policy: how the price of being ignored is taken, as in `list_turns`.
         start: the utility without feedback.
         heirs: which entries inherit the feedback of entries that are gone.
 
     Raises:
         UsageError: unknown-feedback.
     """
-    steps = list_turns(feedback, policy, start, heirs)
+    steps = list_turns(feedback, start, heirs)
     return {step.said.id: step.utility for step in steps}
 
 
@@ -116,24 +93,22 @@ def replay_some(
         shares: among how many entries the price of being ignored is split, by `job_of`.
         heirs: which entries inherit the feedback of entries that are gone.
     """
-    steps = _replay(pass_on(feedback, heirs), shares, NO_FEEDBACK)
+    steps = _replay(move_to_heirs(feedback, heirs), shares, NO_FEEDBACK)
     return {step.said.id: step.utility for step in steps}
 
 
 def list_turns(
     feedback: Iterable[Feedback],
-    policy: Literal["split", "full"],
     start: float = NO_FEEDBACK,
     heirs: Heirs = NO_HEIRS,
 ) -> Iterator[UtilityStep]:
     """Yield each event with what it makes of its entry, or of the heirs of one that is gone.
 
-    The order of events matters, because the utility is kept within [0, 1] after each of them.
+    The price of being ignored is shared among all entries that a job ignored. The order of events
+    matters, because the utility is kept within [0, 1] after each of them.
 
     Args:
         feedback: all feedback, in any order.
-        policy: `split` shares the price of being ignored among all entries that a job ignored,
-            `full` takes it from each.
         start: the utility without feedback.
         heirs: which entries inherit the feedback of entries that are gone.
 
@@ -142,10 +117,9 @@ def list_turns(
     """
     events = unique_events(feedback)
     shares: Counter[object] = Counter()
-    if policy == "split":
-        ignored = {(job_of(event), event.id) for event in events if event.kind == "ignored"}
-        shares.update(job for job, _ in ignored)
-    return _replay(pass_on(events, heirs), shares, start)
+    ignored = {(job_of(event), event.id) for event in events if event.kind == "ignored"}
+    shares.update(job for job, _ in ignored)
+    return _replay(move_to_heirs(events, heirs), shares, start)
 
 
 def _replay(
@@ -179,66 +153,6 @@ def delta_of(kind: str) -> float:
 def job_of(said: Feedback) -> object:
     """Return the piece of work that an event came from, as far as it is known."""
     return said.ref or (said.by, said.at)
-
-
-def list_reviews(feedback: Iterable[Feedback]) -> tuple[FsrsReview, ...]:
-    """Return the reviews of one entry, each event once, in the order of their times."""
-    reviews: list[FsrsReview] = []
-    confirming_jobs: set[str] = set()
-    for event in unique_events(feedback):
-        grade = GRADES.get(event.kind)
-        if event.kind == "confirmed" and event.ref:
-            confirming_jobs.add(event.ref)
-        if grade is None:
-            continue
-        if event.kind == "confirmed" and len(confirming_jobs) >= PROVEN_BY:
-            grade = "Easy"
-        reviews.append(FsrsReview(event.at.astimezone(UTC).date(), grade))
-    return tuple(reviews)
-
-
-def find_retentions(entries: Iterable[Entry], feedback: Iterable[Feedback]) -> dict[str, Retention]:
-    """Return the retention of each entry that was reviewed, by id.
-
-    The card of an entry begins on the day of learning with a stability of S = 90 days, so that an
-    entry without reviews has the curve that it has without FSRS. A review before that day makes the
-    card begin then.
-
-    Raises:
-        UsageError: missing-extra.
-    """
-    feedback_by_id: defaultdict[str, list[Feedback]] = defaultdict(list)
-    for event in feedback:
-        feedback_by_id[event.id].append(event)
-    reviewed: list[tuple[Entry, tuple[FsrsReview, ...]]] = []
-    for entry in entries:
-        reviews = list_reviews(feedback_by_id.get(entry.id, ()))
-        if reviews:
-            reviewed.append((entry, reviews))
-    if not reviewed:
-        return {}
-    try:
-        from fsrs import Card, Rating, Scheduler  # an extra that few repositories use
-    except ImportError as error:
-        raise missing_fsrs() from error
-    # Without steps of minutes the card stays in review; intervals, which nobody reads, have no chance.
-    scheduler = Scheduler(learning_steps=(), relearning_steps=(), enable_fuzzing=False)
-    retentions: dict[str, Retention] = {}
-    for entry, reviews in reviewed:
-        learned_on = entry.created_at or entry.last_reinforced
-        start = _midnight(min(learned_on, reviews[0].day))
-        # The difficulty is the one that FSRS gives to a first review that went well.
-        card, _ = scheduler.review_card(Card(card_id=0, due=start), Rating.Good, start)
-        card.stability = HALF_LIFE_DAYS
-        for review in reviews:
-            card, _ = scheduler.review_card(card, Rating[review.grade], _midnight(review.day))
-        stability = card.stability or HALF_LIFE_DAYS
-        retentions[entry.id] = Retention(stability, reviews[-1].day, len(reviews))
-    return retentions
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
 
 
 def is_idle(count: UseCount | None) -> bool:

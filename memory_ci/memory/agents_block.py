@@ -77,7 +77,7 @@ def export(workspace: Workspace, path: Path | None, *, dry_run: bool = False) ->
 
 
 def put_block(text: str, lines: tuple[str, ...]) -> str:
-    """Return a text with these lines as its block, or without a block if there are none."""
+    """Return a text with these lines as its block; without lines it has no block."""
     return with_block(text, FENCE, lines) if lines else without_block(text, FENCE)
 
 

@@ -20,7 +20,7 @@ from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.errors import FindingsError, RepositoryError, UsageError
 from memory_ci.extraction.cites import SHA_WIDTH
 from memory_ci.extraction.entries import (
-    EARLIEST,
+    EARLIEST_DATE,
     MAX_IMPORTANCE,
     check_entry,
     list_texts,
@@ -197,8 +197,8 @@ def apply_plan(
         plan: the plan.
         now: the time of the commits.
         in_actions: whether this runs in GitHub Actions, which has another default identity.
-        covers: whether the commits say how far the run came, so that later runs begin there.
-        beside: files that are committed as well.
+        covers: whether later runs begin after the range of the plan.
+        beside: other files to commit.
 
     Raises:
         RepositoryError: ref-moved, if the branch has another tip than the plan was made for;
@@ -302,7 +302,7 @@ def _require_no_objections(workspace: Workspace, plan: Plan, today: date) -> Non
 
 
 def _read_changed_files(workspace: Workspace, plan: Plan) -> dict[str, bytes]:
-    """Read the files that the plan changes, as they are at its base."""
+    """Read from its base the files that the plan changes."""
     paths = []
     for step in plan.steps:
         for change in step.changes:
@@ -331,7 +331,7 @@ def _update_content(content: dict[str, bytes], changed_files: Mapping[str, bytes
 
 
 def _add_files(prepared: list[PreparedCommit], beside: Beside) -> None:
-    """Add files to the first commit, or as a commit of their own if there is none."""
+    """Add files to the first commit; without a commit, they become one."""
     if not prepared:
         prepared.append((beside.message, {}))
     first_files = prepared[0][1]
@@ -339,7 +339,7 @@ def _add_files(prepared: list[PreparedCommit], beside: Beside) -> None:
 
 
 def trim_plan(plan: Plan, quotes: Quotes) -> Plan:
-    """Shorten or remove quotes of people to what the configuration lets out of the run."""
+    """Shorten or remove quotes of people that the configuration does not allow in results."""
     if quotes == "full":
         return plan
 
@@ -581,7 +581,7 @@ class _PlanChecker:
         if not _is_fresh(entry):
             yield "not an entry as it is when it is new"
         if not (self._is_valid_day(entry.created_at) and self._is_valid_day(entry.last_reinforced)):
-            yield f"its dates are not between {EARLIEST} and {self._today}"
+            yield f"its dates are not between {EARLIEST_DATE} and {self._today}"
         if entry.importance > MAX_IMPORTANCE:
             yield f"its importance is over {MAX_IMPORTANCE}"
         if find_forgotten(self._tombstones, Located(entry, change.path, 0, PROJECT)):
@@ -599,7 +599,7 @@ class _PlanChecker:
                 yield f"words that it quotes do not stand in {quote.partition(' ')[0]}"
 
     def _is_valid_day(self, day: date | None) -> bool:
-        return day is not None and EARLIEST <= day <= self._today
+        return day is not None and EARLIEST_DATE <= day <= self._today
 
     def _is_grounded(self, quote: str) -> bool:
         """Return whether the origin of a quote holds its words, but for white space and masks.

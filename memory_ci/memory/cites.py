@@ -25,7 +25,7 @@ from memory_ci.anchors.anchors import (
 )
 from memory_ci.anchors.named_parts import anchor_parts
 from memory_ci.anchors.subjects import choose_touched, find_named, list_touched
-from memory_ci.extraction.cites import name_places
+from memory_ci.extraction.cites import find_named_places
 from memory_ci.gitrepo.blobs import TreeFile, list_worktree, read_files, tree_at
 from memory_ci.gitrepo.log import (
     MAX_WORDS,
@@ -108,7 +108,7 @@ class _FileChange(NamedTuple):
 def cite_touched(
     workspace: Workspace, asked: Sequence[tuple[str, Sequence[str]]]
 ) -> list[tuple[str, ...]]:
-    """Choose for each text what it is about among the code that its commit touched.
+    """Choose cites for each text among the code that its commit touched.
 
     Cites with lines are kept. A file is cited whole if the commit touched no definition in it and
     the text names it, or if nothing else was touched. This takes two git processes for all texts.
@@ -139,7 +139,7 @@ def cite_touched(
 
 
 def _read_changes(repo: Repository, places: Sequence[FilePlace]) -> dict[FilePlace, _FileChange]:
-    """Read what commits did to files."""
+    """Read files before and after commits."""
     names = []
     for commit, path in places:
         names += [f"{commit}:{path}", f"{commit}^:{path}"]
@@ -185,7 +185,7 @@ def _choose_places(
 ) -> list[tuple[str, str | None]]:
     """Return the paths that a text is about, each with a definition, or None for the whole file."""
     touched = list_touched(texts_before, texts_after)
-    named_paths = name_places(prose, paths).keys()
+    named_paths = find_named_places(prose, paths).keys()
     definitions = choose_touched(prose, touched, named_paths)
     if definitions:
         return [(definition.path, definition.name) for definition in definitions]
@@ -402,9 +402,9 @@ class JudgedView:
 
     @cached_property
     def tree_digest(self) -> str:
-        """A digest of all files, and of which of them git has.
+        """A digest of all files, with their state in git.
 
-        The latter matters for renames that are not committed yet.
+        The state matters for renames that are not committed yet.
         """
         return _digest(*(f"{file.path}\0{file.oid}\0{file.on_disk}" for file in self.files))
 
@@ -413,7 +413,7 @@ class JudgedView:
         return self.rev is not None or self._list_files() == self.files
 
     def load_cached(self, keys: Mapping[Asked, str], kind: type[T]) -> dict[Asked, T]:
-        """Return the cached results for keys, as far as there are any.
+        """Return the cached results for keys; keys without a result are left out.
 
         Args:
             keys: the cache key of each subject.
@@ -566,7 +566,7 @@ class _Judge:
     def _list_likely_paths(
         self, successors: Mapping[Anchor, str | None]
     ) -> dict[Anchor, Sequence[str]]:
-        """Return the successor of each anchor's file, or the files of its name if there is none."""
+        """Return the successor of each anchor's file, or else the files of the same name."""
         paths_by_name = _group((_base_name(path), path) for path in self._files)
         likely_paths: dict[Anchor, Sequence[str]] = {}
         for anchor, successor in successors.items():
@@ -696,7 +696,7 @@ class _Judge:
         paths_by_anchor: Mapping[Anchor, Sequence[str]],
         successors: Mapping[Anchor, str | None],
     ) -> dict[FilePlace, TreeFile]:
-        """Return what files other than the successor were at the commit of each anchor."""
+        """Return files other than the successor, as of the commit of each anchor."""
         places = []
         for anchor, paths in paths_by_anchor.items():
             places += [(anchor.commit, path) for path in paths if path != successors[anchor]]

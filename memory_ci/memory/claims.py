@@ -91,12 +91,12 @@ class Copies:
             return {}
         grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={SERVED}:", f"--grep={USED}:")
         log = read_log(self._repo, *grep, "--end-of-options", start, "--")
-        # The log is newest first, so the oldest commit is the one that remains.
+        # The log is newest first, so the oldest commit remains.
         return {_authorship(commit): commit.sha for commit, _ in log}
 
 
 def _authorship(commit: Commit) -> tuple[str, str, str]:
-    """Return what a copy of a commit has in common with it."""
+    """Return the author, time and subject, which copies of a commit share."""
     return commit.email, commit.authored_at.isoformat(), commit.subject
 
 

@@ -85,7 +85,7 @@ def _list_trailers(steps: Sequence[PlannedStep], plan: Plan, noted: int) -> list
 
 
 def _describe_step(step: PlannedStep) -> str:
-    """Return what a step did, with ` from #128, #129 and 2 more` merged changes, in order."""
+    """Describe a step, with its merged changes in order: ` from #128, #129 and 2 more`."""
     name = step.step
     count = len({change.entry.id for change in step.changes})
     if name == "fold":

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from memory_ci.evidence.content import redact
 from memory_ci.extraction.cites import SHA_WIDTH
-from memory_ci.extraction.tombstones import NONE, Tombstones
+from memory_ci.extraction.tombstones import NO_TOMBSTONES, Tombstones
 from memory_ci.gitrepo.blobs import Tree
 from memory_ci.memory.agents_block import drop_block
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Workspace
@@ -38,7 +38,7 @@ def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
 
 
 def read_said(
-    workspace: Workspace, merged: MergedChange, forgotten: Tombstones = NONE
+    workspace: Workspace, merged: MergedChange, forgotten: Tombstones = NO_TOMBSTONES
 ) -> Iterator[tuple[str, str]]:
     """Yield the texts that a run reads in the commits and files of a change.
 

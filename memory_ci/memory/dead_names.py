@@ -86,8 +86,8 @@ def _list_named(prose: str) -> _Named:
 def _find_dead(view: JudgedView, named_by_entry: Mapping[Entry, _Named]) -> dict[Entry, list[str]]:
     """Return the dead names of entries, with a cache.
 
-    Results are cached under two keys. That everything is in the tree depends on the tree and the
-    entry alone. What is dead depends on the history as well.
+    Results are cached under two keys. Names that are all in the tree depend on the tree and the
+    entry alone; dead names depend on the history, too.
     """
     scopes = repr(view.workspace.config.scopes)
     tree_keys = {}

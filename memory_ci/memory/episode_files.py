@@ -34,6 +34,8 @@ from memory_ci.store.episodes import (
 )
 from memory_ci.store.layout import EPISODES
 
+FOLD_AFTER_DAYS = 180  # How old a month is when the files of its episodes become one.
+
 
 def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
     """Return the ids of tellings whose file a person deleted.
@@ -92,7 +94,7 @@ def find_fold_day(base: Snapshot, new: Iterable[EpisodeFile], today: date) -> da
         None if there is nothing to fold.
     """
     try:
-        fold_day = today - timedelta(days=base.workspace.config.episodes.fold_after_days)
+        fold_day = today - timedelta(days=FOLD_AFTER_DAYS)
     except OverflowError:
         return None  # the day is before the calendar begins
     return fold_day if _fold(base, new, fold_day) else None
@@ -118,7 +120,7 @@ def list_written(workspace: Workspace, plan: Plan) -> tuple[str, ...]:
 
 
 def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str, bytes | None]:
-    """Return what folding does to the files of a tree and to new ones.
+    """Return the edits of folding to the files of a tree and to new ones.
 
     A file that cannot be read remains unchanged.
     """
@@ -148,7 +150,7 @@ def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str,
 def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:
     """Yield why a plan may not write its episodes.
 
-    Each must be a new file, be what its path says, and be safe to be read by agents.
+    Each must be a new file, fit its path, and be safe to be read by agents.
     """
     if plan.fold_before is not None and plan.fold_before > today:
         yield f"months are not over before {plan.fold_before}"
@@ -174,7 +176,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
 
 
 def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with one file.
+    """Yield the findings on one file.
 
     Args:
         file: the file.

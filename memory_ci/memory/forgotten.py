@@ -1,7 +1,7 @@
-"""Tombstones of forgotten text: lines of `.memory/rejected.txt`, and a copy beside the index.
+"""Tombstones of forgotten text: lines of `.memory/rejected.txt`, and a copy next to the index.
 
-The copy applies to every work tree and branch of a clone, so that an older branch does not add the
-text again.
+The copy applies to every work tree and branch of a clone: an older branch cannot add the text
+again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HINT = "Reword it; `memory-ci help forgetting` says how to take it back."
 
 
 def copy_path(workspace: Workspace) -> Path:
-    """Return the path of the copy of the tombstones beside the index."""
+    """Return the path of the copy of the tombstones next to the index."""
     return workspace.repo.common_dir / "memory-ci" / "forgotten.txt"
 
 

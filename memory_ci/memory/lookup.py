@@ -84,8 +84,7 @@ def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date)
     """Return an entry of the work tree (None), or of a revision."""
     memory = load_memory(workspace, view)
     place = find_entry(memory.located, prefix, memory.findings)
-    decay = workspace.config.prominence.decay
-    return ShownEntry(place, format_entry(place.entry), prominence(place.entry, today, decay))
+    return ShownEntry(place, format_entry(place.entry), prominence(place.entry, today))
 
 
 def list_ranked(
@@ -100,9 +99,8 @@ def list_ranked(
         waiting: notes that are not committed yet, to be ranked as well.
     """
     memory = load_memory(workspace, view)
-    decay = workspace.config.prominence.decay
     places = (*memory.located, *waiting)
-    ranked = [(prominence(place.entry, today, decay), place) for place in places]
+    ranked = [(prominence(place.entry, today), place) for place in places]
     ranked.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].line))
     return ranked, memory.findings
 

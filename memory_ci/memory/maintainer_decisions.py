@@ -80,8 +80,8 @@ class Boxes(NamedTuple):
 
     Attributes:
         accepted: keys of candidates that they accept.
-        unticked: ids of entries that nobody is to learn.
-        taken_back: keys of what they rejected before and want after all.
+        unticked: ids of entries that they do not want.
+        taken_back: keys of candidates that they rejected before and now want.
     """
 
     accepted: frozenset[str] = frozenset()
@@ -231,7 +231,7 @@ def changes_prose(file: Touched) -> bool:
 def _read_edits(
     workspace: Workspace, commits: Sequence[Commit], fork: Mapping[str, Located]
 ) -> tuple[dict[str, tuple[Entry, ...]], dict[str, Edit]]:
-    """Read what commits did to entries.
+    """Read the edits of entries in commits.
 
     Args:
         workspace: the repository.
@@ -261,7 +261,7 @@ def _read_edits(
 def _extend_edit(
     edit: Edit | None, before: Located | None, after: Located, at_fork: Located | None
 ) -> Edit:
-    """Add what one more commit did to an edit.
+    """Extend an edit by one more commit.
 
     A field may change from its value before the first edit, or where the branch began.
     """

@@ -1,6 +1,6 @@
 """Three-way merge of memory files by entries, and of episode files by documents.
 
-It is what the git merge driver runs.
+The git merge driver runs it.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
     """Merge a memory file by entries.
 
     The result is git's own merge of lines if a side cannot be read without doubt: a broken or
-    repeated entry, text that is not UTF-8, mixed line ends. It is that also if the result would not
-    read back as what was merged.
+    repeated entry, text that is not UTF-8, mixed line ends. The same holds if the result, read
+    back, would differ from the merge.
 
     Returns:
         The merged file with git's conflict markers, and the number of conflicts.
@@ -113,7 +113,7 @@ class _Merge:
         """Return the text, with plain line ends, and the number of conflicts in it.
 
         Raises:
-            UnmergeableError: the result would not read back as what was merged.
+            UnmergeableError: the result, read back, would differ from the merge.
         """
         common_ids = self._find_common_ids()
         gaps = [_list_gaps(file, common_ids) for file in self._files]
@@ -198,7 +198,7 @@ class _Merge:
         return Segment(raw, 0, our_entry)
 
     def _verify(self) -> None:
-        """Check that the parts without conflicts read back as what was merged.
+        """Check that the parts without conflicts, read back, equal the merge.
 
         Raises:
             UnmergeableError: they do not.

@@ -16,8 +16,9 @@ from memory_ci.errors import EngineError, UsageError
 from memory_ci.evidence.window import choose
 from memory_ci.extraction.engines import Engine, choose_engine
 from memory_ci.extraction.engines.meter import Meter
-from memory_ci.extraction.engines.replay import KeptReplies
-from memory_ci.extraction.engines.rules import is_telling
+from memory_ci.extraction.engines.replay import CachingEngine
+from memory_ci.extraction.engines.rules import has_learning_signs
+from memory_ci.extraction.prompt import PROMPT_TOKENS
 from memory_ci.extraction.support import QUOTABLE
 from memory_ci.gitrepo.history import list_versions, sum_costs
 from memory_ci.gitrepo.repo import Repository, find_objects
@@ -39,7 +40,7 @@ MAX_NEAR = 10
 """Number of new entries that are shown with the evidence."""
 
 NOTHING = '{"learnings": []}'
-"""The reply that stands in for a refusal.
+"""The reply in place of a refusal.
 
 The model would refuse again, and the rules still learn from the change.
 """
@@ -51,7 +52,7 @@ class Answer(NamedTuple):
     Attributes:
         text: the reply.
         engine: the name that its entries get as their engine.
-        notice: what the model was not shown.
+        notice: a sentence on evidence that the model was not shown.
     """
 
     text: str
@@ -107,7 +108,7 @@ class Asker:
         if not any(piece.trust in QUOTABLE for piece in evidence.pieces):
             return None
 
-        window = choose(evidence, self._budget, is_telling)
+        window = choose(evidence, self._budget, has_learning_signs)
         active_entries = [entry for entry in written if entry.status == "active"]
         new_entries = [entry for entry in active_entries if entry.id not in self._existing_ids]
         near_titles = _choose_near(new_entries, window.pieces)
@@ -186,7 +187,7 @@ class Model(NamedTuple):
         settings: its configuration.
         unlanded_usd: the cost of earlier runs whose memory requests have not landed.
         is_metered: whether the engine counts its calls on the meter itself.
-        lacks: what would have to be installed for `auto` to choose a better engine.
+        lacks: the extra that `auto` needs to choose a better engine.
         kept_as: the name of a program whose replies are cached, which is not done for all engines.
         is_reusing: whether a cached reply counts although memory had other entries at the time.
     """
@@ -217,9 +218,9 @@ class Model(NamedTuple):
         if self.kept_as or self.name in ("anthropic", "claude-cli"):
             name = f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
             directory = kept / re.sub(r"[^\w.-]+", "-", name)
-            engine = KeptReplies(engine, directory, is_reusing=self.is_reusing)
+            engine = CachingEngine(engine, directory, is_reusing=self.is_reusing)
         meter = None if self.is_metered else self.meter
-        return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)
+        return Asker(self.name, engine, meter, PROMPT_TOKENS, existing)
 
     def close(self) -> None:
         """Close the connections of the engine, if it has any."""

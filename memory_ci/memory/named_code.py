@@ -13,7 +13,7 @@ from memory_ci.anchors.anchors import format_anchor, is_citable, make_anchor
 from memory_ci.anchors.subjects import MAX_CITES, is_meant
 from memory_ci.anchors.symbols import find_definition, is_code, list_definitions, list_mentions
 from memory_ci.errors import UsageError
-from memory_ci.extraction.cites import NO_CODE, SHA_WIDTH, name_places
+from memory_ci.extraction.cites import NOT_CODE, SHA_WIDTH, find_named_places
 from memory_ci.extraction.gate import check_words
 from memory_ci.gitrepo.blobs import TreeFile, tree_at
 from memory_ci.gitrepo.log import find_mentions
@@ -82,7 +82,7 @@ class _Commit:
 
         is_memory = memory_test(workspace)
         for path, file in tree_at(workspace.repo, sha).files.items():
-            if not is_memory(path) and not NO_CODE.fullmatch(path):
+            if not is_memory(path) and not NOT_CODE.fullmatch(path):
                 self._files[path] = file
                 self._paths_by_base[_base_name(path)].append(path)
 
@@ -96,7 +96,7 @@ class _Commit:
         candidates: list[str] = []
         for token in dict.fromkeys(TOKEN.findall(prose)):
             candidates += self._paths_by_base.get(token, ())
-        places = name_places(prose, candidates)
+        places = find_named_places(prose, candidates)
         cites = {path: cite for path, cite in places.items() if path.isprintable()}
         return _Names(cites, list_mentions(prose, plain=False))
 
@@ -117,7 +117,7 @@ class _Commit:
             self._find_definitions(tail, code_paths)
 
     def _find_definitions(self, tail: str, code_paths: Iterable[str]) -> None:
-        """Find the definitions of a name, unless so many files hold it that it tells nothing."""
+        """Find the definitions of a name, unless more than MAX_MENTIONS files hold it."""
         paths = [path for path in code_paths if tail in self._texts.get(path, "")]
         if len(paths) > MAX_MENTIONS:
             return

@@ -1,4 +1,4 @@
-"""The cache of past tasks beside the index (docs/similar.md)."""
+"""The cache of past tasks next to the index (docs/similar.md)."""
 
 from __future__ import annotations
 

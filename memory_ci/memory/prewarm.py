@@ -76,7 +76,7 @@ def prewarm(start: Path) -> bool:
 
 
 def warmed_path(workspace: Workspace) -> Path:
-    """Return the path of the file that says what the index was last built for.
+    """Return the path of the file that describes the last build of the index.
 
     Its lines are the commit, and then the pathspecs of the files that the index covers.
     """

@@ -12,7 +12,7 @@ from memory_ci.evidence.content import redact
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.extraction.support import find_sentences
 from memory_ci.extraction.wording import find_steering
-from memory_ci.gitrepo.sessionrefs import StoredSession, read_stored, session_ref
+from memory_ci.gitrepo.sessionrefs import DIGEST_SIZE, StoredSession, read_stored, session_ref
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import Event, Session
 from memory_ci.sources.transcripts.digest import read
@@ -176,7 +176,7 @@ def is_captured(
     key, _, line = address.rpartition("#")
     ref = session_ref(*key.split(":", 1)) if ":" in key else ""
     candidates = [session for session in sessions if session.ref == ref]
-    max_bytes = workspace.config.sessions.max_bytes * TOLERANCE
+    max_bytes = DIGEST_SIZE * TOLERANCE
     folded_words = _fold(words)
     for stored, data in read_stored(workspace.repo, candidates, max_bytes):
         for session in read(io.BytesIO(data), stored.id):

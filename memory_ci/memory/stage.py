@@ -17,6 +17,9 @@ from memory_ci.records.entry import Located, Phase
 from memory_ci.records.history import Commit
 from memory_ci.records.plan import Change
 
+INTENT_FILE = "INTENT.md"
+"""The file that says which stage a project is in: at the root, and in each project's directory."""
+
 PROJECTS = "projects/"
 """The directory of projects. Each directory in it has a stage of its own (TeaParty's layout)."""
 
@@ -68,7 +71,7 @@ def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
     last_points = {point.project: point for point in stage_history(workspace, tip)}
     stages = []
     for project, reading in readings.items():
-        path = posixpath.join(project, workspace.config.stage.file)
+        path = posixpath.join(project, INTENT_FILE)
         known = last_points.get(project)
         stages.append(ProjectStage(project=project, path=path, stated=reading, known=known))
     return tuple(stages)
@@ -102,7 +105,7 @@ def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
 
     Versions that state no clear stage are skipped: a stage does not end by being unclear.
     """
-    versions = list(list_versions(workspace.repo, rev, _pathspecs(workspace)))
+    versions = list(list_versions(workspace.repo, rev, _pathspecs()))
     files = {}
     for version in versions:
         if version.oid:
@@ -112,7 +115,7 @@ def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
     points: list[StagePoint] = []
     last_phases: dict[str, Phase] = {}
     for version in reversed(versions):
-        project = _project(workspace, version.path)
+        project = _project(version.path)
         reading = readings.get(version.oid or "")
         if project is None or reading is None or last_phases.get(project) == reading.phase:
             continue
@@ -180,17 +183,15 @@ def plan_retirements(
     return tuple(changes)
 
 
-def _pathspecs(workspace: Workspace) -> tuple[str, str]:
-    file = workspace.config.stage.file
-    return file, f"{PROJECTS}*/{file}"
+def _pathspecs() -> tuple[str, str]:
+    return INTENT_FILE, f"{PROJECTS}*/{INTENT_FILE}"
 
 
-def _project(workspace: Workspace, path: str) -> str | None:
+def _project(path: str) -> str | None:
     """Return the project of an intent file, "" for the root; None for another file."""
-    file = workspace.config.stage.file
-    project = path.removesuffix(file).removesuffix("/")
+    project = path.removesuffix(INTENT_FILE).removesuffix("/")
     is_project = not project or (project.startswith(PROJECTS) and project.count("/") == 1)
-    if not is_project or posixpath.join(project, file) != path:
+    if not is_project or posixpath.join(project, INTENT_FILE) != path:
         return None
     return project
 
@@ -205,10 +206,10 @@ def find_project(where: str, projects: Iterable[str]) -> str:
 
 def _read_intents(workspace: Workspace, rev: str) -> dict[str, Reading | None]:
     """Return the stage that the intent file of each project states at a revision."""
-    files = workspace.at(rev).tree.select(_pathspecs(workspace))
+    files = workspace.at(rev).tree.select(_pathspecs())
     readings = {}
     for file, reading in _read(workspace, files):
-        project = _project(workspace, file.path)
+        project = _project(file.path)
         if project is not None:
             readings[project] = reading
     return readings

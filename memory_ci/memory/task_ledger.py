@@ -19,10 +19,10 @@ from memory_ci.gitrepo.blobs import TreeFile, read_files, tree_at
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
 from memory_ci.gitrepo.log import find_lines, follow_renames, list_renames
-from memory_ci.lifecycle.episodes import WORSE, combine
+from memory_ci.lifecycle.episodes import OUTCOMES_BY_SEVERITY, combine
 from memory_ci.lifecycle.reverts import (
-    SOON,
-    find_mends,
+    FIXUP_WINDOW,
+    find_fixups,
     find_reverts,
     is_revert,
     judge_outcome,
@@ -126,7 +126,8 @@ class EpisodeOutcomes:
         episode = self._find_episode(task, shas)
         if episode is None or episode.outcome == task.outcome:
             return task
-        is_worse = WORSE.index(episode.outcome) > WORSE.index(task.outcome)
+        severity = OUTCOMES_BY_SEVERITY.index
+        is_worse = severity(episode.outcome) > severity(task.outcome)
         if (is_worse and not _is_declined(episode)) or episode.id in self._amended_ids:
             return replace(task, outcome=episode.outcome, why="")
         return task
@@ -214,13 +215,13 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
 
 def _mark_mended(done: Iterable[Done], changes: Sequence[MergedChange]) -> list[Done]:
     """Note for each change the label of the change that mended it soon after."""
-    mends = list(find_mends(changes))
+    fixups = list(find_fixups(changes))
     marked = []
     for task in done:
         labels = []
-        for number, change in mends:
+        for number, change in fixups:
             age = merged_on(change) - task.merged_on
-            if number == task.number and timedelta(0) <= age <= SOON:
+            if number == task.number and timedelta(0) <= age <= FIXUP_WINDOW:
                 labels.append(change.label)
         if labels and not task.mended_in:
             task = replace(task, mended_in=labels[0])
@@ -257,9 +258,9 @@ def _read_tellings(workspace: Workspace, ledger: Ledger, rev: str) -> dict[str, 
 
 
 def _shorten_commit(commit: Commit, reverting: Collection[str]) -> Commit:
-    """Leave out what is not needed of a commit, and mask credentials.
+    """Remove unused parts of a commit, and mask credentials.
 
-    The whole message is needed of a revert, else the subject and the first line of the body.
+    Of a revert the whole message is used, else the subject and the first line of the body.
     """
     message = commit.message
     if commit.sha[:SHA_WIDTH] not in reverting:

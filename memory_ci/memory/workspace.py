@@ -146,7 +146,7 @@ def open_workspace(start: Path, *, is_named: bool = False) -> Workspace:
 
 
 def configure(where: Workspace) -> Workspace:
-    """Return a workspace with the configuration of its work tree; of HEAD where there is none.
+    """Return a workspace with the configuration of its work tree, or of HEAD without a work tree.
 
     Raises:
         UsageError: bad-config.
@@ -185,7 +185,7 @@ def _warn_of_changed(path: Path) -> Finding:
 
 
 def workspace_here(repo: Repository) -> Workspace:
-    """Return the repository with the configuration of its work tree; of HEAD where there is none.
+    """Return the repository with the configuration of its work tree, or else of HEAD.
 
     Raises:
         UsageError: bad-config.
@@ -220,7 +220,7 @@ def read_config_at(repo: Repository, sha: str) -> Config:
 
 
 def narrow_at(repo: Repository, sha: str, config: Config) -> Config:
-    """Narrow a configuration to what the policy of a commit, and the environment, allow.
+    """Narrow a configuration by the policy of a commit and by the environment.
 
     It raises as `config.narrow` does.
     """

@@ -1,24 +1,27 @@
-"""Anchor: the code an entry speaks about; and what became of that code (docs/anchors.md)."""
+"""Anchors of cites, and verdicts on whether the cited code still holds (docs/anchors.md)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
-if TYPE_CHECKING:
-    pass
-
 VerdictKind = Literal["fresh", "moved", "changed", "gone", "unverifiable"]
 
-
-MARKED: frozenset[VerdictKind] = frozenset({"changed", "gone"})  # An agent is told of it first.
+MARKED: frozenset[VerdictKind] = frozenset({"changed", "gone"})
+"""Verdicts that an agent reads before the entry itself."""
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
-    """A place in a commit: a file, or the lines `first` to `last` of it (1-based, both included). `symbol` is the
-    definition that stands there, owners first (`Client.post`); `text` the hash of what it says: of its words, or, in
-    anchors of old, of its folded lines."""
+    """A file at a commit, or some of its lines.
+
+    Attributes:
+        first: the first line, from 1; None for the whole file.
+        last: the last line, included.
+        symbol: the definition at that place, with its owners first (`Client.post`).
+        text: a hash of the words at that place; in anchors of older versions, of its folded lines.
+        is_by_words: `text` is a hash of words.
+    """
 
     path: str
     commit: str
@@ -30,8 +33,14 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CodeEdit(msgspec.Struct, frozen=True):
-    """What changed a cited place last: the definition ("" for lines or a file), the commit, and the number of its
-    request where the merge says one. The commit is "" before there is one, None if a forge made it to try a merge."""
+    """The last edit of a cited place.
+
+    Attributes:
+        symbol: the edited definition; "" for lines or a file.
+        commit: the commit of the edit; "" if it is not committed yet, None if it is a commit that
+            a forge made to try a merge.
+        number: the number of the pull request, if the merge names it.
+    """
 
     symbol: str
     commit: str | None
@@ -39,23 +48,28 @@ class CodeEdit(msgspec.Struct, frozen=True):
     is_removal: bool = False
 
     def __str__(self) -> str:
-        """`` `send` edited in a1b2c3d, #140``."""
-        what = f"{f'`{self.symbol}` ' if self.symbol else ''}{'removed' if self.is_removal else 'edited'}"
-        number = f", #{self.number}" if self.number is not None else ""
-        where = f"in {self.commit[:7]}{number}" if self.commit else "here"
-        return f"{what} {where}{', not committed' if self.commit == '' else ''}"
+        """Return the edit as text, such as `` `send` edited in a1b2c3d, #140``."""
+        name = f"`{self.symbol}` " if self.symbol else ""
+        verb = "removed" if self.is_removal else "edited"
+        if self.commit:
+            number = f", #{self.number}" if self.number is not None else ""
+            return f"{name}{verb} in {self.commit[:7]}{number}"
+        suffix = ", not committed" if self.commit == "" else ""
+        return f"{name}{verb} here{suffix}"
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a view shows of an anchor, and where. Lines are None for a whole file, or where no place is left.
+    """The state of a cited place in a commit or work tree.
 
-    `edited` is the share of lines that are other in a file that is cited whole; `edit` is looked for where it is shown.
-
-    fresh         the text stands where it stood
-    moved         the same text stands at other lines or in another file
-    changed       the place is there, its text is another
-    gone          neither the place nor the text is there
-    unverifiable  there is nothing to compare with: the commit is not in this clone, or the file cannot be read
+    Attributes:
+        kind: `fresh`: the same text at the same place; `moved`: the same text at other lines or in
+            another file; `changed`: another text at the place; `gone`: neither the place nor the
+            text exists; `unverifiable`: nothing to compare with, because the commit is not in this
+            clone or the file cannot be read.
+        first: the first line; None for a whole file, or if the place does not exist.
+        last: the last line, as `first`.
+        edited: the share of changed lines in a file that is cited whole.
+        edit: the last edit; it is searched only where it is shown.
     """
 
     kind: VerdictKind
@@ -68,8 +82,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def place_of(verdict: Verdict) -> tuple[str, str]:
-    """`PATH:LINE` of a place that is cited, and ` (NOTE), EDIT`: what is known of it."""
+    """Return a cited place as `PATH:LINE`, and its details as ` (NOTE), EDIT`."""
     place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
-    return place, (f" ({verdict.note})" if verdict.note else "") + (
-        f", {verdict.edit}" if verdict.edit else ""
-    )
+    note = f" ({verdict.note})" if verdict.note else ""
+    edit = f", {verdict.edit}" if verdict.edit else ""
+    return place, note + edit

@@ -1,4 +1,4 @@
-"""Candidate: a learning proposed, not yet kept. What an engine, or a person, is asked of it and answers."""
+"""Candidates, the requests to engines that find them, and questions to people about them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ Verdict = Literal["written", "restates", "suspected", "quarantined", "over_limit
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """Words that prove a candidate: the evidence they stand in, its origin, and the exact text."""
+    """Exact words of evidence that prove a candidate.
+
+    Attributes:
+        evidence: the id of the piece of evidence.
+        text: the words.
+        origin: the address of the event that the evidence comes from.
+    """
 
     evidence: str
     text: str
@@ -26,10 +32,16 @@ class Quote(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A proposed learning. `scope` is a target as in Entry.scope; `is_marked`: its author marked it.
+    """A proposed learning.
 
-    `engine` found it; `session` is that of its first quote; `relations` are as in Entry.relations. `accepted` says by
-    whom or where a person accepted it; `aka` has words of a model by which it may be found.
+    Attributes:
+        scope: a target, as `Entry.scope`.
+        is_marked: its author marked it as a learning.
+        engine: the engine that found it.
+        session: the session of its first quote.
+        relations: as `Entry.relations`.
+        accepted: the person who accepted it, or the place; "" if nobody did.
+        aka: words of a model by which it may be found.
     """
 
     title: str
@@ -55,7 +67,12 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A candidate and what became of it; `entry_id` is the entry written or restated."""
+    """A candidate and the decision on it.
+
+    Attributes:
+        change: the merged change that it comes from.
+        entry_id: the entry that was written, or that it restates.
+    """
 
     candidate: Candidate
     verdict: Verdict
@@ -65,12 +82,20 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 ACCEPTED_IN = "in the memory pull request"
-MAX_SUGGESTIONS = 5  # Shown at once: what a person answers in a minute.
+
+MAX_SUGGESTIONS = 5
+"""Suggestions that are shown at once: as many as a person answers in a minute."""
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """A candidate that a person may accept: a hash of what it says, why it was not written, the changes that say it.
-    `weight` is what speaks for it, 0 for one that was quarantined."""
+    """A candidate that a person may accept.
+
+    Attributes:
+        key: a hash of its title and body.
+        reason: why it was not written.
+        changes: the merged changes that say it.
+        weight: how much speaks for it; 0 if it was quarantined.
+    """
 
     key: str
     candidate: Candidate
@@ -80,6 +105,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 
     @property
     def is_accepted(self) -> bool:
+        """Return whether a person accepted it."""
         return bool(self.candidate.accepted)
 
 
@@ -87,15 +113,22 @@ EngineTask = Literal["learnings", "premortem", "promotion", "consolidation"]
 
 
 class Known(msgspec.Struct, frozen=True):
-    """An entry that memory holds already: a model may say again or contradict it by its id."""
+    """An entry of memory that a model may restate or contradict by its id."""
 
     id: str
     title: str
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine may read of one merged change. `existing` is a digest of what is already known; `notice` says what
-    the window left out, `about` what the change is; `changed` has hunks of it."""
+    """The parts of one merged change that an engine may read.
+
+    Attributes:
+        change: the label of the change.
+        existing: entries of memory on the same subject.
+        notice: a sentence on evidence that did not fit.
+        about: a description of the change.
+        changed: hunks of its diff.
+    """
 
     change: str
     evidence: tuple[Evidence, ...]
@@ -107,7 +140,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens that a call cost; an engine without a model costs none. `input_tokens` are those not read from a cache."""
+    """Tokens of a call; an engine without a model uses none.
+
+    Attributes:
+        input_tokens: those that were not read from a cache.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -117,8 +154,13 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class EngineReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine answered: JSON `{"learnings": [...]}` (see reply.py), possibly cut short or wrapped. `tries`
-    counts the calls that it took; `usage` is that of all of them."""
+    """The answer of an engine.
+
+    Attributes:
+        text: JSON `{"learnings": [...]}` (extraction/reply.py), possibly incomplete or wrapped.
+        usage: the tokens of all calls together.
+        tries: the number of calls.
+    """
 
     text: str
     stop_reason: str
@@ -134,9 +176,16 @@ Answer = Literal["accept", "keep", "retire", "never"]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is asked: of a candidate (`suggestion`) whether to write it, of an entry (`located`) whether it holds. `key`
-    is what the file of answers calls it; `use` how much agents would be given it, `doubt` how likely an answer changes
-    that."""
+    """A question to people: whether to write a candidate, or whether an entry still holds.
+
+    Attributes:
+        key: its name in the file of answers.
+        why: the reason to ask.
+        use: how much agents would be served the entry.
+        doubt: how likely an answer changes that.
+        suggestion: the candidate in question.
+        located: the entry in question.
+    """
 
     kind: QuestionKind
     key: str
@@ -150,10 +199,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def score(self) -> float:
-        """Expected use x doubt: what comes first."""
+        """Expected use x doubt: the highest is asked first."""
         return self.use * self.doubt
 
     @property
     def answers(self) -> tuple[Answer, ...]:
+        """The possible answers."""
         is_new = self.suggestion is not None or self.kind == "promotion"
         return ("accept", "never") if is_new else ("keep", "retire", "never")

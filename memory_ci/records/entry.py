@@ -1,4 +1,4 @@
-"""Entry: one kept learning, front matter and Markdown (docs/formats.md)."""
+"""Entries of memory, with their front matter and Markdown, and scopes (docs/formats.md)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,31 @@ Adoption = Literal["rejected"]
 Phase = Literal["specification", "planning", "design", "implementation", "review", "maintenance"]
 ScopeName = Literal["global", "institutional", "project", "session", "team"]
 
-MAX_CHARS = 20_000  # Of title and body together: five pages. What is longer is a document, which an entry can name.
-NO_FEEDBACK = (
-    0.5  # The utility of an entry of which nothing was said yet: it leaves a score as it is.
-)
+MAX_CHARS = 20_000
+"""Characters of title and body together: five pages. Longer text belongs in a document that an
+entry names."""
+
+NO_FEEDBACK = 0.5
+"""The utility of an entry without feedback: it leaves a score unchanged."""
+
+NEW_IMPORTANCE = 0.5
+"""The importance of an entry if nobody says how much it matters."""
+
 SAYS_REJECTED = re.compile(r"\A\s*(?:tried and )?rejected\s*[:-]\s*", re.IGNORECASE)
-"""What a rejected learning may begin with; it is written before its title."""
+"""The beginning of a rejected learning that says so; `name_entry` writes its own before titles."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One learning. Fields are those of the front matter, in canonical order, then the Markdown.
+    """One learning that memory holds.
 
-    `extra` holds the keys this version does not know, as (key, raw YAML after the colon): they survive.
-    `aka` is search words that the text does not say, with blanks between them.
-    `scope` is a target ("project", "team:src/api", "session:job-7"); only inbox fragments carry one.
+    The fields are those of the front matter, in canonical order, then the Markdown.
+
+    Attributes:
+        scope: a target (`project`, `team:src/api`, `session:job-7`); only entries of the inbox
+            have one.
+        aka: search words that are not in the text, separated by blanks.
+        extra: keys that this version does not know, as (key, raw YAML after the colon); they are
+            preserved.
     """
 
     id: str
@@ -64,27 +75,32 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """What is searched and compared: title and body."""
+        """Title and body, to be searched and compared."""
         return f"{self.title}\n{self.body}"
 
     @property
     def origin(self) -> str:
-        """The session that it came from, else its request or commit, "" where nothing is known."""
+        """Its session, or its pull request or commit, or "" if neither is known."""
         return self.session or (self.source or "").partition(" ")[0]
 
     @property
     def said_in(self) -> int:
-        """In how many changes or sessions it was said; 0 or 1 where nothing tells of more."""
+        """The number of changes and sessions that say it; 0 if none is known."""
         return len({self.origin, *self.occurrences} - {""})
-
-
-NEW_IMPORTANCE = 0.5  # Of a learning of which nobody says how much it matters.
 
 
 def new_entry(
     id_: str, title: str, body: str, kind: tuple[EntryType, Domain, float], day: date
 ) -> Entry:
-    """An active entry of a type, a domain and an importance that was learned on a day, and nothing else."""
+    """Return an active entry.
+
+    Args:
+        id_: its id.
+        title: its title.
+        body: its Markdown.
+        kind: its type, domain and importance.
+        day: the day on which it was learned.
+    """
     type_, domain, importance = kind
     return Entry(
         id=id_,
@@ -101,30 +117,39 @@ def new_entry(
 
 
 def name_entry(entry: Entry) -> str:
-    """Return the title of an entry; one that was tried and rejected says so, and says it once."""
+    """Return the title of an entry, after `Rejected: ` if it was tried and rejected."""
     if entry.adoption != "rejected":
         return entry.title
     return f"Rejected: {SAYS_REJECTED.sub('', entry.title)}"
 
 
 class ScopeOf(msgspec.Struct, frozen=True):
-    """Where a memory file applies: the scope's name and what it is bound to. `where` is a directory for team ("" for
-    the root's own), a job for session, "" otherwise."""
+    """The scope of a memory file.
+
+    Attributes:
+        where: the directory of a team ("" for the root), the job of a session, or "".
+    """
 
     name: ScopeName
     where: str = ""
 
     @property
     def target(self) -> str:
-        """`project`, or `team:src/api`: the inverse of `store.layout.parse_target`."""
+        """`project` or `team:src/api`: the inverse of `store.layout.parse_target`."""
         return f"{self.name}:{self.where}" if self.where else self.name
 
 
-PROJECT = ScopeOf("project")  # Where what names no scope goes.
+PROJECT = ScopeOf("project")
+"""The scope of an entry that names none."""
 
 
 class Located(msgspec.Struct, frozen=True):
-    """An entry where it stands: repository path, 1-based line of its opening `---`, scope."""
+    """An entry and its place.
+
+    Attributes:
+        path: the path of its file in the repository.
+        line: the line of its opening `---`, from 1.
+    """
 
     entry: Entry
     path: str

@@ -1,4 +1,4 @@
-"""Episode: a piece of work, what memory gave to it, what came of it; risks and assumptions; episodes recalled."""
+"""Episodes, feedback on entries, recalled episodes, and risks and assumptions of work."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ from typing import Literal
 
 import msgspec
 
-# Merged and kept; merged after requested changes; closed unmerged or reverted within 30 days; talk only.
 Outcome = Literal["success", "partial", "failure", "neutral"]
+"""The outcome of work, in this order: merged and kept; merged after requested changes; closed
+unmerged, or reverted within 30 days; talk only."""
+
 FeedbackKind = Literal["confirmed", "corrected", "rejected", "undone", "ignored"]
 
 EventKind = Literal[FeedbackKind, "touched"]
-"""What may be told of an entry: `touched` is what facts alone say, that the work was about the same thing. It adds
-nothing to a utility."""
+"""The kind of an event on an entry. `touched` follows from facts alone: the work was on the same
+subject. It does not change a utility."""
 
 
 def in_utc(time: datetime) -> datetime:
-    """The same moment in UTC; one without a zone as it is, for no store takes it."""
+    """Return a time in UTC.
+
+    A time without a zone is returned unchanged; no store accepts it.
+    """
     return time if time.tzinfo is None else time.astimezone(UTC)
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
-    """What the work was about: a part of the repository, a few words, one line."""
+    """The subject of work: a part of the repository, a few words, and one line."""
 
     domain: str = ""
     topic: str = ""
@@ -30,8 +35,12 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that was injected into the work: its place among those that the work names. `at` is the commit that the
-    work stood at. `rank` 0: not known."""
+    """An entry that was served to work.
+
+    Attributes:
+        rank: its position among the entries that the work names, from 1; 0 if unknown.
+        at: the commit on which the work began.
+    """
 
     id: str
     rank: int = 0
@@ -39,7 +48,14 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done: the pull request, the merged commit, the files that it touched, the tools of its sessions."""
+    """The changes that work made.
+
+    Attributes:
+        pr: the number of its pull request.
+        commit: the merged commit.
+        files: the files that it touched.
+        tools: the tools that its sessions used.
+    """
 
     pr: int | None = None
     commit: str = ""
@@ -48,8 +64,14 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):
-    """What one piece of work, or a person, said of one entry. `id` is that of the entry. Two of one entry, kind and
-    `ref` are the same event, whoever tells it; without a `ref`, those of one entry, kind, `by` and `at` are."""
+    """Feedback of one piece of work, or of a person, on one entry.
+
+    Two with the same entry, kind and `ref` are the same event, whatever their source. Without a
+    `ref`, two with the same entry, kind, `by` and `at` are.
+
+    Attributes:
+        id: the id of the entry.
+    """
 
     id: str
     kind: EventKind
@@ -59,9 +81,16 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True):
-    """One merged or declined change (docs/episodes.md). `id` is `pr-128`, else `commit-<12 digits>`. `used` are the
-    entries that the work said it used; `context` is a snapshot (branch, agent, stage, session); `valence` in [0, 1] is
-    how much the episode matters; `text` is one line."""
+    """One merged or declined change (docs/episodes.md).
+
+    Attributes:
+        id: `pr-128`, or `commit-<12 digits>`.
+        context: a snapshot: branch, agent, stage, session.
+        retrieved: the entries that were served to the work.
+        used: the entries that it declares to have used.
+        valence: how much the episode matters, in [0, 1].
+        text: one line.
+    """
 
     id: str
     occurred_at: datetime
@@ -77,15 +106,19 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UseCount(msgspec.Struct, frozen=True):
-    """To how many pieces of work an entry was given, and how many of these used it."""
+    """The number of pieces of work that were served an entry, and of those that used it."""
 
     given: int = 0
     used: int = 0
 
 
 class Amendment(msgspec.Struct, frozen=True, kw_only=True):
-    """What was learned later, in a file of its own: nothing that was written is rewritten. `amends` is the id of an
-    episode, "" for feedback that belongs to none. `outcome`, `valence` None: as before."""
+    """A later addition to an episode, in a file of its own; no written episode is rewritten.
+
+    Attributes:
+        amends: the id of the episode; "" for feedback without an episode.
+        outcome: the new outcome; None if it is unchanged, as for `valence`.
+    """
 
     id: str
     at: datetime
@@ -96,14 +129,19 @@ class Amendment(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-Telling = Episode | Amendment  # What an episode file holds.
+Telling = Episode | Amendment
+"""The content of an episode file."""
 
-
-Ranking = Literal["similar", "mempalace", "t4dm"]  # The orders in which episodes are recalled.
+Ranking = Literal["similar", "mempalace", "t4dm"]
+"""The orders of recalled episodes."""
 
 
 class Factor(msgspec.Struct, frozen=True):
-    """A part of a score: one of a product, or with a `weight` one of a sum of weight x value."""
+    """A part of a score.
+
+    Attributes:
+        weight: None for a factor of a product; the weight of the value in a weighted sum.
+    """
 
     name: str
     value: float
@@ -111,7 +149,11 @@ class Factor(msgspec.Struct, frozen=True):
 
 
 class RecalledEpisode(msgspec.Struct, frozen=True):
-    """An episode and its score. `still` of its `files` are there today; None where nobody looked."""
+    """An episode and its score.
+
+    Attributes:
+        still: how many of its files exist today; None if this was not counted.
+    """
 
     episode: Episode
     score: float
@@ -120,9 +162,15 @@ class RecalledEpisode(msgspec.Struct, frozen=True):
 
 
 class Recalled(msgspec.Struct, frozen=True):
-    """The episodes, best first, by which ranking, and what the caller should know. `likeness` says how words were
-    compared: `tf-idf`, or the name of the model whose vectors were; "" if neither was. `changes` are merged changes
-    that answer too, as git tells of them; `address` is the repository's on the web."""
+    """Recalled episodes, best first.
+
+    Attributes:
+        likeness: how texts were compared: `tf-idf`, or the name of the embedding model; "" if they
+            were not.
+        notes: sentences for the caller on how the episodes were ranked.
+        changes: merged changes in git history that match, too.
+        address: the address of the repository on the web.
+    """
 
     ranking: Ranking
     likeness: str = ""
@@ -136,7 +184,14 @@ State = Literal["open", "held", "failed"]
 
 
 class Risk(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that may go wrong: why, how one would notice, what to do; `source` is where it is known from."""
+    """A risk of planned work.
+
+    Attributes:
+        why: the reason that it may happen.
+        signal: how one would notice it.
+        mitigation: the remedy.
+        source: the entry, episode or change that the risk is known from.
+    """
 
     title: str
     why: str = ""
@@ -146,8 +201,11 @@ class Risk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assumption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of `.assumptions.jsonl`: what was taken for granted at a milestone, and what became of it. `by` is the
-    session of the agent that noted it, `<agent>:<id>`; "" stands for a person."""
+    """An assumption at a milestone and its state: one line of `.assumptions.jsonl`.
+
+    Attributes:
+        by: the session of the agent that noted it, `<agent>:<id>`; "" for a person.
+    """
 
     at: datetime
     assumption: str

@@ -1,4 +1,4 @@
-"""Event: one raw thing that happened. Session: what a transcript holds. Evidence: what may be read of both."""
+"""Events of git, forges and agent sessions, and the evidence that is made of them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,27 @@ import msgspec
 
 Actor = Literal["human", "agent", "subagent", "tool", "system", "injected", "bot"]
 EventKind = Literal[
-    "text", "tool_call", "tool_result", "rejection", "interrupt", "compaction", "commit", "review", "pr", "adr",
-    "check", "diff", "intent", "premortem", "assumption", "intervention", "entry",
+    "text", "tool_call", "tool_result", "rejection", "interrupt", "compaction", "commit", "review",
+    "pr", "adr", "check", "diff", "intent", "premortem", "assumption", "intervention", "entry",
 ]  # fmt: skip
 Severity = Literal["info", "warn", "error"]
+Trust = Literal["T0", "T1", "T2", "T3"]
 
-MID_TURN = ("via", "queue")  # The label of what a person typed while the agent worked.
-REFUSED = "refused"  # The key of the label of a rejection that has the input of the refused call.
+MID_TURN = ("via", "queue")
+"""The label of text that a person typed while the agent worked."""
+
+REFUSED = "refused"
+"""The key of the label of a rejection that holds the input of the refused call."""
+
+SHOWN_PATHS = 5
+"""The number of paths of a piece of evidence that a prompt names."""
+
+UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
+"""The time of an event whose transcript has none; the time of its commit replaces it."""
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """An address: a commit, a pull request, a review or a line of a file."""
+    """The address of an event: a commit, a pull request, a review or a line of a file."""
 
     kind: Literal["commit", "pr", "review", "session", "file"]
     id: str
@@ -33,9 +43,14 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One event, text unedited. `paths` are the files it touched, `labels` its trailers and marks. `uid` is the
-    source's own id of it, by which copies are known; `is_outside`: a fork, or someone who may not write to the
-    repository, brought it."""
+    """An event, with its text unedited.
+
+    Attributes:
+        paths: the files that it touched.
+        labels: its trailers and marks.
+        uid: the id that its source gives it; copies have the same.
+        is_outside: it comes from a fork, or from a person without write access to the repository.
+    """
 
     seq: int
     at: datetime
@@ -55,15 +70,13 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     is_outside: bool = False
 
 
-Trust = Literal["T0", "T1", "T2", "T3"]
-
-
-SHOWN_PATHS = 5  # Of the files of a piece, those that a prompt names.
-
-
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One readable piece. `id` is its address inside one request ("e1"); `text` and `before` hold no secrets. `before`
-    is what the agent had said, or wanted to run, before a person said this: never quoted."""
+    """A piece of evidence, without secrets.
+
+    Attributes:
+        id: its address within one request (`e1`).
+        before: the preceding words of the agent, or the call that it wanted to make; never quoted.
+    """
 
     id: str
     kind: EventKind
@@ -81,15 +94,21 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """An event that is not evidence, and why: a count in the report, never a silent drop."""
+    """An event that is not evidence, and the reason; reports count these events by reason."""
 
     origin: Origin
     reason: str
 
 
 class EvidenceSet(msgspec.Struct, frozen=True):
-    """What may be read of one merged change, what was left out, and how many credentials were masked. `about` says what
-    the change is, `changed` has hunks of the files that people spoke about: neither is ever quoted."""
+    """The evidence of one merged change.
+
+    Attributes:
+        left_out: the events that are not evidence.
+        redactions: the number of masked credentials.
+        about: a description of the change; never quoted.
+        changed: hunks of the files that people spoke about; never quoted.
+    """
 
     pieces: tuple[Evidence, ...]
     left_out: tuple[LeftOut, ...] = ()
@@ -98,13 +117,13 @@ class EvidenceSet(msgspec.Struct, frozen=True):
     changed: str = ""
 
 
-UNKNOWN_TIME = datetime.min.replace(
-    tzinfo=UTC
-)  # No time in a transcript: that of its commit is put here.
-
-
 class SessionCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found in one session. `human_turns` include the `mid_turn` ones; `unknown` counts record types."""
+    """The number of events of each sort in one session.
+
+    Attributes:
+        human_turns: turns of people, including those of `mid_turn`.
+        unknown: records of types that no reader knows, by type.
+    """
 
     records: int = 0
     human_turns: int = 0
@@ -124,8 +143,14 @@ class SessionCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One session. `id` is the agent's own, `path` the name of the file it was read from, never an absolute path.
-    `pull_requests` are those that the transcript itself says it made; `branch` is the last that it names."""
+    """One session of an agent, as its transcript records it.
+
+    Attributes:
+        id: the id that the agent gave it.
+        path: the name of its file, never an absolute path.
+        branch: the last branch that the transcript names.
+        pull_requests: the pull requests that it made, according to the transcript.
+    """
 
     agent: str
     id: str
@@ -140,5 +165,5 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """`<agent>:<id>`, as the `Memory-Session:` trailer names it."""
+        """`<agent>:<id>`, as in the trailer `Memory-Session`."""
         return f"{self.agent}:{self.id}"

@@ -1,4 +1,4 @@
-"""Commits, and what was merged, the unit that a record run works on; the lines it brought; what a forge knows of it."""
+"""Commits, merged changes and blamed lines, and pull requests with their reviews and checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import msgspec
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """A path that a commit touched, against its first parent. `status` is git's letter."""
+    """A path that a commit changed, compared with its first parent.
+
+    Attributes:
+        status: the letter of git: A, M, D, R and so on.
+    """
 
     status: str
     path: str
@@ -17,7 +21,12 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit. Times are aware; `trailers` are those git itself finds, keys as written."""
+    """A commit.
+
+    Attributes:
+        authored_at: a time with a zone, as `committed_at`.
+        trailers: the trailers that git finds, with their keys as written.
+    """
 
     sha: str
     parents: tuple[str, ...]
@@ -31,13 +40,19 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
+        """The first line of the message."""
         return self.message.partition("\n")[0]
 
 
 class MergedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What one merge brought to the branch: a merge commit, a squash, a rebase or a direct push. `tip` is the newest
-    first-parent commit of the change (for a merge: the merge commit itself). `commits` are all commits it brought,
-    oldest first, the tip included."""
+    """A change that was merged into the branch: the unit of work of a record run.
+
+    Attributes:
+        kind: a merge commit, a squash, a rebase or a direct push.
+        tip: the newest first-parent commit of the change; for a merge the merge commit.
+        commits: all commits of the change, oldest first, with the tip.
+        number: the number of its pull request.
+    """
 
     kind: Literal["merge", "squash", "rebase", "direct"]
     tip: Commit
@@ -47,12 +62,17 @@ class MergedChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """How a person would name it: `#128`, else the short sha."""
+        """A name for people: `#128`, or the short commit id."""
         return f"#{self.number}" if self.number is not None else self.tip.sha[:7]
 
 
 class NamedEntry(msgspec.Struct, frozen=True):
-    """An entry by id, with its title where memory has it still; whether the work said that it used it."""
+    """An entry that a piece of work names.
+
+    Attributes:
+        title: its title; "" if memory no longer has the entry.
+        is_used: the work declares that it used the entry.
+    """
 
     id: str
     title: str = ""
@@ -60,7 +80,16 @@ class NamedEntry(msgspec.Struct, frozen=True):
 
 
 class BlamedLines(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of a file that one piece of work brought. `number` is that of its request; `commit` "": not committed."""
+    """Consecutive lines of a file that one piece of work last changed.
+
+    Attributes:
+        first: the first line, from 1.
+        last: the last line, included.
+        commit: the commit of the work; "" if it is not committed.
+        number: the number of its pull request.
+        given: entries that were served to the work.
+        learned: entries that were learned from it.
+    """
 
     path: str
     first: int
@@ -73,14 +102,21 @@ class BlamedLines(msgspec.Struct, frozen=True, kw_only=True):
     learned: tuple[NamedEntry, ...] = ()
 
 
-Permission = Literal[
-    "write", "read", "unknown"
-]  # write, maintain or admin; unknown: not said, or not asked.
+Permission = Literal["write", "read", "unknown"]
+"""The permission of a person: `write` is write, maintain or admin; `unknown`: the forge does not
+say it, or was not asked."""
+
 ReviewState = Literal["approved", "changes_requested", "commented", "dismissed"]
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
-    """One review, or one comment of a thread (`path` and `line` say where). `id` is stable: `r199`, `c17`."""
+    """A review, or one comment of a thread.
+
+    Attributes:
+        id: a stable id: `r199` for a review, `c17` for a comment.
+        path: the file that a comment is about.
+        line: its line in that file.
+    """
 
     id: str
     author: str
@@ -96,7 +132,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """The last conclusion of one check on one commit of the pull request."""
+    """The last conclusion of one check on one commit of a pull request."""
 
     name: str
     sha: str
@@ -106,9 +142,14 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One pull or merge request. `is_fork`: its branch lies in another repository; `commits` are those of its branch.
-    `last_commit_at` is when the newest of them was committed, where the forge says it. `problems` are parts that could
-    not be read, and why: what is not here was not necessarily never said."""
+    """A pull request or merge request.
+
+    Attributes:
+        is_fork: its branch is in another repository.
+        commits: the commits of its branch.
+        last_commit_at: when the newest of them was committed, if the forge says it.
+        problems: the parts that could not be read, with the reason; these may have content.
+    """
 
     number: int
     title: str
@@ -131,6 +172,5 @@ class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
-Time = Annotated[
-    datetime, msgspec.Meta(tz=True)
-]  # One without a zone cannot be compared with others.
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time with a zone; one without a zone cannot be compared with others."""

@@ -1,4 +1,4 @@
-"""Names of git things, and how an entry or a feedback names the work it comes from."""
+"""Names in git: refs, commits and trailers, and the names of work in entries and feedback."""
 
 from __future__ import annotations
 
@@ -6,32 +6,51 @@ from collections.abc import Iterable
 
 HEADS = "refs/heads/"
 
-FULL_ID = (
-    "[0-9a-f]{40}(?:[0-9a-f]{24})?"  # A pattern: the whole id of a commit, by SHA-1 or SHA-256.
-)
-SHORT_ID = "[0-9a-f]{7,64}"  # A pattern: the id of a commit, or so much of it as git shows.
+FULL_ID = "[0-9a-f]{40}(?:[0-9a-f]{24})?"
+"""A pattern of the whole id of a commit, by SHA-1 or SHA-256."""
+
+SHORT_ID = "[0-9a-f]{7,64}"
+"""A pattern of the id of a commit, whole or abbreviated by git."""
+
 COMMIT_ORIGIN = rf"\bcommit:({SHORT_ID})\b"
+"""A pattern of an origin that is a commit: `commit:3f2ab91`."""
+
 ORIGIN = rf"\b(?:pr:(?P<number>\d{{1,9}})|commit:(?P<sha>{SHORT_ID}))\b"
-"""Patterns of an origin: `commit:3f2ab91`, `pr:128`."""
+"""A pattern of an origin: `commit:3f2ab91`, `pr:128`."""
 
-SERVED, USED, HOLDOUT = "Memory-Retrieved", "Memory-Used", "Memory-Holdout"
-"""Trailers: entries that a job was served; those that its work used; that it was served nothing, as a control."""
+SERVED = "Memory-Retrieved"
+"""The trailer with the entries that a job was served."""
 
-OWN = r"(?im)^Memory-CI-(?:Step|Source):"  # A pattern: commits of memory-ci hold it.
+USED = "Memory-Used"
+"""The trailer with the entries that the work of a job used."""
+
+HOLDOUT = "Memory-Holdout"
+"""The trailer of a job that was served nothing, as a control."""
+
+OWN = r"(?im)^Memory-CI-(?:Step|Source):"
+"""A pattern of a trailer that all commits of memory-ci have."""
+
 MARK = r"(?im)^[ \t]*Memory:[ \t]*(keep|skip)[ \t]*$"
+"""A pattern of the line by which a message says whether its change is learned from."""
+
 TRAILER = r"[A-Z]\w*+-[\w-]++: .*"
-MERGE_LINE = r"Merge (?:pull request|branch|branches|remote-tracking|tag|commit|PR|MR)\b.*|See merge request .*|#.*"
-"""Patterns of lines of messages: what says whether a change is learned from, and what says nothing of it."""
+"""A pattern of a trailer, a line of a message without anything to learn."""
 
-LEAST_WIDTH = 7  # So much of a commit id names a commit at least.
-SHA_WIDTH = 12  # So much of a commit id is written where an entry or an episode names one.
+MERGE_LINE = (
+    r"Merge (?:pull request|branch|branches|remote-tracking|tag|commit|PR|MR)\b.*"
+    r"|See merge request .*|#.*"
+)
+"""A pattern of lines that git and forges write into messages: nothing to learn from either."""
 
+LEAST_WIDTH = 7  # Characters of a commit id that name a commit, at least.
+SHA_WIDTH = 12  # Characters of a commit id in entries and episodes.
 
-AUDIENCE = r"public|internal|group-[a-z0-9][a-z0-9._-]{0,60}"  # Anybody, all of the organisation, or one group.
+AUDIENCE = r"public|internal|group-[a-z0-9][a-z0-9._-]{0,60}"
+"""A pattern of the readers of an entry: anybody, all of the organisation, or one group."""
 
 
 def short_branch(ref: str) -> str:
-    """A branch as people name it.
+    """Return the name of a branch without `refs/heads/`.
 
     >>> short_branch("refs/heads/feature/x"), short_branch("main")
     ('feature/x', 'main')
@@ -40,13 +59,20 @@ def short_branch(ref: str) -> str:
 
 
 def names_of_change(number: int | None, shas: Iterable[str]) -> frozenset[str]:
-    """The names by which entries and episodes may speak of a merged change."""
-    commits = {f"commit:{sha[:LEAST_WIDTH]}" for sha in shas}
-    return frozenset(commits | ({f"pr:{number}"} if number is not None else set()))
+    """Return the names that a merged change may have in entries and episodes.
+
+    Args:
+        number: the number of its pull request.
+        shas: the ids of its commits.
+    """
+    names = {f"commit:{sha[:LEAST_WIDTH]}" for sha in shas}
+    if number is not None:
+        names.add(f"pr:{number}")
+    return frozenset(names)
 
 
 def work_ref(number: int | None, commit: str) -> str:
-    """How an entry or a feedback names merged work.
+    """Return the name of merged work in entries and feedback.
 
     >>> work_ref(128, "9d0c3f2ab915"), work_ref(None, "9d0c3f2ab915e0")
     ('pr:128', 'commit:9d0c3f2ab915')

@@ -1,6 +1,6 @@
-"""Change: a decision, not yet done. Plan: all that a run decided (docs/plan.schema.json). Published: its way out.
+"""Plans of runs with their changes, the result of publishing, and the line of a CI run.
 
-RunLine: what a CI run was, in one line of JSON for whoever watches many repositories (docs/run-line.schema.json).
+docs/plan.schema.json and docs/run-line.schema.json are made of `Plan` and `RunLine`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
 
 Step = Literal["fold", "extract", "reinforce", "consolidate", "promote", "compact", "retire"]
-# In the order of a run. Compaction is last: it takes out what was retired, so that a second run has nothing to do.
+
+# Compaction is last: it removes retired entries, so a second run finds nothing to do.
 STEPS: tuple[Step, ...] = (
     "fold",
     "extract",
@@ -25,21 +26,30 @@ STEPS: tuple[Step, ...] = (
     "retire",
     "compact",
 )
+"""The steps in the order of a run."""
 
+ALONE: frozenset[Step] = frozenset({"promote", "retire", "compact"})
+"""The steps that are committed on their own."""
 
-ALONE: frozenset[Step] = frozenset(
-    {"promote", "retire", "compact"}
-)  # Steps that are a commit of their own.
+PLAN_VERSION = 1
+
+ENDPOINTS = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+)
+"""Environment variables with the address of an OpenTelemetry collector."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entry added, updated, moved or taken out.
+    """The addition, update, move or removal of one entry.
 
-    add     `entry` goes into `path`
-    update  the entry of that id in `path` becomes `entry`
-    move    the file `moved_from` goes away and its `entry` stands in `path` (an inbox fragment folded)
-    remove  `entry` is taken out of `path`; of several copies the last
-    drop    the file `moved_from` goes away: its entry restates `entry`, which stands in `path`
+    Attributes:
+        kind: `add`: write `entry` into `path`; `update`: replace the entry of the same id in `path`
+            by `entry`; `move`: write `entry` into `path` and delete the file `moved_from`, an inbox
+            fragment; `remove`: delete `entry` from `path`, the last of several copies; `drop`:
+            delete the file `moved_from`, whose entry restates `entry` in `path`.
+        why: the reason for the change.
+        moved_from: the file of a move or drop.
     """
 
     step: Step
@@ -50,16 +60,18 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     moved_from: str | None = None
 
 
-PLAN_VERSION = 1
-
-
 class EngineUse(msgspec.Struct, frozen=True):
-    """Which engine ran, why that one, and what it took. `cost_usd` is None where no price is known.
+    """The engine of a run, its tokens and its cost.
 
-    `answers` are those that were read, some of them kept from an earlier run; `tries` are the calls made now.
-    `failure` says why the run stopped before the end of its range; what it did not reach is not covered;
-    `hint` what to do about it. `unlanded_usd`: what earlier runs of the month took for a memory request that this run
-    replaces.
+    Attributes:
+        reason: why this engine was chosen.
+        answers: the number of answers read, including stored ones of an earlier run.
+        tries: the number of calls in this run.
+        cost_usd: the cost of this run; None if the price is unknown.
+        unlanded_usd: the cost of earlier runs of the month for a memory pull request that this run
+            replaces.
+        failure: why the run stopped before the end of its range; the rest is not covered.
+        hint: what to do about the failure.
     """
 
     name: str
@@ -78,7 +90,12 @@ class EngineUse(msgspec.Struct, frozen=True):
 
 
 class Join(msgspec.Struct, frozen=True):
-    """A session or a pull request that was read for a merged change, and how it was found; `events` are its own."""
+    """A session or pull request that was read for a merged change.
+
+    Attributes:
+        how: how it was found.
+        events: the number of its events.
+    """
 
     change: str
     kind: Literal["session", "pull-request"]
@@ -88,9 +105,10 @@ class Join(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run looked at, commits of its own not counted.
+    """The number of changes and commits that a run read, without commits of memory-ci.
 
-    `left_out` counts events by the reason they are not evidence.
+    Attributes:
+        left_out: the number of events that are not evidence, by reason.
     """
 
     merged_changes: int = 0
@@ -101,27 +119,36 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes of one step. Those of ALONE become a commit of their own, the others one with the episodes."""
+    """The changes of one step.
+
+    Each step of `ALONE` becomes a commit; the others together become one, with the episodes.
+    """
 
     step: Step
     changes: tuple[Change, ...]
 
 
 class EpisodeFile(msgspec.Struct, frozen=True):
-    """A new file of an episode, or of what was learned of one later (docs/episodes.md)."""
+    """A new file with an episode or an amendment (docs/episodes.md)."""
 
     path: str
     text: str
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Decisions for the range since..until, valid on the tree of `base` of branch `ref`.
+    """The decisions of a run on the range since..until, valid for the tree of `base`.
 
-    `until` is None for a plan that covers no merged work: one of upkeep alone, or of a run whose engine failed at
-    once. `is_asked`: the range was asked for, so that the next run does not begin there. `counted` are the tips of the
-    merged changes that the reinforce step counts. `windows` say what a model was not shown, `dropped` counts learnings
-    of replies that could not be read, `problems` what could not be asked. `episodes` are new files; those of months
-    that ended before `fold_before` become one file each.
+    Attributes:
+        ref: the branch.
+        until: None if the plan covers no merged work: a plan of upkeep alone, or of a run whose
+            engine failed at once.
+        is_asked: a user named the range, so the next run does not begin at its end.
+        episodes: new files.
+        fold_before: the files of episodes of each month that ended before this day become one file.
+        counted: the tips of the merged changes that the reinforce step counts.
+        windows: the parts of the evidence that a model was not shown.
+        dropped: the number of learnings in replies that could not be read, by reason.
+        problems: the parts that could not be read or judged, with the reason.
     """
 
     schema_version: int
@@ -145,10 +172,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Published(msgspec.Struct, frozen=True):
-    """`mode` is the one that was used in the end, `tip` where its branch is now, `url` that of the pull request.
-    `tries` counts the tips the run was planned on; `reason` says why it went this way; `subjects` are those of the
-    commits. `is_followed`: the local branch is at the tip as well. `opened`: when its pull request was, where one is
-    open. `is_paused`: the run was not due, or people review its request."""
+    """The result of publishing a run.
+
+    Attributes:
+        mode: the mode that was finally used.
+        tip: the commit at the tip of its branch.
+        url: the address of the pull request.
+        tries: the number of tips for which the run was planned.
+        reason: why it was published this way.
+        subjects: the subjects of the commits.
+        is_followed: the local branch is at the tip, too.
+        opened: when the pull request was opened, if it is open.
+        is_paused: the run was not due, or people review its pull request.
+    """
 
     mode: str
     tip: str
@@ -163,25 +199,28 @@ class Published(msgspec.Struct, frozen=True):
 
 
 RunState = Literal["done", "waiting", "findings", "stopped", "failed"]
-"""`waiting`: not due yet, or a request is under review. `stopped`: an engine or a forge ended it before its range did.
-`failed`: an error ended it."""
+"""The state of a CI run.
 
-
-ENDPOINTS = (
-    "OTEL_EXPORTER_OTLP_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-)  # A collector of lines (OTLP).
+`waiting`: it is not due yet, or a pull request is under review. `stopped`: an engine or a forge
+ended it before the end of its range. `failed`: an error ended it.
+"""
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """Merged changes that no run has covered, and the age of the oldest in days."""
+    """The number of merged changes that no run has covered, and the age of the oldest in days."""
 
     changes: int = 0
     days: int = 0
 
 
 class Served(msgspec.Struct, frozen=True):
-    """Of the merged changes that this run read: how many were given memory, how many entries, how many they used."""
+    """Memory that was served to the merged changes of a run.
+
+    Attributes:
+        changes: the number of changes that were served entries.
+        given: the number of entries served.
+        used: the number of these entries that the changes used.
+    """
 
     changes: int = 0
     given: int = 0
@@ -189,16 +228,21 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class OpenRequest(msgspec.Struct, frozen=True):
-    """The memory request that is open, and since how many days."""
+    """The open memory pull request, and the days since it was opened."""
 
     url: str
     days: int
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of `memory-ci ci`. `version` is that of memory-ci, `at` when the run began, `reason` why it is not done.
+    """One run of `memory-ci ci`, a line of JSON for tools that watch many repositories.
 
-    `cost_usd` is what this run took (None: the price is not known), `month_usd` all runs of the calendar month.
+    Attributes:
+        version: the version of memory-ci.
+        at: when the run began.
+        reason: why the state is not `done`.
+        cost_usd: the cost of this run; None if the price is unknown.
+        month_usd: the cost of all runs of the calendar month.
     """
 
     schema_version: int = 1

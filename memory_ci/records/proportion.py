@@ -1,4 +1,4 @@
-"""A proportion with its interval."""
+"""Proportions with their confidence intervals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ Z = 1.959964  # The normal deviate of a 95 % interval.
 
 
 class Share(msgspec.Struct, frozen=True):
-    """`hits` of `total`, with its 95 % interval; no share where there was nothing to count."""
+    """A proportion with its 95 % confidence interval.
+
+    Attributes:
+        low: the lower end of the interval; None if `total` is 0.
+        high: the upper end, as `low`.
+    """
 
     hits: int
     total: int
@@ -19,14 +24,21 @@ class Share(msgspec.Struct, frozen=True):
 
     @property
     def value(self) -> float | None:
+        """The proportion, or None if `total` is 0."""
         return self.hits / self.total if self.total else None
 
 
 def share(hits: int, total: int) -> Share:
-    """A share with its Wilson interval (Wilson 1927), which also holds for few and for extreme ones."""
+    """Return a proportion with its Wilson score interval (Wilson 1927).
+
+    The interval also holds for small totals and for proportions near 0 or 1.
+    """
     if not total:
         return Share(hits, total)
-    rate, spread = hits / total, Z * Z / total
+    rate = hits / total
+    spread = Z * Z / total
     middle = (rate + spread / 2) / (1 + spread)
-    half = Z / (1 + spread) * math.sqrt(rate * (1 - rate) / total + spread / (4 * total))
-    return Share(hits, total, round(max(0.0, middle - half), 3), round(min(1.0, middle + half), 3))
+    half_width = Z / (1 + spread) * math.sqrt(rate * (1 - rate) / total + spread / (4 * total))
+    low = max(0.0, middle - half_width)
+    high = min(1.0, middle + half_width)
+    return Share(hits, total, round(low, 3), round(high, 3))

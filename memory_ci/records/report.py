@@ -1,4 +1,4 @@
-"""Findings: what a check saw, where, and what to do; and what reading one memory or episode file gave."""
+"""Findings on lines of files, and the result of reading one memory or episode file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ Level = Literal["error", "warning", "notice"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One remark on one line of one file. `code` is stable and documented in docs/errors.md."""
+    """A remark on one line of one file.
+
+    Attributes:
+        line: the line, from 1.
+        code: a stable name, documented in docs/errors.md.
+        hint: the way to mend it.
+    """
 
     path: str
     line: int
@@ -27,11 +33,18 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class LoadedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The entries of one memory file, its prose as (1-based line, text), and what was wrong in it.
-    An entry that cannot be read is in `findings`, not in `entries`; the others are served. An episode file has neither
-    entries nor prose, but `feedback`, each with the line of the episode that says so.
-    `sources`: by the line of an entry the hash of its text, where that alone makes it what it is. `kept`: the hashes
-    and lines of entries that whoever asked knows by them, which are not in `entries`."""
+    """The content of one memory file or episode file.
+
+    An entry that cannot be read is in `findings` and not in `entries`; the others are served. An
+    episode file has feedback, but neither entries nor prose.
+
+    Attributes:
+        prose: the lines outside of entries, each with its number from 1.
+        feedback: feedback on entries, each with its line in the episode.
+        sources: hashes of the texts of entries, by line. An entry is here only if its text alone
+            determines it.
+        kept: hashes and lines of entries that the caller knows by their hash; `entries` lacks them.
+    """
 
     path: str
     scope: ScopeOf

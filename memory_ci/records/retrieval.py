@@ -1,4 +1,4 @@
-"""What the index found, what was ranked, what is served; the tasks of the past that are alike."""
+"""Matches of the index, ranked hits, the answer to a task, and similar tasks of git history."""
 
 from __future__ import annotations
 
@@ -12,14 +12,24 @@ from memory_ci.records.entry import Located
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.report import Finding
 
-# Merged and kept; merged and soon fixed up by another change; reverted, and not brought back; what an episode says.
 Outcome = Literal["success", "partial", "failure", "neutral"]
+"""The outcome of a task, in this order: merged and kept; merged and soon mended by another change;
+reverted and not restored; neutral according to its episode."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A merged change, or a request that was closed on the day `merged_on` without being merged, and has no sha.
-    `still` of its `files` are there today, renamed or not, and the first of them are `touched`, by the names of today;
-    `why` tells what became of it. `quote` is the beginning of what its message says."""
+    """A merged change, or a declined pull request.
+
+    Attributes:
+        sha: its tip; "" if it was declined.
+        merged_on: the day of the merge, or the day on which it was closed.
+        number: the number of its pull request.
+        files: the number of files that it changed.
+        still: how many of these exist today, renamed or not.
+        why: the reason for the outcome.
+        quote: the beginning of its message.
+        touched: the first files of `still`, by their present names.
+    """
 
     sha: str
     title: str
@@ -36,18 +46,18 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """How the `source` of an entry names this change."""
-        request = () if self.number is None else (f"pr:{self.number}",)
-        return (*request, f"commit:{self.sha[:SHA_WIDTH]}")
+        """The names of this change in the `source` of an entry."""
+        commit = f"commit:{self.sha[:SHA_WIDTH]}"
+        return (commit,) if self.number is None else (f"pr:{self.number}", commit)
 
     @property
     def label(self) -> str:
-        """How a person would name it: `#128`, else the short sha."""
+        """A name for people: `#128`, or the short commit id."""
         return f"#{self.number}" if self.number is not None else self.sha[:7]
 
 
 class SimilarTask(msgspec.Struct, frozen=True):
-    """A task like the one asked about: the score, and the factors whose product it is, in the order they apply."""
+    """A similar task, with its score and the factors of this product, in the order they apply."""
 
     task: Task
     score: float
@@ -55,9 +65,15 @@ class SimilarTask(msgspec.Struct, frozen=True):
 
 
 class Habits(msgspec.Struct, frozen=True):
-    """What the newest changes have in common. `fragments`: for each class of change how many of its last `of` came with
-    a changelog entry, and where that is. `conventional`: how many of the last titles, of how many, are Conventional
-    Commits. `in_sync`: (file, another file, the comment in one of them that says to change both)."""
+    """Habits of the newest changes.
+
+    Attributes:
+        fragments: for each class of changes, how many of the last ones added a changelog entry, how
+            many were counted, and the path of the entries.
+        conventional: how many of the last titles are Conventional Commits, and how many were
+            counted.
+        in_sync: pairs of files, with the comment in one of them that says to change both.
+    """
 
     fragments: dict[str, tuple[int, int, str]] = {}
     conventional: tuple[int, int] = (0, 0)
@@ -65,36 +81,53 @@ class Habits(msgspec.Struct, frozen=True):
 
 
 class Hints(msgspec.Struct, frozen=True):
-    """What git history says of a task where memory says little: earlier `changes` like it, and a line for each habit.
-    Counted when it is asked for: never written, reinforced, or counted as given."""
+    """Hints of git history on a task for which memory has few entries.
+
+    They are computed for each answer. They are never written or reinforced, and do not count as
+    served.
+
+    Attributes:
+        changes: similar earlier changes.
+        habits: one line for each habit.
+    """
 
     changes: tuple[SimilarTask, ...] = ()
     habits: tuple[str, ...] = ()
 
 
-Strength = Literal[
-    "HIT", "WEAK", "MISS"
-]  # Memory speaks of it, of a part, or not: the nearest is served.
+Strength = Literal["HIT", "WEAK", "MISS"]
+"""How well memory matches a task: all of it, a part, or nothing. With MISS the nearest entries are
+served."""
 
-
-Mode = Literal[
-    "lexical", "hybrid", "degraded"
-]  # By words, also by vectors, or by words because vectors failed.
+Mode = Literal["lexical", "hybrid", "degraded"]
+"""The search: by words; by words and vectors; by words because vectors failed."""
 
 
 class Match(msgspec.Struct, frozen=True):
-    """An entry the index found. `lexical` is -bm25(): higher is better, comparable within one query."""
+    """An entry that the index found.
+
+    Attributes:
+        lexical: -bm25(): higher is better; comparable within one query.
+    """
 
     located: Located
     lexical: float
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A ranked entry: final score and the factors whose product it is, in the order they apply.
-    `lanes` are the raw scores of the lanes that found it; `verdicts` say what became of the code it cites. `related`
-    says by what relation it came, if not by the task's words: such a hit follows the others. `events`: how often
-    something was said of it; `is_low`: so much against it that a person should look at it. `repository` and `link`:
-    where it comes from, if not from here."""
+    """A ranked entry.
+
+    Attributes:
+        score: the product of `factors`, which are in the order they apply.
+        lanes: the raw scores of the searches that found it.
+        verdicts: the state of the code that it cites.
+        related: the relation by which it was added, if the words of the task did not find it; such
+            hits follow the others.
+        events: the number of feedback events on it.
+        is_low: its feedback is so bad that a person should look at it.
+        repository: the repository that it comes from, if it is another one.
+        link: its address there.
+    """
 
     located: Located
     score: float
@@ -109,14 +142,18 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Withheld(msgspec.Struct, frozen=True):
-    """A ranked entry that is not served although there may be room for it, and why."""
+    """A ranked entry that is not served for another reason than the budget."""
 
     hit: Hit
     why: str
 
 
 class Norm(msgspec.Struct, frozen=True):
-    """A part of institutional memory, loaded whole and never ranked: an entry, or prose of the file."""
+    """A part of institutional memory, loaded whole and never ranked.
+
+    Attributes:
+        entry_id: the id of an entry; None for prose of the file.
+    """
 
     path: str
     line: int
@@ -126,12 +163,22 @@ class Norm(msgspec.Struct, frozen=True):
 
 
 class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to one task: what is injected, what was dropped for want of room, what was not read.
-    `notes` is what the caller should know of how it was answered, one sentence each. `verdict` is None where nothing
-    was judged. `weak` matches were not given, for they are not close enough to the task, `over_limit` ones because
-    so many were not asked for, `known` ones because the session was given them before. `held_out` is the mark of a
-    session that is given nothing, to see what that does.
-    `organisation`: what other repositories learned, in the room that is left."""
+    """The answer to one task.
+
+    Attributes:
+        norms: the norms that are served.
+        norms_dropped: the norms beyond the budget.
+        hits: the entries that are served.
+        hits_dropped: the entries beyond the budget.
+        notes: sentences for the caller on how the task was answered.
+        findings: problems of files that could not be read.
+        verdict: the strength of the match; None if it was not judged.
+        weak: the number of entries that are not close enough to the task to be served.
+        over_limit: the number of entries beyond the requested number.
+        known: the number of entries that the session was served before.
+        held_out: the mark of a session that is served nothing, to measure the effect of memory.
+        organisation: entries of other repositories, within the rest of the budget.
+    """
 
     task: str
     mode: Mode
@@ -152,8 +199,18 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexStats(msgspec.Struct, frozen=True):
-    """Counts of entries, of feedback, of different words and of their occurrences; vectors by model; `size` in bytes.
-    `files` are memory and episode files."""
+    """Counts of the index.
+
+    Attributes:
+        schema: the version of its schema.
+        sqlite: the version of SQLite.
+        size: its size in bytes.
+        files: the number of memory files and episode files.
+        feedback: the number of feedback events.
+        terms: the number of distinct words.
+        occurrences: the number of words.
+        vectors: the number of vectors, by model.
+    """
 
     schema: int
     sqlite: str
@@ -170,7 +227,13 @@ class IndexStats(msgspec.Struct, frozen=True):
 
 
 class IndexUse(msgspec.Struct, frozen=True):
-    """The index after a run: its cache key, its `size` in bytes, and whether it had to be built from nothing."""
+    """The index after a run.
+
+    Attributes:
+        key: its cache key.
+        size: its size in bytes.
+        was_rebuilt: it had to be built from nothing.
+    """
 
     key: str
     size: int

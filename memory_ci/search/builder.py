@@ -107,7 +107,7 @@ def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
 
 
 def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
-    """Read what changed since the last sync into the index."""
+    """Read changes since the last sync into the index."""
     connection = index.connection
     indexed = dict(connection.execute("SELECT path, oid FROM files"))
     stale = {path for path, oid in indexed.items() if not oid or files.get(path) != oid}

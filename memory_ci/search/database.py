@@ -1,7 +1,7 @@
 """The database file of the index: opened under a lock, proved, and replaced where it is damaged.
 
-A file that nobody changed since it was last closed is recognised by its seal, a line in a file
-beside it. Any other, for example one restored from a cache, is proved once: its schema, SQLite's
+A file that nobody changed since it was last closed is recognised by its seal, a line in a file next
+to it. Any other file, for example one restored from a cache, is proved once: its schema, SQLite's
 own check, the digest of every file's rows, and every word against its text. That finds damage and
 edits. A forgery with new digests is found by `artifact.verify`, which reads the tree.
 """
@@ -52,9 +52,9 @@ def is_sealed(path: Path) -> bool:
 
 
 def seal(path: Path) -> None:
-    """Write the state of a file beside it.
+    """Write the state of a file into a file next to it.
 
-    Where that cannot be written, the file is proved each time it is opened.
+    If that cannot be written, the file is proved each time it is opened.
     """
     sealed = seal_path(path)
     with suppress(OSError):
@@ -161,7 +161,7 @@ class Index:
     """An open index, in one transaction that holds the write lock from opening to closing.
 
     So sync and search see one state, and a second process waits for the first instead of building
-    beside it.
+    as well.
 
     Attributes:
         is_temporary: whether it is in memory, by request or for `reason`; its answers are the same.

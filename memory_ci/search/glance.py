@@ -40,7 +40,7 @@ class Glance(NamedTuple):
 
 
 def glance(path: Path) -> Glance | None:
-    """Return a summary of the index at `path`; None if there is none."""
+    """Return a summary of the index at `path`; None without an index."""
     if not path.exists():
         return None
     if not path.is_file():

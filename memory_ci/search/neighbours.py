@@ -60,7 +60,7 @@ class Naming(NamedTuple):
 
     Attributes:
         id: its id.
-        relations: its relations as they are written.
+        relations: its relations, as written.
         supersedes: the ids of the entries that it supersedes.
     """
 

@@ -12,7 +12,7 @@ from memory_ci.text import STOP_WORDS, identifier_parts, unfenced_lines, words
 
 
 class Corpus(NamedTuple):
-    """How common terms are in memory.
+    """Frequencies of terms in memory.
 
     Attributes:
         total: number of entries.
@@ -173,7 +173,7 @@ def _list_terms(text: str) -> list[str]:
 def _truncate(word: str, corpus: Corpus | None = None) -> str:
     """Return a word as a prefix, without its ending, if it is inflected.
 
-    That is a Cyrillic or Greek word, or a long one that no entry of `corpus` has. Porter's stemmer
+    That is a Cyrillic or Greek word, or a long word that no entry of `corpus` has. Porter's stemmer
     knows English only; an entry may have another form or a compound. On the English sets this costs
     .001 of nDCG@10.
     """

@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NO_FEEDBACK, Entry, EntryType, Located, ScopeName
+from memory_ci.records.entry import NO_FEEDBACK, Entry, Located, ScopeName
 from memory_ci.records.retrieval import Hit, Match, Norm, Withheld
 from memory_ci.text import content_words, jaccard
 
@@ -24,64 +23,37 @@ Place = tuple[str, int]
 Lane = Mapping[Place, float]
 """Scores of the entries that a lane found: higher is better, comparable within the lane only."""
 
-Fusion = Literal["blend", "rrf", "cosine_x_importance", "linear4"]
-
 VECTOR_WEIGHT = 0.4
 """For all-MiniLM-L6-v2; static embedders are weaker and do best with 0.3 (docs/ranking.md)."""
 
-RRF_K = 60  # Cormack, Clarke and Buettcher, SIGIR 2009; Crewship uses the same.
 LEAST_RELEVANCE = 1e-9  # Of a match whose score is no number: it was found nevertheless.
 
 SMALL_LANE = 20
-"""Places. In a smaller lane the lowest score shows too little of what a low score is."""
+"""Places. The lowest score of a smaller lane says too little about low scores."""
 
 
 class Traits(NamedTuple):
-    """Properties of an entry that the formulas of the seeds use besides its text.
+    """Properties of an entry that its age is weighed by.
 
     Attributes:
         importance: its importance.
         recency: its recency decay.
-        outcome: the result of `weigh_outcome`.
     """
 
     importance: float
     recency: float
-    outcome: float = 1.0
 
 
-def fuse(
-    mode: Fusion,
-    lexical: Lane,
-    vectors: Lane,
-    traits: Callable[[Place], Traits],
-    *,
-    weight: float = VECTOR_WEIGHT,
-) -> Lane:
-    """Return the relevance of each entry that a lane found.
-
-    A lane that is alone is normalised, whatever the mode.
+def fuse(lexical: Lane, vectors: Lane) -> Lane:
+    """Return the relevance of each entry that a lane found; a lane that is alone is normalised.
 
     Args:
-        mode: the formula.
         lexical: scores of the lexical lane.
         vectors: cosines of the vector lane.
-        traits: returns the traits of the entry at a place.
-        weight: the weight of the vector lane in a blend.
     """
     if not lexical or not vectors:
         return shares(lexical or vectors)
-    if mode == "rrf":
-        return rrf(lexical, vectors)
-    if mode == "blend":
-        return blend(lexical, vectors, weight=weight)
-
-    formula = cosine_x_importance if mode == "cosine_x_importance" else linear4
-    relevance: dict[Place, float] = {}
-    for place in {**lexical, **vectors}:
-        score = formula(vectors.get(place, 0.0), traits(place))
-        relevance[place] = max(score, LEAST_RELEVANCE)
-    return relevance
+    return blend(lexical, vectors)
 
 
 def place_of(located: Located) -> Place:
@@ -115,45 +87,6 @@ def blend(lexical: Lane, vectors: Lane, *, weight: float = VECTOR_WEIGHT) -> Lan
         vector_part = weight * vector_shares.get(place, 0.0)
         relevance[place] = max(vector_part + lexical_part, LEAST_RELEVANCE)
     return relevance
-
-
-def rrf(*lanes: Lane, k: int = RRF_K) -> Lane:
-    """Fuse lanes by reciprocal rank.
-
-    Returns:
-        The sum of 1 / (k + rank) of each entry, as a share of the sum of an entry that is first in
-        every lane. Empty lanes do not count.
-    """
-    active = [lane for lane in lanes if lane]
-    totals: dict[Place, float] = {}
-    for lane in active:
-        order = sorted((-score, place) for place, score in lane.items())
-        for position, (_, place) in enumerate(order, start=1):
-            totals[place] = totals.get(place, 0.0) + 1 / (k + position)
-    return {place: total * (k + 1) / len(active) for place, total in totals.items()}
-
-
-def cosine_x_importance(cosine: float, traits: Traits) -> float:
-    """Return Crewship's score at recall: cosine x importance x recency."""
-    return cosine * traits.importance * traits.recency
-
-
-def linear4(cosine: float, traits: Traits) -> float:
-    """Return T4DM's score, divided by its maximum of 1.04.
-
-    It is 0.4 semantic + 0.25 recency + 0.2 outcome + 0.15 importance.
-    """
-    total = 0.4 * cosine + 0.25 * traits.recency + 0.2 * traits.outcome + 0.15 * traits.importance
-    return total / 1.04
-
-
-def weigh_outcome(utility: float) -> float:
-    """Return T4DM's factor of an outcome for a utility in [0, 1].
-
-    T4DM counts a success 1.2, a failure 0.8, and anything else 1. Our outcome is what feedback says
-    an entry was worth.
-    """
-    return 0.8 + 0.4 * utility
 
 
 def _scale_to_range(lane: Lane, *, is_from_zero: bool = False) -> Lane:
@@ -190,23 +123,21 @@ OWN_SESSION_FACTOR = 1.5
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """The factors of an entry besides its relevance; each function is called with the entry.
+    """The factors of an entry other than its relevance; each function is called with the entry.
 
     Attributes:
         prominence: its prominence p, bounded to F(p) = 0.5 + p / (1 + p).
         traits: its importance and recency, for the factor of age, which is
             F(importance x recency) / F(importance).
-        is_literal: whether prominence counts unbounded (TeaParty's product), and age only in it.
         truth: 1.0 where the cited code is unchanged or moved, 0.5 where it changed, 0 where it is
             gone.
-        utility: what feedback says it is worth, in [0, 1].
+        utility: its worth according to feedback, in [0, 1].
         touched: how often work was about the same code.
         session: the caller's own job.
     """
 
     prominence: Callable[[Entry], float]
     traits: Callable[[Entry], Traits] = lambda _: Traits(1.0, 1.0)
-    is_literal: bool = False
     truth: Callable[[Entry], float] = lambda _: 1.0
     utility: Callable[[Entry], float] = lambda _: NO_FEEDBACK
     touched: Callable[[Entry], int] = lambda _: 0
@@ -223,7 +154,7 @@ def rank(matches: Iterable[Match], weights: Weights, relevance: Lane | None = No
 
     Args:
         matches: the entries that were found.
-        weights: the factors besides relevance.
+        weights: the factors other than relevance.
         relevance: the fused lanes; by default the lexical scores as shares of the best.
     """
     matches = list(matches)
@@ -253,18 +184,13 @@ def _make_hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
     if prominence <= 0 or truth <= 0:
         return None
 
-    if weights.is_literal:
-        age = 1.0
-        prominence_factor = prominence if math.isfinite(prominence) else LEAST_RELEVANCE
-    else:
-        traits = weights.traits(entry)
-        age = _bound(traits.importance * traits.recency) / _bound(traits.importance)
-        prominence_factor = _bound(prominence)
+    traits = weights.traits(entry)
+    age = _bound(traits.importance * traits.recency) / _bound(traits.importance)
     is_own_session = scope.name == "session" and scope.where == weights.session
     scope_factor = OWN_SESSION_FACTOR if is_own_session else SCOPE_FACTORS.get(scope.name, 1.0)
     factors = (
         ("relevance", relevance),
-        ("prominence", prominence_factor),
+        ("prominence", _bound(prominence)),
         ("age", age),
         ("scope", scope_factor),
         ("truth", truth),
@@ -284,7 +210,7 @@ def _bound(prominence: float) -> float:
 def put_corrections_first(
     hits: Sequence[Hit], contradicted: Callable[[Entry], Iterable[str]]
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """Move corrections before what they correct, and withhold what they supersede.
+    """Move corrections before the corrected entries, and withhold superseded entries.
 
     A correction takes the best position among its own and those of the entries it corrects. These
     are the entries that it supersedes, directly or through others, and, if its type is corrective,
@@ -428,14 +354,12 @@ def _apply_novelty(hit: Hit, novelty: float) -> Hit:
 
 
 T = TypeVar("T")
-NO_LIMITS: Mapping[EntryType, int] = MappingProxyType({})
 
 
 def fit(
     hits: Sequence[Hit],
     max_chars: int,
     cost: Callable[[Hit], int],
-    by_type: Mapping[EntryType, int] = NO_LIMITS,
 ) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
     """Choose the hits that fit into a budget.
 
@@ -445,23 +369,18 @@ def fit(
         hits: hits, best first.
         max_chars: the budget in characters.
         cost: returns how many characters a hit takes.
-        by_type: how many of them entries of one type may take.
 
     Returns:
         The chosen and the dropped hits, both in their order.
     """
     remaining = max_chars
-    remaining_by_type = dict(by_type)
     chosen: set[int] = set()
     for index, hit in enumerate(hits):
         price = cost(hit)
-        entry_type = hit.located.entry.type
-        if price > remaining or price > remaining_by_type.get(entry_type, price):
+        if price > remaining:
             continue
         chosen.add(index)
         remaining -= price
-        if entry_type in remaining_by_type:
-            remaining_by_type[entry_type] -= price
     return _split_by_index(hits, chosen)
 
 

@@ -125,7 +125,7 @@ KINDS = frozenset(("confirmed", "corrected", "rejected", "undone", "ignored", "t
 FEEDBACK = """
 WITH events AS MATERIALIZED (
     SELECT entry, kind, at, by, ref,
-        CASE WHEN kind = 'ignored' AND :with_ignored THEN job END AS job
+        CASE WHEN kind = 'ignored' THEN job END AS job
     FROM feedback WHERE entry IN (SELECT value FROM json_each(:ids))
 ), jobs AS MATERIALIZED (
     SELECT job, count(DISTINCT entry) AS entries FROM feedback
@@ -172,8 +172,8 @@ def weigh_terms(index: Index, terms: Sequence[str], total: int) -> list[tuple[st
 
     BM25 weighs a term that n of N texts have by log((N - n + 0.5) / (n + 0.5)) (Robertson and
     Zaragoza 2009), and FTS5 by LEAST_IDF where that is not above zero. The factor replaces this
-    weight by that of the same n in LEAST_TOTAL texts. A repeated term counts each time; one that no
-    text has is left out.
+    weight by that of the same n in LEAST_TOTAL texts. A repeated term counts each time; a term that
+    no text has is left out.
 
     Args:
         index: the index.
@@ -283,20 +283,17 @@ def list_findings(index: Index) -> list[Finding]:
     return findings
 
 
-def list_feedback(
-    index: Index, ids: Iterable[str], *, with_ignored: bool
-) -> list[tuple[Feedback, int]]:
+def list_feedback(index: Index, ids: Iterable[str]) -> list[tuple[Feedback, int]]:
     """Return the feedback on entries, in no order.
 
     Args:
         index: the index.
         ids: the ids of the entries.
-        with_ignored: whether to count entries that were ignored together.
 
     Returns:
         Each event with the number of entries that its job ignored, or 1.
     """
-    values = {"ids": json.dumps(sorted(set(ids))), "with_ignored": with_ignored}
+    values = {"ids": json.dumps(sorted(set(ids)))}
     rows = index.read(FEEDBACK, values, _read_feedback)
     if not rows:
         return []

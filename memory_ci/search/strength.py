@@ -41,7 +41,7 @@ SMALL_FLOOR = 0.35
 The lower floor is that of a small memory."""
 
 SMALL = 200  # Entries below which the lower floor holds.
-GRAM_SHARE = 0.5  # Weight of all letters of a line beside all its words.
+GRAM_SHARE = 0.5  # Weight of all letters of a line, relative to all its words.
 
 # A task that names two subjects is searched for each of them, if it has enough content words.
 CLAUSE = re.compile(r"[;,.]\s")
@@ -63,14 +63,14 @@ def verdict(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> S
     """Return the strength of matches as an answer.
 
     It is the weight of those terms that one of the best entries has, as a share of the weight of
-    all. It is never judged by fused scores: they are relative to the best one, so that the best of
-    nothing scores 1.
+    all. It is never judged by fused scores: they are relative to the best hit, which always scores
+    1.
 
     Args:
         matches: the matches of the lexical lane, best first.
-        terms: the terms of `query.build_terms`. Those that occur twice, the subject of the task,
-            count, or all of them where none does.
-        corpus: how common terms are.
+        terms: the terms of `query.build_terms`. Terms that occur twice, the subject of the task,
+            count, or all terms if no term does.
+        corpus: frequencies of terms.
     """
     covered = coverage([match.located.entry for match in matches[:BEST]], terms, corpus)
     if covered >= HIT_COVERAGE:
@@ -88,7 +88,7 @@ def coverage(
     Args:
         entries: the entries to compare.
         terms: the terms of the task.
-        corpus: how common terms are.
+        corpus: frequencies of terms.
         least: how many entries the memory is assumed to have at least.
     """
     counts = Counter(terms)
@@ -124,7 +124,7 @@ def margin(task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Co
         task: the task.
         matches: the matches of the lexical lane, best first.
         terms: the terms of the task.
-        corpus: how common terms are.
+        corpus: frequencies of terms.
     """
     entries = [match.located.entry for match in matches[:BEST]]
     line = told(task).partition("\n")[0]

@@ -97,8 +97,8 @@ class VectorAnswer(NamedTuple):
     Attributes:
         matches: cosines by place, best first.
         located: the entries by place.
-        reason: why the lane is off (there are no matches) or what it could not compare; "" if
-            neither is the case.
+        reason: why the lane is off (without matches), or which texts it could not compare; ""
+            otherwise.
     """
 
     matches: Mapping[Place, float]

@@ -23,7 +23,7 @@ FORGET = "DELETE FROM verdicts WHERE row <= (SELECT max(row) FROM verdicts) - ?"
 
 
 def read_verdicts(path: Path, keys: Collection[str]) -> dict[str, str]:
-    """Return the cached outcomes by key; none of a file that is not sealed."""
+    """Return the cached outcomes by key; an unsealed file has no outcomes."""
     if not keys:
         return {}
     with suppress(sqlite3.Error, OSError):

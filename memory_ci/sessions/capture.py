@@ -20,7 +20,7 @@ from memory_ci.evidence.content import redact
 from memory_ci.gitrepo.repo import Repository, list_worktrees
 from memory_ci.gitrepo.sessionrefs import (
     DIGEST,
-    FULL,
+    DIGEST_SIZE,
     NOTES,
     SESSIONS,
     StoredSession,
@@ -68,7 +68,6 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
         is_new: whether this capture changed the ref.
         bytes: the size of the digest.
         human_turns: how many turns of people it has.
-        has_full: whether the whole transcript is kept, too.
         is_expired: whether it ended before the time that `sessions.keep_days` covers; then nothing
             was written.
     """
@@ -78,7 +77,6 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
     is_new: bool
     bytes: int
     human_turns: int
-    has_full: bool = False
     is_expired: bool = False
 
 
@@ -184,7 +182,6 @@ def keep(
         delete(workspace.repo, expired)
 
     written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    full = _read_full(workspace, path)
     # Id and agent come from the transcript, too, and may hold secrets.
     safe = [
         replace(session, id=safe_id(session.id, _mask), agent=_mask(session.agent))
@@ -194,9 +191,8 @@ def keep(
     for session in tombstones_here(workspace).mask_all(safe):
         ended = session.ended or written_at
         is_expired = oldest is not None and ended < oldest
-        captured.append(
-            _keep_one(workspace, session, full, None if is_expired else ended, dry_run=dry_run)
-        )
+        kept_until = None if is_expired else ended
+        captured.append(_keep_one(workspace, session, kept_until, dry_run=dry_run))
     return tuple(captured)
 
 
@@ -238,7 +234,6 @@ def read_own(
 def _keep_one(
     workspace: Workspace,
     session: Session,
-    full: bytes | None,
     ended: datetime | None,
     *,
     dry_run: bool,
@@ -248,14 +243,11 @@ def _keep_one(
     Args:
         workspace: the workspace.
         session: the session, without secrets in its id and agent.
-        full: the whole transcript, if it is to be kept.
         ended: the date of the session, None if it is expired.
         dry_run: whether to write nothing.
     """
     ref = session_ref(session.agent, session.id)
-    files = {DIGEST: write_digest(session, workspace.config.sessions.max_bytes, _mask)}
-    if full is not None:
-        files[FULL] = full
+    files = {DIGEST: write_digest(session, DIGEST_SIZE, _mask)}
     if notes := _find_notes(workspace, session.key, ref):
         files[NOTES] = notes
 
@@ -268,7 +260,6 @@ def _keep_one(
         is_new=is_new,
         bytes=len(files[DIGEST]),
         human_turns=session.counts.human_turns,
-        has_full=full is not None,
         is_expired=ended is None,
     )
 
@@ -283,19 +274,6 @@ def _find_notes(workspace: Workspace, key: str, ref: str) -> bytes:
 
 def _mask(text: str) -> str:
     return redact(text).text
-
-
-def _read_full(workspace: Workspace, path: Path) -> bytes | None:
-    """Return the whole transcript without secrets, None if it must not be kept.
-
-    A database is not kept, for it holds other projects; nor is a text that holds forgotten words,
-    which the digest does without.
-    """
-    config = workspace.config.sessions
-    if not config.keep_full or path.stat().st_size > config.max_bytes or is_database(path):
-        return None
-    text = _mask(path.read_text("utf-8", "replace")).encode()
-    return None if tombstones_here(workspace).holds(text) else text
 
 
 def _refuse_unfit(path: Path) -> None:
@@ -378,7 +356,7 @@ def purge(
     remote: str = "",
     dry_run: bool = False,
 ) -> tuple[str, ...]:
-    """Delete captured sessions from this repository, and from a remote if one is named.
+    """Delete captured sessions from this repository, and from a remote, if named.
 
     Args:
         workspace: the workspace.

@@ -25,8 +25,8 @@ from memory_ci.text import plural
 
 KEY = "Entire-Checkpoint"
 GREP = ("--fixed-strings", "--regexp-ignore-case", f"--grep={KEY}:")
-GRACE = timedelta(hours=1)  # How long after a merge a checkpoint of its work may be dated.
-WINDOW = timedelta(days=14)  # How long before a merge its work may have been done.
+GRACE = timedelta(hours=1)  # The latest date of a checkpoint after the merge of its work.
+WINDOW = timedelta(days=14)  # The longest time between work and its merge.
 
 LEAST_TOUCHED = 0.8
 """The share of a checkpoint's files that a change must have where the branch is unknown."""
@@ -104,12 +104,12 @@ class UnnamedCheckpoints:
     def list_unmerged(self) -> tuple[CheckpointSummary, ...]:
         """Return the checkpoints of no change that are too old to be merged any more.
 
-        Those that earlier runs returned are left out.
+        Checkpoints that earlier runs returned are left out.
         """
         if self._base is None:
             return ()
-        end = self._committed_at(self._base) - WINDOW
-        start = self._committed_at(self._since) - WINDOW if self._since else None
+        end = find_commit_time(self._repo, self._base) - WINDOW
+        start = find_commit_time(self._repo, self._since) - WINDOW if self._since else None
         return tuple(
             summary
             for summary in self._list_unjoined()
@@ -120,13 +120,13 @@ class UnnamedCheckpoints:
         """Return `describe` after all unnamed checkpoints were joined over the whole history."""
         start = next((summary.at for summary in self.unnamed if summary.at != UNKNOWN_TIME), None)
         if start and self._base:
-            for merged in self._iter_changes(start - GRACE, self._base):
+            for merged in iter_changes(self._repo, start - GRACE, self._base):
                 for _ in self.join(merged, find_branch(merged.tip.message)):
                     pass
         return self.describe()
 
     def describe(self) -> str:
-        """Return how many checkpoints no commit names and what became of them; "" for none."""
+        """Return the number of checkpoints that no commit names, and their use; "" without any."""
         unmerged_count = len(self.list_unmerged())
         if not self._joined and not unmerged_count:
             return ""
@@ -160,7 +160,7 @@ class UnnamedCheckpoints:
         """Return how many checkpoints of no change are so new that they may be merged yet."""
         if not self._base:
             return 0
-        end = self._committed_at(self._base) - WINDOW
+        end = find_commit_time(self._repo, self._base) - WINDOW
         return sum(summary.at > end for summary in self._list_unjoined())
 
     @cached_property
@@ -180,30 +180,12 @@ class UnnamedCheckpoints:
     def _iter_earlier(self) -> Iterator[MergedChange]:
         """Yield the changes before `since` that a checkpoint of this run may belong to."""
         if self._since is not None:
-            start = self._committed_at(self._since) - WINDOW - GRACE
-            yield from self._iter_changes(start, self._since)
-
-    def _iter_changes(self, start: datetime, end: str) -> Iterator[MergedChange]:
-        """Yield the changes up to the commit `end` that were merged after `start`.
-
-        In a shallow clone there are none.
-        """
-        before = f"--before={int(start.timestamp())}"
-        log = read_log(self._repo, "-1", "--first-parent", before, "--end-of-options", end, "--")
-        older = next((commit.sha for commit, _ in log), None)
-        try:
-            yield from iter_merged_changes(self._repo, plan_range(self._repo, older, end))
-        except RepositoryError as error:
-            if error.slug != "shallow-clone":
-                raise
+            start = find_commit_time(self._repo, self._since) - WINDOW - GRACE
+            yield from iter_changes(self._repo, start, self._since)
 
     @cached_property
     def _metadata(self) -> dict[str, Sequence[str]]:
         return list_metadata(self._tree.files)
-
-    def _committed_at(self, rev: str) -> datetime:
-        log = read_log(self._repo, "-1", "--end-of-options", rev, "--")
-        return next(commit.committed_at for commit, _ in log)
 
     def _find_named(self, rev: str) -> set[str]:
         """Return the ids of all checkpoints that the history of a revision names."""
@@ -211,6 +193,27 @@ class UnnamedCheckpoints:
         for commit, _ in read_log(self._repo, *GREP, "--end-of-options", rev, "--"):
             named.update(list_named(commit))
         return named
+
+
+def iter_changes(repo: Repository, start: datetime, end: str) -> Iterator[MergedChange]:
+    """Yield the changes up to the commit `end` that were merged after `start`.
+
+    In a shallow clone there are none.
+    """
+    before = f"--before={int(start.timestamp())}"
+    log = read_log(repo, "-1", "--first-parent", before, "--end-of-options", end, "--")
+    older = next((commit.sha for commit, _ in log), None)
+    try:
+        yield from iter_merged_changes(repo, plan_range(repo, older, end))
+    except RepositoryError as error:
+        if error.slug != "shallow-clone":
+            raise
+
+
+def find_commit_time(repo: Repository, rev: str) -> datetime:
+    """Return when the commit of a revision was committed."""
+    log = read_log(repo, "-1", "--end-of-options", rev, "--")
+    return next(commit.committed_at for commit, _ in log)
 
 
 def _list_changed(merged: MergedChange) -> set[str]:

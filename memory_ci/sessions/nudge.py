@@ -109,7 +109,7 @@ def _is_idle(workspace: Workspace, rev: str) -> bool:
         return False
     with suppress(RepositoryError):
         past = _look_back(workspace, rev)
-        if past.is_enough or not past.has_merges or settings.unit == "changes":
+        if past.is_enough or not past.has_merges:
             return past.is_enough
 
         # Of the work since then, the commits of merged branches one by one.
@@ -143,24 +143,21 @@ class _Past(NamedTuple):
 
 
 def _look_back(workspace: Workspace, rev: str) -> _Past:
-    """Return the work along first parents, where a merge stands for all its commits.
+    """Return the work along first parents, with each merge in place of its commits.
 
     So a branch that changed memory long ago changes it when it is merged. A merge with work counts
-    as one piece, for it holds one or more.
+    as one piece of work.
     """
     settings = workspace.config.nudge
     count = 0
     has_merges = False
-    last_number = None
     with closing(_read_commits(workspace, "--first-parent", rev)) as commits:
         for commit in commits:
             if any(holds_entries(workspace, file.path) for file in commit.files):
                 return _Past(False, has_merges, commit.sha)
             has_merges = has_merges or len(commit.parents) > 1
-            number = _find_number(commit) if settings.unit == "changes" else None
-            if _is_work(workspace, commit) and (number is None or number != last_number):
+            if _is_work(workspace, commit):
                 count += 1
-            last_number = number
             if count == settings.after:
                 return _Past(True, has_merges, None)
     return _Past(False, has_merges, None)
@@ -170,12 +167,6 @@ def _is_work(workspace: Workspace, commit: Commit) -> bool:
     """Return whether a commit changes more than memory."""
     is_memory = memory_test(workspace)
     return not all(is_memory(file.path) for file in commit.files)
-
-
-def _find_number(commit: Commit) -> int | None:
-    from memory_ci.gitrepo.forges import find_number  # patterns, for those who count changes
-
-    return find_number(commit.message)
 
 
 def _read_commits(workspace: Workspace, option: str, *revs: str) -> Generator[Commit]:
@@ -209,6 +200,5 @@ def _write_marks(workspace: Workspace, marks: list[str]) -> None:
 
 def render_nudge(settings: NudgeConfig) -> str:
     """Return the nudge in one line, without any text of the repository."""
-    unit = "commits" if settings.unit == "commits" else "merged changes"
-    since = f"memory-ci: {settings.after} or more {unit} since memory changed."
+    since = f"memory-ci: {settings.after} or more commits since memory changed."
     return f"{since} What would the next job like to know? `memory-ci add` notes it."

@@ -19,7 +19,7 @@ from memory_ci.text import plural
 
 
 def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: datetime) -> Session:
-    """Return the session of some keys, else the one that is at work in this work tree.
+    """Return the session of some keys, else the session at work in this work tree.
 
     Args:
         workspace: the workspace.

@@ -94,7 +94,7 @@ def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str 
 
 
 def list_untold(workspace: Workspace) -> tuple[str, ...]:
-    """Return the ids served since HEAD was committed that no commit beside it lists."""
+    """Return the ids served since HEAD was committed that no commit next to it lists."""
     records = _read(workspace, find_commit(workspace.repo, "HEAD") or "")
     if records and records[0].ids:
         first_id = records[0].ids[0]
@@ -109,7 +109,7 @@ def list_untold(workspace: Workspace) -> tuple[str, ...]:
 
 
 def add_trailer(workspace: Workspace, message_file: Path, key: str, ids: Sequence[str]) -> bool:
-    """Add ids to a commit message as a trailer, beside those that it has.
+    """Add ids to a commit message as a trailer, after those that it has.
 
     A message without any text of its own stays empty: git must still be able to abort the commit.
     The file is written without `git interpret-trailers`, which runs commands of the user's

@@ -15,14 +15,21 @@ from msgspec.structs import replace
 from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.log import find_last_mention, is_touched_since
-from memory_ci.gitrepo.repo import find_objects
-from memory_ci.gitrepo.sessionrefs import StoredSession, list_stored, read_stored
+from memory_ci.gitrepo.repo import find_commit, find_objects
+from memory_ci.gitrepo.sessionrefs import DIGEST_SIZE, StoredSession, list_stored, read_stored
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.memory.quotes import EDITS, TOLERANCE
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session
 from memory_ci.records.history import Commit, MergedChange, PullRequest
-from memory_ci.sessions.checkpoints import GRACE, UnnamedCheckpoints, list_named
+from memory_ci.sessions.checkpoints import (
+    GRACE,
+    WINDOW,
+    UnnamedCheckpoints,
+    find_commit_time,
+    iter_changes,
+    list_named,
+)
 from memory_ci.sessions.session_note import LIVE
 from memory_ci.sessions.transcripts import path_text
 from memory_ci.sources.commits import author_of
@@ -37,13 +44,15 @@ ENTIRE = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkp
 NOTES = ("refs/notes/ai", "refs/remotes/origin/notes/ai")
 
 COMMITTED = re.compile(r"(?:.*/)?(?:\.specstory/history/[^/]+\.md|\.aider\.chat\.history\.md)")
-"""Paths of transcripts that teams commit beside their code."""
+"""Paths of transcripts that teams commit along with their code."""
 
 MAX_TRANSCRIPT = 64 * 1024 * 1024
 """Bytes of one transcript, note or checkpoint file that is read from a commit."""
 
 MEMORABLE = timedelta(days=7)
 """How long after its end a session that edited the files of a change is reported as not joined."""
+
+HINT = "Name the session in the commit, by our hook or by hand: Memory-Session: <agent>:<id>."
 
 MIN_ID = 8  # Characters of the beginning of a session's id that identify it.
 MAX_TOLD = 5  # Changes that are listed in the message on sessions which were not joined.
@@ -67,20 +76,32 @@ class JoinedSession(NamedTuple):
     commit: Commit
 
 
-class LeftCheckpoint(NamedTuple):
-    """A checkpoint of work that is in no merged change.
+class UnmergedWork(NamedTuple):
+    """A checkpoint or a captured session of work that is in no merged change.
 
     Attributes:
-        id: the id of the checkpoint.
-        at: when it was made.
+        label: its name in a plan, such as "checkpoint 8c1f2a".
+        at: when it was made, or ended.
         branch: the branch it was made on, "" if unknown.
         sessions: its sessions, each with the events that are new in this run.
     """
 
-    id: str
+    label: str
     at: datetime
     branch: str
     sessions: tuple[tuple[Session, tuple[Event, ...]], ...]
+
+
+class UnmergedSessions(NamedTuple):
+    """The captured sessions of no merged change.
+
+    Attributes:
+        old: those that are too old to be merged any more, and that no earlier run has read.
+        waiting: the number of those that may be merged yet.
+    """
+
+    old: tuple[Session, ...]
+    waiting: int
 
 
 class SessionFinder:
@@ -90,7 +111,7 @@ class SessionFinder:
 
     Attributes:
         captured: the sessions captured into refs.
-        problems: messages on what could not be read.
+        problems: messages on sources that could not be read.
     """
 
     def __init__(
@@ -120,6 +141,7 @@ class SessionFinder:
         self._joined_keys: set[tuple[object, ...]] = set()
         self._repeated = RepeatedTexts()
         self._unjoined: dict[str, str] = {}
+        self._joined_sessions: set[str] = set()
         self._edits: dict[str, list[tuple[datetime, str]]] = {}
 
     def find(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
@@ -140,6 +162,7 @@ class SessionFinder:
             events = self._repeated.withdraw(self._take_events(candidate, merged, joined_keys))
             if events or candidate.session.key not in seen:
                 seen.add(candidate.session.key)
+                self._joined_sessions.add(candidate.session.key)
                 yield candidate._replace(events=events)
 
         if not seen:
@@ -158,18 +181,59 @@ class SessionFinder:
         ellipsis = "; …" if len(self._unjoined) > MAX_TOLD else ""
         return (f"{count} had a captured session that was not joined: {reasons}{ellipsis}",)
 
-    def read_left(self) -> Iterator[LeftCheckpoint]:
-        """Yield the checkpoints of work that is in no change, each event once, with its author."""
-        if self._entire is None or self.unnamed is None:
-            return
-        for summary in self.unnamed.list_unmerged():
-            author = self.unnamed.authors.get(summary.id, "")
-            sessions: list[tuple[Session, tuple[Event, ...]]] = []
-            for session in self._read_checkpoint(self._entire, summary.id):
-                events = self._take_unmerged(session, session.started or summary.at, author)
-                self._repeated.see(events)
-                sessions.append((session, self._repeated.withdraw(events)))
-            yield LeftCheckpoint(summary.id, summary.at, summary.branch, tuple(sessions))
+    def read_unmerged(self) -> Iterator[UnmergedWork]:
+        """Yield the checkpoints and captured sessions of no merged change, each event once.
+
+        The author of a checkpoint is that of its first commit. A captured session has none: no
+        commit shows who brought it.
+        """
+        yield from self._read_unmerged_checkpoints()
+        for session in self.unmerged_sessions.old:
+            complete = self.captured.whole(session)
+            ended = session.ended or UNKNOWN_TIME
+            events = self._take_unmerged(complete, session.started or ended, "")
+            self._repeated.see(events)
+            kept_events = tuple(self._repeated.withdraw(events))
+            label = f"session {session.key}"
+            yield UnmergedWork(label, ended, session.branch, ((complete, kept_events),))
+
+    def tell_unmerged_sessions(self) -> str:
+        """Return how many captured sessions belong to no merged change; "" if none was read."""
+        old = len(self.unmerged_sessions.old)
+        if not old:
+            return ""
+        count = plural(old, "captured session")
+        verb = "belongs" if old == 1 else "belong"
+        waiting = f"{self.unmerged_sessions.waiting} may be merged yet"
+        return f"{count} {verb} to no merged change, read for what people asked; {waiting}"
+
+    @cached_property
+    def unmerged_sessions(self) -> UnmergedSessions:
+        """The sessions with words of a person that belong to no merged change of the base."""
+        if not self._extra and not self.captured.stored:
+            return UnmergedSessions((), 0)
+        repo = self._workspace.repo
+        base = find_commit(repo, self._base)
+        if base is None:
+            return UnmergedSessions((), 0)
+
+        # What ended before this time was read by an earlier run.
+        read_until = UNKNOWN_TIME
+        if self._since:
+            read_until = find_commit_time(repo, self._since) - WINDOW
+        sessions = [
+            session
+            for session in self._local_sessions
+            if session.counts.human_turns
+            and session.ended is not None
+            and session.ended > read_until
+            and session.key not in self._joined_sessions
+        ]
+        sessions = self._drop_merged(sessions, base)
+
+        end = find_commit_time(repo, base) - WINDOW
+        old = tuple(session for session in sessions if session.ended and session.ended <= end)
+        return UnmergedSessions(old, len(sessions) - len(old))
 
     def tell_unnamed(self) -> str:
         """Return how many checkpoints no commit names and how each was used; "" without any."""
@@ -202,13 +266,55 @@ class SessionFinder:
                 yield self._join(session, how, merged.tip)
 
         branch = find_branch_of(merged, request)
-        # Checkpoints without a trailer come from folded commits: whoever folds may write here.
+        # Checkpoints without a trailer come from folded commits: people who fold may write here.
         if request is None or not is_outside(request, request.permission):
             yield from self._iter_unnamed_checkpoints(merged, branch)
         if branch:
             yield from self._iter_of_branch(merged, branch)
         else:
             yield from self._iter_editing(merged)
+
+    def _read_unmerged_checkpoints(self) -> Iterator[UnmergedWork]:
+        if self._entire is None or self.unnamed is None:
+            return
+        for summary in self.unnamed.list_unmerged():
+            author = self.unnamed.authors.get(summary.id, "")
+            sessions: list[tuple[Session, tuple[Event, ...]]] = []
+            for session in self._read_checkpoint(self._entire, summary.id):
+                events = self._take_unmerged(session, session.started or summary.at, author)
+                self._repeated.see(events)
+                sessions.append((session, self._repeated.withdraw(events)))
+            label = f"checkpoint {summary.id}"
+            yield UnmergedWork(label, summary.at, summary.branch, tuple(sessions))
+
+    def _drop_merged(self, sessions: Sequence[Session], base: str) -> list[Session]:
+        """Return the sessions whose work is in no merged change up to the commit `base`."""
+        unmerged = list(sessions)
+        started = [session.started or session.ended for session in sessions]
+        times = [time for time in started if time is not None]
+        if not times:
+            return unmerged
+
+        for merged in iter_changes(self._workspace.repo, min(times) - GRACE, base):
+            named: set[str] = set()
+            for commit in merged.commits:
+                for name in _list_trailer_ids(commit, "Memory-Session"):
+                    named.update(session.key for session in self._list_named_so(name))
+            unmerged = [
+                session
+                for session in unmerged
+                if session.key not in named and not self._has_made(session, merged)
+            ]
+        return unmerged
+
+    def _has_made(self, session: Session, merged: MergedChange) -> bool:
+        """Return whether the links that need no trailer bind a session to a merged change."""
+        if merged.number is not None and merged.number in session.pull_requests:
+            return True
+        branch = find_branch(merged.tip.message)
+        if branch:
+            return _find_commit_on_branch(session, merged, branch) is not None
+        return any(self._find_mismatch(session, commit) == "" for commit in merged.commits)
 
     def _take_events(
         self, joined: JoinedSession, merged: MergedChange, joined_keys: set[tuple[object, ...]]
@@ -340,21 +446,16 @@ class SessionFinder:
     def _iter_of_branch(self, merged: MergedChange, branch: str) -> Iterator[JoinedSession]:
         """Yield the sessions on a change's branch during which one of its commits was made."""
         for session in self._local_sessions:
-            if session.branch != branch or session.started is None or session.ended is None:
-                continue
-            begin = session.started - GRACE
-            end = session.ended + GRACE
-            for commit in merged.commits:
-                if begin <= commit.authored_at <= end:
-                    how = f"on {branch} when {commit.sha[:7]} was made"
-                    yield self._join(session, how, commit)
-                    break
+            commit = _find_commit_on_branch(session, merged, branch)
+            if commit is not None:
+                how = f"on {branch} when {commit.sha[:7]} was made"
+                yield self._join(session, how, commit)
 
     def _iter_editing(self, merged: MergedChange) -> Iterator[JoinedSession]:
         """Yield the sessions that edited the files of a change whose branch is unknown.
 
         Such changes are pushed, or squashed by hand. The rule is that of `active_session` for
-        commits that people make, as far as a digest allows.
+        commits that people make, within the limits of a digest.
         """
         for commit in merged.commits:
             for session in self._local_sessions:
@@ -500,11 +601,20 @@ class _Branch:
 
 
 def _event_key(session: Session, event: Event) -> tuple[object, ...]:
-    """Return what all copies of an event share: its id, else its time, actor, kind and text.
+    """Return a key that all copies of an event share: its id, else time, actor, kind and text.
 
     Line numbers are no part of it: they differ between copies, and one line may hold two events.
     """
     return session.key, event.uid or (event.at, event.actor, event.kind, event.text)
+
+
+def _find_commit_on_branch(session: Session, merged: MergedChange, branch: str) -> Commit | None:
+    """Return the first commit of a change that was made during a session on the change's branch."""
+    if session.branch != branch or session.started is None or session.ended is None:
+        return None
+    begin = session.started - GRACE
+    end = session.ended + GRACE
+    return next((commit for commit in merged.commits if begin <= commit.authored_at <= end), None)
 
 
 def _list_trailer_ids(commit: Commit, key: str) -> Iterator[str]:
@@ -521,12 +631,12 @@ class CapturedSessions:
     """The sessions kept in refs of a repository.
 
     Attributes:
-        problems: messages on what was not read.
+        problems: messages on sessions that were not read.
     """
 
     def __init__(self, workspace: Workspace) -> None:
         self._repo = workspace.repo
-        self._limit = workspace.config.sessions.max_bytes * TOLERANCE
+        self._limit = DIGEST_SIZE * TOLERANCE
         self._stored_by_key: dict[str, StoredSession] = {}
         self.problems: list[str] = []
 

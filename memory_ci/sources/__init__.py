@@ -1,1 +1,1 @@
-"""Readers of what happened: commits, reviews and transcripts become events."""
+"""Readers of commits, reviews and transcripts, which become events."""

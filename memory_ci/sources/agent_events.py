@@ -96,7 +96,7 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
 def parse_event(
     data: bytes, agent: str, environ: Mapping[str, str], name: str = ""
 ) -> AgentEvent | None:
-    """Return the event in the input of a hook, None for one that is not known here.
+    """Return the event in the input of a hook, None for an unknown event.
 
     Args:
         data: the input.

@@ -98,7 +98,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         id: its id.
         sessions: its sessions, each cut to the part of the checkpoint, with the line after which
             that part starts.
-        problems: messages on what is missing or broken.
+        problems: messages on missing or broken parts.
     """
 
     id: str
@@ -144,7 +144,7 @@ class _Reader:
     """A reader of files of the branch.
 
     Attributes:
-        problems: messages on what is missing or broken.
+        problems: messages on missing or broken parts.
     """
 
     def __init__(self, read: ReadFile) -> None:
@@ -218,7 +218,7 @@ class _Reader:
 
 
 def _list_messages(transcript: bytes) -> list[Any]:
-    """Return the messages of an export, one JSON value; none of a transcript of lines."""
+    """Return the messages of an export, one JSON value; [] for a transcript of lines."""
     return raw.items(raw.decode(transcript), "messages")
 
 

@@ -444,7 +444,7 @@ def _load_unknown(
             return None
         part = locate_entries(parse_memory_file(path, piece.text), patterns)
         if piece.separators and (not part.entries or part.prose):
-            return None  # What begins or ends here may be something else in its place.
+            return None  # In the whole file this text may be part of something else.
         above = piece.line - 1
         entries += [replace(located, line=located.line + above) for located in part.entries]
         prose += [(line + above, text) for line, text in part.prose]

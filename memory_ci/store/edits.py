@@ -245,7 +245,7 @@ def _find_places(path: str, entry_id: str, places: Mapping[str, list[int]]) -> l
     """Return the places of the entries with an id.
 
     Raises:
-        UnreadableMemoryError: there is none (entry-missing).
+        UnreadableMemoryError: no entry has it (entry-missing).
     """
     if places.get(entry_id):
         return places[entry_id]
@@ -261,8 +261,8 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
         changes: the changes.
 
     Returns:
-        The new content of each touched file; None for one that is deleted, because its entry moved
-        or because promotion left it empty.
+        The new content of each touched file; None for a deleted file, whose entry moved or which
+        promotion left empty.
 
     Raises:
         UnreadableMemoryError: a file cannot be edited without losing something.

@@ -470,7 +470,7 @@ def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, by
         before: the day.
 
     Returns:
-        The new content of each file that changes; None for one that is deleted.
+        The new content of each changed file; None for a deleted file.
     """
     files_by_month: defaultdict[str, dict[str, bytes | None]] = defaultdict(dict)
     for path in sorted(files):

@@ -84,7 +84,7 @@ def fragment_path(entry_id: str) -> str:
 
 
 def memory_pathspecs(patterns: ScopePatterns) -> tuple[str, ...]:
-    """Return globs that cover every memory file; classify_scope decides on what they match.
+    """Return globs that cover every memory file; classify_scope decides on each match.
 
     Their `*` matches `/` too.
     """

@@ -80,7 +80,7 @@ def put_text(path: Path, text: str, dry_run: bool) -> StepResult:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file; "" if there is none. Any bytes can be written back.
+    """Return the text of a file; "" if it is missing. Any bytes can be written back.
 
     Raises:
         RepositoryError: it is no regular file (not-a-file).

@@ -163,7 +163,7 @@ def _read_events(lines: Sequence[str]) -> Iterator[_EventReader]:
 
 
 class _EventReader:
-    """Turns PyYAML's events into fields and refuses what readers and writers may disagree about.
+    """A reader of PyYAML's events as fields, which refuses ambiguous syntax.
 
     The events are taken one by one: text after an early fault is not parsed.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.cites import find_cites, name_places
+from memory_ci.extraction.cites import find_cites, find_named_places
 
 SHA = "3f2ab91" + "0" * 33
 MANY = (
@@ -32,7 +32,7 @@ MANY = (
     ],
 )
 def test_a_path_is_cited_where_the_text_names_it(text: str, expected: list[str]) -> None:
-    assert list(name_places(text, MANY).values()) == expected
+    assert list(find_named_places(text, MANY).values()) == expected
 
 
 def test_what_a_small_commit_is_about_is_looked_for_in_its_code_files_those_first_that_are_named() -> (

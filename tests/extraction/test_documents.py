@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.support import find_told, is_document, list_paragraphs
+from memory_ci.extraction.support import find_restating_document, is_document, list_paragraphs
 
 GUIDE = """# Testing
 
@@ -37,7 +37,7 @@ CODE = 'log.Info("the spawn rate throttles with max-concurrent, no limit of runn
 def test_a_title_is_told_by_one_paragraph_with_all_its_names_and_most_of_its_words(
     title: str, is_told: bool
 ) -> None:
-    assert find_told(title, list_paragraphs("AGENTS.md", GUIDE)) == (
+    assert find_restating_document(title, list_paragraphs("AGENTS.md", GUIDE)) == (
         "AGENTS.md" if is_told else None
     )
 
@@ -45,7 +45,9 @@ def test_a_title_is_told_by_one_paragraph_with_all_its_names_and_most_of_its_wor
 @pytest.mark.parametrize(("text", "is_told"), [(HELP, True), (CODE, False)])
 def test_of_code_only_the_help_text_tells(text: str, is_told: bool) -> None:
     title = "--max-concurrent throttles the spawn rate, it is no limit of polecats"
-    assert find_told(title, list_paragraphs("run.go", text)) == ("run.go" if is_told else None)
+    assert find_restating_document(title, list_paragraphs("run.go", text)) == (
+        "run.go" if is_told else None
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.gate import check_candidate, check_text, has_hidden
+from memory_ci.extraction.gate import check_candidate, check_text, has_hidden_characters
 from memory_ci.extraction.injection import find_injection
 from memory_ci.records.candidate import Quote
 from tests.extraction.make import make_candidate, make_piece
@@ -180,7 +180,7 @@ def test_a_form_that_hides_or_runs_something_is_refused(reason: str, title: str,
 )
 def test_ordinary_text_of_any_language_passes(text: str) -> None:
     assert check_text("A title", text) == []
-    assert not has_hidden(text)
+    assert not has_hidden_characters(text)
 
 
 def test_a_url_must_stand_in_words_that_may_be_quoted() -> None:

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from memory_ci.extraction.entries import MAX_IMPORTANCE, ROUTINE, TABLE, base_importance
+from memory_ci.extraction.entries import (
+    GRAVE_EVENTS,
+    MAX_IMPORTANCE,
+    ROUTINE_IMPORTANCE,
+    base_importance,
+)
 from memory_ci.extraction.judge import (
     ASKED_IMPORTANCE,
     BY_KIND,
@@ -37,11 +42,11 @@ ROUTINE_WORK = "Retry every charge\n\nA charge must be sent once."
         ({"kind": "review", "labels": (("state", "changes_requested"),)}, 0.75),
         ({"kind": "review", "labels": (("outcome", "requested-then-made"),)}, 0.75),
         ({"kind": "compaction"}, 0.65),
-        ({"kind": "commit", "text": ROUTINE_WORK}, ROUTINE),
-        ({"kind": "commit", "text": "Tell how to revert a charge"}, ROUTINE),
-        ({"kind": "pr"}, ROUTINE),
-        ({"kind": "review", "labels": (("state", "approved"),)}, ROUTINE),
-        ({"kind": "text"}, ROUTINE),
+        ({"kind": "commit", "text": ROUTINE_WORK}, ROUTINE_IMPORTANCE),
+        ({"kind": "commit", "text": "Tell how to revert a charge"}, ROUTINE_IMPORTANCE),
+        ({"kind": "pr"}, ROUTINE_IMPORTANCE),
+        ({"kind": "review", "labels": (("state", "approved"),)}, ROUTINE_IMPORTANCE),
+        ({"kind": "text"}, ROUTINE_IMPORTANCE),
     ],
 )
 def test_an_event_counts_what_the_table_adds_for_its_kind_and_severity(
@@ -51,13 +56,13 @@ def test_an_event_counts_what_the_table_adds_for_its_kind_and_severity(
 
 
 def test_each_row_is_graver_than_routine_and_never_more_than_one() -> None:
-    assert all(ROUTINE < row.importance <= 1 for row in TABLE)
+    assert all(ROUTINE_IMPORTANCE < row.importance <= 1 for row in GRAVE_EVENTS)
 
 
 def test_the_gravest_of_several_events_counts() -> None:
     pieces = [make_piece(kind="text"), make_piece(kind="rejection"), make_piece(kind="compaction")]
     assert base_importance(pieces) == pytest.approx(0.80)
-    assert base_importance([]) == ROUTINE
+    assert base_importance([]) == ROUTINE_IMPORTANCE
 
 
 def weigh(said: str | Evidence, kind: Kind = "convention", weight: Weight = "normal") -> float:

@@ -15,7 +15,7 @@ from memory_ci.extraction.injection import (
     Injection,
     Phrase,
     find_injection,
-    held_needs,
+    find_needs,
 )
 from memory_ci.secrets import lower_case
 from tests.make import examples
@@ -26,7 +26,7 @@ TABLE = (*PHRASES, *LINE_PHRASES)
 def find_with_every_phrase(text: str) -> list[Injection]:
     """find_injection without asking which phrases a text may hold."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(injection, "near_phrases", lambda phrases, held: list(phrases))
+        patch.setattr(injection, "select_phrases", lambda phrases, needs: list(phrases))
         return find_injection(text)
 
 
@@ -37,8 +37,8 @@ def find_with_every_phrase(text: str) -> list[Injection]:
 @given(data=st.data())
 def test_whatever_a_phrase_matches_holds_what_it_needs(phrase: Phrase, data: st.DataObject) -> None:
     text = data.draw(st.from_regex(re.compile(phrase.regex, re.MULTILINE)))
-    held = held_needs(lower_case(text))
-    assert [group for group in phrase.needs if held.isdisjoint(group)] == []
+    needs = find_needs(lower_case(text))
+    assert [group for group in phrase.needs if needs.isdisjoint(group)] == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_ci.extraction.gate import check_candidate
-from memory_ci.extraction.injection import END, OTHER_LETTERS, PARTS, find_injection, load_languages
+from memory_ci.extraction.injection import (
+    END,
+    ORDER_PARTS,
+    OTHER_LETTERS,
+    find_injection,
+    load_languages,
+)
 from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.wording import find_steering
@@ -100,7 +106,7 @@ PATTERNS = [
 @given(data=st.data())
 def test_whatever_an_order_matches_is_looked_at(pattern: str, data: st.DataObject) -> None:
     text = data.draw(st.from_regex(re.compile(pattern.replace("END", END))))
-    assert any(part in text.lower() for part in PARTS) or re.search(OTHER_LETTERS, text)
+    assert any(part in text.lower() for part in ORDER_PARTS) or re.search(OTHER_LETTERS, text)
 
 
 def cases(table: dict[str, list[str]]) -> list[tuple[str, str]]:

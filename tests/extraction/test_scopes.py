@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.extraction.entries import SCOPES, derive_scope, list_reaches, target_of
+from memory_ci.extraction.entries import TARGETS, derive_scope, find_target, list_reaches
 from memory_ci.records.candidate import Kind, Reach
 from memory_ci.records.event import EventKind, Evidence
 from tests.extraction.make import make_piece
@@ -52,7 +52,7 @@ def test_the_scope_of_a_learning_follows_from_its_kind_its_reach_and_what_it_quo
 
 
 def test_the_cases_speak_of_every_scope() -> None:
-    assert {scope for *_, scope in CASES} == set(SCOPES)
+    assert {scope for *_, scope in CASES} == set(TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_team_is_the_deepest_directory_that_all_changed_files_share(
     paths: tuple[str, ...], target: str
 ) -> None:
     commits = tuple(piece("commit", number, paths=(path,)) for number, path in enumerate(paths))
-    assert target_of("team", (*commits, piece("text", 99, paths=("docs/read.md",)))) == target
+    assert find_target("team", (*commits, piece("text", 99, paths=("docs/read.md",)))) == target
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,12 @@ def test_a_team_is_the_deepest_directory_that_all_changed_files_share(
 def test_a_job_is_the_last_part_of_its_session_safe_in_a_path(
     session: str | None, target: str
 ) -> None:
-    assert target_of("session", (piece("text", session=session),)) == target
+    assert find_target("session", (piece("text", session=session),)) == target
 
 
 def test_the_other_scopes_write_where_their_row_says() -> None:
-    targets = {name: target_of(name, (TURN,)) for name in SCOPES if name not in ("team", "session")}
-    assert targets == {name: SCOPES[name] for name in targets}
+    targets = {
+        name: find_target(name, (TURN,)) for name in TARGETS if name not in ("team", "session")
+    }
+    assert targets == {name: TARGETS[name] for name in targets}
     assert set(targets.values()) == {"institutional", "project", "global"}

@@ -8,7 +8,12 @@ import pytest
 
 from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
-from memory_ci.extraction.support import find_told, find_unsupported, is_document, list_paragraphs
+from memory_ci.extraction.support import (
+    find_restating_document,
+    find_unsupported,
+    is_document,
+    list_paragraphs,
+)
 from memory_ci.records.candidate import Judged
 from tests.extraction.make import make_piece
 
@@ -199,7 +204,7 @@ make lint   # checks names and types
 def test_a_document_says_what_a_heading_an_item_or_a_row_says_with_what_it_stands_under(
     title: str,
 ) -> None:
-    assert find_told(title, list_paragraphs("README.md", DOCUMENT)) == "README.md"
+    assert find_restating_document(title, list_paragraphs("README.md", DOCUMENT)) == "README.md"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +217,7 @@ def test_a_document_says_what_a_heading_an_item_or_a_row_says_with_what_it_stand
     ],
 )
 def test_labels_of_a_drawing_and_mere_headings_say_nothing(title: str) -> None:
-    assert find_told(title, list_paragraphs("README.md", DOCUMENT)) is None
+    assert find_restating_document(title, list_paragraphs("README.md", DOCUMENT)) is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memory_ci.extraction.gate import BODY_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.markers import Mark
-from memory_ci.extraction.wording import compose, cut, cut_at_sentence, make_title, weakness
+from memory_ci.extraction.wording import compose, cut, cut_at_sentence, find_weakness, make_title
 
 
 def make_mark(
@@ -243,9 +243,9 @@ WEAK = [
 
 @pytest.mark.parametrize("mark", STRONG, ids=lambda mark: mark.text)
 def test_a_mark_that_helps_the_next_change_is_strong(mark: Mark) -> None:
-    assert weakness(mark) is None
+    assert find_weakness(mark) is None
 
 
 @pytest.mark.parametrize(("why", "mark"), WEAK)
 def test_a_mark_that_serves_its_own_change_is_weak(why: str, mark: Mark) -> None:
-    assert why in (weakness(mark) or "")
+    assert why in (find_weakness(mark) or "")

@@ -343,14 +343,13 @@ def test_retrieve_of_an_unknown_revision_is_an_error_of_the_tool(zoo: Project) -
     assert slug_of(call(zoo, "retrieve", {"task": "zebra", "at": "no-such"})) == "unknown-revision"
 
 
-def test_text_is_bounded(zoo: Project) -> None:
+def test_text_is_bounded(zoo: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = "\n".join(f"zebra {n} is a long story of stripes" for n in range(2_000))
     norms = [make_entry(n, title=f"Norm {n}", body=lines[:3_000] + "end") for n in range(10, 40)]
     zoo.write("institutional.md", "\n".join(map(format_entry, norms)))
     zoo.write("MEMORY.md", format_entry(make_entry(99, title="Zebra", body=lines)))
-    zoo.write(
-        ".memory-ci.yaml", "retrieve: {institutional_max_chars: 1000000, max_chars: 1000000}\n"
-    )
+    monkeypatch.setattr("memory_ci.commands.retrieve.retrieve.MAX_NORM_CHARS", 1_000_000)
+    zoo.write(".memory-ci.yaml", "retrieve: {max_chars: 1000000}\n")
     given = text_of(call(zoo, "retrieve", {"task": "zebra"}))
     assert tools.MAX_CHARS / 4 < len(given) < tools.MAX_CHARS
     assert tools.MAX_CHARS / 4 < len(read(zoo, "memory://institutional")) < tools.MAX_CHARS

@@ -58,7 +58,7 @@ def test_an_extra_without_a_lock_is_refused_before_anything_is_installed(tmp_pat
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert (
-        "no extra '../base' for jobs; extras: anthropic, bedrock, fsrs, mcp, org-postgres, otel, report, vectors,"
+        "no extra '../base' for jobs; extras: anthropic, bedrock, mcp, org-postgres, otel, report, vectors,"
         in done.stdout
     )
     assert not (tmp_path / "place").exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.lifecycle.reverts import Revert, find_mends, is_revert, judge_outcome, list_undone
+from memory_ci.lifecycle.reverts import Revert, find_fixups, is_revert, judge_outcome, list_undone
 from tests.make import make_change, make_commit
 
 A, B = "a" * 40, "b" * 40
@@ -28,7 +28,7 @@ def undoing(*names: str, restores: tuple[str, ...] = (), label: str = "#9") -> R
 )
 def test_a_change_that_mends_another_is_known_by_its_words(message: str) -> None:
     assert [
-        number for number, _ in find_mends([make_change(make_commit(message), number=130)])
+        number for number, _ in find_fixups([make_change(make_commit(message), number=130)])
     ] == [128]
 
 
@@ -36,11 +36,11 @@ def test_a_change_that_mends_another_is_known_by_its_words(message: str) -> None
     "message", ["fixes #128", "see #128", "Merge pull request #128 from a/b", "follow the money"]
 )
 def test_a_mention_is_no_mending(message: str) -> None:
-    assert list(find_mends([make_change(make_commit(message), number=130)])) == []
+    assert list(find_fixups([make_change(make_commit(message), number=130)])) == []
 
 
 def test_a_change_does_not_mend_itself() -> None:
-    assert list(find_mends([make_change(make_commit("follow-up to #128"), number=128)])) == []
+    assert list(find_fixups([make_change(make_commit("follow-up to #128"), number=128)])) == []
 
 
 @pytest.mark.parametrize("name", ["b" * 12, "pr:128"])

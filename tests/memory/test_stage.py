@@ -86,12 +86,6 @@ def test_without_an_intent_file_there_is_no_stage(project: Project) -> None:
     assert current_phase(project.workspace, "HEAD") is None
 
 
-def test_the_file_that_is_read_is_configured(project: Project) -> None:
-    project.commit("Configure", {".memory-ci.yaml": "stage: {file: docs/STAGE.md}\n"})
-    state(project, "review", "docs/STAGE.md")
-    assert current_phase(project.workspace, "HEAD") == "review"
-
-
 def test_an_unknown_revision_is_an_error(project: Project) -> None:
     with pytest.raises(RepositoryError) as raised:
         list_stages(project.workspace, "nowhere")

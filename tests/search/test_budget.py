@@ -66,14 +66,3 @@ def test_of_norms_that_do_not_all_fit_the_most_prominent_are_kept_in_file_order(
     kept, dropped = fit_norms(norms, 7, norm_size)
     assert [norm.text for norm in kept] == ["aaa", "ccc", "d"]
     assert [norm.text for norm in dropped] == ["bbb"]
-
-
-def test_entries_of_one_type_take_no_more_than_their_share() -> None:
-    hits = [
-        Hit(make_located(n, type=kind, body="x" * 30), 1.0, ())
-        for n, kind in enumerate(["procedural", "procedural", "corrective", "procedural"])
-    ]
-    kept, dropped = fit(hits, 100, size, {"procedural": 59})
-    assert [hit.located.entry.type for hit in kept] == ["procedural", "corrective"]
-    assert len(dropped) == 2
-    assert len(fit(hits, 100, size, {"corrective": 0})[0]) == 3

@@ -51,7 +51,7 @@ def differences(path: Path, tree: Tree) -> list[tuple[str, int]]:
 
 def known(path: Path, *numbers: int) -> list[Feedback]:
     with open_index(path) as index:
-        return [one for one, _ in list_feedback(index, map(make_id, numbers), with_ignored=True)]
+        return [one for one, _ in list_feedback(index, map(make_id, numbers))]
 
 
 def test_what_was_said_of_an_entry_is_read_back_as_it_was(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_row_that_cannot_be_read_back_is_damage_and_heals(tmp_path: Path) -> N
     with open_index(tmp_path / "index.db") as index:
         sync(index, tree.oids, tree.load)
         index.connection.execute("UPDATE feedback SET kind = 'praised'")
-        found = list_feedback(index, [make_id(1)], with_ignored=True)
+        found = list_feedback(index, [make_id(1)])
         assert found == [(said(), 1)]
 
 
@@ -138,18 +138,18 @@ events = st.builds(
 )
 
 
-@given(st.lists(events, max_size=25), st.sampled_from([True, False]))
+@given(st.lists(events, max_size=25))
 def test_of_some_entries_the_index_gives_what_all_of_the_feedback_gives(
-    told: list[Feedback], split: bool
+    told: list[Feedback],
 ) -> None:
     tree = make_tree(*told[::2])
     tree.files[SECOND] = make_loaded(SECOND, feedback=tuple((1, one) for one in told[1::2]))
     asked = [make_id(1), make_id(2)]
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
-        found = list_feedback(index, asked, with_ignored=split)
+        found = list_feedback(index, asked)
     shares = {job_of(one): count for one, count in found if one.kind == "ignored"}
-    expected = replay(told, "split" if split else "full")
+    expected = replay(told)
     some = replay_some([one for one, _ in found], shares)
     assert some == {entry: expected[entry] for entry in asked if entry in expected}
 
@@ -160,7 +160,7 @@ def test_a_reference_that_spells_a_name_and_a_time_is_another_job() -> None:
     )
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
-        assert [count for _, count in list_feedback(index, [make_id(1)], with_ignored=True)] == [1]
+        assert [count for _, count in list_feedback(index, [make_id(1)])] == [1]
 
 
 def count_steps(files: int) -> int:
@@ -180,7 +180,7 @@ def count_steps(files: int) -> int:
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
         index.connection.set_progress_handler(count, 100)
-        assert len(list_feedback(index, [make_id(1), make_id(2)], with_ignored=True)) == 2 * files
+        assert len(list_feedback(index, [make_id(1), make_id(2)])) == 2 * files
     return steps
 
 
@@ -193,7 +193,7 @@ def test_a_text_of_anybody_does_no_harm_to_the_query() -> None:
     tree = make_tree(odd)
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
-        assert list_feedback(index, [make_id(1), "' OR 1"], with_ignored=True) == [(odd, 1)]
+        assert list_feedback(index, [make_id(1), "' OR 1"]) == [(odd, 1)]
 
 
 def test_the_rows_are_those_of_a_fresh_build_after_any_edit(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import math
 from datetime import date
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -108,14 +107,10 @@ def test_the_product_of_the_named_factors_is_the_score() -> None:
     assert hit.lanes == (("lexical", 3.0),)
 
 
-def test_age_counts_once_more_by_itself_but_in_the_product_of_the_seed() -> None:
+def test_age_is_a_factor_of_its_own() -> None:
     weights = Weights(prominence=by_importance, traits=lambda _: Traits(1.0, 0.25))
     (hit,) = rank([make_match(1, importance=1.0)], weights)
     assert dict(hit.factors)["age"] == pytest.approx((0.5 + 0.25 / 1.25) / 1.0)
-    (literal,) = rank(
-        [make_match(1, importance=1.0)], msgspec.structs.replace(weights, is_literal=True)
-    )
-    assert dict(literal.factors)["age"] == 1.0
 
 
 def test_an_entry_whose_code_changed_comes_later_and_one_whose_code_is_gone_is_not_served() -> None:
@@ -133,12 +128,6 @@ def test_what_proved_useful_comes_first() -> None:
     hits = rank([make_match(1), make_match(2)], weights)
     assert [dict(hit.factors)["utility"] for hit in hits] == [1.25, 0.75]
     assert numbers(hits) == [2, 1]
-
-
-def test_the_literal_product_lets_prominence_make_up_for_relevance() -> None:
-    matches = [make_match(1, 1.0, importance=0.9), make_match(2, 4.0, importance=0.1)]
-    assert numbers(rank(matches, BY_IMPORTANCE)) == [2, 1]
-    assert numbers(rank(matches, Weights(prominence=by_importance, is_literal=True))) == [1, 2]
 
 
 def test_fused_lanes_stand_in_for_the_lexical_one() -> None:

@@ -110,23 +110,8 @@ def test_a_dry_run_keeps_nothing(project: Project, transcript: Path) -> None:
     assert list_stored(project.workspace.repo) == ()
 
 
-def test_the_whole_transcript_is_kept_only_if_it_is_asked_for_and_fits(
-    project: Project, transcript: Path
-) -> None:
-    project.write(".memory-ci.yaml", "sessions:\n  keep_full: true\n")
-    captured = take(project, transcript)
-    assert captured.has_full
-    assert TOKEN not in project.show(captured.ref, "transcript")
-    assert "Charge the card once." in project.show(captured.ref, "transcript")
-    project.write(".memory-ci.yaml", "sessions:\n  keep_full: true\n  max_bytes: 1000\n")
-    write_transcript(transcript, project.path, ["word " * 500])
-    assert not take(project, transcript).has_full
-
-
-def test_of_a_database_what_was_made_elsewhere_is_neither_taken_nor_kept_whole(
-    project: Project, home: Path
-) -> None:
-    project.write(".memory-ci.yaml", "sessions:\n  keep_full: true\n  keep_days: 0\n")
+def test_of_a_database_what_was_made_elsewhere_is_not_taken(project: Project, home: Path) -> None:
+    project.write(".memory-ci.yaml", "sessions:\n  keep_days: 0\n")
     path, export = home / OPENCODE, json.loads((SESSIONS / "opencode-export.json").read_text())
     elsewhere = {**export, "info": {**export["info"], "id": "ses_elsewhere"}}
     write_opencode(path, elsewhere)
@@ -140,11 +125,13 @@ def test_of_a_database_what_was_made_elsewhere_is_neither_taken_nor_kept_whole(
         {**export, "info": {**export["info"], "directory": str(project.path / "src")}},
     )
     captured = take(project, find_newest(project.workspace, home))
-    assert (captured.session, captured.has_full) == (f"opencode:{export['info']['id']}", False)
+    assert captured.session == f"opencode:{export['info']['id']}"
 
 
-def test_a_digest_keeps_the_limit_of_the_configuration(project: Project, tmp_path: Path) -> None:
-    project.write(".memory-ci.yaml", "sessions:\n  max_bytes: 3000\n")
+def test_a_digest_keeps_its_limit(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_ci.sessions.capture.DIGEST_SIZE", 3000)
     path = write_transcript(
         tmp_path / "long.jsonl", project.path, [f"Turn {n} " + "x" * 200 for n in range(40)]
     )

@@ -155,24 +155,6 @@ def test_only_a_push_of_commits_to_a_branch_is_one(
     assert is_branch_pushed([f"{update}\n".encode() for update in updates], environment) is expected
 
 
-def test_merged_changes_are_counted_where_that_is_asked(shop: Project) -> None:
-    shop.commit("Configure", {".memory-ci.yaml": "nudge:\n  after: 3\n  unit: changes\n"})
-    shop.branch("topic")
-    work(shop, 5)
-    shop.checkout("main")
-    shop.merge("topic")
-    shop.commit("Rebased, part one (#7)", {"src/a.py": "1"})
-    shop.commit("Rebased, part two (#7)", {"src/b.py": "2"})
-    shop.commit("Learn", {"MEMORY.md": format_entry(make_entry(1, title="Okapi"))})
-    assert find_nudge(shop.workspace) == ""
-    for number in (8, 9):
-        shop.commit(f"Part one (#{number})", {"src/a.py": f"{number}"})
-        shop.commit(f"Part two (#{number})", {"src/b.py": f"{number}"})
-    assert find_nudge(shop.workspace) == ""
-    work(shop, 1)
-    assert find_nudge(shop.workspace).startswith("memory-ci: 3 or more merged changes")
-
-
 def test_zero_is_never(shop: Project) -> None:
     shop.write(".memory-ci.yaml", "nudge:\n  after: 0\n")
     work(shop, 3)

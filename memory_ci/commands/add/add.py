@@ -34,7 +34,7 @@ from memory_ci.store.layout import fragment_path, parse_target
 from memory_ci.store.manual_notes import demote_headings
 
 HEADING_MARK = re.compile(r"^#{1,6}(?:[ \t]+|$)")
-"""The mark of a title that was written as a heading; the # of `C#` is none."""
+"""The mark of a title that was written as a heading; the # of `C#` is not a mark."""
 
 NOTES = "memory-ci/notes"
 """In the git directory: the folder of notes that wait for a commit."""
@@ -191,7 +191,7 @@ def _refuse_many_quotes(workspace: Workspace, session_key: str) -> None:
 
 
 def _find_known(workspace: Workspace, new: Located) -> Located | None:
-    """Return an entry of the same scope that says the same as a new one, None if there is none.
+    """Return an entry of the same scope that says the same as a new one, or None.
 
     Only files that hold the words of its body are parsed, which are few.
     """

@@ -116,7 +116,7 @@ def run(
 
 
 def _show(added: Added, dry_run: bool) -> None:
-    """Print what became of an entry, and what to do next."""
+    """Print the result for an entry, and the next step."""
     path = printable(added.path)
     if not added.is_new:
         say(f"Known already as {added.entry.id} in {path}; nothing written.")

@@ -169,5 +169,4 @@ def _describe(session: Captured, dry_run: bool) -> list[str]:
     if dry_run:
         result = "Would keep"
     size = f"{plural(session.human_turns, 'human turn')}, {plural(session.bytes, 'byte')}"
-    transcript = ", with the transcript" if session.has_full else ""
-    return [f"{result} {session.session}: {size}{transcript}", session.ref]
+    return [f"{result} {session.session}: {size}", session.ref]

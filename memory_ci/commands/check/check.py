@@ -116,7 +116,7 @@ def _select_episodes(listed: Sequence[TreeFile]) -> list[TreeFile]:
 
 
 def _refuse_other_paths(wanted_paths: Set[str], files: Iterable[TreeFile]) -> None:
-    """Raise UsageError (not-a-memory-file) if a path is none of the files of a view."""
+    """Raise UsageError (not-a-memory-file) if a path is not a file of the view."""
     other_paths = wanted_paths - {readable_path(file) for file in files}
     if other_paths:
         message = f"{min(other_paths)} is not a memory file of this view"
@@ -198,8 +198,7 @@ def _check_episodes(
 
     tellings = chain.from_iterable(file.tellings for _, file in episode_files)
     heirs = find_heirs_among(place.entry for place in memory.located)
-    policy = workspace.config.episodes.ignored_policy
-    utilities = replay(list_feedback(tellings), policy, heirs=heirs)
+    utilities = replay(list_feedback(tellings), heirs=heirs)
     for place in memory.located:
         utility = utilities.get(place.entry.id)
         if utility is not None and utility.is_low and place.entry.status != "retired":

@@ -63,7 +63,7 @@ def migrate(
 
     Args:
         workspace: the repository.
-        branch: the branch, None for the one that is checked out.
+        branch: the branch, None for the checked-out branch.
         wanted: the format, None for the newest one.
         now: the time of the commit.
         dry_run: commit nothing.

@@ -64,7 +64,7 @@ def resolve_branch(
     Args:
         workspace: the repository and its configuration.
         python: the interpreter that the merge driver calls.
-        branch: the branch to merge into, None for the one that is checked out.
+        branch: the branch to merge into, None for the checked-out branch.
         base: the revision to merge, None for the default branch.
         push: push the branch afterwards.
         dry_run: change nothing.
@@ -142,7 +142,7 @@ def _driver_settings(workspace: Workspace, python: str) -> Iterator[tuple[str, .
 
 @contextmanager
 def _merge_worktree(repo: Repository, ref: str, dry_run: bool) -> Iterator[Repository]:
-    """Give the work tree of a branch, or a temporary one if there is none or for a dry run.
+    """Yield the work tree of a branch; without one, or for a dry run, a temporary work tree.
 
     Raises:
         RepositoryError: local-changes.

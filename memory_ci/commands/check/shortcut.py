@@ -22,7 +22,7 @@ def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any]
 
 
 def run(paths: tuple[Path, ...], staged: bool) -> None:
-    """Check the work tree, or what is staged; exit with status 1 if there are errors."""
+    """Check the work tree or the index; exit with status 1 if there are errors."""
     from memory_ci.commands.check.check import check_memory
     from memory_ci.memory.workspace import STAGED
 

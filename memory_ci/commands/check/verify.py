@@ -85,7 +85,7 @@ def verify_change(
     """Check the changes that the commits of `head` make to the memory of a base.
 
     The files of `head` are read by its own configuration, changes of entries by that of the base,
-    so that a change cannot hide what it does.
+    so that a change cannot hide its effect.
 
     Args:
         workspace: the repository.
@@ -412,7 +412,7 @@ def _find_priority_setters(start: Snapshot, head: Snapshot) -> dict[str, Commit]
 
 
 def _is_set(entry: Entry, before: Mapping[str, Located]) -> bool:
-    """Return whether neither an entry nor one that it replaces had its priority before."""
+    """Return whether neither an entry nor an entry that it replaces had its priority before."""
     priorities = {
         before[key].entry.priority or "normal" for key in entry.supersedes if key in before
     }

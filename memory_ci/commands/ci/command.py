@@ -83,16 +83,19 @@ def ci_command(
 ) -> None:
     """Do what a CI job is for.
 
-    On a pull request or in a merge queue that is `verify`; on the default branch, on a schedule or by hand it is
-    `record`, and the index is built. On other branches nothing is done. Without a provider the branch that is checked
-    out decides. Events that would give secrets to the words of strangers are refused.
+    On a pull request or in a merge queue that is `verify`; on the default branch, on a schedule or
+    by hand it is `record`, and the index is built. On other branches nothing is done. Without a
+    provider the branch that is checked out decides. Events that would give secrets to the words of
+    strangers are refused.
 
-    The last line of standard output is one of JSON that says how the run went (`memory-ci help ci`).
+    The last line of standard output is one of JSON that says how the run went
+    (`memory-ci help ci`).
 
-    A run that stopped before its end says so, and by the key `ci.fail_on` of the configuration it ends with status 5.
+    A run that stopped before its end says so, and by the key `ci.fail_on` of the configuration it
+    ends with status 5.
 
-    Exit status: 0 done or nothing to do, 1 findings, 2 an event that is refused or configuration, 3 a memory file,
-    4 repository, 5 engine or network.
+    Exit status: 0 done or nothing to do, 1 findings, 2 an event that is refused or configuration, 3
+    a memory file, 4 repository, 5 engine or network.
 
     \b
     Example:
@@ -149,7 +152,7 @@ def _print_line(line: RunLine) -> None:
 
 
 def _print_run(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
-    """Print the job to standard error, and what it found or did to standard output.
+    """Print the job to standard error, and its findings or results to standard output.
 
     On GitHub the runner obeys nothing in it.
     """

@@ -25,12 +25,12 @@ def comment_on_cited(
 ) -> str:
     """Add or update the comment on a request that edits cited code.
 
-    The configuration of the base says whether there is a comment. A fork gets none, because it
-    could steer what the comment says.
+    The configuration of the base decides whether there is a comment. A fork gets none, because it
+    could steer the text of the comment.
 
     Returns:
-        What was done, in words; "" if there is nothing to say. A refusal of the forge is returned
-        as well, because it does not fail the job.
+        The action taken, in words; "" if there is nothing to say. A refusal of the forge is
+        returned as well, because it does not fail the job.
     """
     base = find_commit(workspace.repo, job.base) if job.base else None
     if job.number is None or job.is_fork or base is None:

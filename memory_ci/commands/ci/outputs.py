@@ -28,7 +28,7 @@ def list_outputs(run: CiRun) -> dict[str, str]:
 
 
 def list_learned(plan: Plan | None) -> list[Change]:
-    """Return the changes by which a plan adds what was learned."""
+    """Return the changes by which a plan adds learnings."""
     if plan is None:
         return []
     return [change for step in plan.steps if step.step == "extract" for change in step.changes]

@@ -32,7 +32,7 @@ from memory_ci.secrets import mask_secrets
 from memory_ci.store.episodes import parse_episode_file
 
 COLLECTOR_SECONDS = 5
-"""How long a collector may take; a job does not wait for whoever watches it."""
+"""The time limit of a collector: a job does not wait for its observers."""
 
 
 def describe_run(

@@ -66,7 +66,7 @@ DoctorCheck = Callable[[Surroundings], Iterable[Probe]]
 
 
 def peek_text(path: Path) -> str:
-    """Return the text of a file, "" if there is none or it cannot be read."""
+    """Return the text of a file, "" if it is missing or cannot be read."""
     with suppress(OSError):
         return read_regular(path, MAX_FILE).decode("utf-8", "replace")
     return ""

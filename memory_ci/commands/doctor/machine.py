@@ -44,7 +44,7 @@ LEAST_GIT = (2, 31)
 SKEW = timedelta(minutes=5)  # clocks of two machines may differ by this much
 LOOKED_AT = 50  # newest commits whose dates are compared with the clock
 ENGINES_WITH_REPLIES = ("anthropic", "claude-cli")
-"""The engines whose replies are stored beside the repository."""
+"""The engines whose replies are stored next to the repository."""
 
 FAKE_KEY = "ghp_" + "".join(
     f"{letter}{number}" for number, letter in enumerate("qWzRtYpLkJhGfDsXcV")
@@ -161,7 +161,7 @@ def check_forge(case: Surroundings) -> Iterator[Probe]:
     """Check for a token for the forge and, with the network, that the forge accepts it.
 
     The clone of a person needs no token. A job needs one, and so does a person who set a part of
-    what is needed.
+    the variables.
     """
     settings = case.workspace.config.forge
     variables = (*GITHUB_TOKENS, *GITLAB_TOKENS)

@@ -1,4 +1,4 @@
-"""Checks of memory files, of their index and vectors, of sessions, and of what was recorded."""
+"""Checks of memory files, of their index and vectors, of sessions, and of records of runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from memory_ci.records.report import Finding
 from memory_ci.search.embedders import choose_embedder
 from memory_ci.search.glance import Glance, glance
 from memory_ci.search.vectors import LEAST_COVERAGE
-from memory_ci.sessions import checkpoints
+from memory_ci.sessions import checkpoints, session_join
 from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.document import load_file
 from memory_ci.text import plural
@@ -298,10 +298,10 @@ def _report_joining(finder: SessionFinder) -> Iterator[Probe]:
     """Report sessions that could not be joined with merged changes, or not be read."""
     yield from _judge_checkpoints(finder)
     for missed in finder.tell_missed():
-        remedy = (
-            "Name the session in the commit, by our hook or by hand: Memory-Session: <agent>:<id>."
-        )
-        yield Probe("joining", "warn", missed, remedy)
+        yield Probe("joining", "warn", missed, session_join.HINT)
+    unmerged = finder.tell_unmerged_sessions()
+    if unmerged:
+        yield Probe("unmerged", "ok", unmerged)
     for problem in dict.fromkeys(finder.problems):
         remedy = "Where sessions are kept and fetched from: `memory-ci help sessions`."
         yield Probe("sessions", "warn", problem, remedy)

@@ -264,7 +264,7 @@ def _list_unassigned(case: Surroundings) -> list[str]:
 
 
 def check_ci(case: Surroundings) -> Iterator[Probe]:
-    """Check that a job of CI records what is merged, and its version of memory-ci."""
+    """Check that a job of CI records merged changes, and its version of memory-ci."""
     root = case.workspace.repo.root
     if root is None:
         yield Probe("ci", "skip", "no work tree")
@@ -366,7 +366,10 @@ def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> list[P
 
 
 def _is_older(version: str) -> bool:
-    """Return whether a version is older than this one, as far as it says: 1 is not before 1.4."""
+    """Return whether a version is older than this one.
+
+    Only its own parts are compared: 1 is not before 1.4.
+    """
     numbers = [int(number) for number in version.split(".")]
     our_numbers = [int(number) for number in re.findall(r"\d+", __version__)]
     return numbers < our_numbers[: len(numbers)]
@@ -449,7 +452,7 @@ def _report_worktrees(case: Surroundings, names: Iterable[str]) -> Iterator[Prob
 def _report_hook(
     hook: FoundPart, found_parts: Iterable[FoundPart], last_prompt: datetime | None
 ) -> Iterator[Probe]:
-    """Report what a hook does: reading, asking for notes, capturing sessions.
+    """Report the work of a hook: reading, asking for notes, capturing sessions.
 
     Args:
         hook: a hook that can be called.

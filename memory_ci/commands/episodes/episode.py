@@ -182,7 +182,7 @@ def _check_valence(valence: float) -> float:
 
 
 def _clean_value(workspace: Workspace, key: str, value: str) -> str:
-    """Return a value of a context that may be committed; "" if it tells of a machine.
+    """Return a value of a context that may be committed; "" if it describes a machine.
 
     The path of a file is made relative to the repository.
     """

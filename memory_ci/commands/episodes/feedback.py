@@ -94,10 +94,9 @@ def give_feedback(
 
     events = list_feedback(episodes.tellings)
     heirs = find_heirs_among(place.entry for place in located)
-    policy = workspace.config.episodes.ignored_policy
     no_feedback = Utility(NO_FEEDBACK, 0)
-    utilities = replay(events, policy, heirs=heirs)
-    new_utilities = replay((*events, feedback), policy, heirs=heirs)
+    utilities = replay(events, heirs=heirs)
+    new_utilities = replay((*events, feedback), heirs=heirs)
     amendment = make_amendment(feedback.at, episode.id if episode else "", feedback=(feedback,))
     is_new = event_key(feedback) not in map(event_key, events)
     if is_new and not dry_run:
@@ -201,7 +200,7 @@ def _normalise_ref(ref: str) -> str:
 
 
 def _find_episode(episodes: Sequence[Episode], ref: str) -> Episode | None:
-    """Return the episode of a reference, None if there is none."""
+    """Return the episode of a reference, or None."""
     match = REF.fullmatch(ref)
     if match is None:
         return None

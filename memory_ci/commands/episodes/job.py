@@ -36,7 +36,7 @@ class JobFile(msgspec.Struct, frozen=True):
     """A file of a job and the text that was written.
 
     Attributes:
-        warning: what an engine could not add.
+        warning: a message on risks that an engine could not add.
         is_new: the file did not hold the text before.
     """
 
@@ -84,7 +84,7 @@ def write_premortem(
 
 
 def _list_remembered(workspace: Workspace, plan: str, today: date) -> list[Risk]:
-    """List what memory says went wrong with such work."""
+    """List the risks of such work that memory has entries on."""
     options = RetrieveOptions(types=("corrective", "declarative"), limit=MAX_RISKS)
     risks = []
     for hit in retrieve(workspace, plan, options, today).hits:
@@ -110,7 +110,7 @@ def read_plan(path: Path) -> str:
 
 
 def _ask_model(engine: Engine, plan: str) -> tuple[list[Risk], str]:
-    """Ask a model what may go wrong.
+    """Ask a model for the risks of a plan.
 
     Returns:
         The risks that may be written, and a warning about the others or about a failure.

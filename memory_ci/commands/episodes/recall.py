@@ -235,7 +235,7 @@ def _rank_by_mempalace(
     workspace: Workspace, query: RecallQuery, episodes: Sequence[Episode], stored: Episodes
 ) -> Recalled:
     feedback = list_feedback(stored.tellings)
-    utilities = replay(feedback, workspace.config.episodes.ignored_policy)
+    utilities = replay(feedback)
     values = {entry_id: utility.value for entry_id, utility in utilities.items()}
     ranked = rank_mempalace(query.query, episodes, values, query.now)
     safe = (hit for hit in ranked if is_safe(hit.episode))
@@ -319,7 +319,7 @@ def _list_renames(
         sha = episode.action.commit
         if not existing.issuperset(episode.action.files) and re.fullmatch(SHORT_ID, sha):
             shas.append(f"{sha}^{{commit}}")
-    commits = [sha for sha in find_objects(workspace.repo, shas) if sha]  # as far as they exist
+    commits = [sha for sha in find_objects(workspace.repo, shas) if sha]  # those that exist
     return list_renames(workspace.repo, commits, commit) if commits else {}
 
 

@@ -24,7 +24,7 @@ NONE = "(nothing known speaks of this plan; add what you expect to go wrong)"
 
 
 def render_recalled(recalled: Recalled, *, explain: bool = False) -> str:
-    """Return a line for each episode, best first, and below it what its text adds to the title.
+    """Return a line for each episode, best first, above the part of its text not in the title.
 
     Args:
         recalled: the episodes.
@@ -84,7 +84,7 @@ def _explain_score(hit: RecalledEpisode, likeness: str) -> str:
 
     Args:
         hit: an episode.
-        likeness: what words were compared by.
+        likeness: the measure by which texts were compared.
     """
     parts = []
     is_sum = False
@@ -135,7 +135,7 @@ def _risk_lines(risk: Risk) -> Iterator[str]:
 
 
 def render_recall(recalled: Recalled, *, explain: bool = False) -> str:
-    """Return episodes and changes of history in the wrapper of memory; "" if there are none."""
+    """Return episodes and changes of history in the wrapper of memory; "" without any."""
     blocks = []
     if recalled.hits:
         text = render_recalled(recalled, explain=explain)

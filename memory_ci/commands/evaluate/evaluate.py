@@ -536,7 +536,7 @@ Answers = Mapping[str, Mapping[str, bool]]
 
 
 def _load_answers(place: Path, replies: Mapping[str, str]) -> Answers:
-    """Load the readers' answers; sheets replace what `verdicts.jsonl` has."""
+    """Load the readers' answers; sheets replace answers of `verdicts.jsonl`."""
     keys: dict[tuple[str, str], str] = {}
     for name, reply in replies.items():
         for key, learning in _iter_keyed(name, reply):

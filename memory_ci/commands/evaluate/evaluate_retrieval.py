@@ -191,7 +191,7 @@ def _as_utc(time: datetime) -> datetime:
 def answer_set(
     data: RetrievalSet, config: Config, clock: Timer, embedder: EmbedderChoice | None = None
 ) -> Iterator[QueryAnswer]:
-    """Yield the answer to each query of a set, from what its group had learned by then.
+    """Yield the answer to each query of a set, from the entries of its group at that time.
 
     Each is followed by the answer to a query of another group, which has no name, and which
     memory should not be able to answer.
@@ -369,12 +369,12 @@ def _answer(
     options = RetrieveOptions()
     start = clock()
     request = make_sound(options, config, asking.today)
-    ranked = find_ranked(index, config, asking.text, request, options, asking.today, embedder)
+    ranked = find_ranked(index, asking.text, request, options, asking.today, embedder)
     hits, _ = arrange(ranked.hits, request.limit)
     answer = Retrieval(task=asking.text, mode=ranked.mode)
     strong = drop_weak(hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
     budget = request.max_chars - context_cost(answer)
-    served, _ = fit(strong, budget, entry_cost, config.retrieve.type_max_chars)
+    served, _ = fit(strong, budget, entry_cost)
     seconds = clock() - start
     return QueryAnswer(
         asking=asking,

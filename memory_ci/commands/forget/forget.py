@@ -111,7 +111,7 @@ class ForgetSubject(msgspec.Struct, frozen=True):
 
 
 def find_subject(workspace: Workspace, text: str, wanted: What | None) -> ForgetSubject:
-    """Return what a text means: an id of an entry, a person, or words.
+    """Return the meaning of a text: an id of an entry, a person, or words.
 
     A person is a mail address or an author of commits. A text that looks like an id is never taken
     for words.
@@ -119,7 +119,7 @@ def find_subject(workspace: Workspace, text: str, wanted: What | None) -> Forget
     Args:
         workspace: the repository and its configuration.
         text: the text.
-        wanted: what it has to mean, None for any.
+        wanted: the required meaning, None for any.
 
     Raises:
         UsageError: nothing-to-forget, unknown-entry, and the errors of `find_entry`.
@@ -147,7 +147,7 @@ def _find_entry(workspace: Workspace, entry_id: str, *, is_certain: bool) -> For
     evidence = [line for line in entry.evidence if not line.startswith("accepted ")]
     quotes = [line.partition(" ")[2] for line in evidence]
     texts = [entry.title, entry.body, *quotes]
-    return ForgetSubject("entry", tuple(tombstones.long_enough(texts)), entry.id)
+    return ForgetSubject("entry", tuple(tombstones.choose_kinds(texts)), entry.id)
 
 
 def _unknown_entry(workspace: Workspace, entry_id: str) -> UsageError:
@@ -169,7 +169,7 @@ def _list_names(workspace: Workspace, text: str, *, is_certain: bool) -> tuple[s
     Args:
         workspace: the repository.
         text: `Name <mail>`, a mail address or a name.
-        is_certain: the text names a person, even one that git does not know.
+        is_certain: the text names a person, whom git need not know.
     """
     signature = PERSON.fullmatch(text)
     names = {signature["name"], signature["mail"]} if signature else {text}

@@ -63,7 +63,7 @@ class HeldPlace(msgspec.Struct, frozen=True):
     Attributes:
         kind: the kind of place.
         where: the path, ref or commit.
-        what: what is done about it.
+        what: the action on it, in words.
         is_left: a person has to do it.
     """
 
@@ -120,7 +120,7 @@ def rewrite_file(
     """Return a memory file without the words.
 
     Returns:
-        The new text, None to remove the file; and what was done, "" for nothing.
+        The new text, None to remove the file; and the action, "" for none.
     """
     tombstones = target.tombstones
     if path == REJECTED_FILE:
@@ -153,7 +153,7 @@ def _rewrite_rejected(tombstones: Tombstones, data: bytes) -> tuple[bytes, str]:
 
 
 def forget_in_file(target: Target, file: MemoryFile) -> tuple[MemoryFile, list[str]]:
-    """Return a file of entries without the words, and what was done."""
+    """Return a file of entries without the words, and the action."""
     removed: list[Entry] = []
     updated: list[Entry] = []
     replaced: list[Entry] = []
@@ -343,7 +343,7 @@ def list_derived(
 def _forget_derived(
     workspace: Workspace, target: Target, path: Path, where: str, is_note: bool
 ) -> tuple[HeldPlace, bytes | None] | None:
-    """Return what to do with a derived file or a note that waits, None for nothing.
+    """Return the action on a derived file or a waiting note, None for no action.
 
     Args:
         workspace: the repository and its configuration.
@@ -370,7 +370,7 @@ def _forget_derived(
 
 
 def _read(path: Path) -> bytes:
-    """Return the bytes of a file; none of a file that no command reads."""
+    """Return the bytes of a file; b"" if it is unreadable, as for other commands."""
     try:
         return read_regular(path, MAX_FILE_BYTES)
     except OSError:

@@ -75,12 +75,12 @@ def health_command(
 def _show_stages(revision: str, as_json: bool) -> None:
     """Print the stage that each project is in."""
     from memory_ci.commands.health.text import render_stage
-    from memory_ci.memory.stage import list_stages
+    from memory_ci.memory.stage import INTENT_FILE, list_stages
 
     current_workspace = workspace()
     stages = list_stages(current_workspace, revision)
     if not stages and not as_json:
-        say(f"There is no {current_workspace.config.stage.file}, so there is no stage.", err=True)
+        say(f"There is no {INTENT_FILE}, so there is no stage.", err=True)
     records = []
     for project_stage in stages:
         last = project_stage.known

@@ -143,7 +143,7 @@ def compare_arms(
     """Compare how often something happened in both arms.
 
     Args:
-        name: what may have happened.
+        name: the outcome.
         outcomes: (was it held out, did it happen) of each session or change.
         weeks: in how many weeks they occurred.
         holdout: the share of sessions that is held out now; 0: the share among the outcomes counts.

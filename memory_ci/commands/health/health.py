@@ -25,7 +25,7 @@ from memory_ci.commands.health.text import render_health_line, render_holdout
 from memory_ci.commands.retrieve.anchor_verdicts import soften
 from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
 from memory_ci.commands.retrieve.ranking import find_ranked
-from memory_ci.commands.retrieve.retrieve import find_overflow
+from memory_ci.commands.retrieve.retrieve import MAX_NORM_CHARS, find_overflow
 from memory_ci.errors import EngineError, MemoryCIError, RepositoryError, UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.findings import printable
@@ -363,10 +363,9 @@ def _measure_git(inputs: HealthInputs) -> dict[MetricName, Measurement]:
     total = len(inputs.active)
     reachability = metrics.score_reachability(total - len(lone_ids), total)
     kinds = {entry.id: evidence.kinds.get(entry.id) for entry in _newest_first(inputs.entries)}
-    decay = inputs.workspace.config.prominence.decay
     return {
         "truth": metrics.score_truth(kinds),
-        "recency": metrics.score_recency(inputs.entries, inputs.today, decay),
+        "recency": metrics.score_recency(inputs.entries, inputs.today),
         "coverage": _measure_coverage(inputs),
         "coherence": _score_coherence(inputs.active),
         "efficiency": _measure_efficiency(inputs),
@@ -431,7 +430,7 @@ def _list_unanswered(inputs: HealthInputs, questions: Sequence[MergedChange]) ->
     unanswered = []
     for change in reversed(questions):
         title = eligible.title_of(change)
-        ranked = find_ranked(inputs.index, config, title, request, options, inputs.today)
+        ranked = find_ranked(inputs.index, title, request, options, inputs.today)
         hits = drop_weak(ranked.hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
         names = eligible.names_of(change)
         if all(names & metrics.parse_source_names(hit.located.entry) for hit in hits):
@@ -472,7 +471,7 @@ def _name_overflow(inputs: HealthInputs) -> str:
     if not overflow:
         return ""
     names = ", ".join(norm.entry_id[:8] for norm in overflow[:MAX_NAMED] if norm.entry_id)
-    budget = f"{config.retrieve.institutional_max_chars} characters that every job is given"
+    budget = f"{MAX_NORM_CHARS} characters that every job is given"
     return f"; {plural(len(overflow), 'norm')} over the {budget}: {names}"
 
 

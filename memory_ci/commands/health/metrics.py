@@ -15,10 +15,9 @@ from typing import NamedTuple
 from memory_ci.commands.health.records import Band, Health, Metric, MetricName, Profile
 from memory_ci.lifecycle import similarity
 from memory_ci.lifecycle.consolidation import find_contradictions
-from memory_ci.lifecycle.prominence import floor_of, recency
+from memory_ci.lifecycle.prominence import DECAY_FLOOR, recency
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.records.anchor import MARKED, VerdictKind
-from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.names import LEAST_WIDTH, ORIGIN
 from memory_ci.text import plural
@@ -222,16 +221,15 @@ def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measurement:
     return Measurement(value, basis, missing=stale_ids)
 
 
-def score_recency(entries: Sequence[Entry], today: date, decay: Decay) -> Measurement:
+def score_recency(entries: Sequence[Entry], today: date) -> Measurement:
     """Return the mean recency above the decay floor: an entry at the floor counts nothing."""
     if not entries:
         return Measurement(None, NO_ENTRY)
 
-    floor = floor_of(decay)
     above_floor = math.fsum(
-        (recency(entry, today, decay) - floor) / (1 - floor) for entry in entries
+        (recency(entry, today) - DECAY_FLOOR) / (1 - DECAY_FLOOR) for entry in entries
     )
-    basis = f"mean recency of {_count_entries(len(entries))}, ageing {decay}"
+    basis = f"mean recency of {_count_entries(len(entries))}"
     return Measurement(100 * above_floor / len(entries), basis)
 
 
@@ -296,7 +294,7 @@ def score_efficiency(
     Args:
         questions: how many titles of merged changes were asked of memory.
         unanswered: how many of them found nothing.
-        usage: what jobs were served and used.
+        usage: the use of entries by jobs.
         silence: the reason if there are no questions.
     """
     if not questions:
@@ -444,7 +442,7 @@ def find_similar_entries(
 
 WORN_OUT_DAYS = 180  # The age at which Crewship's decay reaches its floor.
 LINKS = 3  # Crewship links an entry with at most this many others.
-TOP_K = 5  # How many entries Crewship's recall returns by default.
+TOP_K = 5  # Entries that Crewship's recall returns by default.
 NEWER = "Let memory learn from newer work: `memory-ci record`, `memory-ci add`."
 SCATTERED = "See whether all of it is still of use: `memory-ci list`, `memory-ci upkeep retire`."
 UNLINKED = (

@@ -66,17 +66,17 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArmComparison(msgspec.Struct, frozen=True):
-    """How often something happened in sessions that were served memory, and in those held out.
+    """The frequency of an outcome in sessions that were served memory, and in those held out.
 
     Attributes:
-        name: what happened.
+        name: the outcome.
         given: the share of the arm that was served memory.
         held_out: the share of the arm that was held out.
         low: the lower end of the 95 % interval of their difference; None if an arm is empty.
         high: its upper end.
-        needed: how many both arms need together to detect a share that is lower by a third;
+        needed: the number of sessions in both arms together that detects a share lower by a third;
             None if it cannot be computed.
-        weeks: the weeks until there are as many, at the present rate.
+        weeks: the weeks until that number, at the present rate.
     """
 
     name: str

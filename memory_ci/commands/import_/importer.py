@@ -57,7 +57,7 @@ NAMES: Mapping[Source, tuple[str, ...]] = {
 
 
 class ImportOptions(msgspec.Struct, frozen=True):
-    """How to import.
+    """The options of an import.
 
     Attributes:
         source: the kind of memory.

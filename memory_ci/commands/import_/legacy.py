@@ -444,7 +444,7 @@ def _read_section(path: str, part: _Part, today: date) -> Iterator[LegacyLearnin
 
 
 def _find_subject(heading: tuple[int, str] | None) -> str:
-    """Return the text of a heading, "" for none or for one that names the file itself."""
+    """Return the text of a heading, "" if it is empty or names the file itself."""
     if heading is None:
         return ""
     level, text = heading
@@ -452,7 +452,7 @@ def _find_subject(heading: tuple[int, str] | None) -> str:
 
 
 def _split_bullets(lines: Sequence[str]) -> list[tuple[int, int]] | None:
-    """Return the spans of top-level bullets, with what is indented below them.
+    """Return the spans of top-level bullets, with the indented lines below them.
 
     Returns:
         The spans, or None if there is other text among the bullets.

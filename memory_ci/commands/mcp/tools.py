@@ -51,8 +51,8 @@ from memory_ci.sessions.active_session import find_sessions
 from memory_ci.sessions.served_ids import record_injected
 from memory_ci.sessions.session_note import note_given
 
-MAX_CHARS = 40_000  # Characters of an answer: agents cut off or put aside what is much longer.
-BY = "mcp"  # Who gave feedback: an agent, not the person whom git names.
+MAX_CHARS = 40_000  # Characters of an answer: agents cut off or put aside much longer ones.
+BY = "mcp"  # The author of feedback: an agent, not the person whom git names.
 NOTHING = "Memory knows nothing about this."
 
 INSTITUTIONAL = "memory://institutional"
@@ -88,7 +88,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return self.clock().date()
 
     def workspace(self) -> Workspace:
-        """Open the repository anew for each call: an edit holds from the next call on."""
+        """Open the repository for each call: an edit holds from the next call on."""
         return open_workspace(self.start, is_named=self.is_named)
 
     def options(self, **fields: object) -> RetrieveOptions:

@@ -54,7 +54,7 @@ def is_server(address: str) -> bool:
 
 
 def state_directory(address: str) -> Path:
-    """Return the directory where the operator of a sync keeps what readers do not see.
+    """Return the directory for files of the operator of a sync, which readers do not see.
 
     It is in the directory of the files; for a server it is in the user's cache, where a loss
     costs time only.

@@ -60,7 +60,7 @@ class OrgPlan(msgspec.Struct, frozen=True):
 
 
 class UnreadWork(msgspec.Struct, frozen=True):
-    """How many merged changes no run has read, and the tips for which this was counted.
+    """The number of merged changes that no run has read, and the tips at which it was counted.
 
     `tips` are those of the default branch and of the branch of the request.
     """
@@ -87,7 +87,7 @@ def plan_org(
         gather: returns the repositories; its argument is a directory to cache replies in.
         environ: the environment, which has the tokens.
         batch: how many repositories a batch has at most.
-        state: a directory for the counts; the next plan fetches only what moved since.
+        state: a directory for the counts; the next plan fetches only tips that moved since.
         deadline: the seconds after which no further repository is asked.
         jobs: how many repositories are asked at the same time.
         advance: is called with the number of repositories done, and of all.

@@ -146,7 +146,7 @@ class ScoredRow(NamedTuple):
 
 
 class AudienceCounts(NamedTuple):
-    """How many entries and words an audience has, and how many entries hold each pattern."""
+    """The numbers of entries and words of an audience, and of entries that hold each pattern."""
 
     entries: int
     words: int
@@ -156,9 +156,8 @@ class AudienceCounts(NamedTuple):
 class PostgresEngine(OrgEngine):
     """The databases of an address. Readers see each transaction: there is nothing to publish.
 
-    Its methods raise EngineError: org-server, org-version, or org-missing where a reader may read
-    none of the audiences; and RepositoryError (org-locked) where there is another writer, on
-    whatever machine.
+    Its methods raise EngineError: org-server, org-version, or org-missing if a reader may not read
+    any audience; and RepositoryError (org-locked) if there is another writer, on any machine.
     """
 
     def __init__(

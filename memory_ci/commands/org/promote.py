@@ -82,7 +82,7 @@ def promote_shared(
     push: Literal["none", "pr"] = "none",
     dry_run: bool = False,
 ) -> OrgPromotion:
-    """Propose to the organisation's repository what several repositories say and it does not.
+    """Propose shared entries of several repositories to the organisation's repository.
 
     Args:
         workspace: the organisation's own repository.

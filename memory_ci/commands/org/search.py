@@ -22,13 +22,15 @@ from memory_ci.gitrepo.addresses import address_of
 from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.workspace import Workspace
-from memory_ci.records.config import Config
 from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.retrieval import Hit, Match, Retrieval
 from memory_ci.search.query import Corpus, build_terms
 from memory_ci.search.rank import Place, diversify, fit, place_of, rank
 from memory_ci.search.strength import drop_weak, lexical_lane, margin
 
+MAX_SHARE = 0.25  # The share of an answer's characters that other repositories may fill.
+OTHERS_WEIGHT = 0.8  # The weight of a score of another repository; one of this repository has 1.
+DEADLINE_SECONDS = 0.5  # After it nothing of the organisation is served.
 DEPTH = 100  # Matches that are ranked; the organisation's share of a budget holds a few.
 DROPPED_CHARS = 300  # Characters that are left free where own entries did not fit.
 
@@ -49,7 +51,7 @@ def search_org(
     """
     filters = OrgFilters(today=today)
     with closing(open_engine(find_index(index, environ))) as engine:
-        search = OrgSearch(engine, audiences, Config())
+        search = OrgSearch(engine, audiences)
         hits = search.find(task, RetrieveOptions(), filters)
     return tuple(hits[:top])
 
@@ -78,7 +80,7 @@ def add_organisation(
         is_new: returns whether the session was not served a hit before.
         known: ids of entries of the own memory.
     """
-    budget = _find_budget(answer, workspace.config, max_chars)
+    budget = _find_budget(answer, max_chars)
     if budget <= 0:
         return answer
     try:
@@ -86,23 +88,23 @@ def add_organisation(
     except TimeoutError:
         note = (
             "The organisation's index did not answer within"
-            f" {workspace.config.org.deadline_ms} ms: nothing of it is given."
+            f" {DEADLINE_SECONDS * 1000:.0f} ms: nothing of it is given."
         )
         return replace(answer, notes=(*answer.notes, note))
     except MemoryCIError as error:
         note = f"Nothing of the organisation is given: {error.message}."
         return replace(answer, notes=(*answer.notes, note))
     new_hits = [hit for hit in hits if hit.located.entry.id not in known and is_new(hit)]
-    served, _ = fit(new_hits, budget, entry_cost, {})
+    served, _ = fit(new_hits, budget, entry_cost)
     return replace(answer, organisation=served)
 
 
-def _find_budget(answer: Retrieval, config: Config, max_chars: int) -> int:
+def _find_budget(answer: Retrieval, max_chars: int) -> int:
     """Return the characters that an answer leaves for entries of other repositories."""
     used = context_cost(answer) + sum(entry_cost(hit) for hit in answer.hits) + ORGANISATION_CHARS
     if answer.hits_dropped or answer.norms_dropped:
         used += DROPPED_CHARS
-    return min(int(config.org.max_share * max_chars), max_chars - used)
+    return min(int(MAX_SHARE * max_chars), max_chars - used)
 
 
 def _find_in_time(
@@ -112,7 +114,7 @@ def _find_in_time(
     environ: Mapping[str, str],
     today: date,
 ) -> list[Hit]:
-    """Search the index of the environment within the deadline of the configuration.
+    """Search the index of the environment within the deadline.
 
     Raises:
         TimeoutError: the deadline is over.
@@ -127,9 +129,9 @@ def _find_in_time(
         today=today,
         without=_list_own_addresses(workspace),
     )
-    deadline = time.monotonic() + config.org.deadline_ms / 1000
+    deadline = time.monotonic() + DEADLINE_SECONDS
     with closing(open_engine(index, deadline=deadline)) as engine:
-        hits = OrgSearch(engine, audiences, config).find(task, options, filters)
+        hits = OrgSearch(engine, audiences).find(task, options, filters)
     if time.monotonic() > deadline:
         raise TimeoutError
     return hits
@@ -141,10 +143,9 @@ class OrgSearch:
     Feedback on the entries is unknown, and their cites are not judged: they are of other trees.
     """
 
-    def __init__(self, engine: OrgEngine, audiences: tuple[str, ...], config: Config) -> None:
+    def __init__(self, engine: OrgEngine, audiences: tuple[str, ...]) -> None:
         self._engine = engine
         self._audiences = audiences
-        self._config = config
 
     def find(self, task: str, options: RetrieveOptions, filters: OrgFilters) -> list[Hit]:
         """Return the entries that match a task, best first."""
@@ -193,9 +194,9 @@ class OrgSearch:
         self, task: str, matches: Iterable[Match], options: RetrieveOptions, today: date
     ) -> list[Hit]:
         matches = list(matches)
-        feedback = FeedbackWeights(today, self._config.prominence.decay)
-        weights = weights_of(self._config, options, feedback)
-        weight = self._config.org.weight
+        feedback = FeedbackWeights(today)
+        weights = weights_of(options, feedback)
+        weight = OTHERS_WEIGHT
         hits = [
             replace(hit, score=hit.score * weight, factors=(*hit.factors, ("organisation", weight)))
             for hit in rank(matches, weights, lexical_lane(task, matches, {}))

@@ -25,7 +25,7 @@ from memory_ci.errors import EngineError, UsageError
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 LONGEST_NAME = 63  # Bytes of a name in PostgreSQL.
-CONNECT_SECONDS = 10.0  # How long a connection may take without a deadline.
+CONNECT_SECONDS = 10.0  # The time limit of a connection without a deadline.
 MAX_IDLE = 4  # Idle connections to one database.
 _IDLE: dict[tuple[str, bool], list[Connection]] = defaultdict(list)
 
@@ -33,7 +33,7 @@ _IDLE: dict[tuple[str, bool], list[Connection]] = defaultdict(list)
 class NoSuchDatabaseError(Exception):
     """The database does not exist, or this role may not connect to it.
 
-    The two are not told apart, so that nobody learns of audiences that they may not read.
+    The error does not distinguish the two: nobody learns of audiences that they may not read.
     """
 
 

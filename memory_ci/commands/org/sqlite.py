@@ -2,7 +2,7 @@
 
 The schema is that of a repository's index, with a table of repositories; the path of an entry is
 the repository's id, a line end and the path in the repository. A sync works on `operator/NAME.db`,
-with a transaction for each repository. `publish` copies what changed to `NAME.db`, without deleted
+with a transaction for each repository. `publish` copies changes to `NAME.db`, without deleted
 words, and renames the copy into place.
 """
 

@@ -122,7 +122,7 @@ def quote_lexeme(lexeme: str) -> str:
 
 
 def build_tsquery(wanted: Sequence[StemPattern], seen: Sequence[StemPattern]) -> str:
-    """Return a tsquery for entries that may hold a wanted pattern, and none of the seen ones."""
+    """Return a tsquery for entries that may hold a wanted pattern, but no seen pattern."""
     query = " | ".join(_build_conjunction(pattern) for pattern in wanted)
     if not seen:
         return query

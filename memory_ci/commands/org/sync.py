@@ -25,7 +25,7 @@ from memory_ci.records.entry import Located
 from memory_ci.store.files import write_file
 
 JOBS = 8  # Repositories that are read at the same time.
-SECONDS = 120.0  # How long each git process of a repository may take.
+SECONDS = 120.0  # The time limit of each git process of a repository.
 AHEAD = 4  # Readings per job that may wait to be written; it bounds memory.
 T = TypeVar("T")
 R = TypeVar("R")
@@ -107,7 +107,7 @@ def sync_org(
         now: the present time.
         jobs: how many repositories are read at the same time.
         seconds: how long each git process of a repository may take.
-        dry_run: report what would change, and write nothing.
+        dry_run: report changes, and write nothing.
         advance: is called with the number of repositories done, and of all.
 
     Raises:

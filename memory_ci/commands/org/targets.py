@@ -43,7 +43,7 @@ PRIVATE = (
     "is private at its forge: it enters no shared index"
     " unless a line of the list names its group (group-NAME)"
 )
-MAX_BYTES = 4_000_000  # Bytes of a memory file; a larger one is counted, and not shared.
+MAX_BYTES = 4_000_000  # Bytes of a memory file; a larger file is counted, and not shared.
 MAX_ENTRIES = 5_000  # Entries of a repository; further ones are counted, and not shared.
 SHARED = frozenset({"project", "team", "institutional"})
 """The scopes that are shared: those that apply beyond one job and one machine."""

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
-from typing import Literal
 
 import msgspec
 
@@ -27,12 +26,12 @@ from memory_ci.lifecycle.episodes import (
     BY_FACTS,
     MergedWork,
     combine,
+    covers_changed_path,
     derive_feedback,
+    derive_situation,
+    derive_undone_feedback,
     find_commands,
-    is_spoken_of,
     make_amendment,
-    situation_of,
-    undone_feedback,
 )
 from memory_ci.lifecycle.reinforcement import find_touched
 from memory_ci.lifecycle.relations import find_id
@@ -179,7 +178,6 @@ class Uses(msgspec.Struct, frozen=True):
         used: entries that it says it used.
         restated: entries that its learnings say again.
         confirmed: entries that people confirmed.
-        reinforced_by: whether served entries are reinforced, or only used ones.
         held_out: marks of its sessions that were served nothing, for comparison.
     """
 
@@ -187,14 +185,12 @@ class Uses(msgspec.Struct, frozen=True):
     used: frozenset[str] = frozenset()
     restated: frozenset[str] = frozenset()
     confirmed: frozenset[str] = frozenset()
-    reinforced_by: Literal["used", "given"] = "used"
     held_out: tuple[str, ...] = ()
 
     @property
     def reinforced(self) -> frozenset[str]:
         """The entries whose count goes up for this work."""
-        reinforced = self.used | self.restated | self.confirmed
-        return reinforced.union(self.given) if self.reinforced_by == "given" else reinforced
+        return self.used | self.restated | self.confirmed
 
     @property
     def ignored(self) -> frozenset[str]:
@@ -274,7 +270,7 @@ class EpisodeWriter:
         work = MergedWork(
             ref=work_ref(request.number, ""),
             at=closed_at,
-            given=frozenset(uses.given),
+            served=frozenset(uses.given),
             used=uses.used,
             is_declined=True,
         )
@@ -284,7 +280,7 @@ class EpisodeWriter:
         episode = Episode(
             id=f"pr-{request.number}",
             occurred_at=closed_at,
-            situation=situation_of(title, keep_safe(reviewed_paths), labels),
+            situation=derive_situation(title, keep_safe(reviewed_paths), labels),
             context=self._describe_context(request.branch),
             retrieved=list_given(uses.given, ""),
             used=tuple(sorted(uses.used)),
@@ -335,7 +331,7 @@ class EpisodeWriter:
             self._outcomes[episode.id] = outcome or episode.outcome
             self._reverted_at[episode.id] = reverted_at
             work = work_ref(episode.action.pr, episode.action.commit)
-            feedback = undone_feedback(episode.used, work, reverted_at)
+            feedback = derive_undone_feedback(episode.used, work, reverted_at)
             text = f"Reverted in {revert.label}."
             self._amend(
                 make_amendment(
@@ -422,7 +418,7 @@ class EpisodeWriter:
         return Episode(
             id=self._choose_id(number, sha),
             occurred_at=merged.tip.committed_at.astimezone(UTC),
-            situation=situation_of(title, files, labels),
+            situation=derive_situation(title, files, labels),
             context=self._describe_context(branch, gathered, uses.held_out),
             retrieved=list_given(uses.given, base),
             used=tuple(sorted(uses.used)),
@@ -486,7 +482,7 @@ class EpisodeWriter:
         return MergedWork(
             ref=ref,
             at=tip.committed_at,
-            given=uses.ignored,
+            served=uses.ignored,
             used=uses.used,
             corrected=frozenset(corrected),
             touched=touched,
@@ -616,4 +612,4 @@ def _is_about(place: Located, changed: set[str]) -> bool:
     paths = {anchor.path for anchor in anchors if anchor}
     if place.scope.name == "team" and place.scope.where:
         paths.add(place.scope.where)
-    return bool(changed) and is_spoken_of(paths, changed)
+    return bool(changed) and covers_changed_path(paths, changed)

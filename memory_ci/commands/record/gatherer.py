@@ -26,7 +26,7 @@ from memory_ci.records.episode import Episode
 from memory_ci.records.event import Event
 from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.plan import Join
-from memory_ci.sessions.session_join import LeftCheckpoint, SessionFinder
+from memory_ci.sessions.session_join import SessionFinder, UnmergedWork
 from memory_ci.sources.commits import (
     author_of,
     commit_events,
@@ -171,21 +171,24 @@ class Gatherer:
         events = self._read_request(request, label, "closed without a merge", joins)
         return _number_events(events, joins, request)
 
-    def gather_left(self) -> Iterator[tuple[LeftCheckpoint, Gathered]]:
-        """Yield the checkpoints of work that no change brought, with their sessions' events."""
-        for checkpoint in self._finder.read_left():
-            label = f"checkpoint {checkpoint.id}"
+    def gather_unmerged(self) -> Iterator[tuple[UnmergedWork, Gathered]]:
+        """Yield the work that no change brought, with the events of its sessions."""
+        for work in self._finder.read_unmerged():
             joins: list[Join] = []
             session_events: list[Event] = []
-            for session, events in checkpoint.sessions:
+            for session, events in work.sessions:
                 how = "of no merged change"
-                joins.append(Join(label, "session", session.key, how, len(events)))
+                joins.append(Join(work.label, "session", session.key, how, len(events)))
                 session_events += events
-            yield checkpoint, _number_events(in_order(session_events), joins, None)
+            yield work, _number_events(in_order(session_events), joins, None)
 
     def tell_unnamed(self) -> str:
         """Return how many checkpoints no commit names, or "" if there is nothing to report."""
         return self._finder.tell_unnamed()
+
+    def tell_unmerged_sessions(self) -> str:
+        """Return how many captured sessions belong to no change, or "" if none was read."""
+        return self._finder.tell_unmerged_sessions()
 
     def read_declined(self, window: DeclinedWindow) -> tuple[PullRequest, ...]:
         """Return the next requests that were closed without a merge, oldest first.

@@ -27,13 +27,13 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.anthropic_api import (
     AnthropicEngine,
     Batch,
+    fetch_results,
     is_configured,
     poll,
-    results,
     submit,
 )
 from memory_ci.extraction.engines.meter import cost, cost_bound
-from memory_ci.extraction.engines.program import VARIABLE
+from memory_ci.extraction.engines.program import COMMAND_VARIABLE
 from memory_ci.extraction.prompt import Prompt, build_prompt, request_key
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.memory.model import Model, choose_run_model, trusted_at
@@ -253,7 +253,7 @@ class Backfill:
             if dry_run:
                 return Pending("estimated", estimate, refusal=refusal), None
             if refusal:
-                hint = "Raise engine.max_cost_usd, lower engine.max_tokens, or take a shorter range: --since."
+                hint = "Raise engine.max_cost_usd, or take a shorter range: --since."
                 raise EngineError(f"{refusal}; nothing was sent", slug="cost-limit", hint=hint)
             known = next((request.existing for request in requests.values()), ())
             sent = self._sent or Sent(
@@ -278,7 +278,7 @@ class Backfill:
         with self._model() as (model, engine):
             found: dict[str, EngineReply | EngineError] = {}
             for batch in sent.batches:
-                found |= results(engine, batch) if batch.model == model.settings.model else {}
+                found |= fetch_results(engine, batch) if batch.model == model.settings.model else {}
             answers = BatchReplies(engine, sent.known, found)
             plan = self._plan(model, answers)
         return replace(plan, problems=(*plan.problems, *answers.problems))
@@ -530,7 +530,7 @@ class LearnRun:
             raise UsageError(
                 f"there is no model to learn with ({model.reason})", slug="no-model", hint=hint
             )
-        command = self._environ.get(VARIABLE, "") if model.name == "command" else ""
+        command = self._environ.get(COMMAND_VARIABLE, "") if model.name == "command" else ""
         return model._replace(
             kept_as=hashlib.sha256(command.encode()).hexdigest()[:12] if command else ""
         )

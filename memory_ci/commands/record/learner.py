@@ -18,15 +18,15 @@ from memory_ci.commands.record.gatherer import Gathered, RecordRun, find_window
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.ingestion import collect
-from memory_ci.extraction.cites import name_places
+from memory_ci.extraction.cites import find_named_places
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import (
-    EARLIEST,
+    EARLIEST_DATE,
     common_directory,
     content_key,
     entry_id,
     find_aka,
-    list_changed,
+    list_changed_files,
     to_entry,
 )
 from memory_ci.extraction.judge import JudgedCase, judge_reply
@@ -34,7 +34,7 @@ from memory_ci.extraction.settlement import is_record, settle
 from memory_ci.extraction.support import (
     DOCUMENT,
     Paragraph,
-    find_told,
+    find_restating_document,
     is_document,
     list_paragraphs,
 )
@@ -63,7 +63,7 @@ from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.names import HOLDOUT, SERVED, SHA_WIDTH, USED, work_ref
 from memory_ci.records.plan import Change, Join
 from memory_ci.records.report import Finding
-from memory_ci.sessions import checkpoints
+from memory_ci.sessions import checkpoints, session_join
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import parse_target
 from memory_ci.text import NAMES_CODE, plural
@@ -248,21 +248,27 @@ class Learner:
             self.tally.declined += 1
             yield from self._draft.take(changes)
 
-    def learn_left(self) -> Iterator[Change]:
+    def learn_unmerged(self) -> Iterator[Change]:
         """Yield the additions of sessions that were joined to no change; only the rules read them."""
         if self.tally.failure is not None:
             return
-        for checkpoint, gathered in self._run.gatherer.gather_left():
-            called = redact(checkpoint.branch.replace("/", " ")).text
-            day = checkpoint.at.astimezone(UTC).date()
-            work = WorkItem(f"checkpoint {checkpoint.id}", "", day, called)
-            _, changes = self._study(work, gathered)
+        gatherer = self._run.gatherer
+        for unmerged, gathered in gatherer.gather_unmerged():
+            called = redact(unmerged.branch.replace("/", " ")).text
+            day = unmerged.at.astimezone(UTC).date()
+            _, changes = self._study(WorkItem(unmerged.label, "", day, called), gathered)
             yield from self._draft.take(changes)
-        message = self._run.gatherer.tell_unnamed()
-        if message:
-            self.tally.findings.append(
-                Finding(".", 1, "unnamed-checkpoints", message, checkpoints.HINT, "notice")
-            )
+
+        checkpoints_message = gatherer.tell_unnamed()
+        if checkpoints_message:
+            self._note("unnamed-checkpoints", checkpoints_message, checkpoints.HINT)
+        sessions_message = gatherer.tell_unmerged_sessions()
+        if sessions_message:
+            self._note("unmerged-sessions", sessions_message, session_join.HINT)
+
+    def _note(self, code: str, message: str, hint: str) -> None:
+        """Add a notice on the whole repository to the findings of the run."""
+        self.tally.findings.append(Finding(".", 1, code, message, hint, "notice"))
 
     def _learn_from_change(self, merged: MergedChange) -> list[Change]:
         """Return what one change adds; tally who brought it and what it used, write its episode."""
@@ -468,11 +474,10 @@ class Learner:
         directory = common_directory(evidence.pieces)
         project = find_project(directory, self._run.phases)
         has_file = self._draft.path_of(ScopeOf("team", project)) is not None
-        changed = list_changed(evidence.pieces)
+        changed = list_changed_files(evidence.pieces)
         return JudgedCase(
             label=work.label,
             project=f"team:{project}" if project and has_file else self._draft.home_of(directory),
-            takes_norms=self._config.extraction.norms == "seed",
             tip=work.tip,
             is_declined=work.is_declined,
             pieces=evidence.pieces,
@@ -490,9 +495,9 @@ class Learner:
         turns = [piece for piece in evidence.pieces if piece.session and piece.actor == "human"]
         if not turns or not work.start:
             return ""
-        changed = list_changed(evidence.pieces)
+        changed = list_changed_files(evidence.pieces)
         spoken = "\n".join(f"{turn.text}\n{turn.before}" for turn in turns)
-        paths = list(name_places(spoken, changed))
+        paths = list(find_named_places(spoken, changed))
         for turn in turns:
             paths += [path for path in turn.paths if path in changed]
         paths = list(dict.fromkeys(paths))[:MAX_CHANGED_FILES]
@@ -511,7 +516,7 @@ class Learner:
         return [place.entry for place in self._draft.kept if is_covered(wanted, place.scope)]
 
     def _build_entry(self, candidate: Candidate, work: WorkItem) -> Entry:
-        day = min(max(work.day, EARLIEST), self._run.today)
+        day = min(max(work.day, EARLIEST_DATE), self._run.today)
         aka = find_aka(candidate.title, candidate.body, work.called, candidate.aka)
         entry = to_entry(
             candidate, entry_id=entry_id(candidate), today=self._run.today, merged_on=day, aka=aka
@@ -560,7 +565,6 @@ class Learner:
             frozenset(self._resolve(used_as_written)),
             restated,
             self.writer.list_confirmed(paths, request),
-            self._config.prominence.reinforced_by,
             list_ids(texts, HOLDOUT),
         )
 
@@ -591,11 +595,11 @@ class Learner:
 
     def _find_document(self, candidate: Candidate, changed: Iterable[str]) -> str | None:
         """Return the document that says what a candidate says, or the changed file of code."""
-        document = find_told(candidate.title, self._documents)
+        document = find_restating_document(candidate.title, self._documents)
         if document:
             return document
         code = [path for path in changed if not DOCUMENT.fullmatch(path)][:MAX_DOCUMENTS]
-        return find_told(candidate.title, self._read_prose(code))
+        return find_restating_document(candidate.title, self._read_prose(code))
 
     @cached_property
     def _documents(self) -> tuple[Paragraph, ...]:

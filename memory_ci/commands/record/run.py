@@ -272,7 +272,7 @@ def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Ch
     if run.gatherer.has_forge:
         requests = learner.read_declined(_find_start_time(run))
     merged = tuple(learner.learn(progress))
-    return (*merged, *learner.learn_left(), *learner.learn_declined(requests))
+    return (*merged, *learner.learn_unmerged(), *learner.learn_declined(requests))
 
 
 def _find_start_time(run: RecordRun) -> datetime:

@@ -301,7 +301,7 @@ def _fill_map(spec: Spec, page: Overview, width: int) -> None:
 
 
 def _fill_task(spec: Spec, task: ExplainedTask, width: int) -> None:
-    """Fill in a bar for each entry that the task finds, by what each factor added and took."""
+    """Fill in a bar for each entry that the task finds, with the gain and loss by each factor."""
     parts = []
     scores = []
     factors = set()

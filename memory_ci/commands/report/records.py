@@ -153,7 +153,7 @@ class ReleaseHealth(msgspec.Struct, frozen=True):
 
 
 class SourceCount(msgspec.Struct, frozen=True):
-    """How many entries have sources of a kind, and who extracted them: an engine, or people."""
+    """The number of entries with sources of a kind, and their extractor: an engine, or people."""
 
     kind: str
     engine: str
@@ -169,7 +169,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
         commit: the commit whose history counts, "" before the first one.
         cost_usd: the cost of extraction in the weeks shown.
         found_by_model: how many entries a model wrote in these weeks.
-        notes: what could not be read or is left out, one sentence each.
+        notes: sentences on parts that could not be read or are left out.
     """
 
     name: str

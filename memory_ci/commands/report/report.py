@@ -183,7 +183,7 @@ def gather_report(
     )
     heirs = episode_rules.find_heirs_among(located.entry for located in memory.located)
     usage = episode_rules.count_usage(inputs.episodes, heirs)
-    feedback = episode_rules.pass_on(episode_rules.list_feedback(tellings), heirs)
+    feedback = episode_rules.move_to_heirs(episode_rules.list_feedback(tellings), heirs)
     questions = _list_questions(workspace, now, notes)
     notes += _note_findings(memory.findings)
     if len(questions) > MAX_QUESTIONS:
@@ -488,10 +488,7 @@ def _list_entries(
     for event in feedback:
         events[event.id].feedback.append(event)
 
-    decay = inputs.workspace.config.prominence.decay
-    ranked = [
-        (prominence(located.entry, inputs.today, decay), located) for located in inputs.located
-    ]
+    ranked = [(prominence(located.entry, inputs.today), located) for located in inputs.located]
     ranked.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].line))
     titles = {located.entry.id: name_entry(located.entry) for located in inputs.located}
     for value, located in ranked:

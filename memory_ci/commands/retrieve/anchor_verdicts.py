@@ -22,7 +22,7 @@ Truth = Mapping[Entry, tuple[Verdict, ...]]  # Verdicts on the cites of each ent
 
 
 def judge_located(workspace: Workspace, located: Sequence[Located], view: str | None) -> Truth:
-    """Return the verdicts on what entries cite.
+    """Return the verdicts on the cites of entries.
 
     It takes two git processes while nothing has changed.
 

@@ -28,7 +28,7 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
         total_chars: an upper bound of `max_chars`.
         reserved: characters that the caller prints in addition to the context.
         walk: 1 adds entries that are one relation away from those found.
-        all_matches: serve weak matches, and what the session was served before.
+        all_matches: serve weak matches, and entries that the session was served before.
         about: a file; its entries are served instead of those that a task's words find.
         diff: a revision; definitions that the work tree changes since then join the query.
     """

@@ -17,15 +17,12 @@ from msgspec.structs import replace
 
 from memory_ci.commands.retrieve.options import RetrieveOptions, SearchRequest
 from memory_ci.lifecycle.prominence import (
-    Retention,
     effective_importance,
-    prominence,
     ranking_prominence,
     recency,
 )
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.memory.workspace import Workspace
-from memory_ci.records.config import Config, Decay
 from memory_ci.records.entry import NO_FEEDBACK, Entry, Located
 from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
 from memory_ci.search.database import Index
@@ -40,7 +37,6 @@ from memory_ci.search.rank import (
     place_of,
     put_corrections_first,
     rank,
-    weigh_outcome,
 )
 from memory_ci.search.search import (
     SHOWN_STATUSES,
@@ -60,7 +56,6 @@ from memory_ci.text import NAMES_CODE
 if TYPE_CHECKING:
     from memory_ci.lifecycle.episodes import Heirs
     from memory_ci.lifecycle.utility import Utility
-    from memory_ci.records.episode import Feedback
     from memory_ci.search.embedders import EmbedderChoice
 
 MIN_JUDGED = 100
@@ -80,11 +75,11 @@ class Ranked(msgspec.Struct, frozen=True):
     Attributes:
         verdict: how close the best matches come to the task.
         margin: by how much the best match is closer than the floor; below 0 none is served.
-        standing: the utilities and retentions of the matches.
+        standing: the utilities of the matches.
         relevance: the fused lanes, or the lexical lane if only that answered.
         cosines: the vector lane.
         mode: which lanes answered.
-        reason: what one of the lanes lacks.
+        reason: why a lane did not answer fully.
     """
 
     matches: tuple[Match, ...]
@@ -110,7 +105,6 @@ class _VectorLane(msgspec.Struct, frozen=True):
 
 def find_ranked(
     index: Index,
-    config: Config,
     task: str,
     request: SearchRequest,
     options: RetrieveOptions,
@@ -138,24 +132,14 @@ def find_ranked(
     vectors = _search_vectors(index, task, relevance, request.filters, embedder, match_depth)
     matches = [*matches, *vectors.matches]
     entries = {place_of(match.located): match.located.entry for match in matches}
-    standing = find_feedback_weights(index, config, entries.values(), today)
+    standing = find_feedback_weights(index, entries.values(), today)
     if vectors.cosines:
-
-        def traits_of(place: Place) -> Traits:
-            return standing.traits(entries[place])
-
         match_margin += max(vectors.cosines.values()) - COSINE_SHIFT
-        relevance = fuse(
-            config.retrieve.fusion,
-            relevance,
-            vectors.cosines,
-            traits_of,
-            weight=config.retrieve.vector_weight,
-        )
+        relevance = fuse(relevance, vectors.cosines)
 
     ranked = Ranked(
         matches=tuple(matches),
-        weights=weights_of(config, options, standing),
+        weights=weights_of(options, standing),
         hits=(),
         verdict=strength,
         margin=match_margin,
@@ -194,7 +178,6 @@ def _search_vectors(
 
 def find_about(
     index: Index,
-    config: Config,
     path: str,
     request: SearchRequest,
     options: RetrieveOptions,
@@ -214,10 +197,10 @@ def find_about(
     for located in team:
         relevance[place_of(located)] = TEAM_RELEVANCE
     entries = [match.located.entry for match in matches]
-    standing = find_feedback_weights(index, config, entries, today)
+    standing = find_feedback_weights(index, entries, today)
     ranked = Ranked(
         matches=matches,
-        weights=weights_of(config, options, standing),
+        weights=weights_of(options, standing),
         hits=(),
         verdict="HIT",
         margin=0.0,
@@ -280,24 +263,18 @@ def _list_contradicted(entry: Entry) -> list[str]:
     return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
 
 
-def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeights) -> Weights:
+def weights_of(options: RetrieveOptions, standing: FeedbackWeights) -> Weights:
     """Return the weights of entries in addition to their relevance, without truth."""
-    settings = config.retrieve
-    decay = config.prominence.decay
-    is_literal = settings.prominence == "seed"
-    is_linear = is_literal or settings.reinforcement == "linear"
-    formula = prominence if is_linear else ranking_prominence
     with_retired = "retired" in options.statuses
 
     def weigh(entry: Entry) -> float:
         if with_retired:  # Rank retired entries by their weight before retirement.
             entry = replace(entry, status="active")
-        return formula(entry, standing.today, decay, standing.retentions.get(entry.id))
+        return ranking_prominence(entry, standing.today)
 
     return Weights(
         prominence=weigh,
         traits=standing.traits,
-        is_literal=is_literal,
         utility=standing.utility,
         touched=standing.touched,
         session=options.session,
@@ -305,17 +282,14 @@ def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeigh
 
 
 class FeedbackWeights(msgspec.Struct, frozen=True):
-    """The utilities and retentions of entries, as feedback makes them.
+    """The utilities of entries, as feedback makes them.
 
     Attributes:
         utilities: utilities by id, without entries that have no feedback.
-        retentions: retentions by id under the decay `fsrs`, else empty.
     """
 
     today: date
-    decay: Decay
     utilities: Mapping[str, Utility] = {}
-    retentions: Mapping[str, Retention] = {}
 
     def utility(self, entry: Entry) -> float:
         """Return the utility of an entry, in [0, 1]."""
@@ -329,12 +303,11 @@ class FeedbackWeights(msgspec.Struct, frozen=True):
 
     def recency(self, entry: Entry) -> float:
         """Return the recency decay of an entry."""
-        return recency(entry, self.today, self.decay, self.retentions.get(entry.id))
+        return recency(entry, self.today)
 
     def traits(self, entry: Entry) -> Traits:
-        """Return importance, recency and outcome of an entry."""
-        outcome = weigh_outcome(self.utility(entry))
-        return Traits(effective_importance(entry), self.recency(entry), outcome)
+        """Return importance and recency of an entry."""
+        return Traits(effective_importance(entry), self.recency(entry))
 
     def mark(self, hit: Hit) -> Hit:
         """Return the hit with the number of events behind its utility."""
@@ -344,27 +317,20 @@ class FeedbackWeights(msgspec.Struct, frozen=True):
         return replace(hit, events=utility.events, is_low=utility.is_low)
 
 
-def find_feedback_weights(
-    index: Index, config: Config, entries: Iterable[Entry], today: date
-) -> FeedbackWeights:
+def find_feedback_weights(index: Index, entries: Iterable[Entry], today: date) -> FeedbackWeights:
     """Read the feedback on entries from the index.
 
     It takes one query, and one more if some of the entries supersede others.
-
-    Raises:
-        UsageError: missing-extra, for the decay `fsrs`.
     """
     entries_by_id = {entry.id: entry for entry in entries}
     heirs = _find_heirs(index, entries_by_id.values())
     if not entries_by_id:
-        return FeedbackWeights(today, config.prominence.decay)
+        return FeedbackWeights(today)
 
-    with_ignored = config.episodes.ignored_policy == "split"
-    counted = list_feedback(index, {*entries_by_id, *heirs}, with_ignored=with_ignored)
+    counted = list_feedback(index, {*entries_by_id, *heirs})
     if not counted:
-        return FeedbackWeights(today, config.prominence.decay)
+        return FeedbackWeights(today)
     # Loaded only for entries that have feedback.
-    from memory_ci.lifecycle.episodes import pass_on
     from memory_ci.lifecycle.utility import job_of, replay_some
 
     feedback = [event for event, _ in counted]
@@ -373,8 +339,7 @@ def find_feedback_weights(
         if event.kind == "ignored":
             shares[job_of(event)] = count
     utilities = replay_some(feedback, shares, heirs)
-    inherited = pass_on(feedback, heirs)
-    return make_standing(entries_by_id.values(), inherited, utilities, config, today)
+    return FeedbackWeights(today, utilities)
 
 
 def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
@@ -386,26 +351,6 @@ def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
 
     superseded_ids = [id_ for entry in superseding for id_ in entry.supersedes]
     return find_heirs(superseding, list_held(index, superseded_ids))
-
-
-def make_standing(
-    entries: Iterable[Entry],
-    feedback: Iterable[Feedback],
-    utilities: Mapping[str, Utility],
-    config: Config,
-    today: date,
-) -> FeedbackWeights:
-    """Return the feedback weights of entries, with retentions if the decay is `fsrs`.
-
-    Args:
-        feedback: the events of which `utilities` were replayed.
-    """
-    decay = config.prominence.decay
-    if decay != "fsrs":
-        return FeedbackWeights(today, decay, utilities)
-    from memory_ci.lifecycle.utility import find_retentions  # only `fsrs` needs it
-
-    return FeedbackWeights(today, decay, utilities, find_retentions(entries, feedback))
 
 
 def _find_session_neighbours(

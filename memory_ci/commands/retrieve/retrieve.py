@@ -28,7 +28,7 @@ from memory_ci.lifecycle.prominence import prominence
 from memory_ci.memory.index import synced_index
 from memory_ci.memory.workspace import Workspace, index_path
 from memory_ci.records.anchor import MARKED
-from memory_ci.records.config import Config, Decay
+from memory_ci.records.config import Config
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, Withheld
 from memory_ci.search.database import Index
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from memory_ci.search.embedders import EmbedderChoice
     from memory_ci.sessions.session_note import Given
 
+MAX_NORM_CHARS = 4000  # Characters of institutional memory, at most half of the whole budget.
 MAX_ABOUT = 5  # Entries that are served about one file.
 MAX_NAMES = 5  # Definitions of a diff that join the query.
 
@@ -74,7 +75,7 @@ class _Session(msgspec.Struct, frozen=True):
     served: frozenset[str] | None = None
 
     def is_new(self, item: Given) -> bool:
-        """Tell whether the session was not served an item; a path is what memory holds of it."""
+        """Tell whether the session was not served an item; a path means the memory about it."""
         if self.served is None:
             return True
         from memory_ci.sessions.session_note import fingerprint
@@ -101,7 +102,7 @@ class _Job(msgspec.Struct, frozen=True):
 
 
 class _Norms(msgspec.Struct, frozen=True):
-    """Institutional memory: all of it, and what of it fits its part of the budget.
+    """Institutional memory: all of it, and the part that fits its share of the budget.
 
     Attributes:
         served_before: how many norms the session was served before.
@@ -262,10 +263,9 @@ def _select_norms(
     """Choose the norms that fit half of the budget; a file is asked about without norms."""
     if options.about:
         return _Norms()
-    config = view.workspace.config
-    norms = _list_norms(view.index, view.today, config.prominence.decay)
+    norms = _list_norms(view.index, view.today)
     new_norms = [norm for norm in norms if session.is_new(norm)]
-    budget = min(config.retrieve.institutional_max_chars, request.max_chars // 2)
+    budget = min(MAX_NORM_CHARS, request.max_chars // 2)
     served, dropped = fit_norms(new_norms, budget, norm_cost)
     return _Norms(tuple(norms), served, dropped, len(norms) - len(new_norms))
 
@@ -282,13 +282,13 @@ def _search_dropped_norms(
 
 def find_overflow(index: Index, config: Config, today: date) -> tuple[Norm, ...]:
     """Return the norms that do not fit the budget of institutional memory."""
-    norms = _list_norms(index, today, config.prominence.decay)
-    budget = min(config.retrieve.institutional_max_chars, config.retrieve.max_chars // 2)
+    norms = _list_norms(index, today)
+    budget = min(MAX_NORM_CHARS, config.retrieve.max_chars // 2)
     _, dropped = fit_norms(norms, budget, norm_cost)
     return dropped
 
 
-def _list_norms(index: Index, today: date, decay: Decay) -> list[Norm]:
+def _list_norms(index: Index, today: date) -> list[Norm]:
     """List institutional memory in file order: entries without front matter, and prose."""
     norms = []
     for located in list_entries(index, scopes=("institutional",), statuses=("active", "compacted")):
@@ -298,7 +298,7 @@ def _list_norms(index: Index, today: date, decay: Decay) -> list[Norm]:
         text = f"## {prefix}{entry.title}\n\n{entry.body}".rstrip()
         if entry.instead:
             text += f"\n\nDone instead: {entry.instead}"
-        value = prominence(entry, today, decay)
+        value = prominence(entry, today)
         norms.append(Norm(located.path, located.line, text, entry.id, value))
     for norm in list_prose(index, "institutional"):
         text = strip_comments(norm.text).strip()
@@ -322,18 +322,18 @@ def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
     embedder = _choose_embedder(config, job.options, job.environ)
     if job.options.about is not None:
         ranked = ranking.find_about(
-            view.index, config, job.options.about, job.request, job.options, view.today
+            view.index, job.options.about, job.request, job.options, view.today
         )
     else:
         names: tuple[str, ...] = ()
         if job.options.diff is not None:
             names = list_changed_names(job.workspace, job.options.diff)
         ranked = ranking.find_ranked(
-            view.index, config, job.task, job.request, job.options, view.today, embedder, names
+            view.index, job.task, job.request, job.options, view.today, embedder, names
         )
     _note_vector_lane(job, embedder, ranked)
 
-    # Institutional memory is ranked only as far as it does not fit its own budget.
+    # Only the institutional memory beyond its own budget is ranked.
     hits = []
     for hit in ranked.hits:
         located = hit.located
@@ -442,11 +442,10 @@ def _entries_budget(request: SearchRequest, norms: _Norms) -> int:
 def _fit_to_budget(
     job: _Job, norms: _Norms, ranked: Ranked, selection: _Selection, budget: int
 ) -> Retrieval:
-    by_type = job.view.workspace.config.retrieve.type_max_chars
-    hits, dropped = fit(selection.hits, budget, entry_cost, by_type)
+    hits, dropped = fit(selection.hits, budget, entry_cost)
     is_reserved = norms.dropped or job.request.walk
     if dropped and not is_reserved:  # The line that names the dropped ones needs space as well.
-        hits, dropped = fit(selection.hits, budget - MAX_LEFT_OUT, entry_cost, by_type)
+        hits, dropped = fit(selection.hits, budget - MAX_LEFT_OUT, entry_cost)
 
     hit_ids = {hit.located.entry.id for hit in hits}
     return Retrieval(
@@ -470,7 +469,7 @@ def _fit_to_budget(
 def _add_notes(
     retrieval: Retrieval, job: _Job, ranked: Ranked, selection: _Selection, budget: int
 ) -> Retrieval:
-    """Add what the caller should know of how the task was answered."""
+    """Add notes for the caller on how the task was answered."""
     notes = [job.view.note] if job.view.note else []
     notes += [note for note in job.request.notes if note]
     if ranked.mode == "degraded":
@@ -512,7 +511,7 @@ def _explain_silence(retrieval: Retrieval, about: str | None, overhead: int) -> 
         yield f"{count} found, but no room: with the smallest it takes {least} characters."
 
 
-# -- what extends a retrieval
+# -- extensions of a retrieval
 
 
 def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int) -> Retrieval:
@@ -537,7 +536,7 @@ def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int)
 
 
 def _add_hints(retrieval: Retrieval, job: _Job) -> Retrieval:
-    """Add what git history says of the task if few entries are served.
+    """Add hints of git history on the task if few entries are served.
 
     A file gets no hints. Nor does a moment of the past, which did not know later merges.
     """

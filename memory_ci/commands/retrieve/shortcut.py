@@ -53,7 +53,7 @@ def run(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - fields of RetrieveOptions, each as its option makes it
 ) -> None:
-    """Print what memory holds for a task, which is read from standard input if there is none."""
+    """Print the memory for a task, which is read from standard input if it is missing."""
     options["paths"] = options["paths"] or None
     output = _choose_output(form, ids=ids, explain=explain, as_json=as_json)
     is_about = options["about"] is not None
@@ -175,7 +175,7 @@ def _print(retrieval: Retrieval, output: Output, notes_served: bool, nudge: str)
 
 
 def _note_for_commits(current_workspace: Workspace, retrieval: Retrieval) -> None:
-    """Note what was served, for the trailer of commits."""
+    """Note the served entries for the trailer of commits."""
     from memory_ci.commands.retrieve.retrieve import noted_ids
     from memory_ci.sessions.served_ids import record_injected
 
@@ -186,7 +186,7 @@ def _note_for_commits(current_workspace: Workspace, retrieval: Retrieval) -> Non
 def _note_for_session(
     current_workspace: Workspace, options: Mapping[str, Any], retrieval: Retrieval
 ) -> None:
-    """Note what was served, to not serve it to the session again."""
+    """Note the served entries, to not serve them to the session again."""
     if options["session"] is None or options["at"] is not None:
         return
     from memory_ci.sessions.session_note import note_given

@@ -194,7 +194,7 @@ def _facts_line(entry: Entry) -> str:
 
 def _marks(hit: Hit) -> Iterator[str]:
     """Yield a line for each thing that an agent must know before it believes the entry."""
-    # An agent must not take for settled what other entries contradict.
+    # An agent must not take contradicted entries for settled.
     contradicted_by = []
     for relation in hit.located.entry.relations:
         if CONTRADICTS.match(relation):
@@ -234,7 +234,7 @@ def _render_norm(norm: Norm) -> str:
 
 
 def _dropped_blocks(retrieval: Retrieval) -> list[str]:
-    """Return one line that names what did not fit the budget, or none."""
+    """Return one line that names the entries beyond the budget, or no line."""
     names = []
     for norm in retrieval.norms_dropped:
         name = (norm.entry_id or "")[:8] or f"{norm.path}:{norm.line}"
@@ -280,7 +280,9 @@ ASK = (
     "`Memory-Used: ID` in the commit message, `memory-ci feedback ID confirmed`, or MCP's "
     "record_feedback.\n"
 )
-"""A request below the context; without the trailer, used and served cannot be told apart."""
+"""A request below the context; without the trailer, used and served entries cannot be
+distinguished.
+"""
 
 
 def render_asking(context: str, is_noted: bool) -> str:
@@ -304,7 +306,7 @@ FENCE_CHARS = 60  # Characters that render_markdown adds.
 def render_markdown(context: str) -> str:
     """Return a heading and the context in a fence that is longer than any within.
 
-    So a page shows the context and renders none of it.
+    So a page shows the context and does not render it.
     """
     if not context:
         return ""

@@ -1,4 +1,4 @@
-"""One entry by its id, as far as `retrieve` could serve it to the caller."""
+"""Lookup of an entry by its id, if `retrieve` could serve it to the caller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def find_visible(
 ) -> Located:
     """Return the entry whose id starts with a prefix, if `retrieve` could serve it.
 
-    An entry that is retired or withheld as unsafe is as unknown as one that does not exist.
+    An entry that is retired or withheld as unsafe is reported as unknown.
 
     Raises:
         UsageError: unknown-entry, ambiguous-entry.

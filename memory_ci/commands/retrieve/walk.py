@@ -40,7 +40,7 @@ SIMILARITY_NAMES = {"vectors": "cosine", "words": "words in common"}
 
 
 class _Link(NamedTuple):
-    """How an entry is reached: from a hit, by a relation of some weight."""
+    """A relation of some weight by which an entry is reached from a hit."""
 
     hit: Hit
     phrase: str
@@ -64,8 +64,8 @@ def add_related(
 ) -> Retrieval:
     """Return the retrieval with the entries that are one step away from its hits.
 
-    Only what the task itself could have found is reached: the same filters hold, and withheld
-    entries stay withheld. Hits keep their order and their share of the budget.
+    Only entries that the task itself could have found are reached: the same filters hold, and
+    withheld entries stay withheld. Hits keep their order and their share of the budget.
 
     Args:
         max_chars: the characters that all entries share.
@@ -80,14 +80,8 @@ def add_related(
     free = max(0, request.limit - len(retrieval.hits))
     hits = with_edits(workspace, hits[:free], tree)
 
-    by_type = dict(workspace.config.retrieve.type_max_chars)
-    for hit in retrieval.hits:  # They use up the budget, and that of their types.
-        cost = entry_cost(hit)
-        entry_type = hit.located.entry.type
-        max_chars -= cost
-        if entry_type in by_type:
-            by_type[entry_type] -= cost
-    served, dropped = fit(hits, max_chars, entry_cost, by_type)
+    remaining = max_chars - sum(entry_cost(hit) for hit in retrieval.hits)
+    served, dropped = fit(hits, remaining, entry_cost)
     return replace(
         retrieval,
         hits=(*retrieval.hits, *served),
@@ -147,7 +141,7 @@ def _find_links(
 def _list_excluded(index: Index, retrieval: Retrieval, request: SearchRequest) -> set[str | None]:
     """List the ids of entries that are superseded, served already, or left out for a reason."""
     # A superseding entry counts even if it cannot be served itself: a norm, or another type.
-    # Sessions stay apart: what one of them noted replaces nothing for another.
+    # Sessions stay apart: a note of one of them replaces nothing for another.
     superseding = list_naming(
         index,
         scopes=None,
@@ -175,7 +169,7 @@ def _similar_links(hits: Sequence[Hit], similar: Sequence[Similar]) -> Iterator[
 
 
 def _stated_links(hits: Sequence[Hit], naming: Sequence[Naming]) -> Iterator[tuple[str, _Link]]:
-    """Yield the links from each hit to what it names, and to what names it."""
+    """Yield the links from each hit to entries that it names, and to entries that name it."""
     hits_by_id = {hit.located.entry.id: hit for hit in hits}
     for entry in naming:
         for stated in entry.relations:

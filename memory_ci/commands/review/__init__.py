@@ -1,4 +1,4 @@
-"""The feature `review`: what memory asks of people, and what their answers do.
+"""The feature `review`: questions of memory to people, and commits of their answers.
 
 Command: `review`. `queue` finds the questions, `priority` orders them, `review` turns answers
 into a plan and commits it.

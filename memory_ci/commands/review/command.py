@@ -49,10 +49,10 @@ KEYS: Mapping[str, Answer] = {"a": "accept", "k": "keep", "r": "retire", "n": "n
 def review_command(candidates: bool, stale: bool, **arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
     """Answer what memory asks of people: a few questions a week, the most useful first.
 
-    Candidates, what was quarantined, entries whose code has changed or is gone, that contradict another, that are given
-    and never used, or that hold in any repository. Your answers are one commit by you; what is retired is another. What
-    nobody answers is not asked again for 90 days. With an answer or --json, and where nobody can answer, you are asked
-    nothing.
+    Candidates, what was quarantined, entries whose code has changed or is gone, that contradict
+    another, that are given and never used, or that hold in any repository. Your answers are one
+    commit by you; what is retired is another. What nobody answers is not asked again for 90 days.
+    With an answer or --json, and where nobody can answer, you are asked nothing.
 
     --candidates lists sentences of merged work that nobody marked, found again in the work of the last record run and
     after it, or since --since. What was said in several changes comes first. What you accept becomes a note in the
@@ -206,7 +206,7 @@ def _render_no_questions(waiting: int) -> str:
 
 
 def _render_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
-    """Yield the lines that say what answers did."""
+    """Yield lines on the effects of answers."""
     wrote = "Would write" if dry_run else "Wrote"
     promoted = "Would promote" if dry_run else "Promoted"
     committed = "Would commit" if dry_run else "Committed"
@@ -238,7 +238,7 @@ def _choose(listed: Sequence[Question], word: str) -> Question:
 
 
 def _text_of(question: Question) -> tuple[str, str]:
-    """Return the title and the body of what a question is about."""
+    """Return the title and the body of the candidate or entry of a question."""
     if question.suggestion:
         return question.title, question.suggestion.candidate.body
     return question.title, question.located.entry.body if question.located else ""
@@ -288,7 +288,7 @@ def _render_question(number: int, question: Question) -> Iterator[str]:
 
 
 def _describe_question(question: Question) -> Iterator[str]:
-    """Yield what a question is about, then why it is asked and where it comes from."""
+    """Yield the subject of a question, then its reason and its source."""
     if question.located:
         place = question.located
         yield f"{place.entry.id[:8]} {question.title} ({place.path}:{place.line})"

@@ -1,4 +1,4 @@
-"""Which questions a week asks, by expected use x doubt, and the lines that say what was asked.
+"""The choice of a week's questions by expected use x doubt, and the lines that record them.
 
 A line is `asked:2026-11-16:<key>`, or `answered:…` where somebody answered. It holds for 90 days.
 """
@@ -28,8 +28,9 @@ DOUBT: Mapping[QuestionKind, float] = {
     "gone": 0.25,
     "quarantined": 0.1,
 }
-"""How likely an answer changes what agents are served, where nothing was counted. An entry whose code is
-gone is withheld already."""
+"""The probability that an answer changes what agents are served, if nothing was counted. An entry
+whose code is gone is already withheld.
+"""
 
 
 class Week(NamedTuple):
@@ -45,7 +46,7 @@ class Week(NamedTuple):
 
 
 class AskedLine(NamedTuple):
-    """When a question was last asked, and whether somebody answered."""
+    """The day on which a question was last asked, and whether somebody answered."""
 
     day: date
     state: str
@@ -74,12 +75,12 @@ def choose_week(
 ) -> Week:
     """Return the questions of this week.
 
-    These are the ones that were asked this week and nobody answered, and new ones while fewer than
-    `per_week` were asked.
+    These are the unanswered questions of this week, and new ones while fewer than `per_week` were
+    asked.
 
     Args:
         questions: all questions.
-        lines: what was asked before.
+        lines: the record of earlier questions.
         today: the day.
         per_week: how many questions a week asks.
     """
@@ -126,7 +127,7 @@ def note_week(
 
 
 def _parse_lines(lines: Iterable[str]) -> dict[str, AskedLine]:
-    """Return by key when each question was last asked; a line with an impossible date is left out."""
+    """Return the last record of each question, by key; lines with impossible dates are skipped."""
     asked: dict[str, AskedLine] = {}
     for text in lines:
         match = ASKED.fullmatch(text)

@@ -1,4 +1,4 @@
-"""The review queue: everything in memory, and proposed for it, that a person may answer (docs/reviewing.md)."""
+"""The review queue: questions about entries and candidates (docs/reviewing.md)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from memory_ci.records.episode import UseCount
 from memory_ci.text import plural
 
 PROPOSED: frozenset[QuestionKind] = frozenset({"candidate", "quarantined"})
-"""Questions about what was not written."""
+"""Questions about candidates that were not written."""
 
 STALE: frozenset[QuestionKind] = frozenset({"changed", "gone"})
 """Questions about entries whose code has changed."""
@@ -133,10 +133,10 @@ def list_questions(
     now: datetime,
     kinds: Collection[QuestionKind] = PROPOSED | KEPT,
 ) -> Iterator[Question]:
-    """Yield the questions of a commit and of what a run judged.
+    """Yield questions about the entries of a commit and the candidates of a run.
 
-    Questions that a person never wants to see again are left out. For an entry there is one
-    question, the most urgent.
+    Questions that a person declined for good are left out. An entry has one question, the most
+    urgent.
 
     Args:
         workspace: the repository.
@@ -175,10 +175,10 @@ def find_week(
 
     Args:
         workspace: the repository, with the configuration at the commit.
-        base: the commit, whose file says what was asked.
+        base: the commit, whose file records earlier questions.
         found: all questions.
         today: the day.
-        lines: more lines that say what was asked.
+        lines: more such records.
     """
     asked_lines = (*read_rejected(workspace.at(base)), *lines)
     return choose_week(found, asked_lines, today, workspace.config.review.per_week)
@@ -192,7 +192,7 @@ def note_asked(
     today: date,
     more: Iterable[str] = (),
 ) -> bytes:
-    """Return REJECTED_FILE of a commit with the lines of what was asked and answered.
+    """Return REJECTED_FILE of a commit, with records of the questions asked and answered.
 
     Args:
         workspace: the repository.
@@ -213,7 +213,7 @@ def note_asked(
 def _list_proposed(
     judged: Sequence[Judged], declined_keys: Collection[str], entries: Sequence[Entry]
 ) -> Iterator[Question]:
-    """Yield questions about what was not written: suspected, the best first, and quarantined."""
+    """Yield questions about candidates: suspected ones, the best first, and quarantined ones."""
     suggestions: dict[str, Suggestion] = {}
     for suggestion in list_suggestions(judged, declined_keys, entries):
         if not suggestion.is_accepted:
@@ -277,9 +277,9 @@ def _build_question(
     Args:
         kind: the kind of question.
         place: the entry.
-        why: why it is asked, for people.
+        why: the reason to ask, for people.
         usage: how often each entry was served and used.
-        subject: what else tells the question apart from others of its kind about the entry.
+        subject: more words to distinguish it from others of its kind about the entry.
     """
     entry = place.entry
     count = usage.get(entry.id)

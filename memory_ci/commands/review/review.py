@@ -1,4 +1,4 @@
-"""Answers of people to the questions of the review queue, as commits of what they said."""
+"""Commits of the answers of people to the questions of the review queue."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ RETIRED = "retired in a review: it does not hold any more"
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """What a person answers.
+    """The answers of a person.
 
     Attributes:
         by_verb: the questions with each answer.
-        texts: other words for what is accepted or kept, by the question's key. They become a note,
+        texts: other words for accepted or kept texts, by the question's key. They become a note,
             which replaces the entry once it is folded.
         skipped: questions that are not asked again for 90 days.
     """
@@ -60,7 +60,7 @@ class Answers(msgspec.Struct, frozen=True):
 
 
 class AnsweredReview(msgspec.Struct, frozen=True):
-    """What answers did.
+    """The result of answers.
 
     Attributes:
         plan: the plan for entries.
@@ -84,10 +84,10 @@ def answer(
     dry_run: bool,
     in_actions: bool,
 ) -> AnsweredReview:
-    """Commit answers: one commit, and another for what is retired.
+    """Commit answers: one commit, and another for retired entries.
 
     The first holds notes in the inbox, entries that are anchored again, and the lines of
-    REJECTED_FILE that say what the week asked and what is never to be asked again.
+    REJECTED_FILE that record the questions of the week and those declined for good.
 
     Args:
         workspace: the repository.
@@ -160,7 +160,7 @@ def _promote(
 
 
 def _note_answers(workspace: Workspace, queue: Queue, answers: Answers, today: date) -> bytes:
-    """Return REJECTED_FILE with what was asked, answered and declined for good."""
+    """Return REJECTED_FILE with the questions asked, answered and declined for good."""
     asked = (*queue.week.shown, *answers.skipped)
     declined = [
         f"{question.key} {shorten(question.title, TITLE_WIDTH)}" for question in answers.to("never")
@@ -186,7 +186,7 @@ def _find_author(workspace: Workspace) -> str:
 
 
 def _draft_note(workspace: Workspace, question: Question, text: str | None, today: date) -> Entry:
-    """Return the note of an accepted candidate, or the one that replaces an entry.
+    """Return the note of an accepted candidate, or the note that replaces an entry.
 
     Args:
         workspace: the repository.
@@ -209,7 +209,7 @@ def _draft_note(workspace: Workspace, question: Question, text: str | None, toda
 
 
 def _draft_replacement(question: Question, text: str, today: date) -> Entry:
-    """Return a note that says with other words what an entry says, and supersedes it."""
+    """Return a note that rewords an entry and supersedes it."""
     entry = _entry_of(question)
     digest = hashlib.sha256(f"{entry.id} {text}".encode()).digest()
     note_id = uuid.UUID(bytes=digest[:16], version=4)
@@ -290,7 +290,7 @@ def _update(step: Step, question: Question, entry: Entry, why: str) -> Change:
 
 
 def _cite_again(question: Question, commit: str, paths: Container[str]) -> Iterator[str]:
-    """Yield the cites of an entry that is kept: those that hold unchanged, the others at the commit."""
+    """Yield the cites of a kept entry: valid ones unchanged, the others at the commit."""
     verdicts = iter(question.verdicts)
     for cite in _entry_of(question).cites:
         verdict = next(verdicts, None) if parse_anchor(cite) else None

@@ -156,11 +156,11 @@ def plan_agents(
         root: the work tree, or the home.
         names: the names of the agents.
         options: what to put in, and where.
-        note: the file that lists what earlier installs made.
+        note: the file that lists the results of earlier installs.
         tracked: the settings files that git tracks; they call the program by name.
 
     Raises:
-        UsageError: a file is a link, or not what the agent reads (agent-settings).
+        UsageError: a file is a link, or not valid settings of the agent (agent-settings).
     """
     edits: dict[Path, AgentEdit] = {}
     for agent in AGENTS:
@@ -189,12 +189,12 @@ def plan_agent_removal(
 
     Args:
         root: the work tree, or the home.
-        note: the file that lists what `init --clone` made.
+        note: the file that lists the results of `init --clone`.
         tracked: the settings files that git tracks.
         place: the place of the settings.
 
     Raises:
-        UsageError: a file is a link, or not what the agent reads (agent-settings).
+        UsageError: a file is a link, or not valid settings of the agent (agent-settings).
     """
     edits: dict[Path, AgentEdit] = {}
     for agent in AGENTS:
@@ -217,10 +217,10 @@ def plan_agent_removal(
 
 
 def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
-    """List our parts in the settings of agents, whoever put them there.
+    """List our parts in the settings of agents, no matter who put them there.
 
     Raises:
-        UsageError: a file is not what the agent reads (agent-settings).
+        UsageError: a file is not valid settings of the agent (agent-settings).
     """
     for agent in AGENTS:
         for path, parts in _group_by_file(agent, root, *PLACES_READ[place]).items():
@@ -268,7 +268,7 @@ def answers_for_user(data: bytes, agent: str) -> bool:
     return agent not in hooked_agents
 
 
-# -- the files, and the note of what was made
+# -- the files, and the note of the results
 
 
 def _group_by_file(agent: Agent, root: Path, *places: Place) -> dict[Path, list[Part]]:
@@ -476,7 +476,7 @@ def _remove_parts(
 ) -> str:
     """Return a text without parts of ours; the last that was put in goes first.
 
-    A permission looks the same whoever gave it: it is ours only if the note names it.
+    A permission of anybody looks the same: it is ours only if the note names it.
     """
     if PROGRAM not in text and MODULE[-1] not in text:
         return text

@@ -241,7 +241,7 @@ def take_out(text: str) -> str | None:
         The text, or None if the whole file was ours.
     """
     for number in reversed(range(len(BLOCK.findall(text)))):
-        # Find the blocks again: the block before one that was taken out may have lost its newline.
+        # Find the blocks again: the block before a removed one may have lost its newline.
         block = list(BLOCK.finditer(text))[number]
         if _is_block_changed(block):
             continue

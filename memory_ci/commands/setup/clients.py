@@ -104,7 +104,7 @@ class Agent(msgspec.Struct, frozen=True):
 
     Attributes:
         name: the name in options of the command line.
-        parts: what goes into which of its files.
+        parts: our parts in each of its files.
         events: the events to hook into.
         minute: the time limit of a hook: one minute, in the agent's unit.
         hook_format: the shape of a hook in its settings.

@@ -431,7 +431,7 @@ def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: b
 
     Args:
         steps: the results for each file; the configuration and MEMORY.md are the first two.
-        options: what was set up.
+        options: the options of `init`.
         dry_run: nothing was written.
     """
     if [step.result for step in steps[:2]] == ["written", "kept"]:
@@ -501,7 +501,7 @@ def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
 def _ask(
     current_workspace: Workspace, options: InitOptions, source: str | None
 ) -> tuple[InitOptions, tuple[str, ...], str | None]:
-    """Ask a person what to set up; an empty answer takes the proposal.
+    """Ask a person for the parts to set up; an empty answer accepts the proposal.
 
     Returns:
         The options, the names of agents, and the value of `--ci-source`.

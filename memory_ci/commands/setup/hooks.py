@@ -26,7 +26,7 @@ from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.store.steps import InstallStep, StepResult, put_text, read_text
 
 WITH_ARGUMENT = ("prepare-commit-msg", "pre-commit", "pre-push")
-"""Hooks with work of their own, most of which need git's first argument.
+"""Hooks with work of their own. Most need git's first argument.
 
 The other hooks update the index.
 """
@@ -279,7 +279,7 @@ def _list_hook_paths(repo: Repository) -> list[Path]:
 
 
 def _find_place(hook: Path) -> Path:
-    """Return the path of our hook: beside a hook of pre-commit or prek its `.legacy` file.
+    """Return the path of our hook: if pre-commit or prek has a hook, its `.legacy` file.
 
     Both keep the hook that was there as `.legacy`, and run it. A hook of ours in front of theirs
     would become their `.legacy` at the next install, and both would call each other.

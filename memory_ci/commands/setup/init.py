@@ -48,7 +48,6 @@ CONFIG_TEXT = """\
 
 # retrieve:
 #   max_chars: 8000                 # how much ranked memory an agent's job is given
-#   institutional_max_chars: 4000   # how much of institutional.md, which is always given
 """
 PROJECT_TEXT = """\
 # Memory
@@ -91,8 +90,8 @@ class InitStep(msgspec.Struct, frozen=True):
 
     Attributes:
         path: the file, relative to the top of the work tree.
-        result: what was done; `left` by `init --remove` is a file of ours that stays.
-        remark: what a person should know or do.
+        result: the action taken; `left` by `init --remove` is a file of ours that stays.
+        remark: a remark for the person, such as a next step.
         diff: the unified diff of the edit.
     """
 
@@ -420,7 +419,7 @@ def set_up_cloud(
     Args:
         workspace: the repository and its configuration.
         name: a key of `CLOUDS`.
-        note: the file that lists what `init --clone` made.
+        note: the file that lists the results of `init --clone`.
         dry_run: write nothing.
 
     Raises:

@@ -29,7 +29,7 @@ def blame(workspace: Workspace, place: str, view: str | None) -> tuple[BlamedLin
 
     Raises:
         RepositoryError: unknown-revision.
-        UsageError: unknown-cite, for what is no file or no lines.
+        UsageError: unknown-cite, if it is not a file or its lines.
     """
     path, lines = _parse_place(place)
     if path not in _list_existing(workspace, view, [path]):

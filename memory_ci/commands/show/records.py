@@ -8,7 +8,6 @@ from typing import Literal
 import msgspec
 
 from memory_ci.records.anchor import Verdict
-from memory_ci.records.config import Decay
 from memory_ci.records.entry import Located
 from memory_ci.records.episode import EventKind, Outcome
 from memory_ci.records.report import Finding
@@ -22,7 +21,7 @@ class CountedFeedback(msgspec.Struct, frozen=True):
     Attributes:
         delta: the change before the utility was bounded to [0, 1].
         value: the utility after the event.
-        episode: the id of the episode that it came with, "" if there is none.
+        episode: the id of the episode that it came with, or "".
     """
 
     at: datetime
@@ -36,25 +35,11 @@ class CountedFeedback(msgspec.Struct, frozen=True):
     summary: str = ""
 
 
-class Retrievability(msgspec.Struct, frozen=True):
-    """The result of FSRS for the reviews of an entry.
-
-    Attributes:
-        stability: the days until 90 % are left.
-        retrievability: the share that is left today.
-    """
-
-    stability: float
-    retrievability: float
-    reviews: int
-    reviewed_on: date
-
-
 class Why(msgspec.Struct, frozen=True, kw_only=True):
     """An entry, and all that its rank depends on except the words of a task.
 
     Attributes:
-        prominence: the seed's formula, with recency on the curve `decay`.
+        prominence: the seed's formula.
         parts: the factors of `prominence`.
         given: how much work was served the entry.
         used: how much work used it.
@@ -68,14 +53,12 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     today: date
     prominence: float
     parts: tuple[tuple[str, float], ...]
-    decay: Decay
     utility: float
     given: int = 0
     used: int = 0
     touched: int = 0
     heard: tuple[CountedFeedback, ...] = ()
     is_low: bool = False
-    memory: Retrievability | None = None
     factors: tuple[tuple[str, float], ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     notes: tuple[str, ...] = ()
@@ -121,7 +104,7 @@ class Graph(msgspec.Struct, frozen=True):
         center: the id of the entry.
         nodes: the entries around it, the nearest first.
         edges: relations between the nodes.
-        notes: sentences on how it was found, and on what is left out.
+        notes: sentences on how it was found, and on omitted entries.
     """
 
     center: str

@@ -36,7 +36,7 @@ def render_why(why: Why) -> str:
 
 
 def _describe_entry(why: Why) -> Iterator[str]:
-    """Say what the entry is and where it comes from."""
+    """Describe the entry and its origin."""
     located = why.located
     entry = located.entry
     yield f"{entry.id[:8]} {shorten(entry.title, MAX_TITLE)}"
@@ -55,7 +55,7 @@ def _describe_entry(why: Why) -> Iterator[str]:
 
 
 def _sum_up(why: Why) -> Iterator[str]:
-    """Say in words what the figures come to."""
+    """Sum up the figures in words."""
     entry = why.located.entry
     weight = _describe_weight(dict(why.parts))
     reinforced = "never reinforced"
@@ -92,7 +92,7 @@ def _describe_weight(parts: Mapping[str, float]) -> str:
 
 
 def _list_figures(why: Why) -> Iterator[str]:
-    yield f"prominence {why.prominence:.3f}, ageing as prominence.decay says: {why.decay}"
+    yield f"prominence {why.prominence:.3f}"
     yield from _bars(why.parts)
     events = plural(len(why.heard) - why.touched, "event")
     low = " (low)" if why.is_low else ""
@@ -101,11 +101,6 @@ def _list_figures(why: Why) -> Iterator[str]:
     rate = f" ({why.used / why.given:.0%})" if why.given else ""
     touched = f", {why.touched} about the same thing" if why.touched else ""
     yield f"given      to {plural(why.given, 'job')}, used by {why.used}{rate}{touched}"
-    if why.memory is not None:
-        memory = why.memory
-        share = f"{memory.retrievability:.0%} left, 90% for {memory.stability:.1f} days"
-        reviews = f"{plural(memory.reviews, 'review')}, the last on {memory.reviewed_on}"
-        yield f"memory     {share} ({reviews})"
     if why.factors:
         yield "ranking    what it has in common with a task, times"
         yield from _bars(why.factors)

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from memory_ci.commands.retrieve.anchor_verdicts import Truth, judge_located, weigh_truth
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.ranking import FeedbackWeights, make_standing, weights_of
-from memory_ci.commands.show.records import CountedFeedback, Retrievability, Why
+from memory_ci.commands.retrieve.ranking import FeedbackWeights, weights_of
+from memory_ci.commands.show.records import CountedFeedback, Why
 from memory_ci.errors import UsageError
 from memory_ci.lifecycle import episodes as lifecycle_episodes
-from memory_ci.lifecycle.prominence import effective_importance, prominence, retrievability
-from memory_ci.lifecycle.utility import find_retentions, list_turns, replay
+from memory_ci.lifecycle.prominence import effective_importance, prominence
+from memory_ci.lifecycle.utility import list_turns, replay
 from memory_ci.memory.edits import name_edits
 from memory_ci.memory.episodes import Episodes, load_episodes, mask_feedback
 from memory_ci.memory.index import synced_index
@@ -23,18 +23,14 @@ from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.past_index import find_moment
 from memory_ci.memory.screening import find_unsafe, is_unsafe
 from memory_ci.memory.workspace import Workspace, load_memory
-from memory_ci.records.config import Config, EpisodesConfig
 from memory_ci.records.entry import Entry, Located
-from memory_ci.records.episode import Episode, Feedback, Telling, UseCount
+from memory_ci.records.episode import Episode, Telling, UseCount
 from memory_ci.records.retrieval import Match
 from memory_ci.search.rank import rank
 from memory_ci.search.search import list_entries
 
 WITHHELD = "[withheld]"
 MAX_NAMED = 5
-NO_FSRS = (
-    "How much of it is left to memory is told by the package fsrs: pip install 'memory-ci[fsrs]'."
-)
 LOW = (
     "Much was said against it: a person should look whether it still holds. "
     "It is never retired for that alone."
@@ -61,44 +57,36 @@ def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None
             message = f"no entry has an id that starts with {prefix!r}"
             raise UsageError(message, slug="unknown-entry", hint=moment.note)
 
-    config = workspace.config
     episodes = load_episodes(workspace, view)
     located, all_located = _find_located(workspace, prefix, view)
     entry = located.entry
     heirs = lifecycle_episodes.find_heirs_among(other.entry for other in all_located)
     events = lifecycle_episodes.list_feedback(episodes.tellings)
-    feedback = lifecycle_episodes.pass_on(events, heirs)
     usage = _count_usage(entry, episodes, heirs)
-    utilities = replay(events, config.episodes.ignored_policy, heirs=heirs)
-    standing = make_standing([entry], feedback, utilities, config, today)
+    utilities = replay(events, heirs=heirs)
+    standing = FeedbackWeights(today, utilities)
     utility = utilities.get(entry.id)
     is_low = utility is not None and utility.is_low
 
     # Global memory cites other repositories.
     truth = {} if located.scope.name == "global" else judge_located(workspace, [located], view)
-    factors = _rank_factors(located, config, standing, truth)
-    retention, retention_notes = _find_retention(entry, feedback, today)
+    factors = _rank_factors(located, standing, truth)
     return Why(
         located=located,
         today=today,
-        prominence=prominence(
-            entry, today, config.prominence.decay, standing.retentions.get(entry.id)
-        ),
+        prominence=prominence(entry, today),
         parts=_list_parts(entry, standing),
-        decay=config.prominence.decay,
         utility=standing.utility(entry),
         given=usage.given,
         used=usage.used,
         touched=standing.touched(entry),
-        heard=tuple(_list_counted(entry.id, episodes.tellings, heirs, config.episodes)),
+        heard=tuple(_list_counted(entry.id, episodes.tellings, heirs)),
         is_low=is_low,
-        memory=retention,
         factors=factors,
         verdicts=name_edits(workspace, [(entry, truth.get(entry, ()))], view)[0],
         notes=(
             *_note_duplicate_ids(located, all_located),
             *([LOW] if is_low else []),
-            *retention_notes,
             *_note_absence(located, today, is_ranked=bool(factors)),
         ),
         findings=episodes.findings,
@@ -118,12 +106,12 @@ def _find_located(
 
 
 def _rank_factors(
-    located: Located, config: Config, standing: FeedbackWeights, truth: Truth
+    located: Located, standing: FeedbackWeights, truth: Truth
 ) -> tuple[tuple[str, float], ...]:
     """Return the factors of an entry's score without its relevance; none if it is not ranked."""
     if located.scope.name == "institutional":
         return ()
-    weights = weights_of(config, RetrieveOptions(), standing)
+    weights = weights_of(RetrieveOptions(), standing)
     weights = replace(weights, truth=partial(weigh_truth, truth, stale=False))
     hits = rank([Match(located, 1.0)], weights)
     return hits[0].factors[1:] if hits else ()
@@ -146,31 +134,15 @@ def _list_parts(entry: Entry, standing: FeedbackWeights) -> tuple[tuple[str, flo
     return tuple(parts)
 
 
-def _find_retention(
-    entry: Entry, feedback: Sequence[Feedback], today: date
-) -> tuple[Retrievability | None, list[str]]:
-    """Return what FSRS says of an entry that has feedback, and a note if it is not installed."""
-    try:
-        retention = find_retentions([entry], feedback).get(entry.id)
-    except UsageError:
-        return None, [NO_FSRS]
-    if not retention:
-        return None, []
-    share = retrievability(entry, today, retention)
-    values = Retrievability(retention.stability, share, retention.reviews, retention.reviewed_on)
-    return values, []
-
-
 def _list_counted(
     entry_id: str,
     tellings: Sequence[Telling],
     heirs: lifecycle_episodes.Heirs,
-    settings: EpisodesConfig,
 ) -> Iterator[CountedFeedback]:
     """Yield the feedback on an entry in the order of replay, each with its episode."""
     episodes = _map_episodes(tellings, heirs)
     events = lifecycle_episodes.list_feedback(tellings)
-    for turn in list_turns(events, settings.ignored_policy, heirs=heirs):
+    for turn in list_turns(events, heirs=heirs):
         if turn.said.id != entry_id:
             continue
         event = mask_feedback(turn.said)
@@ -195,7 +167,7 @@ def _map_episodes(
     """Map the key of each feedback event to its episode, the first of several."""
     episodes: dict[object, Episode] = {}
     for episode in reversed(lifecycle_episodes.combine(tellings)):
-        for event in lifecycle_episodes.pass_on(episode.feedback, heirs):
+        for event in lifecycle_episodes.move_to_heirs(episode.feedback, heirs):
             episodes[lifecycle_episodes.event_key(event)] = episode
     return episodes
 

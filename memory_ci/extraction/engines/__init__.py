@@ -1,4 +1,4 @@
-"""Engines: request in, reply text out. Parsing, salvage, grounding and gating are outside, and the same for all."""
+"""Engines: each answers a request with the text of a reply, which others parse and check."""
 
 from __future__ import annotations
 
@@ -13,18 +13,30 @@ from memory_ci.records.config import EngineConfig
 
 
 class Engine(Protocol):
-    """Anything that answers a request. Raises EngineError when it cannot."""
+    """Anything that answers a request."""
 
     def extract(self, request: Request) -> EngineReply:
-        """The reply to `request`."""
+        """Return the reply to a request.
+
+        Raises:
+            EngineError: if there is no reply.
+        """
 
 
-REPLAY = "MEMORY_CI_REPLAY"  # Names the recordings that the replay engine answers with.
+REPLAY = "MEMORY_CI_REPLAY"
+"""The environment variable with the path of the recordings for the replay engine."""
+
 EXTRA = "memory-ci[anthropic]"
 
 
 class EngineChoice(NamedTuple):
-    """Which engine runs, and why that one, for the report. `lacks` is what would have to be installed for a better."""
+    """The engine of a run.
+
+    Attributes:
+        name: the name of the engine.
+        reason: why it was chosen, for the report.
+        lacks: what must be installed for a better engine, "" if nothing.
+    """
 
     name: str
     reason: str
@@ -34,14 +46,19 @@ class EngineChoice(NamedTuple):
 def choose_engine(
     settings: EngineConfig, environ: Mapping[str, str]
 ) -> tuple[Engine, EngineChoice]:
-    """The engine of a run, and the choice. Nothing is asked of a model: configured is not working. Raises UsageError
-    (engine-not-configured) when an engine is named that needs a variable which is not set."""
+    """Return the engine of a run, and the choice.
+
+    No model is called, so a configured engine need not work.
+
+    Raises:
+        UsageError: engine-not-configured, if the named engine needs a variable that is not set.
+    """
     choice = _choose(settings, environ)
-    return _make(choice.name, settings, environ), choice
+    return _make_engine(choice.name, settings, environ), choice
 
 
 def _choose(settings: EngineConfig, environ: Mapping[str, str]) -> EngineChoice:
-    """What the settings name, or for `auto` the model that is configured, else the rules."""
+    """Choose the named engine; for `auto` the model if one is configured, else the rules."""
     if settings.name != "auto":
         return EngineChoice(settings.name, f"engine.name is {settings.name}")
     from memory_ci.extraction.engines.anthropic_api import is_configured
@@ -54,8 +71,8 @@ def _choose(settings: EngineConfig, environ: Mapping[str, str]) -> EngineChoice:
     return EngineChoice("anthropic", reason)
 
 
-def _make(name: str, settings: EngineConfig, environ: Mapping[str, str]) -> Engine:
-    """Only the engine that runs is imported."""
+def _make_engine(name: str, settings: EngineConfig, environ: Mapping[str, str]) -> Engine:
+    """Make an engine; only its module is imported."""
     match name:
         case "anthropic":
             from memory_ci.extraction.engines.anthropic_api import AnthropicEngine
@@ -70,14 +87,19 @@ def _make(name: str, settings: EngineConfig, environ: Mapping[str, str]) -> Engi
 
             return CommandEngine(settings, environ)
         case "replay":
-            from memory_ci.extraction.engines.replay import ReplayEngine
-
-            if not environ.get(REPLAY):
-                told = f"the engine `replay` needs recorded replies, and {REPLAY} is not set"
-                hint = f"set {REPLAY} to a directory of recordings or to a JSON Lines file of them"
-                raise UsageError(told, slug="engine-not-configured", hint=hint)
-            return ReplayEngine(Path(environ[REPLAY]))
+            return _make_replay_engine(environ)
         case _:
             from memory_ci.extraction.engines.rules import RulesEngine
 
             return RulesEngine()
+
+
+def _make_replay_engine(environ: Mapping[str, str]) -> Engine:
+    from memory_ci.extraction.engines.replay import ReplayEngine
+
+    path = environ.get(REPLAY)
+    if not path:
+        message = f"the engine `replay` needs recorded replies, and {REPLAY} is not set"
+        hint = f"set {REPLAY} to a directory of recordings or to a JSON Lines file of them"
+        raise UsageError(message, slug="engine-not-configured", hint=hint)
+    return ReplayEngine(Path(path))

@@ -1,4 +1,4 @@
-"""Faults of a model's service: each an EngineError without a credential."""
+"""Faults of the service of a model, each as an EngineError without credentials."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memory_ci.text import shorten
 
 
 class Clock(NamedTuple):
-    """What a loop of tries needs of the outer world, in seconds; `jitter` gives [0, 1)."""
+    """The time, in seconds, and chance for repeated tries; `jitter` returns a number in [0, 1)."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -25,7 +25,13 @@ SYSTEM_CLOCK = Clock()
 
 
 class CallFailure(NamedTuple):
-    """Why a call failed, and whether the same call may work later; `retry_after` is the server's wish in seconds."""
+    """The failure of a call.
+
+    Attributes:
+        error: the error to raise.
+        is_transient: whether the same call may work later.
+        retry_after: the seconds after which the server wants the next try, or None.
+    """
 
     error: EngineError
     is_transient: bool = False
@@ -33,16 +39,19 @@ class CallFailure(NamedTuple):
 
 
 DETAIL_WIDTH = 300
-# Variables whose values never stand in a message, even when a server sends them back.
-SECRET_NAMES = """ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_IDENTITY_TOKEN ANTHROPIC_FOUNDRY_API_KEY
-    CLAUDE_CODE_OAUTH_TOKEN AWS_BEARER_TOKEN_BEDROCK AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN""".split()
+"""Number of characters of the service's own message that are shown."""
+
+SECRET_NAMES = """ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_IDENTITY_TOKEN
+    ANTHROPIC_FOUNDRY_API_KEY CLAUDE_CODE_OAUTH_TOKEN AWS_BEARER_TOKEN_BEDROCK
+    AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN""".split()
+"""Environment variables whose values are masked in messages, even if a server sends them back."""
 
 
 class Fault(NamedTuple):
     """A kind of failure; `is_transient`: the same call may work later."""
 
     slug: str
-    what: str
+    description: str
     hint: str
     is_transient: bool = False
 
@@ -50,7 +59,8 @@ class Fault(NamedTuple):
 UNAUTHORISED = Fault(
     "engine-unauthorised",
     "the model's service does not accept the credentials, or there are none",
-    "check the key or the workload identity, and that it may use this model; variables: `memory-ci help engines`",
+    "check the key or the workload identity, and that it may use this model; variables:"
+    " `memory-ci help engines`",
 )
 REJECTED = Fault(
     "engine-rejected-request",
@@ -72,7 +82,7 @@ OVERLOADED = Fault(
 TIMEOUT = Fault(
     "engine-timeout",
     "the model's service did not answer in time",
-    "run again; a lower engine.max_tokens makes calls shorter",
+    "run again: the same range is taken",
     is_transient=True,
 )
 UNREACHABLE = Fault(
@@ -89,34 +99,45 @@ UNREADABLE = Fault(
 NOT_INSTALLED = Fault(
     "engine-not-installed",
     "a package that the engine needs is not installed",
-    "pip install 'memory-ci[anthropic]'; for engine.provider bedrock or vertex 'memory-ci[bedrock]' or"
-    " 'memory-ci[vertex]'",
+    "pip install 'memory-ci[anthropic]'; for engine.provider bedrock or vertex"
+    " 'memory-ci[bedrock]' or 'memory-ci[vertex]'",
 )
+CREDENTIAL_WORDS = ("authentication", "credential", "region", "project_id", "api token")
 
 
 def explain(error: Exception, model: str, environ: Mapping[str, str]) -> CallFailure:
-    """What `error`, thrown while `model` was called, means. `environ` holds the credentials to mask."""
+    """Return the failure for an exception of the SDK.
+
+    Args:
+        error: the exception.
+        model: the model that was called.
+        environ: the environment, whose credentials are masked.
+    """
     if isinstance(error, EngineError):
         return CallFailure(error)
     fault = _find_fault(error)
-    text = f"{model}: {fault.what}: {scrub(_detail(error), environ)}"
-    # Seconds of the Retry-After header; anything else there, a date too, counts as none.
-    after = getattr(getattr(error, "response", None), "headers", {}).get("retry-after", "")
-    seconds = float(after) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", after) else None
-    return CallFailure(
-        EngineError(text, slug=fault.slug, hint=fault.hint), fault.is_transient, seconds
-    )
+    message = f"{model}: {fault.description}: {scrub(_detail(error), environ)}"
+    engine_error = EngineError(message, slug=fault.slug, hint=fault.hint)
+    return CallFailure(engine_error, fault.is_transient, _read_retry_after(error))
 
 
-def names_output_config(error: Exception) -> bool:
-    """Does an older API, or a gateway, refuse the request for its `output_config`?"""
+def _read_retry_after(error: Exception) -> float | None:
+    """Return the seconds of the Retry-After header; a date counts as none."""
+    headers = getattr(getattr(error, "response", None), "headers", {})
+    value = headers.get("retry-after", "")
+    return float(value) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value) else None
+
+
+def refuses_output_config(error: Exception) -> bool:
+    """Return whether an older API or a gateway refuses a request for its `output_config`."""
     return getattr(error, "status_code", None) == 400 and "output_config" in _detail(error)
 
 
 def scrub(text: str, environ: Mapping[str, str]) -> str:
-    """`text` in one short line, without the credentials of `environ` and without anything that looks like one."""
+    """Return a text in one short line, with credentials and what looks like one masked."""
     for name in SECRET_NAMES:
-        if value := environ.get(name, "").strip():
+        value = environ.get(name, "").strip()
+        if value:
             text = text.replace(value, "[redacted]")
     return shorten(mask_secrets(text), DETAIL_WIDTH)
 
@@ -129,29 +150,36 @@ def _find_fault(error: Exception) -> Fault:
     if isinstance(error, TimeoutError | anthropic.APITimeoutError):
         return TIMEOUT
     if isinstance(error, anthropic.APIStatusError):
-        status = error.status_code
-        if status in (401, 403):
-            return UNAUTHORISED
-        if status == 429:
-            return RATE_LIMITED
-        return OVERLOADED if status >= 500 or status in (408, 409) else REJECTED
+        return _find_fault_of_status(error.status_code)
     if isinstance(error, anthropic.APIConnectionError):
         return UNREACHABLE
-    # A missing key is a TypeError, a missing region a ValueError, a refused identity an AnthropicError of its own.
+    # A missing key is a TypeError, a missing region a ValueError, and a refused identity an
+    # AnthropicError that is no APIError.
     if isinstance(error, anthropic.AnthropicError):
         return UNREADABLE if isinstance(error, anthropic.APIError) else UNAUTHORISED
-    text = str(error).lower()
-    words = ("authentication", "credential", "region", "project_id", "api token")
-    return UNAUTHORISED if any(word in text for word in words) else UNREADABLE
+    message = str(error).lower()
+    is_about_credentials = any(word in message for word in CREDENTIAL_WORDS)
+    return UNAUTHORISED if is_about_credentials else UNREADABLE
+
+
+def _find_fault_of_status(status: int) -> Fault:
+    if status in (401, 403):
+        return UNAUTHORISED
+    if status == 429:
+        return RATE_LIMITED
+    if status >= 500 or status in (408, 409):
+        return OVERLOADED
+    return REJECTED
 
 
 def _detail(error: Exception) -> str:
-    """The API's own words where there are any. The rest of a body may be a page, so it is not shown."""
-    status, body = getattr(error, "status_code", None), getattr(error, "body", None)
-    said = body.get("error") if isinstance(body, dict) else None
-    words = said.get("message") if isinstance(said, dict) else None
+    """Return the API's own message; the rest of a body may be a page, so it is not shown."""
     if isinstance(error, ImportError) and error.name:
         return f"the package {error.name}"
-    if status is not None:
-        return f"status {status}{f', {words}' if isinstance(words, str) else ''}"
-    return f"{type(error).__name__} {error}"
+    status = getattr(error, "status_code", None)
+    if status is None:
+        return f"{type(error).__name__} {error}"
+    body = getattr(error, "body", None)
+    api_error = body.get("error") if isinstance(body, dict) else None
+    message = api_error.get("message") if isinstance(api_error, dict) else None
+    return f"status {status}, {message}" if isinstance(message, str) else f"status {status}"

@@ -1,8 +1,9 @@
-"""Meter: what a model costs, what a run has spent, and whether the next call may still be paid for.
+"""The cost of calls of a model, and the limit of a run.
 
-Prices: https://platform.claude.com/docs/en/about-claude/pricing, and the page of each model, as they stood in October
-2026. A batch costs half; writing to the five-minute cache 1.25 times the input price; reading from it a tenth, less
-where a row says so. `engine.price` of the configuration overrides the table.
+Prices are from https://platform.claude.com/docs/en/about-claude/pricing and the page of each model,
+as of October 2026. A batch costs half. Writing to the five-minute cache costs 1.25 times the input
+price, and reading from it a tenth, or less if a row says so. `engine.price` of the configuration
+overrides the table.
 """
 
 from __future__ import annotations
@@ -18,14 +19,22 @@ from memory_ci.records.candidate import Usage
 from memory_ci.records.config import EngineConfig
 
 MILLION = 1_000_000
-# Above this many tokens (cache reads and writes counted) a whole request is billed at `Price.long_factor`.
 LONG_PROMPT_TOKENS = 100_000
+"""Number of input tokens, with cache reads and writes, above which `Price.long_factor` applies."""
+
 CACHE_WRITE = 1.25
 BATCH = 0.5
 
 
 class Price(NamedTuple):
-    """USD per million tokens. `cache_read` is a share of `input`."""
+    """A price in USD per million tokens.
+
+    Attributes:
+        input: the price of input tokens.
+        output: the price of output tokens.
+        cache_read: the price of tokens read from the cache, as a share of `input`.
+        long_factor: the factor for a whole request with a long prompt.
+    """
 
     input: float
     output: float
@@ -33,7 +42,6 @@ class Price(NamedTuple):
     long_factor: float = 1.0
 
 
-# By family: the part of a model id that is the same with every provider and date.
 PRICES = {
     **dict.fromkeys(("fable-5-1", "mythos-5-1"), Price(10, 50, cache_read=0.025)),
     **dict.fromkeys(("fable-5", "mythos-5"), Price(10, 50)),
@@ -45,47 +53,65 @@ PRICES = {
     "haiku-5-5": Price(0.10, 0.50, long_factor=5),
     "haiku-4-5": Price(1, 5),
 }
+"""Prices by family: the part of a model id that all providers and dates share."""
+
 DEAREST = max(PRICES.values())
 
 
 def find_price(model: str, price: tuple[float, float] | None = None) -> Price | None:
-    """The price of `model`, or the configured `price` (input, output); None when neither is known.
+    """Return the price of a model, or None if it is not known.
 
     >>> find_price("us.anthropic.claude-haiku-4-5-20251001-v1:0").output
     5
     >>> find_price("claude-opus-5-9")
+
+    Args:
+        model: the id of the model.
+        price: the configured price of input and output, which overrides the table.
     """
     if price is not None:
         return Price(*price)
-    # "opus-5" is no price for "opus-5-9"; a date (eight digits) may follow.
-    return next(
-        (row for name, row in PRICES.items() if re.search(rf"{name}(?!-?\d{{1,2}}(?!\d))", model)),
-        None,
-    )
+    for family, family_price in PRICES.items():
+        # "opus-5" does not match "opus-5-9"; a date (eight digits) may follow.
+        if re.search(rf"{family}(?!-?\d{{1,2}}(?!\d))", model):
+            return family_price
+    return None
 
 
 def cost(usage: Usage, model: str, price: tuple[float, float] | None = None) -> float | None:
-    """USD that one call with `usage` costs; None when the model's price is not known."""
-    found = find_price(model, price)
-    return None if found is None else _cost(usage, found)
+    """Return the cost of a call in USD, or None if the price of the model is not known."""
+    model_price = find_price(model, price)
+    return None if model_price is None else _cost(usage, model_price)
 
 
 def cost_bound(usage: Usage, model: str, price: tuple[float, float] | None = None) -> float:
-    """USD that one call with `usage` costs at most: a model without a known price counts as the dearest family."""
+    """Return the highest cost of a call in USD.
+
+    A model without a known price counts as the dearest family.
+    """
     return _cost(usage, find_price(model, price) or DEAREST)
 
 
 def _cost(usage: Usage, price: Price) -> float:
-    read, write = usage.cache_read_tokens, usage.cache_write_tokens
-    paid = usage.input_tokens + CACHE_WRITE * write + price.cache_read * read
-    is_long = usage.input_tokens + write + read > LONG_PROMPT_TOKENS
-    factor = (price.long_factor if is_long else 1.0) * (BATCH if usage.is_batch else 1.0)
-    return factor * (paid * price.input + usage.output_tokens * price.output) / MILLION
+    cache_read = usage.cache_read_tokens
+    cache_write = usage.cache_write_tokens
+    input_units = usage.input_tokens + CACHE_WRITE * cache_write + price.cache_read * cache_read
+    is_long = usage.input_tokens + cache_write + cache_read > LONG_PROMPT_TOKENS
+    factor = price.long_factor if is_long else 1.0
+    if usage.is_batch:
+        factor *= BATCH
+    return factor * (input_units * price.input + usage.output_tokens * price.output) / MILLION
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """`calls` that were answered, `tries` they took (failed calls counted too), tokens, and USD. `cost_usd` is None
-    when the price of the model is not known."""
+    """What a run has spent.
+
+    Attributes:
+        calls: the number of calls that were answered.
+        tries: the number of requests sent, including failed ones.
+        usage: the tokens of all calls.
+        cost_usd: the cost in USD, None if the price of the model is not known.
+    """
 
     calls: int = 0
     tries: int = 0
@@ -94,7 +120,7 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class Meter:
-    """Adds up one run. `spent` is a frozen value: what the report shows."""
+    """Adds up the calls of one run in `spent`, which the report shows."""
 
     def __init__(self, settings: EngineConfig) -> None:
         self.spent = Spent()
@@ -102,17 +128,25 @@ class Meter:
         self._bound = 0.0
 
     def check(self, *expected: Usage) -> None:
-        """Raises EngineError [cost-limit] when calls that use at most `expected` could pass `max_cost_usd`."""
+        """Check that the next calls do not pass `max_cost_usd`.
+
+        Args:
+            expected: the highest usage of each call.
+
+        Raises:
+            EngineError: cost-limit, if they could.
+        """
+        model = self._settings.model
         limit = self._settings.max_cost_usd
-        most = sum(
-            cost_bound(usage, self._settings.model, self._settings.price) for usage in expected
-        )
-        if limit and self._bound + most > limit:
+        next_bound = sum(cost_bound(usage, model, self._settings.price) for usage in expected)
+        if limit and self._bound + next_bound > limit:
             raise EngineError(
-                f"the next call to {self._settings.model} could cost {most:.4f} USD, {self._bound:.4f} USD are spent:"
+                f"the next call to {model} could cost {next_bound:.4f} USD,"
+                f" {self._bound:.4f} USD are spent:"
                 f" together more than the limit of {limit:g} USD a run",
                 slug="cost-limit",
-                hint="raise engine.max_cost_usd, or run again: what was recorded so far is not read a second time",
+                hint="raise engine.max_cost_usd, or run again: what was recorded so far is not read"
+                " a second time",
             )
 
     def add_try(self) -> None:
@@ -121,10 +155,15 @@ class Meter:
 
     def add(self, usage: Usage) -> None:
         """Count one answered call."""
-        model, price = self._settings.model, self._settings.price
+        model = self._settings.model
+        price = self._settings.price
         self._bound += cost_bound(usage, model, price)
-        now, before = cost(usage, model, price), self.spent.cost_usd
-        total = None if now is None or before is None else before + now
+        call_cost = cost(usage, model, price)
+        total = self.spent.cost_usd
+        if call_cost is None or total is None:
+            total = None
+        else:
+            total += call_cost
         self.spent = replace(
             self.spent,
             calls=self.spent.calls + 1,
@@ -134,20 +173,18 @@ class Meter:
 
 
 def _add(left: Usage, right: Usage) -> Usage:
-    """Tokens of both; `is_batch` says whether all of them were bought in batches."""
-    sums = {
-        name: getattr(left, name) + getattr(right, name)
-        for name in Usage.__struct_fields__
-        if name != "is_batch"
-    }
-    return Usage(**sums, is_batch=right.is_batch and (left.is_batch or left == Usage()))
+    """Add two usages; `is_batch` holds if all tokens are of batches."""
+    counts = [name for name in Usage.__struct_fields__ if name != "is_batch"]
+    sums = {name: getattr(left, name) + getattr(right, name) for name in counts}
+    is_batch = right.is_batch and (left.is_batch or left == Usage())
+    return Usage(**sums, is_batch=is_batch)
 
 
-def read_usage(told: Any) -> Usage:  # noqa: ANN401 - the SDK's, or that of the program `claude`
-    """The usage under the names of the API."""
+def read_usage(api_usage: Any) -> Usage:  # noqa: ANN401 - of the SDK, or of the program `claude`
+    """Return the usage that has the names of the API."""
     return Usage(
-        input_tokens=told.input_tokens or 0,
-        output_tokens=told.output_tokens or 0,
-        cache_read_tokens=told.cache_read_input_tokens or 0,
-        cache_write_tokens=told.cache_creation_input_tokens or 0,
+        input_tokens=api_usage.input_tokens or 0,
+        output_tokens=api_usage.output_tokens or 0,
+        cache_read_tokens=api_usage.cache_read_input_tokens or 0,
+        cache_write_tokens=api_usage.cache_creation_input_tokens or 0,
     )

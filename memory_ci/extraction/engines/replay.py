@@ -1,17 +1,19 @@
-"""The replay engine: recorded replies, keyed by a hash of the prompt. A prompt that nobody recorded fails the run.
+"""Recorded replies: an engine that only replays them, and a cache of replies before another engine.
 
-A recording is one JSON object: in a directory the file `<key>.json`, else a line of a JSON Lines file, where the last
-of one key counts. Each says its origin, `model <id>` or `hand-written`: the latter proves robustness, never quality.
+A recording is one JSON object. In a directory it is the file `<key>.json`, in a JSON Lines file a
+line, where the last one of a key counts. The key is a hash of the prompt. Each recording states its
+origin, `model <id>` or `hand-written`: the latter proves robustness, never quality.
 
-A reply that a model gave to the same prompt before is kept, not asked and not paid for again: `record` after `record
---dry-run` writes what was shown, and a range from which nothing was learned, which leaves no commit behind, costs once.
+The cache stores what a model replied, so that the same prompt is not paid for twice: `record` after
+`record --dry-run` writes what was shown. A range from which nothing was learned leaves no commit,
+and costs once.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
@@ -25,15 +27,27 @@ from memory_ci.records.candidate import EngineReply, Request, Usage
 from memory_ci.secrets import find_secrets
 
 HAND_WRITTEN = "hand-written"
-NAMELESS = "(unnamed)"  # What a program answered that does not say which model it asked.
-MAX_BYTES = 200_000_000  # Of one file of recordings.
+NAMELESS = "(unnamed)"
+"""The model of a reply by a program that does not say which model it called."""
+
+MAX_BYTES = 200_000_000
+"""Number of bytes of a file of recordings that is read."""
 
 
 class Recording(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """One recorded reply; `change` is for people who look for it. `question` is the key of the request without what it
-    shows of memory."""
+    """One recorded reply.
+
+    Attributes:
+        key: the key of the request.
+        origin: `model <id>` or `hand-written`.
+        change: the name of the change, for people who search for it.
+        question: the key of the request without the known entries of memory.
+        text: the reply.
+        stop_reason: why the model stopped.
+        usage: the tokens that it took.
+    """
 
     key: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     origin: Annotated[str, msgspec.Meta(pattern=r"^(?:hand-written|model \S+)$")]
@@ -45,42 +59,50 @@ class Recording(
 
 
 class ReplayEngine:
-    """Answers with what is recorded in `path`, a directory or a JSON Lines file."""
+    """Answers with the replies that are recorded in a directory or a JSON Lines file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._recordings: dict[str, Recording] | None = None
 
     def extract(self, request: Request) -> EngineReply:
-        """The recorded reply. Raises EngineError: replay-miss when there is none, replay-unreadable for a bad file."""
-        key = request_key(request)
-        found = self._load().get(key)
-        if found is None:
-            told = f"no reply is recorded for {request.change} under the key {key} in {self._path}"
-            hint = f"record one as {_place(self._path, key)}, with its key, origin and text"
-            raise EngineError(told, slug="replay-miss", hint=hint)
-        return _reply_of(found)
-
-    def find_question(self, question: str) -> EngineReply | None:
-        """Return the last reply to a request that differs at most in what it showed of memory.
+        """Return the recorded reply.
 
         Raises:
-            EngineError: replay-unreadable for a bad file.
+            EngineError: replay-miss, if there is none; replay-unreadable for a bad file.
         """
-        found = [one for one in self._load().values() if one.question == question]
-        return _reply_of(found[-1]) if found else None
+        key = request_key(request)
+        recording = self._load().get(key)
+        if recording is None:
+            message = (
+                f"no reply is recorded for {request.change} under the key {key} in {self._path}"
+            )
+            file = _find_file(self._path, key)
+            hint = f"record one as {file}, with its key, origin and text"
+            raise EngineError(message, slug="replay-miss", hint=hint)
+        return _make_reply(recording)
+
+    def find_question(self, question: str) -> EngineReply | None:
+        """Return the last reply to a request that differs at most in the known entries.
+
+        Raises:
+            EngineError: replay-unreadable, for a bad file.
+        """
+        recordings = self._load().values()
+        matching = [recording for recording in recordings if recording.question == question]
+        return _make_reply(matching[-1]) if matching else None
 
     def add(self, recording: Recording) -> None:
-        """Answer with this recording, too."""
+        """Add a recording to those that are replayed, without writing it."""
         self._load()[recording.key] = recording
 
     def _load(self) -> dict[str, Recording]:
         if self._recordings is None:
-            self._recordings = _load(self._path)
+            self._recordings = _read_recordings(self._path)
         return self._recordings
 
 
-def _reply_of(recording: Recording) -> EngineReply:
+def _make_reply(recording: Recording) -> EngineReply:
     model = recording.origin.removeprefix("model ").removesuffix(NAMELESS)
     return EngineReply(
         text=recording.text, stop_reason=recording.stop_reason, usage=recording.usage, model=model
@@ -90,12 +112,15 @@ def _reply_of(recording: Recording) -> EngineReply:
 def record_reply(
     path: Path, request: Request, reply: EngineReply, *, is_hand_written: bool = False
 ) -> Recording:
-    """Keep `reply` where `ReplayEngine(path)` finds it: in a file `*.jsonl` as a line more, else in a directory."""
+    """Write a reply as a recording.
+
+    It is appended to a file `*.jsonl`. Any other path is a directory, in which it gets a file.
+    """
     recording = Recording(
         key=request_key(request),
         origin=HAND_WRITTEN if is_hand_written else f"model {reply.model or NAMELESS}",
         change=request.change,
-        question=_question_of(request),
+        question=_question_key(request),
         text=reply.text,
         stop_reason=reply.stop_reason,
         usage=reply.usage,
@@ -106,73 +131,91 @@ def record_reply(
             stream.write(line)
     else:
         path.mkdir(parents=True, exist_ok=True)
-        _place(path, recording.key).write_bytes(line)
+        _find_file(path, recording.key).write_bytes(line)
     return recording
 
 
-def _question_of(request: Request) -> str:
-    """Return the key of a request without what it shows of memory."""
+def _question_key(request: Request) -> str:
+    """Return the key of a request without the known entries of memory."""
     return request_key(replace(request, existing=()))
 
 
-def _place(path: Path, key: str) -> Path:
+def _find_file(path: Path, key: str) -> Path:
     return path if path.suffix == ".jsonl" else path / f"{key}.json"
 
 
-def _load(path: Path) -> dict[str, Recording]:
+def _read_recordings(path: Path) -> dict[str, Recording]:
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     recordings: dict[str, Recording] = {}
-    for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+    for file in files:
         try:
             lines = read_regular(file, MAX_BYTES).splitlines()
         except OSError as error:
-            _refuse(f"{file}: {error.strerror}", error)
+            raise _unreadable(f"{file}: {error.strerror}") from error
         for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
             try:
-                if line.strip():
-                    found = msgspec.json.decode(line, type=Recording)
-                    recordings[found.key] = found
+                recording = msgspec.json.decode(line, type=Recording)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                _refuse(f"{file}:{number}: {error}", error)
+                raise _unreadable(f"{file}:{number}: {error}") from error
+            recordings[recording.key] = recording
     return recordings
 
 
-def _refuse(told: str, error: Exception) -> NoReturn:
+def _unreadable(reason: str) -> EngineError:
     hint = "MEMORY_CI_REPLAY names a directory of recordings, or a JSON Lines file of them"
-    raise EngineError(
-        f"recorded replies cannot be read: {told}", slug="replay-unreadable", hint=hint
-    ) from error
+    message = f"recorded replies cannot be read: {reason}"
+    return EngineError(message, slug="replay-unreadable", hint=hint)
 
 
-class KeptReplies:
-    """An engine before which a directory is asked. It only holds replies that ended by themselves, of which a
-    learning could be read if there was any, and that hold no credentials.
+class CachingEngine:
+    """An engine with a cache of replies.
 
-    Args:
-        engine: what is asked where no reply is kept.
-        directory: where replies are kept.
-        is_reusing: answer with what was replied to the same question when memory held other entries.
+    The cache only has replies that are complete and without credentials, and of which a learning
+    could be read if there was any.
     """
 
     def __init__(self, engine: Engine, directory: Path, *, is_reusing: bool = False) -> None:
-        self._engine, self._directory, self._is_reusing = engine, directory, is_reusing
-        self._kept = ReplayEngine(directory)
+        """Create an engine with a cache.
+
+        Args:
+            engine: the engine that is called if there is no cached reply.
+            directory: the directory of the cache.
+            is_reusing: answer with a reply to the same question when memory had other entries.
+        """
+        self._engine = engine
+        self._directory = directory
+        self._is_reusing = is_reusing
+        self._cache = ReplayEngine(directory)
 
     def extract(self, request: Request) -> EngineReply:
-        """The reply of before, which took no try and no token, else that of the engine. Raises as the engine."""
-        if (kept := self._find(request)) is not None:
-            return replace(kept, usage=Usage(), tries=0)
+        """Return the cached reply, which took no try and no token, or that of the engine.
+
+        Raises:
+            EngineError: as the engine.
+        """
+        cached = self._find(request)
+        if cached is not None:
+            return replace(cached, usage=Usage(), tries=0)
         reply = self._engine.extract(request)
-        if reply.stop_reason == "end_turn" and not find_secrets(reply.text):
-            with suppress(OSError, EngineError):
-                read = parse_reply(reply.text)
-                if read.learnings or not read.reasons:
-                    self._kept.add(record_reply(self._directory, request, reply))
+        # A cache that cannot be written is no failure.
+        with suppress(OSError, EngineError):
+            if _is_cacheable(reply):
+                self._cache.add(record_reply(self._directory, request, reply))
         return reply
 
     def _find(self, request: Request) -> EngineReply | None:
         with suppress(EngineError):
-            return self._kept.extract(request)
+            return self._cache.extract(request)
         if self._is_reusing:
             with suppress(EngineError):
-                return self._kept.find_question(_question_of(request))
+                return self._cache.find_question(_question_key(request))
         return None
+
+
+def _is_cacheable(reply: EngineReply) -> bool:
+    if reply.stop_reason != "end_turn" or find_secrets(reply.text):
+        return False
+    parsed = parse_reply(reply.text)
+    return bool(parsed.learnings) or not parsed.reasons

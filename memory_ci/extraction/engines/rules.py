@@ -1,107 +1,120 @@
-"""The embedded engine: no key, no network, no guessing. It finds what authors marked and proposes what it suspects."""
+"""The engine of rules: it finds what authors marked, and proposes what looks like a learning.
+
+It needs no key and no network.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from memory_ci.extraction import wording
 from memory_ci.extraction.entries import base_importance
 from memory_ci.extraction.gate import BODY_WIDTH
 from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
 from memory_ci.extraction.support import QUOTABLE
-from memory_ci.extraction.wording import (
-    MAX_LENGTH,
-    Suspect,
-    compose,
-    cut,
-    cut_at_sentence,
-    find_decision,
-    find_steering,
-    find_suspects,
-    fold,
-    is_suspicious,
-    make_body,
-    make_title,
-    weakness,
-)
 from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.event import Evidence
 
 SUSPECT_IMPORTANCE = 0.4
-MESSAGES = frozenset({"commit", "pr", "adr"})  # Kinds whose first line is a subject.
-# Kinds that nobody worded to be understood.
+MESSAGES = frozenset({"commit", "pr", "adr"})
+"""Kinds whose first line is a subject."""
+
 UNWORDED = frozenset({"diff", "check", "tool_call", "tool_result", "compaction"})
+"""Kinds whose text nobody wrote to be understood."""
 
 
 class RulesEngine:
-    """Reads marks by rule. The same request gives the same reply."""
+    """Finds learnings by rules; the same request gives the same reply."""
 
     def extract(self, request: Request) -> EngineReply:
-        """Every mark and every suspect of the evidence, in its order."""
-        learnings = tuple(learning for piece in request.evidence for learning in _learnings(piece))
-        return EngineReply(text=format_reply(learnings), stop_reason="end_turn", model="rules")
+        """Return all marks and suspects of the evidence, in its order."""
+        learnings: list[Learning] = []
+        for piece in request.evidence:
+            learnings += _find_learnings(piece)
+        reply = format_reply(tuple(learnings))
+        return EngineReply(text=reply, stop_reason="end_turn", model="rules")
 
 
-def _learnings(piece: Evidence) -> Iterator[Learning]:
+def has_learning_signs(text: str) -> bool:
+    """Return whether a rule matches a message or turn, so that a model should read it."""
+    return wording.is_suspicious(text) or bool(wording.find_steering(text))
+
+
+def _find_learnings(piece: Evidence) -> Iterator[Learning]:
     if piece.kind == "adr":
-        if decision := find_decision(piece.text):
-            yield _marked(decision, piece, None)
+        decision = wording.find_decision(piece.text)
+        if decision:
+            yield _learn_mark(decision, piece, doubt=None)
         return
     if piece.kind in UNWORDED:
         return
-    marks = (*find_marks(piece.text), *find_remembered(piece.text))
+
+    marks = [*find_marks(piece.text), *find_remembered(piece.text)]
     for mark in marks:
-        yield _marked(mark, piece, weakness(mark))
+        yield _learn_mark(mark, piece, doubt=wording.find_weakness(mark))
     if piece.trust in QUOTABLE:
-        suspects = (
-            find_suspects(piece.text)
-            if piece.kind in MESSAGES
-            else _steering_beside(marks, piece.text)
-        )
-        for suspect in suspects:
-            statement, reason = fold(suspect.text), fold(suspect.reason)
-            title = make_title(statement)
-            said = (suspect.text, suspect.reason)
-            yield Learning(
-                title=title,
-                body=cut_at_sentence(reason or make_body(title, statement), BODY_WIDTH),
-                importance=SUSPECT_IMPORTANCE,
-                kind="fix" if suspect.adoption else "convention",
-                quotes=tuple(RawQuote(piece.id, cut(one, QUOTE_WIDTH)) for one in said if one),
-                doubt=suspect.doubt,
-                adoption=suspect.adoption,
-            )
+        for suspect in _find_suspects(piece, marks):
+            yield _learn_suspect(suspect, piece)
 
 
-def _steering_beside(marks: Iterable[Mark], turn: str) -> list[Suspect]:
-    """What steers in a turn, without the lines in which a mark was found: those are told of already."""
-    taken = tuple(line.strip() for mark in marks for line in mark.quote.splitlines())
-    if not taken or len(turn) > MAX_LENGTH:
-        return find_steering(turn)
-    return find_steering(
-        "\n".join(line for line in turn.splitlines() if not line.rstrip().endswith(taken))
-    )
+def _learn_mark(mark: Mark, piece: Evidence, *, doubt: str | None) -> Learning:
+    """Return the learning of a mark.
 
-
-def is_telling(text: str) -> bool:
-    """Whether a rule would look at a text, be it a message or a turn: where a model should look as well."""
-    return is_suspicious(text) or bool(find_steering(text))
-
-
-def _marked(mark: Mark, piece: Evidence, doubt: str | None) -> Learning:
-    """A mark's weight is that of its row; what tells of an error weighs no less than the event that it was."""
-    row = MARKERS[mark.marker]
-    weight = max(row.importance, base_importance([piece])) if row.kind == "fix" else row.importance
-    title, body = compose(mark)
+    Its importance is that of its marker. A fix is at least as important as the event.
+    """
+    marker = MARKERS[mark.marker]
+    importance = marker.importance
+    if marker.kind == "fix":
+        importance = max(importance, base_importance([piece]))
+    title, body = wording.compose(mark)
     return Learning(
         title=title,
         body=body,
-        kind=row.kind,
-        importance=weight,
-        scope=row.scope,
-        quotes=(RawQuote(piece.id, cut(mark.quote, QUOTE_WIDTH)),),
+        kind=marker.kind,
+        importance=importance,
+        scope=marker.scope,
+        quotes=(_quote(piece, mark.quote),),
         marker=mark.marker,
         is_marked=doubt is None,
         doubt=doubt or "",
-        adoption=row.adoption,
+        adoption=marker.adoption,
     )
+
+
+def _find_suspects(piece: Evidence, marks: Sequence[Mark]) -> list[wording.Suspect]:
+    if piece.kind in MESSAGES:
+        return wording.find_suspects(piece.text)
+    return _find_unmarked_steering(piece.text, marks)
+
+
+def _find_unmarked_steering(turn: str, marks: Iterable[Mark]) -> list[wording.Suspect]:
+    """Return the sentences of a turn that steer, except in lines of its marks."""
+    marked_lines: list[str] = []
+    for mark in marks:
+        marked_lines += [line.strip() for line in mark.quote.splitlines()]
+    if marked_lines and len(turn) <= wording.MAX_LENGTH:
+        ends = tuple(marked_lines)
+        lines = [line for line in turn.splitlines() if not line.rstrip().endswith(ends)]
+        turn = "\n".join(lines)
+    return wording.find_steering(turn)
+
+
+def _learn_suspect(suspect: wording.Suspect, piece: Evidence) -> Learning:
+    statement = wording.fold_space(suspect.text)
+    title = wording.make_title(statement)
+    body = wording.fold_space(suspect.reason) or wording.make_body(title, statement)
+    quoted = [text for text in (suspect.text, suspect.reason) if text]
+    return Learning(
+        title=title,
+        body=wording.cut_at_sentence(body, BODY_WIDTH),
+        importance=SUSPECT_IMPORTANCE,
+        kind="fix" if suspect.adoption else "convention",
+        quotes=tuple(_quote(piece, text) for text in quoted),
+        doubt=suspect.doubt,
+        adoption=suspect.adoption,
+    )
+
+
+def _quote(piece: Evidence, text: str) -> RawQuote:
+    return RawQuote(piece.id, wording.cut(text, QUOTE_WIDTH))

@@ -87,7 +87,7 @@ class EmbedderChoice(NamedTuple):
     """The embedder of a run.
 
     Attributes:
-        embedder: the embedder; None if there is none.
+        embedder: the embedder, or None.
         mode: "degraded" if an embedder is configured and not available.
         reason: why it was chosen.
     """
@@ -147,7 +147,7 @@ def require_embedder(
     """Return the embedder of a run.
 
     Raises:
-        UsageError: there is none (no-embedder).
+        UsageError: no embedder is available (no-embedder).
     """
     choice = choose_embedder(settings, environ, patience)
     if choice.embedder is None:

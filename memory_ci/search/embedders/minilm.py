@@ -71,8 +71,8 @@ def load_numpy() -> Any:  # noqa: ANN401 - a module without types
 class MiniLM:
     """The network.
 
-    Its layers are dequantized when it is loaded. The table of words stays on disk, of which only
-    the rows that are needed are read.
+    Its layers are dequantized when it is loaded. The table of words stays on disk; only the needed
+    rows are read.
     """
 
     def __init__(self, path: Path) -> None:

@@ -72,7 +72,7 @@ class Service(NamedTuple):
         max_tokens: how much of one text the model reads.
         batch: how many texts fit in a request.
         secrets: headers with the key.
-        prefixes: what comes before a text, by its purpose.
+        prefixes: the prefix of a text, by its purpose.
     """
 
     model_id: str

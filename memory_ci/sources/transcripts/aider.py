@@ -66,7 +66,7 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """Yield the sessions of a history, one a chat.
+    """Yield the sessions of a history: each chat is a session.
 
     Aider's times have no zone and are taken as UTC. The lines before the first chat are a session
     only if they hold an event. A chat that began in the same second as an earlier one has a number

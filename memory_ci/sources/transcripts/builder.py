@@ -28,9 +28,9 @@ from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.repetition import GLOBAL_UID_LENGTH, RepeatedTexts
 
 MAX_OPEN = 50  # Calls without a result yet among which a refused call is looked for.
-MAX_LINE = 16 * 2**20  # Bytes of one line of a JSONL file; a longer one is counted as bad.
-MAX_TEXT_LINE = 2**20  # Bytes of one line of a file for people; a longer one is counted as bad.
-MAX_DOCUMENT = 64 * 2**20  # Bytes of a transcript of one JSON value; a longer one is bad.
+MAX_LINE = 16 * 2**20  # Bytes of one line of a JSONL file; a longer line is counted as bad.
+MAX_TEXT_LINE = 2**20  # Bytes of one line of a file for people; a longer line is counted as bad.
+MAX_DOCUMENT = 64 * 2**20  # Bytes of a transcript of one JSON value; a longer text is bad.
 MAX_MISSED = 20  # Ids that may be missing in a document: each costs a pass over the file.
 
 MAX_TOOL_TEXT = 2_000
@@ -289,7 +289,7 @@ def _bounded_lines(stream: BinaryIO, limit: int) -> Iterator[tuple[int, bytes | 
 def read_records(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """Yield the object on each line of a JSONL file that is not blank, with the line's number.
 
-    None stands for a line that holds no JSON object.
+    The object is None for a line without a JSON object.
     """
     for number, line in _bounded_lines(stream, MAX_LINE):
         if line is None or line.strip():
@@ -314,7 +314,7 @@ def read_objects(stream: BinaryIO, builder: SessionBuilder) -> Iterator[dict[str
 def read_lines(stream: BinaryIO) -> Iterator[tuple[int, str | None]]:
     """Yield each line of a text without its end, with its number.
 
-    None stands for a line that is too long or no UTF-8 text.
+    The text is None for a line that is too long or no UTF-8 text.
     """
     for number, line in _bounded_lines(stream, MAX_TEXT_LINE):
         if line is None or b"\0" in line:
@@ -350,7 +350,7 @@ class Document:
     def line_of(self, uid: object) -> int:
         """Return the line, from 1, of the next "id" with the value `uid`.
 
-        If there is none, return the line of the last id that was found.
+        Without such an "id", return the line of the last one found.
         """
         if uid == "" or not isinstance(uid, str | int) or self._missed > MAX_MISSED:
             return self._line

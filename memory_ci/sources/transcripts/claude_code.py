@@ -154,8 +154,8 @@ class _Reader(SessionBuilder):
     def user(self, record: Record) -> None:
         """Add a record under `role: user`: results of tools, or words.
 
-        The words count as a person's only with proof. Words beside a tool's result were typed
-        before the result came.
+        The words count as a person's only with proof. Words in the record of a tool's result were
+        typed before the result came.
         """
         if is_of_subagent(record):
             self._add_message(record, "subagent", record)
@@ -187,8 +187,8 @@ class _Reader(SessionBuilder):
     def _take_typed(self, record: Record, texts: list[str], *, is_person: bool) -> list[str]:
         """Return the words that a person typed; add all other texts as events.
 
-        One injected text makes all of the record the tool's: the text of a command is beside its
-        name. Then only the arguments of a command were typed.
+        One injected text makes all of the record the tool's: it also holds the text of a command.
+        Then only the arguments of a command were typed.
         """
         is_of_tool = any(prose.is_injected(text) for text in texts)
         is_proved = names_sender(record) or not any(
@@ -324,7 +324,7 @@ class _Reader(SessionBuilder):
             self.pull_requests.append(number)
 
     def queue_operation(self, record: Record) -> None:
-        """Follow the queue of messages, and add one that has no record of its own."""
+        """Follow the queue of messages, and add a message without a record of its own."""
         text = raw.text(record, "content").strip()
         message = self.queue.operate(record.get("operation"), Waiting(text, self.place))
         if message:

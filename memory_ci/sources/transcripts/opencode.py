@@ -87,7 +87,7 @@ def read_database(
 ) -> Iterator[Session]:
     """Yield the sessions of a database, the earliest first.
 
-    A database of another program, or one that cannot be read, has none.
+    A database of another program, or an unreadable database, has no sessions.
 
     Args:
         path: the database.

@@ -30,7 +30,7 @@ GROUP = "memory_ci.transcripts"
 
 HEAD_BYTES = 65_536
 DATABASE = b"SQLite format 3\0"
-OPENCODE = ".local/share/opencode/opencode.db"  # Where opencode keeps all sessions in a home.
+OPENCODE = ".local/share/opencode/opencode.db"  # The database of all sessions in a home.
 
 MAX_FILE_BYTES = 200_000_000
 """Bytes of a file in a directory that may be a transcript; a file that is named has no limit."""
@@ -59,7 +59,7 @@ def read_transcript(
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
 
-    # By its path, for sqlite also reads what is not yet in the file itself.
+    # By its path, because sqlite also reads rows that are not yet in the file itself.
     from memory_ci.sources.transcripts.opencode import read_database
 
     return tuple(read_database(path, name or path.name, roots, own))
@@ -154,7 +154,7 @@ def usual_places(home: Path, project: Path) -> tuple[Path, ...]:
 
 
 def find_cursor_session(home: Path, project: Path, session: str) -> Path | None:
-    """Return the transcript of one session of Cursor in a project, None if there is none.
+    """Return the transcript of one session of Cursor in a project, None if it is missing.
 
     Cursor's CLI keeps a file in the directory of the project, its IDE one in a directory below it.
 

@@ -332,19 +332,6 @@ def test_work_that_waits_for_more_than_a_day_has_seen_more_than_one_run(
     assert "::error title=memory stopped::" in run("ci").stdout
 
 
-@pytest.mark.parametrize(
-    ("fail_on", "answer", "status"), [("never", Answer(401), 0), ("any", Answer(503), 5)]
-)
-def test_the_configuration_says_what_fails_the_job(
-    project: Project, run: Run, forge: list[Answer], fail_on: str, answer: Answer, status: int
-) -> None:
-    project.commit("Settings", {".memory-ci.yaml": f"ci: {{fail_on: {fail_on}}}\n"})
-    forge.append(answer)
-    result = run("ci", "--provider", "none")
-    assert result.exit_code == status
-    assert "Error: the run stopped: " in result.stderr
-
-
 def test_of_two_jobs_the_one_that_performs_the_plan_ends_red(
     project: Project, runner: Runner, run: Run, forge: list[Answer], tmp_path: Path
 ) -> None:

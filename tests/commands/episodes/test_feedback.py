@@ -109,14 +109,6 @@ def test_a_reference_to_no_episode_is_kept_as_it_is(shop: Project) -> None:
     assert give(shop, ref="commit:1111111").amends == ""
 
 
-def test_the_policy_of_the_configuration_holds(shop: Project) -> None:
-    shop.write("MEMORY.md", format_entry(make_entry(1)) + "\n" + format_entry(make_entry(2)))
-    give(shop, "ignored", ref="pr:1")
-    assert give(shop, "ignored", make_id(2), ref="pr:1").after == pytest.approx(0.475)
-    shop.write(".memory-ci.yaml", "episodes:\n  ignored_policy: full\n")
-    assert give(shop, "ignored", make_id(2), ref="pr:1").before == pytest.approx(0.45)
-
-
 @pytest.mark.parametrize(
     ("fields", "slug"),
     [

@@ -492,9 +492,9 @@ def test_a_moment_is_measured_by_its_own_configuration(project: Project) -> None
 
 
 def test_a_configuration_that_cannot_be_read_any_more_is_passed_over(project: Project) -> None:
-    project.commit("Configure", {".memory-ci.yaml": "prominence: 7\n"})
-    project.write(".memory-ci.yaml", "health:\n  profile: crewship\n")
-    assert measure(project, at="HEAD").profile == "crewship"
+    project.commit("Configure", {".memory-ci.yaml": "retrieve: 7\n"})
+    project.write(".memory-ci.yaml", "retrieve: {max_chars: 100}\n")
+    assert measure(project, at="HEAD").profile == "git"
 
 
 @pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
@@ -583,11 +583,9 @@ def embed(asked: Asked) -> Answer:
 
 def test_crewship_s_profile_measures_cosines_where_there_are_vectors(project: Project) -> None:
     put(project, make_entry(1, title="A charge needs a key"), make_entry(2, title="Charge once"))
-    project.write(
-        ".memory-ci.yaml", "retrieve:\n  embedder: ollama\nhealth:\n  profile: crewship\n"
-    )
+    project.write(".memory-ci.yaml", "retrieve:\n  embedder: ollama\n")
     with serve(embed) as server:
-        health = measure(project, environ={"OLLAMA_HOST": server.url})
+        health = measure(project, profile="crewship", environ={"OLLAMA_HOST": server.url})
     # Three speak of a charge (1, 1, 0.6 to the others), one does not (0.6 each); the title does: 1, 1, 1, 0.6.
     assert metric(health, "coherence").value == pytest.approx(
         100 * (3 * 2.6 / 3 + 0.6) / 4, abs=0.1
@@ -602,9 +600,3 @@ def test_an_embedder_that_fails_leaves_metrics_without_data(project: Project) ->
         health = measure(project, profile="crewship", environ={"OLLAMA_HOST": server.url})
     assert metric(health, "coherence").value is None
     assert metric(health, "coherence").basis.startswith("there are no vectors: ")
-
-
-def test_the_configuration_chooses_the_profile(project: Project) -> None:
-    project.write(".memory-ci.yaml", "health:\n  profile: crewship\n")
-    assert measure(project).profile == "crewship"
-    assert measure(project, profile="git").profile == "git"

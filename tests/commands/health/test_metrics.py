@@ -102,16 +102,11 @@ def test_a_score_lies_between_its_metrics(values: dict[MetricName, float | None]
 
 
 @pytest.mark.parametrize(
-    ("age", "expected"), [(0, 100.0), (90, 100 * (0.5 - 0.1) / 0.9), (5000, 0.0)]
+    ("age", "expected"), [(0, 100.0), (90, 100 * (0.5 - 0.01) / 0.99), (50_000, 0.0)]
 )
 def test_recency_is_measured_with_its_floor_taken_off(age: int, expected: float) -> None:
     entry = make_entry(last_reinforced=TODAY - timedelta(days=age))
-    assert score_recency([entry], TODAY, "exp").value == pytest.approx(expected)
-
-
-def test_recency_follows_the_curve_that_ranks() -> None:
-    entry = make_entry(last_reinforced=TODAY - timedelta(days=180))
-    assert score_recency([entry], TODAY, "linear").value == 0
+    assert score_recency([entry], TODAY).value == pytest.approx(expected)
 
 
 # -- coverage
@@ -253,7 +248,7 @@ def test_alike_are_copies_and_what_shares_enough_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "measured", [score_recency([], TODAY, "exp"), score_coherence([]), score_reachability(0, 0)]
+    "measured", [score_recency([], TODAY), score_coherence([]), score_reachability(0, 0)]
 )
 def test_no_entry_is_no_data(measured: Measurement) -> None:
     assert measured.value is None

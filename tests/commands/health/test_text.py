@@ -75,4 +75,4 @@ def test_the_nudge_names_what_was_counted() -> None:
     assert render_nudge(NudgeConfig()).startswith(
         "memory-ci: 60 or more commits since memory changed."
     )
-    assert "1 or more merged changes since" in render_nudge(NudgeConfig(after=1, unit="changes"))
+    assert "1 or more commits since" in render_nudge(NudgeConfig(after=1))

@@ -84,7 +84,7 @@ def test_a_section_has_those_within_it_and_an_error_may_be_linked(run: Run) -> N
 
 def test_a_key_is_explained(run: Run) -> None:
     shown = run("help", "publish.mode").stdout
-    assert shown.startswith("publish.mode\n\nHow `record` brings its commits to the remote")
+    assert shown.startswith("publish.mode\n\nHow `record` publishes its commits")
     assert shown.endswith("Default: `none`. Value: one of api, auto, none, pr, push.\n")
     assert "publish.mode" in run("help", "publish.mod").stderr
 
@@ -111,8 +111,10 @@ def test_a_page_is_folded_at_a_terminal_and_as_it_is_elsewhere(
     monkeypatch.setattr(manual, "terminal_width", lambda stream, environ: 80)
     shown = run("help", "publishing").stdout
     assert max(map(len, unfenced_lines(shown.splitlines()))) <= 80
-    code = "    pip install 'memory-ci[report]'\n    memory-ci report --output memory.html\n"
-    assert code in run("help", "report").stdout
+    assert (
+        "    pip install 'memory-ci[report]'\n    memory-ci report --output memory.html"
+        in run("help", "report").stdout
+    )
     fences = re.findall(r"(?ms)^```.*?^```", (DOCS / "publishing.md").read_text())
     assert max(len(line) for fence in fences for line in fence.splitlines()) > 80
     assert all(fence in shown for fence in fences)

@@ -110,7 +110,9 @@ def test_what_the_repository_itself_says_is_the_same_with_and_without(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.25])
-def test_the_share_of_an_answer_is_bounded(project: Project, index: Path, share: float) -> None:
+def test_the_share_of_an_answer_is_bounded(
+    project: Project, index: Path, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(
         index,
         "pay",
@@ -119,7 +121,7 @@ def test_the_share_of_an_answer_is_bounded(project: Project, index: Path, share:
             for number in range(1, 30)
         ),
     )
-    project.commit("Share", {".memory-ci.yaml": f"org: {{max_share: {share}, }}\n"})
+    monkeypatch.setattr("memory_ci.commands.org.search.MAX_SHARE", share)
     answer = ask(project, index, all_matches=True)
     size = len(render_context(answer)) - len(render_context(project.retrieve(TASK)))
     assert bool(answer.organisation) == bool(share)

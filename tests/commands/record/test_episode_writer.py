@@ -73,7 +73,7 @@ def said(project: Project, number: int = 1) -> list[tuple[str, str]]:
 
 def utility(project: Project, number: int = 1) -> float:
     feedback = list_feedback(load_episodes(project.workspace, "HEAD").tellings)
-    return replay(feedback, "split")[make_id(number)].value
+    return replay(feedback)[make_id(number)].value
 
 
 def counts(project: Project) -> list[int]:
@@ -114,19 +114,13 @@ def test_what_was_used_is_confirmed_and_what_was_only_given_is_ignored(known: Pr
 
 
 @pytest.mark.parametrize(
-    ("rule", "used", "reinforced", "ignored"),
-    [("used", "", 0, 0), ("used", GIVEN, 1, 1), ("given", "", 2, 0), ("given", GIVEN, 2, 0)],
-    ids=[
-        "silence says nothing",
-        "use counts",
-        "the seed: given counts",
-        "the seed: nothing is ignored",
-    ],
+    ("used", "reinforced", "ignored"),
+    [("", 0, 0), (GIVEN, 1, 1)],
+    ids=["silence says nothing", "use counts"],
 )
 def test_use_reinforces_and_to_be_given_does_not(
-    known: Project, rule: str, used: str, reinforced: int, ignored: int
+    known: Project, used: str, reinforced: int, ignored: int
 ) -> None:
-    known.commit("Set", {".memory-ci.yaml": f"prominence: {{reinforced_by: {rule}}}\n"})
     known.commit(
         f"Charge once (#150)\n\n{used or GIVEN.splitlines()[0]}", {"src/client.py": "once\n"}
     )

@@ -175,18 +175,16 @@ def test_what_is_learned_gets_its_scope_and_its_file_from_what_it_quotes(
     assert project.check().is_ok
 
 
-@pytest.mark.parametrize(("norms", "path"), [("ranked", "MEMORY.md"), ("seed", "institutional.md")])
-def test_one_sentence_is_a_norm_only_by_the_letter_of_the_seed(
-    project: Project, tmp_path: Path, model: StandIn, norms: str, path: str
+def test_one_sentence_of_a_person_goes_to_the_project_and_is_no_norm(
+    project: Project, tmp_path: Path, model: StandIn
 ) -> None:
-    project.commit("Configure", {".memory-ci.yaml": f"extraction:\n  norms: {norms}\n"})
     with_session(project, tmp_path)
     merge_branch(
         project, "marked", 141, "Retry\n\nDirective: Ask the gateway before you book a second time."
     )
     model.will_find(make_learning(WORDS, TITLE, kind="preference", reach="everyone"))
     model.record(project)
-    assert {entry.title for entry in project.entries(path)} >= {
+    assert {entry.title for entry in project.entries("MEMORY.md")} >= {
         TITLE,
         "Ask the gateway before you book a second time",
     }

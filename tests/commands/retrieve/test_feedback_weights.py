@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -89,8 +89,6 @@ def test_one_job_shares_the_price_of_what_it_ignored_among_all_that_it_was_given
 ) -> None:
     tell(zoo, *(said(n, "ignored", "pr:1") for n in (1, 7, 8, 9, 10)))
     assert dict(hit_of(zoo, 1).factors)["utility"] == pytest.approx(1 - 0.5 * 0.01)
-    zoo.write(CONFIG, "episodes: {ignored_policy: full}\n")
-    assert dict(hit_of(zoo, 1).factors)["utility"] == pytest.approx(1 - 0.5 * 0.05)
 
 
 def test_an_event_that_two_files_tell_counts_once(zoo: Project) -> None:
@@ -184,21 +182,6 @@ def test_an_index_that_lacks_feedback_is_found_by_verifying(zoo: Project) -> Non
 
 
 # -- FSRS
-
-
-def test_stability_orders_by_recency_only_where_it_is_chosen(zoo: Project) -> None:
-    entries = [
-        make_entry(
-            n, title="Zebra crossing", created_at=date(2026, 3, 1), last_reinforced=date(2026, 3, 1)
-        )
-        for n in (1, 2)
-    ]
-    zoo.write("MEMORY.md", "\n".join(map(format_entry, entries)))
-    confirmed = [said(2, "confirmed", f"pr:{n}", days=-200 + n) for n in (1, 20, 40)]
-    tell(zoo, said(1, "rejected", "pr:9", days=-160), *confirmed)
-    assert dict(hit_of(zoo, 1).factors)["prominence"] == dict(hit_of(zoo, 2).factors)["prominence"]
-    zoo.write(CONFIG, "prominence: {decay: fsrs}\n")
-    assert dict(hit_of(zoo, 1).factors)["prominence"] < dict(hit_of(zoo, 2).factors)["prominence"]
 
 
 # -- the flag

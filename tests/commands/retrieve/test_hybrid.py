@@ -9,13 +9,10 @@ import pytest
 
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve
-from memory_ci.lifecycle.episodes import make_amendment
-from memory_ci.memory.episodes import save_telling
-from memory_ci.records.episode import Feedback
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.store.edits import format_entry
-from tests.make import make_entry, make_id
-from tests.project import NOW, TODAY, Project
+from tests.make import make_entry
+from tests.project import TODAY, Project
 from tests.servers import Answer, Asked, Server, json_answer, serve
 
 MONEY = ("charge", "refund", "payment")
@@ -91,43 +88,6 @@ def test_the_best_cosine_counts_for_the_floor(memory: Project, server: Server) -
         "Forget", {"MEMORY.md": format_entry(make_entry(2, title="Retry the nightly import"))}
     )
     assert given("each payment of the yearly tax bounces on retry") == []
-
-
-def test_the_weight_of_the_vectors_decides_who_comes_first(memory: Project, server: Server) -> None:
-    first = {}
-    for weight in (0.1, 0.9):
-        settings = f"retrieve:\n  embedder: ollama\n  vector_weight: {weight}\n"
-        memory.commit("Weigh", {".memory-ci.yaml": settings})
-        first[weight] = titles(ask(memory, {"OLLAMA_HOST": server.url}))[0]
-    assert first[0.1] == "Retry the nightly import"
-    assert first[0.9] != first[0.1]
-
-
-@pytest.mark.parametrize("fusion", ["rrf", "cosine_x_importance", "linear4"])
-def test_every_fusion_answers(memory: Project, server: Server, fusion: str) -> None:
-    memory.commit(
-        "Fuse", {".memory-ci.yaml": f"retrieve:\n  embedder: ollama\n  fusion: {fusion}\n"}
-    )
-    answer = ask(memory, {"OLLAMA_HOST": server.url}, all_matches=True)
-    assert (answer.mode, len(answer.hits)) == ("hybrid", 3)
-
-
-def test_what_feedback_says_of_an_entry_is_its_outcome_in_linear4(
-    memory: Project, server: Server
-) -> None:
-    memory.commit("Fuse", {".memory-ci.yaml": "retrieve:\n  embedder: ollama\n  fusion: linear4\n"})
-
-    def relevance() -> dict[str, float]:
-        hits = ask(memory, {"OLLAMA_HOST": server.url}).hits
-        return {hit.located.entry.id: dict(hit.factors)["relevance"] for hit in hits}
-
-    assert relevance()[make_id(1)] == relevance()[make_id(3)]
-    rejected = Feedback(id=make_id(1), kind="rejected", at=NOW, ref="pr:1")
-    confirmed = Feedback(id=make_id(3), kind="confirmed", at=NOW, ref="pr:1")
-    save_telling(memory.workspace, make_amendment(NOW, feedback=(rejected, confirmed)))
-    assert relevance()[make_id(3)] - relevance()[make_id(1)] == pytest.approx(
-        0.2 * 0.4 * (0.7 - 0.2) / 1.04
-    )
 
 
 def test_what_was_embedded_is_not_embedded_again(memory: Project, server: Server) -> None:

@@ -125,13 +125,6 @@ def test_entries_of_other_sessions_are_seen_only_on_demand(project: Project) -> 
 # -- budgets and corrections
 
 
-def test_a_type_takes_no_more_than_its_share(project: Project) -> None:
-    put(project, "MEMORY.md", 1, 2, 3)
-    project.write(".memory-ci.yaml", "retrieve:\n  type_max_chars: {procedural: 80}\n")
-    answer = project.retrieve("zebra")
-    assert (len(answer.hits), len(answer.hits_dropped)) == (1, 2)
-
-
 def test_a_budget_below_the_smallest_entry_says_so_and_prints_no_empty_wrapper(
     project: Project,
 ) -> None:

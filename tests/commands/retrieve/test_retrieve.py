@@ -62,9 +62,9 @@ def test_windows_line_endings_hide_nothing(project: Project) -> None:
 
 
 def test_institutional_memory_has_a_budget_of_its_own_and_names_what_it_drops(
-    project: Project,
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.write(".memory-ci.yaml", "retrieve:\n  institutional_max_chars: 120\n")
+    monkeypatch.setattr("memory_ci.commands.retrieve.retrieve.MAX_NORM_CHARS", 120)
     entries = [
         make_entry(1, body="x" * 100, importance=0.1),
         make_entry(2, title="Kept", importance=0.9),
@@ -102,19 +102,15 @@ def test_the_configured_budget_holds_where_the_job_names_none(project: Project) 
     assert project.retrieve("retry the charge").hits_dropped != ()
 
 
-@pytest.mark.parametrize(("decay", "kept"), [("exp", 1), ("linear", 2)])
-def test_norms_over_budget_are_chosen_by_the_configured_decay(
-    project: Project, decay: str, kept: int
+def test_norms_over_budget_are_chosen_by_prominence(
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After 160 days 0.29 is left of the old one by the exponential curve, and 0.11 by the linear one."""
-    project.write(
-        ".memory-ci.yaml",
-        f"retrieve: {{institutional_max_chars: 400}}\nprominence: {{decay: {decay}}}\n",
-    )
+    """After 160 days the old one has 0.32 of 0.9, the new one all of 0.2."""
+    monkeypatch.setattr("memory_ci.commands.retrieve.retrieve.MAX_NORM_CHARS", 400)
     old = make_entry(1, importance=0.9, last_reinforced=TODAY - timedelta(days=160), body="x" * 200)
     new = make_entry(2, importance=0.2, last_reinforced=TODAY, body="x" * 200)
     project.write("institutional.md", "\n".join(map(format_entry, (old, new))))
-    assert [norm.entry_id for norm in project.retrieve("anything").norms] == [make_id(kept)]
+    assert [norm.entry_id for norm in project.retrieve("anything").norms] == [make_id(1)]
 
 
 def test_an_entry_of_the_own_session_comes_before_the_same_of_the_project(project: Project) -> None:
@@ -192,7 +188,7 @@ def test_scope_and_prominence_change_the_order(project: Project) -> None:
     assert injected_ids(project.retrieve("zebra crossing")) == (make_id(1), make_id(2))
 
 
-def test_the_curve_of_decay_changes_the_order(project: Project) -> None:
+def test_an_old_important_entry_comes_after_a_new_one(project: Project) -> None:
     put(
         project,
         "MEMORY.md",
@@ -211,11 +207,6 @@ def test_the_curve_of_decay_changes_the_order(project: Project) -> None:
     )
     project.write(".memory-ci.yaml", "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\n")
     assert injected_ids(project.retrieve("zebra")) == (make_id(2), make_id(1))
-    project.write(
-        ".memory-ci.yaml",
-        "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\nprominence: {decay: t4dm}\n",
-    )
-    assert injected_ids(project.retrieve("zebra")) == (make_id(1), make_id(2))
 
 
 @pytest.mark.parametrize("priority", ["pin", "permanent"])

@@ -10,7 +10,7 @@ import pytest
 
 from memory_ci.commands.retrieve.explanation import render_explanation
 from memory_ci.commands.retrieve.retrieve import injected_ids
-from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, entry_cost, render_context
+from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, render_context
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
@@ -58,12 +58,6 @@ def test_what_a_hit_names_follows_it_and_says_why_it_is_there(pair: Project) -> 
 
 def test_without_a_walk_only_what_the_words_find_is_given(pair: Project) -> None:
     assert ids(pair.retrieve("zebra")) == [make_id(1)]
-    assert ids(pair.retrieve("zebra", walk=0)) == [make_id(1)]
-
-
-def test_the_configuration_may_ask_for_the_walk_and_an_option_goes_before_it(pair: Project) -> None:
-    pair.write(".memory-ci.yaml", "retrieve:\n  walk: 1\n")
-    assert ids(pair.retrieve("zebra")) == [make_id(1), make_id(2)]
     assert ids(pair.retrieve("zebra", walk=0)) == [make_id(1)]
 
 
@@ -270,14 +264,8 @@ def test_a_related_entry_takes_only_the_room_that_hits_leave(pair: Project) -> N
     assert [hit.located.entry.id for hit in answer.hits_dropped] == [make_id(2)]
 
 
-def test_a_related_entry_displaces_no_hit_by_the_limit_or_by_the_room_of_its_type(
-    pair: Project,
-) -> None:
+def test_a_related_entry_displaces_no_hit(pair: Project) -> None:
     assert ids(walk(pair, limit=1)) == [make_id(1)]
-    one, two = walk(pair).hits
-    room = entry_cost(one) + entry_cost(two) - 1
-    pair.write(".memory-ci.yaml", f"retrieve:\n  type_max_chars:\n    procedural: {room}\n")
-    assert ids(walk(pair)) == [make_id(1)]
 
 
 def test_a_hit_that_found_no_room_does_not_come_back_by_a_relation(project: Project) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -147,19 +146,6 @@ def test_a_past_commit_tells_what_was_known_then_with_its_day_as_today(zoo: Proj
     assert (then.heard, then.today) == ((), date(2026, 1, 5))
     with pytest.raises(UsageError, match="no entry"):
         why(zoo, at="2025-01-01")
-
-
-def test_reviews_are_told_whatever_the_curve_and_without_the_package_how_to_get_it(
-    zoo: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert why(zoo).memory is None
-    note(zoo, said("confirmed"))
-    memory = why(zoo).memory
-    assert memory is not None
-    assert (memory.reviews, memory.reviewed_on) == (1, WHEN.date())
-    assert memory.stability > 90
-    monkeypatch.setitem(sys.modules, "fsrs", None)
-    assert "pip install 'memory-ci[fsrs]'" in why(zoo).notes[0]
 
 
 def test_what_became_of_cited_code_is_told_and_withholds_it(zoo: Project) -> None:

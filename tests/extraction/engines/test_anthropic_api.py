@@ -31,10 +31,10 @@ FEDERATION = {
 
 def test_a_call_says_what_it_must_and_nothing_of_sampling() -> None:
     with serve_model(make_answer(make_text())) as model:
-        make_engine(model.url, max_tokens=5000).extract(make_request())
+        make_engine(model.url).extract(make_request())
     body, headers = model.asked[0].body, model.asked[0].headers
     assert set(body) == {"model", "max_tokens", "system", "messages", "output_config"}
-    assert (body["model"], body["max_tokens"]) == ("claude-haiku-5-5", 5000)
+    assert (body["model"], body["max_tokens"]) == ("claude-haiku-5-5", 8000)
     assert body["system"][0]["cache_control"] == {"type": "ephemeral"}
     assert [message["role"] for message in body["messages"]] == ["user"]
     assert "idempotency key" in body["messages"][0]["content"]
@@ -82,7 +82,7 @@ def test_an_api_that_refuses_the_schema_is_asked_without_it_from_then_on() -> No
 def test_a_prompt_that_is_too_long_is_not_sent() -> None:
     with serve_model(make_answer(make_text())) as model:
         with pytest.raises(EngineError) as caught:
-            make_engine(model.url, prompt_tokens=2000).extract(make_request("word " * 10_000))
+            make_engine(model.url).extract(make_request("word " * 50_000))
         assert (caught.value.slug, model.asked) == ("prompt-too-long", [])
 
 

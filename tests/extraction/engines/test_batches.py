@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.anthropic_api import Batch, poll, results, submit
+from memory_ci.extraction.engines.anthropic_api import Batch, fetch_results, poll, submit
 from memory_ci.records.candidate import EngineReply, Usage
 from tests.extraction.engines.make import KEY, make_engine, make_request, make_text
 from tests.extraction.engines.model_double import (
@@ -105,7 +105,7 @@ def test_each_request_has_a_reply_or_a_reason_in_any_order() -> None:
     with serve_model(make_batch()) as model:
         end(model)
         engine = make_engine(model.url)
-        found = results(engine, BATCH)
+        found = fetch_results(engine, BATCH)
     assert tuple(found) == IDS
     slugs = [reply.slug if isinstance(reply, EngineError) else "" for reply in found.values()]
     failed = "batch-item-failed"

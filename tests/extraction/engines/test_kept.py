@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.replay import KeptReplies
+from memory_ci.extraction.engines.replay import CachingEngine
 from memory_ci.records.candidate import EngineReply, Known, Request, Usage
 from tests.extraction.make import make_piece
 
@@ -30,7 +30,7 @@ class Counting:
 
 def ask(engine: Counting, directory: Path, text: str = "fix: x") -> EngineReply:
     """A run of its own each time: nothing is kept in memory."""
-    return KeptReplies(engine, directory).extract(
+    return CachingEngine(engine, directory).extract(
         Request(change="#1", evidence=(make_piece(text),))
     )
 
@@ -47,7 +47,7 @@ def test_the_same_prompt_is_asked_once_and_costs_once(tmp_path: Path) -> None:
 def test_the_same_prompt_is_asked_once_in_one_run_too(tmp_path: Path) -> None:
     engine = Counting()
     kept, request = (
-        KeptReplies(engine, tmp_path / "replies"),
+        CachingEngine(engine, tmp_path / "replies"),
         Request(change="#1", evidence=(make_piece(),)),
     )
     assert [kept.extract(request).tries, kept.extract(request).tries] == [1, 0]
@@ -59,13 +59,13 @@ def test_a_question_is_asked_anew_of_another_memory_unless_replies_are_reused(
 ) -> None:
     engine, request = Counting(), Request(change="#1", evidence=(make_piece(),))
     grown = replace(request, existing=(Known("0f6f1f0e", "Retry once"),))
-    KeptReplies(engine, tmp_path).extract(request)
-    assert KeptReplies(engine, tmp_path, is_reusing=True).extract(grown).tries == 0
+    CachingEngine(engine, tmp_path).extract(request)
+    assert CachingEngine(engine, tmp_path, is_reusing=True).extract(grown).tries == 0
     assert engine.asked == 1
-    KeptReplies(engine, tmp_path).extract(grown)
+    CachingEngine(engine, tmp_path).extract(grown)
     assert engine.asked == 2
     other = replace(grown, evidence=(make_piece("fix: y"),))
-    KeptReplies(engine, tmp_path, is_reusing=True).extract(other)
+    CachingEngine(engine, tmp_path, is_reusing=True).extract(other)
     assert engine.asked == 3
 
 
@@ -100,7 +100,7 @@ def test_a_failure_is_not_kept_and_a_place_that_cannot_be_written_is_no_failure(
             raise EngineError("no", slug="engine-failed")
 
     with pytest.raises(EngineError, match="no"):
-        KeptReplies(Failing(), tmp_path / "replies").extract(
+        CachingEngine(Failing(), tmp_path / "replies").extract(
             Request(change="#1", evidence=(make_piece(),))
         )
     assert not (tmp_path / "replies").exists()
