@@ -137,6 +137,30 @@ def lock_file(handle: int, *, wait: bool = False) -> bool:
     return True
 
 
+@contextmanager
+def hold_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of a file in this block, after other processes have released it.
+
+    The file is created with its directory if it is missing, and stays.
+
+    Raises:
+        OSError: the file cannot be opened or locked, or is no regular file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT
+    for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"):
+        flags |= getattr(os, name, 0)
+    handle = os.open(path, flags, 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if not lock_file(handle, wait=True):
+            raise OSError(errno.EAGAIN, "is locked by another process", str(path))
+        yield
+    finally:
+        os.close(handle)
+
+
 def read_regular(path: Path, limit: int) -> bytes:
     """Return all bytes of a regular file.
 

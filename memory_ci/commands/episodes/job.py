@@ -17,7 +17,7 @@ from memory_ci.evidence.content import redact
 from memory_ci.extraction import reply
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.gate import check_words
-from memory_ci.files import read_regular
+from memory_ci.files import hold_lock, read_regular
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.records.candidate import Request
 from memory_ci.records.episode import Assumption, Risk
@@ -170,6 +170,22 @@ def append_assumption(
     if path.is_symlink():  # The content of its target would be copied into a committed file.
         hint = "Replace it by a file."
         raise RepositoryError(f"{path} is a symbolic link", slug="outside-repository", hint=hint)
+    if dry_run:
+        return _append_line(workspace, path, assumption, dry_run=True)
+    try:
+        # Two agents may note at the same time: each must see the line of the other.
+        with hold_lock(workspace.repo.common_dir / "memory-ci" / "assumptions.lock"):
+            return _append_line(workspace, path, assumption, dry_run=False)
+    except OSError as error:
+        message = f"cannot write {path}: {error.strerror}"
+        hint = "Make the repository writable."
+        raise RepositoryError(message, slug="write-failed", hint=hint) from error
+
+
+def _append_line(
+    workspace: Workspace, path: Path, assumption: Assumption, *, dry_run: bool
+) -> JobFile:
+    """Add a line to the file of assumptions, unless its last line says the same."""
     before = _read_file(path, MAX_LOG_BYTES) if path.exists() else b""
     line = msgspec.json.encode(assumption) + b"\n"
     with suppress(msgspec.DecodeError, UnicodeDecodeError):

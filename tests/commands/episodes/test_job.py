@@ -14,10 +14,12 @@ from memory_ci.commands.episodes.job import JobFile, append_assumption, read_pla
 from memory_ci.errors import FindingsError, MemoryCIError, RepositoryError, UsageError
 from memory_ci.evidence.trust import tier
 from memory_ci.extraction.engines import Engine
+from memory_ci.files import lock_file
 from memory_ci.memory.model import choose_model
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.episode import Assumption
 from memory_ci.sources.commits import job_events
+from memory_ci.store.files import write_file
 from tests.make import make_change
 from tests.project import NOW, TODAY, Project
 from tests.standin import StandIn
@@ -360,6 +362,22 @@ def test_a_line_of_a_log_ends_only_with_a_line_feed(
     model.plan(project)
     (asked,) = [asked for asked in model.asked if asked.change == "#140"]
     assert asked.texts("intervention") == [said]
+
+
+def test_an_assumption_is_written_under_a_lock_so_that_no_other_line_is_lost(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_free: list[bool] = []
+
+    def write(path: Path, data: bytes, root: Path | None) -> None:
+        lock = project.workspace.repo.common_dir / "memory-ci" / "assumptions.lock"
+        with lock.open("rb+") as other:
+            is_free.append(lock_file(other.fileno()))
+        write_file(path, data, root)
+
+    monkeypatch.setattr("memory_ci.commands.episodes.job.write_file", write)
+    checkpoint(project, "The gateway answers within a second")
+    assert is_free == [False]
 
 
 def test_an_assumption_is_a_sentence_or_two(project: Project) -> None:
