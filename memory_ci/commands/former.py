@@ -180,6 +180,11 @@ REMOVED_OPTIONS: dict[str, dict[str, str]] = {
     },
     "review": _RANGE | {"--engine": "`memory-ci learn` lets a model read older work"},
     "sessions": {"--all": "say --purge all"},
+    "upkeep": {
+        "--after": "--stale means 90 days",
+        "--branch": "check the branch out",
+        "--engine": "set `engine.name`",
+    },
 }
 """What to do instead of a removed option, by command and option."""
 

@@ -237,8 +237,7 @@ TARGETS: dict[str, ScopeName] = {
 }
 """The ten extraction scopes, and the scope of memory where each is written, as the seed says.
 
-What is institutional there goes to the project, unless `extraction.norms` is `seed`: one sentence
-is not yet a norm.
+What is institutional there goes to the project: one sentence is not yet a norm.
 """
 
 SCOPE_BY_PIECE: dict[EventKind, str] = {

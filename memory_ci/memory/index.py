@@ -25,7 +25,6 @@ from memory_ci.memory.workspace import (
 )
 from memory_ci.records.entry import ScopeOf
 from memory_ci.records.report import Finding, LoadedFile
-from memory_ci.records.retrieval import IndexStats
 from memory_ci.search.builder import Known, SyncReport, open_index, sync
 from memory_ci.search.database import Index, cache_key, is_ours
 
@@ -158,14 +157,6 @@ def verify_index(
     with open_index(None) as fresh_index:
         _sync(workspace, fresh_index, files, _read_outside_files(workspace, view, db))
         return tuple(verify(db or index_path(workspace), fresh_index))
-
-
-def index_stats(workspace: Workspace) -> IndexStats:
-    """Update the index to the work tree, and count its contents."""
-    from memory_ci.search.artifact import count_index
-
-    with synced_index(workspace) as index:
-        return count_index(index)
 
 
 def _read_outside_files(

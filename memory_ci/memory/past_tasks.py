@@ -34,7 +34,6 @@ class KeptTasks(msgspec.Struct, frozen=True):
 
     Attributes:
         tip: the commit.
-        is_whole: whether they are of all history, and not only of its newest changes.
         tasks: the tasks.
         prompts: their prompts, in the same order.
         habits: the habits of the newest changes.
@@ -42,7 +41,6 @@ class KeptTasks(msgspec.Struct, frozen=True):
     """
 
     tip: str
-    is_whole: bool
     tasks: tuple[Task, ...]
     prompts: Prompts
     habits: Habits
@@ -54,15 +52,14 @@ def tasks_path(workspace: Workspace) -> Path:
     return workspace.repo.common_dir / "memory-ci" / "tasks.mpk"
 
 
-def load_tasks(workspace: Workspace, tip: str, *, all_history: bool = False) -> KeptTasks:
+def load_tasks(workspace: Workspace, tip: str) -> KeptTasks:
     """Return the tasks as of a commit: cached ones, and those that were merged since.
 
     Raises:
         RepositoryError: shallow-clone, git-failed.
     """
     cached = _load_cached(workspace)
-    is_usable = cached is not None and (cached.is_whole or not all_history)
-    if cached is not None and is_usable and cached.tip == tip:
+    if cached is not None and cached.tip == tip:
         return cached
 
     # Patterns, for new changes only.
@@ -70,22 +67,20 @@ def load_tasks(workspace: Workspace, tip: str, *, all_history: bool = False) -> 
     from memory_ci.memory import task_ledger
 
     repo = workspace.repo
-    start = None if all_history else find_commit(repo, f"{tip}~{MAX_CHANGES}")
-    is_whole = start is None
+    start = find_commit(repo, f"{tip}~{MAX_CHANGES}")
     cached_ledger = task_ledger.Ledger()
     if cached is not None:
         cached_ledger = msgspec.msgpack.decode(cached.ledger, type=task_ledger.Ledger)
     ledger = task_ledger.Ledger(heard=cached_ledger.heard)
-    if cached is not None and is_usable and _can_extend(repo, cached.tip, start, tip):
+    if cached is not None and _can_extend(repo, cached.tip, start, tip):
         start = cached.tip
-        is_whole = cached.is_whole
         ledger = cached_ledger
 
     ledger = task_ledger.extend(workspace, ledger, plan_range(repo, start, tip))
     tasks, prompts = task_ledger.list_tasks(workspace, ledger, tip)
     habits = task_ledger.count_habits(workspace, ledger, tip)
     encoded_ledger = msgspec.Raw(msgspec.msgpack.encode(ledger))
-    updated = KeptTasks(tip, is_whole, tasks, prompts, habits, encoded_ledger)
+    updated = KeptTasks(tip, tasks, prompts, habits, encoded_ledger)
     _save_cached(workspace, updated)
     return updated
 

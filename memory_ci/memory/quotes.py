@@ -72,10 +72,7 @@ EDITS = re.compile(r"edit|write|patch|replace|create|exec|shell", re.IGNORECASE)
 """Names of tools that change files. For a shell a transcript has only the files of a patch."""
 
 TOLERANCE = 2
-"""Factor of `sessions.max_bytes` up to which a digest is read.
-
-The session may have been captured under another limit.
-"""
+"""Factor of `DIGEST_SIZE` up to which a digest is read; 0.2 had a setting for its size."""
 
 
 def find_quote(session: Session, words: str) -> FoundQuote:

@@ -198,34 +198,6 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     organisation: tuple[Hit, ...] = ()
 
 
-class IndexStats(msgspec.Struct, frozen=True):
-    """Counts of the index.
-
-    Attributes:
-        schema: the version of its schema.
-        sqlite: the version of SQLite.
-        size: its size in bytes.
-        files: the number of memory files and episode files.
-        feedback: the number of feedback events.
-        terms: the number of distinct words.
-        occurrences: the number of words.
-        vectors: the number of vectors, by model.
-    """
-
-    schema: int
-    sqlite: str
-    size: int
-    files: int
-    entries: int
-    feedback: int
-    scopes: dict[str, int]
-    types: dict[str, int]
-    statuses: dict[str, int]
-    terms: int
-    occurrences: int
-    vectors: dict[str, int]
-
-
 class IndexUse(msgspec.Struct, frozen=True):
     """The index after a run.
 

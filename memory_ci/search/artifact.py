@@ -10,12 +10,10 @@ from pathlib import Path
 from memory_ci.errors import RepositoryError
 from memory_ci.files import replacing
 from memory_ci.records.report import Finding
-from memory_ci.records.retrieval import IndexStats
 from memory_ci.search.builder import ADD_ENTRY, ADD_FEEDBACK, ADD_FILE
 from memory_ci.search.database import (
     LIST_FEEDBACK,
     LIST_FILES,
-    SCHEMA_VERSION,
     Index,
     check_identity,
     check_schema,
@@ -25,7 +23,7 @@ from memory_ci.search.database import (
     feedback_by_path,
     prove,
 )
-from memory_ci.search.rows import ENTRY_COLUMNS, HASH_BYTES, Row
+from memory_ci.search.rows import ENTRY_COLUMNS, Row
 
 # A constant of ours.
 LIST_ENTRIES = f"SELECT {ENTRY_COLUMNS}, digest FROM entries ORDER BY path, line, id"  # noqa: S608
@@ -147,42 +145,3 @@ def _find_difference(rows: list[Row], fresh_rows: list[Row]) -> int | None:
 
 def _make_finding(path: str, line: int, message: str) -> Finding:
     return Finding(path, line, "index-differs", message, HINT)
-
-
-def count_index(index: Index) -> IndexStats:
-    """Return the statistics of an open index."""
-    connection = index.connection
-    connection.execute(
-        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, entries_fts, row)"
-    )
-    terms, occurrences = connection.execute(
-        "SELECT count(*), coalesce(sum(cnt), 0) FROM vocabulary"
-    ).fetchone()
-    vectors = connection.execute(
-        "SELECT model_id, length(hashes) / ? FROM vectors ORDER BY 1", (HASH_BYTES,)
-    )
-    return IndexStats(
-        schema=SCHEMA_VERSION,
-        sqlite=sqlite3.sqlite_version,
-        size=_read_number(index, "PRAGMA page_count") * _read_number(index, "PRAGMA page_size"),
-        files=_read_number(index, "SELECT count(*) FROM files"),
-        entries=_read_number(index, "SELECT count(*) FROM entries"),
-        feedback=_read_number(index, "SELECT count(*) FROM feedback"),
-        scopes=_count_by(index, "scope"),
-        types=_count_by(index, "type"),
-        statuses=_count_by(index, "status"),
-        terms=terms,
-        occurrences=occurrences,
-        vectors=dict(vectors),
-    )
-
-
-def _read_number(index: Index, sql: str) -> int:
-    (number,) = index.connection.execute(sql).fetchone()
-    return int(number)
-
-
-def _count_by(index: Index, column: str) -> dict[str, int]:
-    """Return the number of entries for each value of a column."""
-    sql = f"SELECT {column}, count(*) FROM entries GROUP BY 1 ORDER BY 1"  # noqa: S608
-    return dict(index.connection.execute(sql))

@@ -101,13 +101,12 @@ def parse_hook_input(data: bytes) -> tuple[Path, str]:
     return Path(path), hook_input.cwd
 
 
-def find_newest(workspace: Workspace, home: Path, agent: str = "") -> Path:
+def find_newest(workspace: Workspace, home: Path) -> Path:
     """Return the transcript of this project that was written last, where agents keep them.
 
     Args:
         workspace: the workspace of the project.
         home: the home of the user.
-        agent: if not empty, the agent whose transcript it must be.
 
     Raises:
         UsageError: no-transcript.
@@ -116,7 +115,6 @@ def find_newest(workspace: Workspace, home: Path, agent: str = "") -> Path:
     from memory_ci.sources.transcripts.registry import (
         default_places,
         find_transcripts,
-        read_transcript,
         usual_places,
     )
 
@@ -125,15 +123,14 @@ def find_newest(workspace: Workspace, home: Path, agent: str = "") -> Path:
     paths = find_transcripts(default_places(home, top))
     dated = sorted(((path.stat().st_mtime, path) for path in paths), reverse=True)
     for _, path in dated:
-        if _find_foreign_place(path, "", roots):
-            continue
-        if not agent or any(session.agent == agent for session in read_transcript(path)):
+        if not _find_foreign_place(path, "", roots):
             return path
 
-    which = f"of {agent}, made in this project," if agent else "of this project"
     places = ", ".join(str(place) for place in usual_places(home, top))
     hint = "Name the file: `memory-ci sessions --capture PATH`."
-    raise UsageError(f"no transcript {which} is in {places}", slug="no-transcript", hint=hint)
+    raise UsageError(
+        f"no transcript of this project is in {places}", slug="no-transcript", hint=hint
+    )
 
 
 def capture(
@@ -141,7 +138,6 @@ def capture(
     path: Path,
     now: datetime,
     *,
-    agent: str = "",
     cwd: str = "",
     dry_run: bool = False,
 ) -> tuple[Captured, ...]:
@@ -151,7 +147,6 @@ def capture(
         workspace: the workspace.
         path: the transcript.
         now: the current time.
-        agent: if not empty, only this agent's sessions are kept.
         cwd: the directory of the session if the transcript names none.
         dry_run: whether to write and delete nothing.
 
@@ -159,7 +154,7 @@ def capture(
         UsageError: transcript-unreadable, foreign-transcript, unknown-transcript.
         RepositoryError: ref-moved, git-failed.
     """
-    return keep(workspace, path, read_own(workspace, path, agent, cwd), now, dry_run=dry_run)
+    return keep(workspace, path, read_own(workspace, path, cwd=cwd), now, dry_run=dry_run)
 
 
 def keep(

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import UsageError
-from memory_ci.memory.index import build_index, index_stats, synced_index, verify_index
+from memory_ci.memory.index import build_index, synced_index, verify_index
 from memory_ci.memory.screening import screen
 from memory_ci.memory.workspace import STAGED, index_path
 from memory_ci.records.config import ScopePatterns
@@ -115,13 +115,6 @@ def test_building_for_a_work_tree_and_retrieving_leave_global_memory_in_place(
     with synced_index(project.workspace):
         pass
     assert build_index(project.workspace, None).files_read == 0
-
-
-def test_the_statistics_are_those_of_the_work_tree(project: Project) -> None:
-    put(project, "src/MEMORY.md", 1)
-    counts = index_stats(project.workspace)
-    assert counts.scopes["team"] == 1
-    assert counts.size == index_path(project.workspace).stat().st_size
 
 
 def test_what_only_a_build_needs_is_not_imported_when_nothing_changed(project: Project) -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from memory_ci.lifecycle.utility import job_of, replay, replay_some
 from memory_ci.records.episode import Feedback, FeedbackKind
-from memory_ci.search.artifact import count_index, verify, write_artifact
+from memory_ci.search.artifact import verify, write_artifact
 from memory_ci.search.builder import open_index, sync
-from memory_ci.search.database import connect, feedback_by_path, wrong_files
+from memory_ci.search.database import connect, wrong_files
 from memory_ci.search.search import list_feedback
 from tests.make import make_entry, make_id
 from tests.search.trees import Tree, make_loaded
@@ -118,13 +118,6 @@ def test_a_row_that_cannot_be_read_back_is_damage_and_heals(tmp_path: Path) -> N
         index.connection.execute("UPDATE feedback SET kind = 'praised'")
         found = list_feedback(index, [make_id(1)])
         assert found == [(said(), 1)]
-
-
-def test_feedback_is_counted(tmp_path: Path) -> None:
-    tree = make_tree(said(), said(2))
-    with open_index(None) as index:
-        sync(index, tree.oids, tree.load)
-        assert count_index(index).feedback == len(feedback_by_path(index.connection)[FIRST]) == 2
 
 
 kinds = st.sampled_from(["confirmed", "corrected", "rejected", "undone", "ignored"])

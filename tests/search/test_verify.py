@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from memory_ci.records.report import Finding
-from memory_ci.search.artifact import count_index, verify
+from memory_ci.search.artifact import verify
 from memory_ci.search.builder import open_index, sync
 from memory_ci.search.database import LIST_FILES, connect, entries_by_path, wrong_files
-from memory_ci.search.rows import digest, entry_digest, text_hash
+from memory_ci.search.rows import digest, entry_digest
 from tests.make import make_entry
 from tests.search.trees import Tree, make_loaded, make_tree
 
@@ -140,23 +140,3 @@ def test_words_that_are_not_those_of_the_text_are_found(tmp_path: Path) -> None:
     )
     connection.close()
     assert len(differences(path, make_tree(3))) == 1
-
-
-def test_the_statistics_count_what_is_there() -> None:
-    tree = make_tree(3)
-    with open_index(None) as index:
-        sync(index, tree.oids, tree.load)
-        key = text_hash(make_entry(1))
-        index.connection.execute("INSERT INTO vectors VALUES ('model', 1, ?, ?)", (key, b"0000"))
-        counts = count_index(index)
-    assert (counts.files, counts.entries, counts.scopes, counts.statuses) == (
-        3,
-        3,
-        {"project": 3},
-        {"active": 3},
-    )
-    assert (counts.types, counts.vectors) == ({"procedural": 3}, {"model": 1})
-    assert counts.terms == len(
-        {"retri", "with", "a", "key", "number0", "number1", "number2", "number", "0", "1", "2"}
-    )
-    assert counts.occurrences == 3 * len("retry numberN with a key number N".split())

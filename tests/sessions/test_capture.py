@@ -51,10 +51,8 @@ def write_transcript(
     return path
 
 
-def take(
-    project: Project, path: Path, now: datetime = NOW, *, agent: str = "", dry_run: bool = False
-) -> Captured:
-    (captured,) = capture(project.workspace, path, now, agent=agent, dry_run=dry_run)
+def take(project: Project, path: Path, now: datetime = NOW, *, dry_run: bool = False) -> Captured:
+    (captured,) = capture(project.workspace, path, now, dry_run=dry_run)
     return captured
 
 
@@ -63,9 +61,9 @@ def transcript(project: Project, tmp_path: Path) -> Path:
     return write_transcript(tmp_path / "79e9becd.jsonl", project.path / "src")
 
 
-def slug_of(project: Project, path: Path, *, agent: str = "", cwd: str = "") -> str:
+def slug_of(project: Project, path: Path, *, cwd: str = "") -> str:
     with pytest.raises(UsageError) as caught:
-        capture(project.workspace, path, NOW, agent=agent, cwd=cwd)
+        capture(project.workspace, path, NOW, cwd=cwd)
     assert list_stored(project.workspace.repo) == ()
     return caught.value.slug
 
@@ -226,14 +224,10 @@ def test_a_path_from_outside_that_is_no_file_to_read_is_refused(
     assert slug_of(project, path) == "transcript-unreadable"
 
 
-def test_a_file_that_no_reader_knows_or_of_another_agent_is_refused(
-    project: Project, transcript: Path, tmp_path: Path
-) -> None:
+def test_a_file_that_no_reader_knows_is_refused(project: Project, tmp_path: Path) -> None:
     unknown = tmp_path / "notes.txt"
     unknown.write_text("hello\n")
     assert slug_of(project, unknown) == "unknown-transcript"
-    assert slug_of(project, transcript, agent="codex") == "unknown-transcript"
-    assert take(project, transcript, agent="claude-code").is_new
 
 
 def test_the_newest_transcript_of_this_project_is_found(

@@ -150,7 +150,7 @@ def _capture(path: str | None, dry_run: bool, as_json: bool, is_silent: bool = F
         file, cwd = parse_hook_input(sys.stdin.buffer.read(MAX_INPUT))
     current_workspace = workspace()
     if path != "-":
-        file = Path(path) if path else find_newest(current_workspace, Path.home(), "")
+        file = Path(path) if path else find_newest(current_workspace, Path.home())
     sessions = capture(current_workspace, file, now(), cwd=cwd, dry_run=dry_run)
     if is_silent:
         return

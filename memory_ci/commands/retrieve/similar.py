@@ -35,9 +35,7 @@ CLASS_NAMES = {
 }
 
 
-def similar_tasks(
-    workspace: Workspace, task: str, *, top: int = TOP, all_history: bool = False
-) -> tuple[SimilarTask, ...]:
+def similar_tasks(workspace: Workspace, task: str, *, top: int = TOP) -> tuple[SimilarTask, ...]:
     """Return the merged changes that are like a task.
 
     Args:
@@ -51,7 +49,7 @@ def similar_tasks(
     tip = tips.commit or find_commit(workspace.repo, "HEAD")
     if tip is None:
         return ()
-    tasks = load_tasks(workspace, tip, all_history=all_history)
+    tasks = load_tasks(workspace, tip)
     return _find_similar(tasks, task, tips, top)
 
 

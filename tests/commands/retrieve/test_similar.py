@@ -13,7 +13,6 @@ import pytest
 from memory_ci.commands.retrieve.similar import recall_tasks, similar_tasks
 from memory_ci.commands.retrieve.text import render_context, render_task
 from memory_ci.errors import RepositoryError
-from memory_ci.memory import past_tasks
 from memory_ci.memory.index import build_index
 from memory_ci.memory.past_tasks import tasks_path
 from memory_ci.memory.workspace import open_workspace
@@ -269,19 +268,6 @@ def test_nothing_is_written_into_the_work_tree(shop: Project) -> None:
 def test_where_nothing_can_be_kept_the_answer_is_the_same(shop: Project) -> None:
     (shop.path / ".git" / "memory-ci").write_text("in the way")
     assert find(shop).number == 128
-
-
-def test_all_of_history_is_read_when_it_is_asked_for(
-    shop: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(past_tasks, "MAX_CHANGES", 1)
-    asked = "upgrade of the database driver"
-    assert similar_tasks(shop.workspace, asked) == ()
-    (found,) = similar_tasks(shop.workspace, asked, all_history=True)
-    assert found.task.number == 112
-    assert similar_tasks(shop.workspace, asked) == (found,), (
-        "it is kept, and nothing of it is forgotten"
-    )
 
 
 def test_a_shallow_clone_is_an_error_that_names_the_remedy_and_no_obstacle_to_a_job(
