@@ -16,12 +16,12 @@ from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.log import find_last_mention, is_touched_since
 from memory_ci.gitrepo.repo import find_commit, find_objects
-from memory_ci.gitrepo.sessionrefs import DIGEST_SIZE, StoredSession, list_stored, read_stored
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
-from memory_ci.memory.quotes import EDITS, TOLERANCE
+from memory_ci.memory.quotes import EDITS
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session
 from memory_ci.records.history import Commit, MergedChange, PullRequest
+from memory_ci.sessions.captured_sessions import CapturedSessions
 from memory_ci.sessions.checkpoints import (
     GRACE,
     WINDOW,
@@ -35,7 +35,6 @@ from memory_ci.sessions.transcripts import path_text
 from memory_ci.sources.commits import author_of
 from memory_ci.sources.entire import read_checkpoint
 from memory_ci.sources.reviews import is_outside
-from memory_ci.sources.transcripts.digest import read
 from memory_ci.sources.transcripts.registry import find_transcripts, read_stream, read_transcript
 from memory_ci.sources.transcripts.repetition import RepeatedTexts
 from memory_ci.text import plural
@@ -56,8 +55,6 @@ HINT = "Name the session in the commit, by our hook or by hand: Memory-Session: 
 
 MIN_ID = 8  # Characters of the beginning of a session's id that identify it.
 MAX_TOLD = 5  # Changes that are listed in the message on sessions which were not joined.
-MAX_SESSIONS = 2_000  # Captured sessions that one run reads, the newest first.
-MAX_BYTES = 200_000_000  # Bytes of captured sessions that one run reads, the newest first.
 
 
 class JoinedSession(NamedTuple):
@@ -625,61 +622,3 @@ def _list_trailer_ids(commit: Commit, key: str) -> Iterator[str]:
 def find_branch_of(merged: MergedChange, request: PullRequest | None) -> str:
     """Return the branch a change was made on; "" if neither forge nor merge commit names it."""
     return request.branch if request else find_branch(merged.tip.message)
-
-
-class CapturedSessions:
-    """The sessions kept in refs of a repository.
-
-    Attributes:
-        problems: messages on sessions that were not read.
-    """
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._repo = workspace.repo
-        self._limit = DIGEST_SIZE * TOLERANCE
-        self._stored_by_key: dict[str, StoredSession] = {}
-        self.problems: list[str] = []
-
-    @cached_property
-    def stored(self) -> tuple[StoredSession, ...]:
-        """All captured sessions."""
-        return list_stored(self._repo)
-
-    @cached_property
-    def said(self) -> tuple[Session, ...]:
-        """The captured sessions without their events, in the order of their refs."""
-        newest = sorted(self.stored, key=lambda stored: stored.at, reverse=True)
-        end = min(len(newest), MAX_SESSIONS)
-        sessions: dict[str, Session] = {}
-
-        total = 0
-        for stored, data in read_stored(self._repo, newest[:end], self._limit):
-            total += len(data)
-            if total > MAX_BYTES:
-                end = newest.index(stored)
-                break
-            header = data[: data.find(b"\n") + 1]
-            for session in read(io.BytesIO(header), stored.id):
-                sessions[stored.ref] = session
-                self._stored_by_key[session.key] = stored
-
-        for stored in newest[:end]:
-            if stored.ref not in sessions:
-                self.problems.append(
-                    f"{stored.key} holds no digest of at most {self._limit} bytes that can be read"
-                )
-        if end < len(newest):
-            unread = plural(len(newest) - end, "captured session")
-            self.problems.append(
-                f"{unread} not read, the oldest: over {MAX_SESSIONS} sessions or {MAX_BYTES} bytes"
-            )
-        return tuple(sessions[ref] for ref in sorted(sessions))
-
-    def whole(self, session: Session) -> Session:
-        """Return a captured session with its events; any other session as it is."""
-        stored = self._stored_by_key.get(session.key)
-        if session.events or stored is None:
-            return session
-        for _, data in read_stored(self._repo, [stored], self._limit):
-            return next(read(io.BytesIO(data), session.id), session)
-        return session

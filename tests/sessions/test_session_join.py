@@ -18,7 +18,7 @@ from memory_ci.commands.record.text import render_plan
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.records.history import PullRequest
 from memory_ci.records.plan import Join, Plan
-from memory_ci.sessions import session_join
+from memory_ci.sessions import captured_sessions
 from memory_ci.sessions.session_join import SessionFinder
 from tests.agents_at_work import (
     SESSION,
@@ -899,7 +899,7 @@ def test_a_session_that_is_too_large_is_passed_over_and_told(
         tmp_path,
         make_session(*[f"{WORDS} {number}" for number in range(40)], at=project.clock.now),
     )
-    monkeypatch.setattr(session_join, "DIGEST_SIZE", 1000)
+    monkeypatch.setattr(captured_sessions, "DIGEST_SIZE", 1000)
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
     plan = model.plan(project)
     assert session_joins(plan) == []
@@ -909,7 +909,7 @@ def test_a_session_that_is_too_large_is_passed_over_and_told(
 def test_the_oldest_sessions_are_left_out_when_there_are_too_many(
     project: Project, tmp_path: Path, model: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_join, "MAX_SESSIONS", 1)
+    monkeypatch.setattr(captured_sessions, "MAX_SESSIONS", 1)
     for number in range(2):
         data = make_session(
             WORDS, at=project.clock.now + timedelta(minutes=number), session=f"{number}-{SESSION}"
@@ -930,7 +930,7 @@ def test_only_the_events_of_a_session_that_is_joined_are_read(
     project: Project, tmp_path: Path
 ) -> None:
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
-    sessions = session_join.CapturedSessions(project.workspace)
+    sessions = captured_sessions.CapturedSessions(project.workspace)
     (said,) = sessions.said
     assert (said.key, said.events) == (KEY, ())
     assert [event.text for event in sessions.whole(said).events] == [WORDS]

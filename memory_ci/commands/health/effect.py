@@ -19,7 +19,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Episode
 from memory_ci.records.event import Session
 from memory_ci.records.proportion import Share, share
-from memory_ci.sessions.session_join import CapturedSessions
+from memory_ci.sessions.captured_sessions import CapturedSessions
 from memory_ci.sessions.session_note import HELD_OUT, is_held_out, list_given, mark_session
 from memory_ci.text import content_words
 
