@@ -188,6 +188,12 @@ class SessionFinder:
         for session in self.unmerged_sessions.old:
             complete = self.captured.whole(session)
             ended = session.ended or UNKNOWN_TIME
+            # What an earlier run joined, by a branch that only the forge named, is not read again.
+            begin = self._find_begin(session)
+            new_events = tuple(
+                event for event in complete.events if event.at == UNKNOWN_TIME or event.at > begin
+            )
+            complete = replace(complete, events=new_events)
             events = self._take_unmerged(complete, session.started or ended, "")
             self._repeated.see(events)
             kept_events = tuple(self._repeated.withdraw(events))
@@ -293,6 +299,7 @@ class SessionFinder:
             return unmerged
 
         for merged in iter_changes(self._workspace.repo, min(times) - GRACE, base):
+            branch = find_branch(merged.tip.message)
             named: set[str] = set()
             for commit in merged.commits:
                 for name in _list_trailer_ids(commit, "Memory-Session"):
@@ -300,15 +307,20 @@ class SessionFinder:
             unmerged = [
                 session
                 for session in unmerged
-                if session.key not in named and not self._has_made(session, merged)
+                if session.key not in named and not self._has_made(session, merged, branch)
             ]
         return unmerged
 
-    def _has_made(self, session: Session, merged: MergedChange) -> bool:
-        """Return whether the links that need no trailer bind a session to a merged change."""
+    def _has_made(self, session: Session, merged: MergedChange, branch: str) -> bool:
+        """Return whether the links that need no trailer bind a session to a merged change.
+
+        Args:
+            session: the session.
+            merged: the change.
+            branch: the branch of the change, "" if its message does not name it.
+        """
         if merged.number is not None and merged.number in session.pull_requests:
             return True
-        branch = find_branch(merged.tip.message)
         if branch:
             return _find_commit_on_branch(session, merged, branch) is not None
         return any(self._find_mismatch(session, commit) == "" for commit in merged.commits)

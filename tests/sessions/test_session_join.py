@@ -760,6 +760,20 @@ def test_a_captured_session_that_an_earlier_run_joined_is_not_read_again(
     assert unmerged_notices(later) == []
 
 
+def test_words_that_an_earlier_run_took_from_a_session_are_not_read_again(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
+    key = keep_unmerged(project, tmp_path)
+    project.clock.now += timedelta(days=1)
+    project.commit(f"Record memory\n\nFrom the session {key}.", {"src/pool.py": "pool\n"})
+    since = project.sha()
+    project.clock.now += timedelta(days=15)
+    squash(project)
+    plan = model.plan(project, since=since)
+    assert [join.events for join in session_joins(plan)] == [0]
+    assert [judged for judged in plan.judged if judged.change.startswith("session ")] == []
+
+
 def test_a_captured_session_of_no_change_is_not_believed_where_authors_are_named(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
