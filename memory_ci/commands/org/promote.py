@@ -223,7 +223,7 @@ def _commit(
         lines.append(f"- {entry.title} ({reason})\n")
     files = apply_changes(snapshot.read([path]), changes)
     message = f"{TITLE}\n\n{''.join(lines)}"
-    return commit_files(workspace, ref, base, files, message, now, in_actions=False)
+    return commit_files(workspace, ref, base, files, message=message, now=now, in_actions=False)
 
 
 def _list_new(
