@@ -439,7 +439,7 @@ def learn_command(
       memory-ci learn --since 90d --push pr --yes
     """
     from memory_ci.commands.publish.publish import PublishOptions, publish
-    from memory_ci.commands.record.learn import LearnRun, keeping_answers, price_history
+    from memory_ci.commands.record.learn import LearnRun, hint_to_resume, price_history
     from memory_ci.commands.record.run import check_branch, fetch_sessions
 
     workspace = committed_workspace()
@@ -455,13 +455,13 @@ def learn_command(
     run = LearnRun(workspace, options, now(), os.environ)
     if fetch:
         run.add_problems(fetch_sessions(workspace, options.ref, os.environ))
-    with progress(READING) as advance, keeping_answers():
+    with progress(READING) as advance, hint_to_resume():
         offer = run.offer(advance)
     say(str(offer), err=True)
     if not yes:
         _confirm_offer(offer)
 
-    with progress("Asking") as advance, keeping_answers():
+    with progress("Asking") as advance, hint_to_resume():
         pending = run.send(advance, wait_for_batches if wait else None)
         if pending is not None:
             show({"offer": offer, "pending": pending}, [str(pending)], as_json)
