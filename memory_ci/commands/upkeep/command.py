@@ -1,4 +1,4 @@
-"""Commands that keep memory in shape: compact, promote, retire, migrate, forget, and its index."""
+"""Commands for the upkeep of memory: compact, promote, retire, index."""
 
 from __future__ import annotations
 
@@ -24,41 +24,46 @@ from memory_ci.findings import render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
+    from memory_ci.memory.index import IndexReport
     from memory_ci.records.config import EngineName
     from memory_ci.records.plan import Step
     from memory_ci.records.retrieval import IndexStats
 
 
 def upkeep_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that the three commands have in common."""
+    """Add the options that compact, promote and retire share."""
     return branch_option(change_options(command))
 
 
 def run_upkeep(
     step: Step, branch: str | None, dry_run: bool, as_json: bool, stale_after: int | None = None
 ) -> None:
-    """One step on the tip of a branch, as one commit if it changes something."""
+    """Run one step on the tip of a branch, and commit it if it changes something.
+
+    Args:
+        step: the step.
+        branch: the branch; None for the one that is checked out.
+        dry_run: commit nothing.
+        as_json: print JSON.
+        stale_after: for `retire`, how many days code must have been gone; None not to look at code.
+    """
     from memory_ci.commands.record.text import render_plan
     from memory_ci.commands.record.upkeep import plan_upkeep_alone
     from memory_ci.memory.apply import apply_plan
 
-    where = committed_workspace()
+    repository = committed_workspace()
     with progress("Reading memory"):
-        plan = plan_upkeep_alone(where, (step,), branch, today(), stale_after)
-    applied = (
-        None
-        if dry_run
-        else apply_plan(where, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
-    )
-    branch = plan.ref.removeprefix("refs/heads/")
-    committed = (
-        f"\nCommitted on {branch}: {subject}\n" for subject in (applied.subjects if applied else ())
-    )
-    show(
-        {"plan": plan, "applied": applied},
-        render_plan(plan).lstrip("\n") + "".join(committed),
-        as_json,
-    )
+        plan = plan_upkeep_alone(repository, (step,), branch, today(), stale_after)
+    applied = None
+    if not dry_run:
+        applied = apply_plan(repository, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
+
+    text = render_plan(plan).lstrip("\n")
+    if applied is not None:
+        branch_name = plan.ref.removeprefix("refs/heads/")
+        for subject in applied.subjects:
+            text += f"\nCommitted on {branch_name}: {subject}\n"
+    show({"plan": plan, "applied": applied}, text, as_json)
 
 
 @click.command("compact")
@@ -66,9 +71,9 @@ def run_upkeep(
 def compact_command(branch: str | None, dry_run: bool, as_json: bool) -> None:
     """Unite entries that say the same, and take retired ones out.
 
-    One commit, if anything changes. An id that is merged away stands in `supersedes` of the entry that stays, and is
-    still found by `show` and `log`; what was retired is in git's history: `memory-ci show ID --at REV`. `record` does
-    the same at its end.
+    One commit, if anything changes. An id that is merged away stands in `supersedes` of the entry
+    that stays, and is still found by `show` and `log`; what was retired is in git's history:
+    `memory-ci show ID --at REV`. `record` does the same at its end.
 
     \b
     Example:
@@ -90,9 +95,10 @@ def promote_command(
 ) -> None:
     """Move entries that recur up one scope: from a team or session to the project.
 
-    An entry recurs when three or more sessions or merged changes brought it. One commit, if anything changes;
-    `record` does the same at its end. With --global, project entries that recur and name nothing of this repository
-    are copied into the global memory, as a commit there; where a model is configured, only those that it agrees on.
+    An entry recurs when three or more sessions or merged changes brought it. One commit, if
+    anything changes; `record` does the same at its end. With --global, project entries that recur
+    and name nothing of this repository are copied into the global memory, as a commit there; where
+    a model is configured, only those that it agrees on.
 
     \b
     Example:
@@ -105,18 +111,15 @@ def promote_command(
     from memory_ci.commands.record.upkeep import agreed_by_model, promote_globally, propose_globally
     from memory_ci.memory.model import choose_model
 
-    where = workspace()
-    model = choose_model(where.config.engine, engine, os.environ)
-    proposed = agreed_by_model(propose_globally(where, branch, today()), model.engine)
-    promoted = promote_globally(where.config.global_.path, proposed, now(), dry_run=dry_run)
-    done = (
-        "Would promote:"
-        if dry_run and promoted
-        else "Promoted:"
-        if promoted
-        else "Nothing to promote."
-    )
-    lines = [done, *(f"  {entry.id[:8]}  {entry.title}" for entry in promoted)]
+    repository = workspace()
+    config = repository.config
+    model = choose_model(config.engine, engine, os.environ)
+    proposed = agreed_by_model(propose_globally(repository, branch, today()), model.engine)
+    promoted = promote_globally(config.global_.path, proposed, now(), dry_run=dry_run)
+    lines = ["Nothing to promote."]
+    if promoted:
+        lines = ["Would promote:" if dry_run else "Promoted:"]
+        lines += [f"  {entry.id[:8]}  {entry.title}" for entry in promoted]
     show({"dry_run": dry_run, "promoted": promoted}, lines, as_json)
 
 
@@ -124,7 +127,6 @@ def promote_command(
 @flag("--stale", help="Also retire entries whose code has been gone for long.")
 @option(
     "--after",
-    "after_days",
     type=click.IntRange(min=0),
     default=90,
     metavar="DAYS",
@@ -132,22 +134,23 @@ def promote_command(
 )
 @upkeep_options
 def retire_command(
-    stale: bool, after_days: int, branch: str | None, dry_run: bool, as_json: bool
+    stale: bool, after: int, branch: str | None, dry_run: bool, as_json: bool
 ) -> None:
     """Retire entries of a project stage that has ended, or whose code is gone.
 
-    A retired entry is no longer given to agents, and the next compaction takes it out. Pinned entries stay.
+    A retired entry is no longer given to agents, and the next compaction takes it out. Pinned
+    entries stay.
 
     \b
     Example:
       memory-ci retire --dry-run
       memory-ci retire --stale --after 180
     """
-    run_upkeep("retire", branch, dry_run, as_json, after_days if stale else None)
+    run_upkeep("retire", branch, dry_run, as_json, after if stale else None)
 
 
 @click.command("index")
-@flag("--key", "only_key", help="Print the cache key of HEAD (or the view), and build nothing.")
+@flag("--key", help="Print the cache key of HEAD (or the view), and build nothing.")
 @flag("--verify", help="Prove that the index is equal to the tree; exit 1 with what differs.")
 @flag("--stats", help="Count what the index of the work tree holds.")
 @flag("--vectors", help="Embed what has no vector yet: `memory-ci help embedders`.")
@@ -155,7 +158,7 @@ def retire_command(
 @flag("--staged", help="Look at what the next commit would hold.")
 @view_options
 def index_command(
-    only_key: bool,
+    key: bool,
     verify: bool,
     stats: bool,
     vectors: bool,
@@ -166,8 +169,9 @@ def index_command(
 ) -> None:
     """Build the search index, prove it, or print its cache key.
 
-    The index is derived: `retrieve` opens, checks and repairs it by itself. Building it ahead saves the first
-    retrieval that work. A file written with --db is the same, byte for byte, wherever its tree is the same.
+    The index is derived: `retrieve` opens, checks and repairs it by itself. Building it ahead saves
+    the first retrieval that work. A file written with --db is the same, byte for byte, wherever its
+    tree is the same.
 
     \b
     Example:
@@ -179,7 +183,7 @@ def index_command(
     from memory_ci.memory.index import build_index, index_key, index_stats, verify_index
     from memory_ci.memory.workspace import STAGED
 
-    if only_key + verify + stats + vectors > 1:
+    if key + verify + stats + vectors > 1:
         raise click.UsageError(
             "--key, --verify, --stats and --vectors are four things to do: choose one."
         )
@@ -190,13 +194,13 @@ def index_command(
             "--stats and --vectors are about the index of the work tree: give no --db and no view."
         )
     view = STAGED if staged else view
-    if only_key:
-        key = index_key(workspace(), view or "HEAD")
-        show({"key": key}, [key], as_json)
+    if key:
+        cache_key = index_key(workspace(), view or "HEAD")
+        show({"key": cache_key}, [cache_key], as_json)
     elif verify:
         with progress("Comparing the index with the files"):
             findings = verify_index(workspace(), view, db)
-        show(findings, map(render_finding, findings), as_json)
+        show(findings, [render_finding(finding) for finding in findings], as_json)
         raise SystemExit(1 if findings else 0)
     elif vectors:
         from memory_ci.memory.embedding import build_vectors
@@ -206,24 +210,27 @@ def index_command(
         show(built, [f"{plural(built.embedded, 'entry')} embedded by {built.model_id}"], as_json)
     elif stats:
         counts = index_stats(workspace())
-        show(counts, _say_stats(counts), as_json)
+        show(counts, _list_counts(counts), as_json)
     else:
         with progress("Building the index"):
             report = build_index(workspace(), view, db)
-        how = (
-            "rebuilt"
-            if report.was_rebuilt
-            else "up to date"
-            if not report.files_read
-            else "updated"
-        )
-        counted = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}, {report.files_read} read"
-        show(report, [f"{how}: {counted}", report.path, report.key], as_json)
+        show(report, [_describe_build(report), report.path, report.key], as_json)
 
 
-def _say_stats(counts: IndexStats) -> Iterator[str]:
-    """One line for each group of counts."""
-    yield f"{plural(counts.entries, 'entry')} of {plural(counts.files, 'file')}, {counts.size} bytes"
+def _describe_build(report: IndexReport) -> str:
+    outcome = "updated" if report.files_read else "up to date"
+    if report.was_rebuilt:
+        outcome = "rebuilt"
+    entries = plural(report.entries, "entry")
+    files = plural(report.files, "file")
+    return f"{outcome}: {entries} of {files}, {report.files_read} read"
+
+
+def _list_counts(counts: IndexStats) -> Iterator[str]:
+    """Yield one line for each group of counts."""
+    entries = plural(counts.entries, "entry")
+    files = plural(counts.files, "file")
+    yield f"{entries} of {files}, {counts.size} bytes"
     groups = {
         "scopes": counts.scopes,
         "types": counts.types,
@@ -231,6 +238,7 @@ def _say_stats(counts: IndexStats) -> Iterator[str]:
         "vectors": counts.vectors,
     }
     for name, group in groups.items():
-        yield f"{name}: {', '.join(f'{what} {count}' for what, count in group.items()) or 'none'}"
+        group_counts = ", ".join(f"{label} {count}" for label, count in group.items())
+        yield f"{name}: {group_counts or 'none'}"
     yield f"terms: {counts.terms}, in {counts.occurrences} places"
     yield f"schema {counts.schema}, SQLite {counts.sqlite}"
