@@ -48,6 +48,8 @@ from memory_ci.text import estimate_tokens, plural
 EXAMPLE = "an example: no model is set up here"
 AGAIN = "Run the same command again: what was answered is kept, and is not asked or paid for twice."
 
+COST_HINT = "Raise engine.max_cost_usd, lower engine.max_tokens, or take a shorter range: --since."
+
 REPLY_TOKENS = 200
 """Tokens of a reply about one change; the mean of 45 replies was 127."""
 
@@ -295,11 +297,8 @@ class Backfill:
             if dry_run:
                 return Pending("estimated", estimate, refusal=refusal), None
             if refusal:
-                hint = (
-                    "Raise engine.max_cost_usd, lower engine.max_tokens, "
-                    "or take a shorter range: --since."
-                )
-                raise EngineError(f"{refusal}; nothing was sent", slug="cost-limit", hint=hint)
+                message = f"{refusal}; nothing was sent"
+                raise EngineError(message, slug="cost-limit", hint=COST_HINT)
 
             sent = self._sent
             if sent is None:
@@ -308,13 +307,17 @@ class Backfill:
                     ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate
                 )
             for chunk in chunks:
-                chunk_requests = {key: requests[key] for key in chunk}
-                batch = submit(engine, chunk_requests, self._now)
-                sent = replace(sent, batches=(*sent.batches, batch))
-                self._write_note(sent)
-            sent = replace(sent, is_whole=True)
-            self._write_note(sent)
-            return Pending("submitted", estimate), sent
+                sent = self._submit(engine, sent, {key: requests[key] for key in chunk})
+        sent = replace(sent, is_whole=True)
+        self._write_note(sent)
+        return Pending("submitted", estimate), sent
+
+    def _submit(self, engine: AnthropicEngine, sent: Sent, requests: Mapping[str, Request]) -> Sent:
+        """Submit one batch, and return the note of all batches with it."""
+        batch = submit(engine, requests, self._now)
+        sent = replace(sent, batches=(*sent.batches, batch))
+        self._write_note(sent)
+        return sent
 
     def _write_note(self, sent: Sent) -> None:
         """Write the note, whole or not at all.
