@@ -14,7 +14,7 @@ from memory_ci.commands.org.index import open_engine
 from memory_ci.commands.org.records import OrgHead
 from memory_ci.commands.org.targets import is_safe
 from memory_ci.commands.publish.landing import commit_files
-from memory_ci.commands.publish.text import SharedEntry, parse_held, render_shared
+from memory_ci.commands.publish.text import SharedEntry, parse_keys, render_shared
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
 from memory_ci.forge.proposals import Proposals
@@ -186,7 +186,7 @@ class _OrgRequest:
     def _find_closed_ids(self, forge: Proposals | None) -> frozenset[str]:
         """Return the short ids of the entries that the last closed request proposed."""
         closed = forge.find_closed(BRANCH, self._branch) if forge else None
-        return parse_held(closed.body) if closed else frozenset()
+        return parse_keys(closed.body) if closed else frozenset()
 
     def _find_foreign_author(self, target: Workspace, base: str, tip: str) -> str | None:
         """Return who else committed on the branch of the request, None if nobody did."""
@@ -223,7 +223,7 @@ def _commit(
         lines.append(f"- {entry.title} ({reason})\n")
     files = apply_changes(snapshot.read([path]), changes)
     message = f"{TITLE}\n\n{''.join(lines)}"
-    return commit_files(workspace, ref, base, files, message, now, in_actions=False)
+    return commit_files(workspace, ref, base, files, message=message, now=now, in_actions=False)
 
 
 def _list_new(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -23,11 +24,11 @@ from memory_ci.commands.publish.carry_over import (
 )
 from memory_ci.commands.publish.landing import (
     BY_HAND,
+    OWN_PUSH,
     Pace,
     Planner,
     Run,
     commit_files,
-    contended,
     fetch,
     find_hold,
     find_shortage,
@@ -35,13 +36,14 @@ from memory_ci.commands.publish.landing import (
     is_own_push,
     is_started,
     land,
-    named,
+    make_contention,
+    make_refusal,
     perform,
-    refusal,
     refuse_mode,
     request_options,
     send_by_api,
     send_by_push,
+    with_branch_name,
 )
 from memory_ci.commands.publish.pull_request import (
     Built,
@@ -83,8 +85,6 @@ REFUSALS = frozenset({"push-refused", "forge-refused"})
 
 ASKING = f"memory: note what this week asks\n\n{STEP}: ask\n"
 CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEEP}\n"
-
-OWN_PUSH = "nothing but memory was pushed: nothing to do"
 
 
 class PublishOptions(msgspec.Struct, frozen=True):
@@ -176,7 +176,7 @@ def publish(
     try:
         if mode == "api":
             return _publish_by_api(run)
-        return land(run, "push", send_by_push(run))
+        return land(run, "push", partial(send_by_push, run))
     except MemoryCIError as error:
         if error.slug not in REFUSALS or mode == "push":
             raise
@@ -204,7 +204,7 @@ def _publish_by_api(run: Run) -> Published:
     if committer is None:
         reason = "api needs GITHUB_REPOSITORY and GITHUB_TOKEN: a pull request instead"
         return _propose(run, reason)
-    return land(run, "api", send_by_api(run, committer))
+    return land(run, "api", partial(send_by_api, run, committer))
 
 
 def find_delay(
@@ -298,8 +298,8 @@ def _propose(run: Run, reason: str = "") -> Published:
             branch = _read_branch(run, base_ref, branch_ref)
             published = _find_reason_to_wait(run, branch) or _update(run, branch, base_ref, reason)
             if published is not None:
-                return named(run, replace(published, tries=tries))
-    raise contended(run.branch)
+                return with_branch_name(run, replace(published, tries=tries))
+    raise make_contention(run.branch)
 
 
 def _find_reason_to_wait(run: Run, branch: MemoryBranch) -> Published | None:
@@ -383,7 +383,9 @@ def _add_questions(
     is_changed = note != workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
     if is_changed and (week.shown or asked):
         files = {REJECTED_FILE: note}
-        tip = commit_files(workspace, ref, tip, files, ASKING, run.now, in_actions=run.in_actions)
+        tip = commit_files(
+            workspace, ref, tip, files, message=ASKING, now=run.now, in_actions=run.in_actions
+        )
     lines = [line for line in read_rejected(workspace.at(tip)) if ASKED.match(line)]
     rejected = tuple(dict.fromkeys((*built.rejected, *lines)))
     return built._replace(tip=tip, questions=week.shown, rejected=rejected)
@@ -396,7 +398,13 @@ def _carry(
     carried = carry_over(workspace, base, decisions)
     if carried.files:
         commit_files(
-            workspace, ref, base, carried.files, CARRIED, run.now, in_actions=run.in_actions
+            workspace,
+            ref,
+            base,
+            carried.files,
+            message=CARRIED,
+            now=run.now,
+            in_actions=run.in_actions,
         )
     return carried
 
@@ -415,7 +423,7 @@ def _bring(run: Run, branch: MemoryBranch, built: Built, reason: str) -> Publish
     url = "" if adds_something else close_request(branch.request)
     outcome = _push(run, branch, built)
     if outcome.state == "refused":
-        raise refusal(branch.settings.publish.branch, outcome)
+        raise make_refusal(branch.settings.publish.branch, outcome)
     if outcome.state == "moved":
         return None
     reasons = [reason] if reason else []

@@ -23,10 +23,10 @@ from memory_ci.commands.publish.text import (
     Effect,
     Links,
     Proposed,
-    obey,
+    apply_comments,
     parse_boxes,
-    parse_held,
-    parse_read,
+    parse_keys,
+    parse_last_comment,
     render_closed,
     render_pull_request,
     render_title,
@@ -135,9 +135,9 @@ def find_request_state(run: Run, settings: Config) -> RequestState:
     if request is None:
         closed = forge.find_closed(settings.publish.branch, run.branch)
         return RequestState(forge, closed=closed)
-    read = parse_read(request.body)
+    read = parse_last_comment(request.body)
     comments = forge.list_commands(request, read)
-    text, unclear = obey(request.body, (comment.body for comment in comments))
+    text, unclear = apply_comments(request.body, (comment.body for comment in comments))
     newest = max((read, *(comment.id for comment in comments)))
     return RequestState(forge, request, None, text, newest, unclear)
 
@@ -148,7 +148,7 @@ def find_answer(built: Built, request: RequestState) -> str:
     A request that people closed without a merge and that held all of this is such a reason.
     """
     declined = request.declined
-    if declined is None or not list_keys(built) <= parse_held(declined.body):
+    if declined is None or not list_keys(built) <= parse_keys(declined.body):
         return ""
     return (
         f"pull request {declined.number} {CLOSED}, "
@@ -286,8 +286,8 @@ def _make_proposed(run: Run, settings: Config, built: Built, request: RequestSta
         change.entry for step in built.plan.steps for change in step.changes if change.kind == "add"
     ]
     accepted = _find_accepted(suggestions, added)
-    kept = [(entry.title, entry.id) for entry in built.carried.entries]
-    kept += [(path, "") for path in built.carried.paths]
+    carried = [(entry.title, entry.id) for entry in built.carried.entries]
+    carried += [(path, "") for path in built.carried.paths]
     effect = Effect(
         *_measure_memory(workspace, built.base),
         *_measure_memory(workspace, built.tip),
@@ -296,18 +296,18 @@ def _make_proposed(run: Run, settings: Config, built: Built, request: RequestSta
     today = run.now.astimezone(UTC).date()
     return Proposed(
         plan=trim_plan(built.plan, settings.evidence.quotes),
-        kept=tuple(kept),
+        carried=tuple(carried),
         rejected=tuple(line for line in built.rejected if not _is_bookkeeping(line)),
         lost=built.lost,
         effect=effect,
         links=_make_links(run.environ),
-        held=tuple(sorted(list_keys(built))),
+        keys=tuple(sorted(list_keys(built))),
         accepted=accepted,
         suggestions=tuple(item for item in suggestions if item.key not in accepted.values()),
         questions=tuple(item for item in built.questions if item.kind != "candidate"),
         declined=_find_declined(built, request),
         answers=compare_answers(workspace, built.base, built.tip, added, today),
-        read=request.read,
+        last_comment=request.read,
         unclear=request.unclear,
     )
 
@@ -338,7 +338,7 @@ def _find_declined(built: Built, request: RequestState) -> Declined | None:
     """Return the request that people declined, with the titles that are proposed again."""
     if request.declined is None:
         return None
-    keys = parse_held(request.declined.body)
+    keys = parse_keys(request.declined.body)
     titles = tuple(title for key, title in _list_held(built) if key in keys)
     return Declined(request.declined.number, titles)
 

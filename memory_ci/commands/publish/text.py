@@ -1,13 +1,13 @@
-"""The text of the memory pull request: what would change in memory, why, and what that does to the budget.
+"""The text of the memory pull request: the changes to memory, their reasons and their effect.
 
-Everything that comes from entries stands in code spans, in which a forge sees no mention, no issue to close, no HTML
-and no link (docs.github.com, "Basic writing and formatting syntax").
+Everything that comes from entries is in code spans, in which a forge sees no mention, no issue to
+close, no HTML and no link (docs.github.com, "Basic writing and formatting syntax").
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -25,32 +25,54 @@ from memory_ci.secrets import find_secrets
 from memory_ci.text import plural, shorten, strip_comments, unfenced_lines
 
 TITLE = "memory: what recent work taught"
-SHOWN = 30  # Entries of one section without boxes.
-SHOWN_BOXES = 200  # Entries that can be unticked.
-DETAIL_BYTES = (
-    30_000  # Of where they come from and what was said; what is over has its title alone.
-)
-SHOWN_EPISODES = 10
-MAX_BYTES = 60_000  # The body of a pull request holds 65,536 characters (GitHub).
-CUT = "The text ends here, for a pull request holds no more: see the files."
-HELD = re.compile(r"\A<!-- memory-ci holds:(?P<keys>(?: [0-9a-f]+)*) -->$", re.MULTILINE)
-"""The first line of the text, which a forge does not show: the keys of what the pull request holds."""
 
-MAX_LINES = 100  # Of one comment, and keys of one line.
+SHOWN = 30
+"""Number of lines of a section without boxes."""
+
+SHOWN_BOXES = 200
+"""Number of entries that can be unticked."""
+
+SHOWN_EPISODES = 10
+
+DETAIL_BYTES = 30_000
+"""Size of the origins and quotes of added entries; entries beyond have their titles alone."""
+
+MAX_BYTES = 60_000
+"""Size of the text. GitHub accepts 65,536 characters for the body of a pull request."""
+
+CUT = "The text ends here, for a pull request holds no more: see the files."
+
+KEYS = re.compile(r"\A<!-- memory-ci holds:(?P<keys>(?: [0-9a-f]+)*) -->$", re.MULTILINE)
+"""The first line, which a forge does not show: the keys of all that the pull request proposes."""
+
+LAST_COMMENT = re.compile(
+    r"^<!-- memory-ci read comments: (\d{1,18}) -->$", re.MULTILINE | re.ASCII
+)
+"""The second line, which a forge does not show: the number of the last comment that was applied."""
+
+MAX_LINES = 100
+"""Number of lines that are read of one comment, and of keys that are read of one line."""
+
 BOX = re.compile(
     r"^- \[(?P<mark>[ xX~])\] .*<!-- (?P<kind>entry|candidate|rejected) (?P<key>[\w-]+) -->$",
     re.MULTILINE | re.ASCII,
 )
-"""A line with a box, and behind it what it is about: a forge changes the mark alone when somebody clicks on it."""
+"""A line with a box, and a comment with its subject. A click on the box changes only the mark."""
 
 CLOSED = "Nothing is left to propose.\n\n"
+"""The beginning of the text of a pull request that memory-ci closed."""
+
 TITLE_WIDTH = 120
 QUOTE_WIDTH = 240
+SHARED_BODY_WIDTH = 600
+
 SECTIONS = ("Changed", "Retired", "Moved")
-TITLED = {"Added": "", "Changed": "change ", "Retired": "retire ", "Moved": "move "}
-TITLE_WORDS = 72  # characters of a learning in the title
-READ = re.compile(r"^<!-- memory-ci read comments: (\d{1,18}) -->$", re.MULTILINE | re.ASCII)
-"""The second line of the text: the number of the last comment that was obeyed."""
+
+TITLE_PREFIXES = {"Added": "", "Changed": "change ", "Retired": "retire ", "Moved": "move "}
+"""What the title says of a change, by its section; changes of earlier sections come first."""
+
+TITLE_LEARNING_WIDTH = 72
+"""Length of a learning in the title, in characters."""
 
 COMMAND = re.compile(
     r"^/memory[ \t]+(?P<verb>[a-z]+)(?P<keys>(?:[ \t]+[\w-]+)+)[ \t]*$", re.MULTILINE | re.ASCII
@@ -60,18 +82,46 @@ VERBS = {
     "drop": (("entry", "candidate"), " "),
     "restore": (("rejected",), "x"),
 }
-"""What a comment may ask: of which kinds of box, and the mark that it gets."""
+"""The verbs of comments: the kinds of box that a verb applies to, and the mark that it sets."""
+
+INTRODUCTION = (
+    "memory-ci keeps this pull request up to date with each run; merge it to make it memory.",
+    "Edit an entry on this branch and your words stay. Untick one, or take it out there: "
+    "then the next run takes",
+    "it out and does not propose it again, even if this is merged before. "
+    "A comment can say the same:",
+    "`/memory drop ID`, `/memory accept ID` for a candidate, `/memory restore ID`.",
+)
+
+WAITING_INTRODUCTION = (
+    "Tick a candidate, and the next run writes it. Untick an entry that does not hold, "
+    "and it takes it out.",
+    "What you leave is not asked again for 90 days. `memory-ci review` has more answers.",
+)
+
+SHARED_INTRODUCTION = (
+    "Several repositories say these. Take an entry out on this branch and it is not proposed "
+    "again;",
+    "a branch on which people committed is left as it is. "
+    "Merge what the organisation is to remember.",
+)
 
 
 class Links(msgspec.Struct, frozen=True):
-    """What stands before a number or a commit id in the address of a pull request or commit; "" where there is none."""
+    """Address prefixes for the number of a pull request and the id of a commit.
+
+    A prefix is "" if there is no such address.
+    """
 
     pull: str = ""
     commit: str = ""
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """Active entries and their characters, before and after; `limit`: characters of them that a job is given."""
+    """The number of active entries and of their characters, before and after a pull request.
+
+    `limit` is the number of characters that a job is served.
+    """
 
     entries_before: int
     chars_before: int
@@ -81,7 +131,13 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 class SharedEntry(msgspec.Struct, frozen=True):
-    """An entry that several repositories say: their names, and (name, link, commit, id there) of each that says it."""
+    """An entry that several repositories have.
+
+    Attributes:
+        entry: the entry.
+        said_in: the names of the repositories.
+        sources: the name, the address, the commit and the id of the entry in each repository.
+    """
 
     entry: Entry
     said_in: str
@@ -89,105 +145,141 @@ class SharedEntry(msgspec.Struct, frozen=True):
 
 
 class TaskAnswers(msgspec.Struct, frozen=True):
-    """What an agent with a past task is given after a request and not before, the other way round, and both times."""
+    """The difference that a pull request makes to what an agent is served for a past task.
+
+    Attributes:
+        task: the task.
+        gained: titles of the entries that are served after it only.
+        lost: titles of the entries that are served before it only.
+        unchanged: the number of entries that are served before and after it.
+    """
 
     task: Task
     gained: tuple[str, ...]
     lost: tuple[str, ...]
-    kept: int
+    unchanged: int
 
 
 class Declined(msgspec.Struct, frozen=True):
-    """A pull request that was closed without a merge, and the titles of what it held and is proposed again."""
+    """A pull request that was closed without a merge, and its titles that are proposed again."""
 
     number: int
     titles: tuple[str, ...]
 
 
 class Proposed(msgspec.Struct, frozen=True):
-    """All that the text says: the plan, lines of what maintainers took out, the effect.
+    """The content of the text of a memory pull request.
 
-    `kept` are the entries (title, id) and files (path, "") that stood on the branch and stay: what people wrote there,
-    and what was learned of a range that an earlier run was asked for.
-    `accepted` are the ids of entries that were ticked as candidates, with the keys of those. `lost` are titles of what
-    maintainers wrote that does not stand here as they wrote it. `held` are the keys of all that is proposed: what a
-    later run compares, should this pull request be closed. `questions` are those of the week that are no candidates.
-    `read` is the number of the last comment that was obeyed, `unclear` are those that say nothing.
+    Attributes:
+        plan: the changes to memory.
+        carried: title and id of the entries, and path and "" of the files, that stay on the branch:
+            those that people wrote, and learnings of a range that an earlier run was asked for.
+        rejected: lines of the file of rejections.
+        effect: the effect on the budget.
+        links: the addresses of the forge.
+        keys: the keys of all that is proposed, which a later run compares if this pull request is
+            closed.
+        declined: an earlier pull request that was closed without a merge.
+        lost: titles of entries that maintainers wrote and that are different here.
+        suggestions: candidates that a person may accept.
+        questions: the questions of the week that are about no candidate.
+        accepted: the keys of accepted candidates, by the ids of the entries that they became.
+        answers: what changes for past tasks.
+        last_comment: the number of the last comment that was applied.
+        unclear: lines of comments that could not be applied.
     """
 
     plan: Plan
-    kept: tuple[tuple[str, str], ...]
+    carried: tuple[tuple[str, str], ...]
     rejected: tuple[str, ...]
     effect: Effect
     links: Links
-    held: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     declined: Declined | None = None
     lost: tuple[str, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
     questions: tuple[Question, ...] = ()
     accepted: Mapping[str, str] = {}
     answers: tuple[TaskAnswers, ...] = ()
-    read: int = 0
+    last_comment: int = 0
     unclear: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> list[Change]:
+        """The changes of all steps."""
+        return [change for step in self.plan.steps for change in step.changes]
+
+
+# -- the text
 
 
 def render_pull_request(proposed: Proposed) -> str:
-    """Markdown, the same for the same input."""
-    return fit(_lines(proposed), MAX_BYTES, CUT)
+    """Render the text of a pull request as Markdown; the same input gives the same text."""
+    return fit(_list_lines(proposed), MAX_BYTES, CUT)
 
 
-def render_shared(found: Sequence[SharedEntry], held: Iterable[str]) -> str:
-    """The text of the request that proposes to the organisation's memory what several repositories say."""
-    lines = [
-        f"<!-- memory-ci holds:{''.join(f' {key}' for key in sorted(held))} -->",
-        "Several repositories say these. Take an entry out on this branch and it is not proposed again;",
-        "a branch on which people committed is left as it is. Merge what the organisation is to remember.",
-    ]
-    for one in found:
-        lines += [
-            "",
-            f"### {code(shorten(one.entry.title, TITLE_WIDTH))}",
-            "",
-            code(shorten(one.entry.body, 600)),
-            "",
-        ]
-        for name, link, head, key in one.sources:
-            lines.append(f"- {_repository(name, link)} at {code(head[:12])}, entry {code(key)}")
+def render_shared(shared_entries: Sequence[SharedEntry], keys: Iterable[str]) -> str:
+    """Render the text of the request to an organisation's memory.
+
+    Args:
+        shared_entries: the proposed entries, which several repositories have.
+        keys: the keys of all that is proposed.
+    """
+    lines = [_render_keys(sorted(keys)), *SHARED_INTRODUCTION]
+    for shared in shared_entries:
+        title = code(shorten(shared.entry.title, TITLE_WIDTH))
+        body = code(shorten(shared.entry.body, SHARED_BODY_WIDTH))
+        lines += ["", f"### {title}", "", body, ""]
+        for name, address, commit, entry_id in shared.sources:
+            repository = _link_repository(name, address)
+            lines.append(f"- {repository} at {code(commit[:12])}, entry {code(entry_id)}")
     return fit(lines, MAX_BYTES, CUT)
 
 
-def _repository(name: str, link: str) -> str:
-    is_page = link.startswith("https://") and not set(link) & set(" ()<>")
-    return f"[{code(name)}]({link})" if is_page else code(name)
+def _link_repository(name: str, address: str) -> str:
+    is_linkable = address.startswith("https://") and set(address).isdisjoint(" ()<>")
+    return f"[{code(name)}]({address})" if is_linkable else code(name)
+
+
+def _render_keys(keys: Iterable[str]) -> str:
+    joined = "".join(f" {key}" for key in keys)
+    return f"<!-- memory-ci holds:{joined} -->"
 
 
 def render_title(proposed: Proposed) -> str:
-    """Return `memory: run migrations before the seed, and 3 more`, so that two requests are told apart.
+    """Return a title such as `memory: run migrations before the seed, and 3 more`.
 
-    A squash puts the title into a commit message: nothing in it acts on a forge, and a learning that holds a credential
-    is not named.
+    It names a learning, so that two requests have different titles. A squash puts the title into a
+    commit message, so nothing in it acts on a forge, and a learning that has a credential is not
+    named.
     """
-    changes = [change for step in proposed.plan.steps for change in step.changes]
-    changes.sort(key=lambda change: list(TITLED).index(_section(change)))
-    titles = [title for title, _ in proposed.kept]
-    titles += [
-        f"{TITLED[_section(change)]}{_lower_first(name_entry(change.entry))}" for change in changes
-    ]
-    if not titles:
-        names = (
-            file.path.rpartition("/")[2].removesuffix(".md") for file in proposed.plan.episodes
-        )
-        titles = [f"what became of {name}" for name in names]
-    titles = list(dict.fromkeys(titles))
-    first = next((title for title in titles if not find_secrets(title)), None)
-    if first is None:
+    titles = list(dict.fromkeys(_list_proposed_titles(proposed)))
+    title = next((title for title in titles if not find_secrets(title)), None)
+    if title is None:
         return TITLE
-    words = printable(REFERENCE.sub("", shorten(_lower_first(first), TITLE_WORDS)))
-    return f"memory: {words}" + (f", and {len(titles) - 1} more" if len(titles) > 1 else "")
+    first = shorten(_lower_first(title), TITLE_LEARNING_WIDTH)
+    words = printable(REFERENCE.sub("", first))
+    others = f", and {len(titles) - 1} more" if len(titles) > 1 else ""
+    return f"memory: {words}{others}"
+
+
+def _list_proposed_titles(proposed: Proposed) -> list[str]:
+    """Return the titles of entries; without an entry, the names of episodes."""
+    titles = [title for title, _ in proposed.carried]
+    for section, prefix in TITLE_PREFIXES.items():
+        for change in proposed.changes:
+            if _find_section(change) == section:
+                titles.append(prefix + _lower_first(name_entry(change.entry)))
+    if titles:
+        return titles
+    for file in proposed.plan.episodes:
+        name = file.path.rpartition("/")[2].removesuffix(".md")
+        titles.append(f"what became of {name}")
+    return titles
 
 
 def _lower_first(title: str) -> str:
-    """Return a title that goes on in the middle of a sentence: its first letter is lower case, but for a name.
+    """Return a title for the middle of a sentence; the first letter of a name stays upper case.
 
     >>> _lower_first("Run migrations first"), _lower_first("CI runs them")
     ('run migrations first', 'CI runs them')
@@ -196,123 +288,143 @@ def _lower_first(title: str) -> str:
 
 
 def render_closed(text: str) -> str:
-    """The text of a pull request that memory-ci closes: with other words before its keys they count no more."""
+    """Render the text of a pull request that memory-ci closes.
+
+    The keys are no longer at its beginning, so they do not count.
+    """
     return text if text.startswith(CLOSED) else CLOSED + text
 
 
-def parse_held(text: str) -> frozenset[str]:
-    """The keys of what a pull request of this text held; none where it is not ours."""
-    found = HELD.search(text.replace("\r\n", "\n"))
-    return frozenset(found["keys"].split()) if found else frozenset()
+# -- what people say with boxes and comments
+
+
+def parse_keys(text: str) -> frozenset[str]:
+    """Return the keys in the text of a pull request; none if the text is not by memory-ci."""
+    match = KEYS.search(_unify_newlines(text))
+    return frozenset(match["keys"].split()) if match else frozenset()
 
 
 def parse_boxes(text: str) -> Boxes:
-    """What the boxes of a text of ours say; of one that we closed ourselves they say nothing."""
-    boxes = (
-        [] if text.startswith(CLOSED.strip()) else list(BOX.finditer(text.replace("\r\n", "\n")))
-    )
-
-    def keys(kind: str, marks: str) -> frozenset[str]:
-        return frozenset(
-            box["key"] for box in boxes if box["kind"] == kind and box["mark"] in marks
-        )
-
-    return Boxes(keys("candidate", "xX"), keys("entry", " ~"), keys("rejected", "xX"))
-
-
-def parse_read(text: str) -> int:
-    """The number of the last comment that a text of ours has obeyed; 0 where it says none."""
-    found = READ.search(text.replace("\r\n", "\n"))
-    return int(found[1]) if found else 0
+    """Return the boxes in the text of a pull request; none if memory-ci closed it."""
+    if text.startswith(CLOSED.strip()):
+        return Boxes()
+    accepted: set[str] = set()
+    unticked: set[str] = set()
+    taken_back: set[str] = set()
+    for box in BOX.finditer(_unify_newlines(text)):
+        is_ticked = box["mark"] in "xX"
+        if box["kind"] == "candidate" and is_ticked:
+            accepted.add(box["key"])
+        elif box["kind"] == "entry" and not is_ticked:
+            unticked.add(box["key"])
+        elif box["kind"] == "rejected" and is_ticked:
+            taken_back.add(box["key"])
+    return Boxes(frozenset(accepted), frozenset(unticked), frozenset(taken_back))
 
 
-def obey(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """(a text of ours with the boxes as the comments want them, the lines that name no box or no verb that is known).
+def parse_last_comment(text: str) -> int:
+    """Return the number of the last comment that is applied in a text; 0 if it has none."""
+    match = LAST_COMMENT.search(_unify_newlines(text))
+    return int(match[1]) if match else 0
 
-    A line `/memory drop KEY…` unticks the one box whose key begins so, as a click does; the last word counts. A key of
-    less than MIN_PREFIX characters may be a word of the line.
+
+def apply_comments(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """Set the boxes of a text as comments ask.
+
+    A line `/memory drop KEY…` unticks the only box whose key begins so, as a click does. The last
+    command for a box counts. A key of fewer than MIN_PREFIX characters may be a word of the line.
+
+    Returns:
+        The text, and the command lines with an unknown verb or a key of no box.
     """
+    text = _unify_newlines(text)
     unclear: list[str] = []
-    text = text.replace("\r\n", "\n")
-    for line in (line.strip(" \t`") for comment in comments for line in _said(comment)):
-        command = COMMAND.fullmatch(line)
-        kinds, mark = VERBS.get(command["verb"], ((), "")) if command else ((), "")
-        for key in command["keys"].split()[:MAX_LINES] if command else [""]:
-            found = BOX.finditer(text) if len(key) >= MIN_PREFIX else ()
-            boxes = [box for box in found if box["kind"] in kinds and box["key"].startswith(key)]
-            if len(boxes) == 1:
-                at = boxes[0].start("mark")
-                text = f"{text[:at]}{mark}{text[at + 1 :]}"
-            elif line.startswith("/memory"):
-                unclear.append(line)
+    for comment in comments:
+        for visible_line in _list_visible_lines(comment):
+            line = visible_line.strip(" \t`")
+            command = COMMAND.fullmatch(line)
+            if command is None:
+                if line.startswith("/memory"):
+                    unclear.append(line)
+                continue
+            kinds, mark = VERBS.get(command["verb"], ((), ""))
+            for key in command["keys"].split()[:MAX_LINES]:
+                position = _find_mark(text, kinds, key)
+                if position is None:
+                    unclear.append(line)
+                else:
+                    text = text[:position] + mark + text[position + 1 :]
     return text, tuple(dict.fromkeys(unclear))
 
 
-def _said(comment: str) -> list[str]:
-    """The lines that people see as text, as many as one comment may have."""
-    text = strip_comments(comment.replace("\r\n", "\n"), keeps_lines=True)
+def _find_mark(text: str, kinds: Collection[str], prefix: str) -> int | None:
+    """Return the position of the mark of a box; None if several keys or none have the prefix."""
+    if len(prefix) < MIN_PREFIX:
+        return None
+    positions = [
+        box.start("mark")
+        for box in BOX.finditer(text)
+        if box["kind"] in kinds and box["key"].startswith(prefix)
+    ]
+    return positions[0] if len(positions) == 1 else None
+
+
+def _list_visible_lines(comment: str) -> list[str]:
+    """Return the first lines of a comment, with code and HTML comments blanked."""
+    text = strip_comments(_unify_newlines(comment), keeps_lines=True)
     return list(unfenced_lines(text.splitlines()))[:MAX_LINES]
 
 
-def _lines(proposed: Proposed) -> Iterator[str]:
-    plan, links = proposed.plan, proposed.links
-    changes = [change for step in plan.steps for change in step.changes]
-    yield f"<!-- memory-ci holds:{''.join(f' {key}' for key in proposed.held)} -->"
-    yield f"<!-- memory-ci read comments: {proposed.read} -->"
-    yield "memory-ci keeps this pull request up to date with each run; merge it to make it memory."
-    yield "Edit an entry on this branch and your words stay. Untick one, or take it out there: then the next run takes"
-    yield "it out and does not propose it again, even if this is merged before. A comment can say the same:"
-    yield "`/memory drop ID`, `/memory accept ID` for a candidate, `/memory restore ID`."
-    yield from _titles("Comments that no box answers to", proposed.unclear)
-    yield from _added([one for one in changes if _section(one) == "Added"], proposed)
-    yield from _answers(proposed.answers, links)
+def _unify_newlines(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+# -- the sections of the text
+
+
+def _list_lines(proposed: Proposed) -> Iterator[str]:
+    yield _render_keys(proposed.keys)
+    yield f"<!-- memory-ci read comments: {proposed.last_comment} -->"
+    yield from INTRODUCTION
+    yield from _list_titles("Comments that no box answers to", proposed.unclear)
+    yield from _list_added(proposed)
+    yield from _list_answers(proposed.answers, proposed.links)
     for section in SECTIONS:
-        lines = [f"- {_entry_line(one)}" for one in changes if _section(one) == section]
-        yield from _items(f"{section}: {plural(len(lines), 'entry')}", lines)
-    paths = [f"- {code(file.path)}" for file in plan.episodes]
-    yield from _items(f"Episodes: {len(paths)}", paths, SHOWN_EPISODES)
-    if plan.fold_before is not None:
-        yield from (
-            "",
-            f"Months of episodes that ended before {plan.fold_before} become one file each.",
-        )
-    kept = [
-        (code(shorten(title, TITLE_WIDTH)), key) for title, key in proposed.kept
-    ]  # a file has no key, and no box
-    boxes = [f"- [x] {title} <!-- entry {key} -->" if key else f"- {title}" for title, key in kept]
-    yield from _items("Kept from this branch", boxes)
-    yield from _titles(
+        lines = [
+            f"- {_render_change(change)}"
+            for change in proposed.changes
+            if _find_section(change) == section
+        ]
+        yield from _list_section(f"{section}: {plural(len(lines), 'entry')}", lines)
+    yield from _list_episodes(proposed.plan)
+    yield from _list_carried(proposed.carried)
+    yield from _list_titles(
         "Edited on this branch, and not kept: the base or this run decides otherwise", proposed.lost
     )
-    yield from _rejected(proposed.rejected)
-    yield from _waiting(proposed)
+    yield from _list_rejected(proposed.rejected)
+    yield from _list_waiting(proposed)
     if proposed.declined is not None:
-        yield from _declined(proposed.declined, links)
-    effect = proposed.effect
-    yield from (
-        "",
-        f"Budget: {plural(effect.entries_before, 'active entry')} become {effect.entries_after}, "
-        f"{effect.chars_before:,} characters become {effect.chars_after:,}; "
-        f"a job is given at most {effect.limit:,} of them.",
-    )
-    yield f"Cost: {describe_cost(plan.engine)}."
+        yield from _list_declined(proposed.declined, proposed.links)
+    yield ""
+    yield _render_effect(proposed.effect)
+    yield f"Cost: {describe_cost(proposed.plan.engine)}."
 
 
-def _items(heading: str, lines: Sequence[str], most: int = SHOWN) -> Iterator[str]:
-    """A section of so many lines; nothing for none."""
-    if lines:
-        yield from ("", f"### {heading}", "", *lines[:most])
-    if len(lines) > most:
-        yield f"- and {len(lines) - most} more: see the files"
+def _list_section(heading: str, lines: Sequence[str], limit: int = SHOWN) -> Iterator[str]:
+    """Yield a heading and at most `limit` lines; nothing if there are no lines."""
+    if not lines:
+        return
+    yield from ("", f"### {heading}", "", *lines[:limit])
+    if len(lines) > limit:
+        yield f"- and {len(lines) - limit} more: see the files"
 
 
-def _titles(heading: str, titles: Sequence[str]) -> Iterator[str]:
-    yield from _items(
-        heading, [f"- {code(shorten(title, TITLE_WIDTH))}" for title in titles[:SHOWN]]
-    )
+def _list_titles(heading: str, titles: Sequence[str]) -> Iterator[str]:
+    lines = [f"- {code(shorten(title, TITLE_WIDTH))}" for title in titles[:SHOWN]]
+    yield from _list_section(heading, lines)
 
 
-def _section(change: Change) -> str:
+def _find_section(change: Change) -> str:
     if change.step == "promote" or change.kind in ("move", "drop"):
         return "Moved"
     if change.step == "retire" or change.entry.status == "retired":
@@ -320,93 +432,166 @@ def _section(change: Change) -> str:
     return "Added" if change.kind == "add" else "Changed"
 
 
-def _added(changes: Sequence[Change], proposed: Proposed) -> Iterator[str]:
-    """A ticked box for each entry that is new to memory, where it comes from, and the first words that prove it."""
-    room = DETAIL_BYTES
-    lines = []
-    for change in changes:
+def _list_added(proposed: Proposed) -> Iterator[str]:
+    """Yield a ticked box for each new entry, with its origins and its first quote."""
+    free_bytes = DETAIL_BYTES
+    lines: list[str] = []
+    for change in proposed.changes:
+        if _find_section(change) != "Added":
+            continue
         entry = change.entry
-        key = proposed.accepted.get(entry.id)
-        box = f"candidate {key}" if key else f"entry {entry.id}"
-        origins = ", ".join(_origins(entry.source or "", proposed.links))
-        words = entry.evidence[0].partition(" ")[2] if entry.evidence else ""
-        details = [f"  - from {origins}"] if origins else []
-        details += [f"  - said: {code(shorten(words, QUOTE_WIDTH))}"] if words else []
-        room -= sum(len(line.encode("utf-8", "replace")) for line in details)
-        line = f"- [x] {_entry_line(change)} {code(entry.id)} <!-- {box} -->"
-        lines.append("\n".join([line, *details] if room >= 0 else [line]))
-    yield from _items(f"Added: {plural(len(changes), 'entry')}", lines, SHOWN_BOXES)
+        candidate_key = proposed.accepted.get(entry.id)
+        subject = f"candidate {candidate_key}" if candidate_key else f"entry {entry.id}"
+        line = f"- [x] {_render_change(change)} {code(entry.id)} <!-- {subject} -->"
+
+        details = _list_details(entry, proposed.links)
+        free_bytes -= sum(len(detail.encode("utf-8", "replace")) for detail in details)
+        if free_bytes >= 0:
+            line = "\n".join([line, *details])
+        lines.append(line)
+    yield from _list_section(f"Added: {plural(len(lines), 'entry')}", lines, SHOWN_BOXES)
 
 
-def _answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]:
-    """What agents with past tasks are given, before and after."""
-    if answers:
-        yield from ("", "### What agents are told: before and after", "")
-        yield from ("The past tasks that are most like this, asked again:", "")
-    for one in answers:
-        task = one.task
-        of_commit = links.commit and links.commit + task.sha
-        address = f"{links.pull}{task.number}" if task.number and links.pull else of_commit
-        label = f"[{task.label}]({address})" if address else code(task.label)
-        both = f"{plural(one.kept, 'entry')} as before" if one.kept else "nothing before"
-        yield f"- {code(shorten(task.title, TITLE_WIDTH))} ({label}): {both}"
-        yield from (f"  - also given: {code(shorten(title, TITLE_WIDTH))}" for title in one.gained)
-        yield from (
-            f"  - no longer given: {code(shorten(title, TITLE_WIDTH))}" for title in one.lost
-        )
+def _list_details(entry: Entry, links: Links) -> list[str]:
+    details: list[str] = []
+    origins = _link_origins(entry.source or "", links)
+    if origins:
+        details.append(f"  - from {', '.join(origins)}")
+    quote = entry.evidence[0].partition(" ")[2] if entry.evidence else ""
+    if quote:
+        details.append(f"  - {_render_quote(quote)}")
+    return details
 
 
-def _entry_line(change: Change) -> str:
-    title, why = shorten(name_entry(change.entry), TITLE_WIDTH), shorten(change.why, TITLE_WIDTH)
+def _render_quote(quote: str) -> str:
+    return f"said: {code(shorten(quote, QUOTE_WIDTH))}"
+
+
+def _list_answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]:
+    """Yield what agents with past tasks are served, before and after."""
+    if not answers:
+        return
+    yield from ("", "### What agents are told: before and after", "")
+    yield from ("The past tasks that are most like this, asked again:", "")
+    for answer in answers:
+        title = code(shorten(answer.task.title, TITLE_WIDTH))
+        unchanged = "nothing before"
+        if answer.unchanged:
+            unchanged = f"{plural(answer.unchanged, 'entry')} as before"
+        yield f"- {title} ({_link_task(answer.task, links)}): {unchanged}"
+        for gained in answer.gained:
+            yield f"  - also given: {code(shorten(gained, TITLE_WIDTH))}"
+        for lost in answer.lost:
+            yield f"  - no longer given: {code(shorten(lost, TITLE_WIDTH))}"
+
+
+def _link_task(task: Task, links: Links) -> str:
+    if task.number and links.pull:
+        return f"[{task.label}]({links.pull}{task.number})"
+    if links.commit:
+        return f"[{task.label}]({links.commit}{task.sha})"
+    return code(task.label)
+
+
+def _render_change(change: Change) -> str:
+    title = shorten(name_entry(change.entry), TITLE_WIDTH)
+    why = shorten(change.why, TITLE_WIDTH)
     return f"{code(title)} in {code(change.path)} ({code(why)})"
 
 
-def _rejected(lines: Sequence[str]) -> Iterator[str]:
-    """A box for each learning that was declined; an episode has none."""
-    shown = []
-    for line in lines[:SHOWN]:
-        key, _, title = line.partition(" ")
-        box = f"(tick it, or restore {code(key[:8])}) <!-- rejected {key} -->"
-        shown.append(f"- [ ] {code(title)} {box}" if title else f"- {code(key)}")
-    yield from _items("Not proposed again", shown)
-
-
-def _waiting(proposed: Proposed) -> Iterator[str]:
-    """A box for each candidate, and a ticked one for each entry that may not hold; what was quarantined has none:
-    nobody may write it as it is."""
-    if proposed.suggestions or proposed.questions:
-        yield from ("", "### Waiting for you", "")
-        yield "Tick a candidate, and the next run writes it. Untick an entry that does not hold, and it takes it out."
-        yield "What you leave is not asked again for 90 days. `memory-ci review` has more answers."
+def _list_episodes(plan: Plan) -> Iterator[str]:
+    lines = [f"- {code(file.path)}" for file in plan.episodes]
+    yield from _list_section(f"Episodes: {len(lines)}", lines, SHOWN_EPISODES)
+    if plan.fold_before is not None:
         yield ""
-    for one in proposed.suggestions:
-        candidate = one.candidate
-        said = f" (said in {len(one.changes)} changes)" if len(one.changes) > 1 else ""
-        box, title = "x" if one.is_accepted else " ", code(shorten(candidate.title, TITLE_WIDTH))
-        yield f"- [{box}] {title}{said} {code(one.key[:8])} <!-- candidate {one.key} -->"
-        quote = candidate.quotes[0].text if candidate.quotes else ""
-        told = [f"said: {code(shorten(quote, QUOTE_WIDTH))}"] if quote else []
-        yield f"  - {', '.join((*told, *_origins(candidate.source, proposed.links)))}; {code(one.reason)}"
-    for asked in proposed.questions:
-        title, place = code(shorten(asked.title, TITLE_WIDTH)), asked.located
-        yield f"- [x] {title} <!-- entry {place.entry.id} -->" if place else f"- {title}"
-        yield f"  - {asked.kind}: {code(shorten(asked.why, QUOTE_WIDTH))}"
+        yield f"Months of episodes that ended before {plan.fold_before} become one file each."
 
 
-def _declined(declined: Declined, links: Links) -> Iterator[str]:
-    """What people said no to before, and is here beside what is new."""
+def _list_carried(carried: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield a ticked box for each entry that stays on the branch; a file has no box."""
+    lines: list[str] = []
+    for title, entry_id in carried:
+        label = code(shorten(title, TITLE_WIDTH))
+        lines.append(f"- [x] {label} <!-- entry {entry_id} -->" if entry_id else f"- {label}")
+    yield from _list_section("Kept from this branch", lines)
+
+
+def _list_rejected(rejected: Sequence[str]) -> Iterator[str]:
+    """Yield a box for each rejected learning; an episode has no box."""
+    lines: list[str] = []
+    for rejected_line in rejected[:SHOWN]:
+        key, _, title = rejected_line.partition(" ")
+        if title:
+            hint = f"(tick it, or restore {code(key[:8])}) <!-- rejected {key} -->"
+            lines.append(f"- [ ] {code(title)} {hint}")
+        else:
+            lines.append(f"- {code(key)}")
+    yield from _list_section("Not proposed again", lines)
+
+
+def _list_waiting(proposed: Proposed) -> Iterator[str]:
+    """Yield a box for each candidate, and a ticked box for each entry that may not hold.
+
+    What was quarantined has no box, because nobody may write it unchanged.
+    """
+    if not proposed.suggestions and not proposed.questions:
+        return
+    yield from ("", "### Waiting for you", "", *WAITING_INTRODUCTION, "")
+    for suggestion in proposed.suggestions:
+        yield from _list_suggestion(suggestion, proposed.links)
+    for question in proposed.questions:
+        title = code(shorten(question.title, TITLE_WIDTH))
+        if question.located:
+            yield f"- [x] {title} <!-- entry {question.located.entry.id} -->"
+        else:
+            yield f"- {title}"
+        yield f"  - {question.kind}: {code(shorten(question.why, QUOTE_WIDTH))}"
+
+
+def _list_suggestion(suggestion: Suggestion, links: Links) -> Iterator[str]:
+    candidate = suggestion.candidate
+    key = suggestion.key
+    mark = "x" if suggestion.is_accepted else " "
+    title = code(shorten(candidate.title, TITLE_WIDTH))
+    count = len(suggestion.changes)
+    times = f" (said in {count} changes)" if count > 1 else ""
+    yield f"- [{mark}] {title}{times} {code(key[:8])} <!-- candidate {key} -->"
+
+    details = _link_origins(candidate.source, links)
+    if candidate.quotes and candidate.quotes[0].text:
+        details.insert(0, _render_quote(candidate.quotes[0].text))
+    yield f"  - {', '.join(details)}; {code(suggestion.reason)}"
+
+
+def _list_declined(declined: Declined, links: Links) -> Iterator[str]:
+    """Yield the titles that people declined before and that are proposed again."""
     name = f"pull request {declined.number}"
-    yield from _titles(f"Closed before, in {name}", declined.titles)
+    yield from _list_titles(f"Closed before, in {name}", declined.titles)
+    link = f"[{name}]({links.pull}{declined.number})" if links.pull else name
     yield ""
-    yield f"{f'[{name}]({links.pull}{declined.number})' if links.pull else name} was closed without a merge, and is not"
-    yield "opened again. What it held opens no pull request alone; it stands here beside what is new. Take out on this"
+    yield f"{link} was closed without a merge, and is not"
+    yield (
+        "opened again. What it held opens no pull request alone; it stands here beside what is "
+        "new. Take out on this"
+    )
     yield "branch what is not wanted, and it does not come again."
 
 
-def _origins(source: str, links: Links) -> Iterator[str]:
-    """Links to the pull requests and commits that a source names."""
+def _render_effect(effect: Effect) -> str:
+    return (
+        f"Budget: {plural(effect.entries_before, 'active entry')} become {effect.entries_after}, "
+        f"{effect.chars_before:,} characters become {effect.chars_after:,}; "
+        f"a job is given at most {effect.limit:,} of them."
+    )
+
+
+def _link_origins(source: str, links: Links) -> list[str]:
+    """Return links to the pull requests and commits that a source names."""
+    origins: list[str] = []
     for match in re.finditer(ORIGIN, source):
-        if match["number"] and links.pull:
-            yield f"[pull request {match['number']}]({links.pull}{match['number']})"
-        elif not match["number"] and links.commit:
-            yield f"[commit {match['sha'][:10]}]({links.commit}{match['sha']})"
+        number, sha = match["number"], match["sha"]
+        if number and links.pull:
+            origins.append(f"[pull request {number}]({links.pull}{number})")
+        elif not number and links.commit:
+            origins.append(f"[commit {sha[:10]}]({links.commit}{sha})")
+    return origins

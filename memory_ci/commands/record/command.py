@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, get_args
 
@@ -40,13 +41,20 @@ from memory_ci.records.config import PublishMode
 from memory_ci.records.names import short_branch
 
 if TYPE_CHECKING:
-    from memory_ci.commands.record.learn import Pending
+    from memory_ci.commands.publish.publish import PublishOptions
+    from memory_ci.commands.record.learn import Offer, Pending
+    from memory_ci.commands.record.learner import OnProgress
     from memory_ci.commands.record.run import RecordOptions
     from memory_ci.memory.workspace import Workspace
     from memory_ci.records.plan import Plan, Published
 
+POLL_SECONDS = 60
+"""Time between two polls of the batches, which take minutes to hours."""
 
-POLL_SECONDS = 60  # Between two looks at the batches, which take minutes to hours.
+LEARN_PERIOD = "90d"
+"""The range of `learn` without --since."""
+
+READING = "Reading merged work"
 
 
 @click.command("record")
@@ -54,7 +62,6 @@ POLL_SECONDS = 60  # Between two looks at the batches, which take minutes to hou
 @flag("--yes", help="On a first run: write its episodes unasked, however many they are.")
 @option(
     "--push",
-    "mode",
     choices=get_args(PublishMode),
     help="How the commits reach the remote, instead of what the configuration says.",
 )
@@ -85,7 +92,7 @@ POLL_SECONDS = 60  # Between two looks at the batches, which take minutes to hou
 def record_command(
     ctx: click.Context,
     /,
-    mode: PublishMode | None,
+    push: PublishMode | None,
     at_once: bool,
     summary: TextIO | None,
     fail_on: str | None,
@@ -98,25 +105,26 @@ def record_command(
 ) -> None:
     """Turn merged work into committed memory.
 
-    Reads what was merged since the last run, with the sessions and the reviews behind it, folds the inbox, extracts
-    learnings, reinforces what the work used and notes an episode of it, in one commit; promotion, retirement and
-    compaction are commits of their own where they change something. Running again changes nothing. Your index and your
-    other files are not touched.
+    Reads what was merged since the last run, with the sessions and the reviews behind it, folds the
+    inbox, extracts learnings, reinforces what the work used and notes an episode of it, in one
+    commit; promotion, retirement and compaction are commits of their own where they change
+    something. Running again changes nothing. Your index and your other files are not touched.
 
-    The first run begins where `.memory-ci.yaml` was committed; --since takes older history, --since 99y all of it. More
-    than 50 new episodes are asked about on that run, unless one of these or --yes is given. A branch that is not the default
-    one is named with --branch.
+    The first run begins where `.memory-ci.yaml` was committed; --since takes older history, --since
+    99y all of it. More than 50 new episodes are asked about on that run, unless --since or --yes is
+    given. A branch that is not the default one is named with --branch.
 
-    Without a model only what authors marked is written; what merely sounds like a learning is listed. With one, every
-    learning cites words of a person, and code checks that they were said.
+    Without a model only what authors marked is written; what merely sounds like a learning is
+    listed. With one, every learning cites words of a person, and code checks that they were said.
 
-    With --push the run is made on the tip of the remote's branch and its commits are put there, or into one pull
-    request: `memory-ci help publishing`.
+    With --push the run is made on the tip of the remote's branch and its commits are put there, or
+    into one pull request: `memory-ci help publishing`.
 
-    --plan and --apply are the two halves of a run. The plan is one JSON document: changes per step, candidates with
-    their evidence, what was left out and why; a person or another job can read it before it is performed. Credentials
-    are masked on standard output. It is checked again, against the tree it is applied to: the branch must still be where
-    the plan was made, and no step may do more than a step of its kind.
+    --plan and --apply are the two halves of a run. The plan is one JSON document: changes per step,
+    candidates with their evidence, what was left out and why; a person or another job can read it
+    before it is performed. Credentials are masked on standard output. It is checked again, against
+    the tree it is applied to: the branch must still be where the plan was made, and no step may do
+    more than a step of its kind.
 
     \b
     Example:
@@ -128,7 +136,8 @@ def record_command(
       memory-ci record --plan plan.json
       memory-ci record --apply plan.json
     """
-    from memory_ci.commands.record.run import RecordOptions, check_branch
+    from memory_ci.commands.publish.publish import PublishOptions
+    from memory_ci.commands.record.run import check_branch
 
     if plan_file is not None:
         refuse_others(ctx, "plan_file", ("dry_run", "as_json"))
@@ -136,134 +145,206 @@ def record_command(
         return
     if plan_path is not None:
         refuse_others(ctx, "plan_path", ("since", "ref", "sessions", "engine"))
-        _write_plan(plan_path, RecordOptions(**arguments))  # type: ignore[arg-type] # click's own types
+        _write_plan(plan_path, _parse_range(arguments))
         return
-
-    if mode and dry_run:
+    if push and dry_run:
         raise click.UsageError("--push does not go with --dry-run")
-    where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
-    if options.ref is None:
-        options = replace(options, ref=check_branch(where))
-    plan, published = _record(where, options, mode, dry_run=dry_run, is_agreed=yes, at_once=at_once)
-    if summary is not None and plan is not None:
-        from memory_ci.commands.health.health import list_remarks
-        from memory_ci.memory.apply import trim_plan
-        from memory_ci.memory.workspace import workspace_at
 
-        remarks = list_remarks(where, plan.ref, today())
-        shown = trim_plan(plan, workspace_at(where.repo, plan.base).config.evidence.quotes)
-        summary.write(render_summary(shown, published, remarks=remarks))
-    _show_run(where, plan, published, as_json)
+    workspace = committed_workspace()
+    options = _parse_range(arguments)
+    if options.ref is None:
+        options = replace(options, ref=check_branch(workspace))
+
+    plan: Plan | None
+    published: Published | None = None
+    if dry_run:
+        plan = _preview(workspace, options)
+    else:
+        publishing = PublishOptions(push, options.ref, at_once, options.is_range_named)
+        published = _record(workspace, options, publishing, yes=yes)
+        plan = published.plan
+    if summary is not None and plan is not None:
+        _write_summary(summary, workspace, plan, published)
+    _show_run(workspace, plan, published, as_json)
     if plan is not None and plan.engine.failure:
         say(f"Warning: the run stopped: {printable(plan.engine.failure)}", err=True)
         if fail_on == "engine":
             sys.exit(EngineError.exit_code)
 
 
+def _parse_range(arguments: dict[str, RangeArguments]) -> RecordOptions:
+    from memory_ci.commands.record.run import RecordOptions
+
+    return RecordOptions(**arguments)  # type: ignore[arg-type] # click checked the types
+
+
+def _preview(workspace: Workspace, options: RecordOptions) -> Plan:
+    with progress(READING) as advance:
+        return _RunPlanner(workspace, options, advance).plan(options.ref, frozenset())
+
+
 def _record(
-    where: Workspace,
+    workspace: Workspace,
     options: RecordOptions,
-    mode: PublishMode | None,
+    publishing: PublishOptions,
     *,
-    dry_run: bool,
-    is_agreed: bool,
-    at_once: bool,
-) -> tuple[Plan | None, Published | None]:
-    from memory_ci.commands.publish.publish import PublishOptions, publish
-    from memory_ci.commands.record.run import (
-        check_range,
-        count_unasked,
-        fetch_sessions,
-        plan_record,
-    )
-    from memory_ci.memory.workspace import branch_tip
+    yes: bool,
+) -> Published:
+    from memory_ci.commands.publish.publish import publish
 
-    with progress("Reading merged work") as advance:
+    with progress(READING) as advance:
+        planner = _RunPlanner(workspace, options, advance, fetch=True, asks=not yes)
+        return publish(workspace, publishing, planner.plan, now(), os.environ)
 
-        def make_plan(ref: str | None, accepted: frozenset[str]) -> Plan:
-            ref, base = branch_tip(where, ref)
-            asked = replace(options, ref=ref, base=base, accepted=accepted)
-            check_range(where, asked, base)
-            if not dry_run:
-                asked = replace(asked, problems=fetch_sessions(where, ref, os.environ, base))
-            plan = plan_record(where, asked, today(), advance, os.environ)
-            if not (is_agreed or dry_run) and (count := count_unasked(where, asked, plan)):
-                message, hint = (
-                    f"this first run would write {count} episodes",
-                    "begin later: --since REV.",
-                )
-                refused = UsageError(
-                    message, slug="many-episodes", hint=f"Agree with --yes, or {hint}"
-                )
-                _confirm(f"\nThis first run writes {count} episodes. Go on?", refused)
-            return plan
 
-        if dry_run:
-            return make_plan(options.ref, frozenset()), None
-        is_asked = options.since is not None
-        publishing = PublishOptions(mode, options.ref, at_once, is_asked)
-        published = publish(where, publishing, make_plan, now(), os.environ)
-    return published.plan, published
+class _RunPlanner:
+    """Plans a run on the tip of a branch, perhaps several times, as its publication needs it."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        options: RecordOptions,
+        advance: OnProgress,
+        *,
+        fetch: bool = False,
+        asks: bool = False,
+    ) -> None:
+        """Prepare to plan.
+
+        Args:
+            workspace: the repository.
+            options: the range of the run.
+            advance: called as merged work is read.
+            fetch: fetch captured sessions first.
+            asks: ask whether a first run may write many episodes.
+        """
+        self._workspace = workspace
+        self._options = options
+        self._advance = advance
+        self._fetch = fetch
+        self._asks = asks
+
+    def plan(self, ref: str | None, accepted: frozenset[str]) -> Plan:
+        """Plan the run on the tip of `ref`, with the candidates that a person accepted."""
+        from memory_ci.commands.record.run import check_range, fetch_sessions, plan_record
+        from memory_ci.memory.workspace import branch_tip
+
+        workspace = self._workspace
+        ref, base = branch_tip(workspace, ref)
+        options = replace(self._options, ref=ref, base=base, accepted=accepted)
+        check_range(workspace, options, base)
+        if self._fetch:
+            problems = fetch_sessions(workspace, ref, os.environ, base)
+            options = replace(options, problems=problems)
+        plan = plan_record(workspace, options, today(), self._advance, os.environ)
+        if self._asks:
+            _confirm_episodes(workspace, options, plan)
+        return plan
+
+
+def _confirm_episodes(workspace: Workspace, options: RecordOptions, plan: Plan) -> None:
+    """Ask whether a first run may write as many episodes as it planned."""
+    from memory_ci.commands.record.run import count_unasked
+
+    count = count_unasked(workspace, options, plan)
+    if count:
+        error = UsageError(
+            f"this first run would write {count} episodes",
+            slug="many-episodes",
+            hint="Agree with --yes, or begin later: --since REV.",
+        )
+        _confirm(f"\nThis first run writes {count} episodes. Go on?", error)
 
 
 def wait_for_batches(pending: Pending) -> None:
-    """Say on stderr how far the batches are, and sleep."""
+    """Print the progress of the batches on stderr, and sleep until the next poll."""
     say(f"Batches: {pending.estimate.batches}, ended: {pending.ended}", err=True)
     time.sleep(POLL_SECONDS)
 
 
-def _confirm(question: str, refused: UsageError) -> None:
-    """Ask on a terminal. Raises `refused` where nobody can answer, click.Abort."""
+def _confirm(question: str, refusal: UsageError) -> None:
+    """Ask on a terminal whether to go on.
+
+    Raises:
+        UsageError: `refusal`, if nobody can answer.
+        click.Abort: if the answer is no.
+    """
     if has_input():
-        raise refused
+        raise refusal
     click.confirm(question, abort=True, err=True)
 
 
-def _show_run(
-    where: Workspace, plan: Plan | None, published: Published | None, as_json: bool, **more: object
+def _write_summary(
+    file: TextIO, workspace: Workspace, plan: Plan, published: Published | None
 ) -> None:
-    """What was learned and where it went: in JSON `applied` is what was committed, `published` where it went, unless it
-    stayed here; `more` stands there before."""
+    from memory_ci.commands.health.health import list_remarks
+    from memory_ci.memory.apply import trim_plan
+    from memory_ci.memory.workspace import workspace_at
+
+    remarks = list_remarks(workspace, plan.ref, today())
+    settings = workspace_at(workspace.repo, plan.base).config
+    trimmed_plan = trim_plan(plan, settings.evidence.quotes)
+    file.write(render_summary(trimmed_plan, published, remarks=remarks))
+
+
+def _show_run(
+    workspace: Workspace,
+    plan: Plan | None,
+    published: Published | None,
+    as_json: bool,
+    offer: Offer | None = None,
+) -> None:
+    """Print what was learned and where it was published."""
     if as_json:
-        ref = plan.ref if plan else ""
-        applied = (
-            {"ref": ref, "tip": published.tip, "subjects": published.subjects}
-            if published
-            else None
-        )
-        found: dict[str, object] = {**more, "plan": plan, "applied": applied}
-        if published is not None and published.mode != "none":
-            found["published"] = replace(published, plan=None)
-        echo_json(found)
+        echo_json(_list_run_fields(plan, published, offer))
         return
     if plan is not None:
         from memory_ci.memory.episode_files import list_written
 
-        say(render_plan(plan, list_written(where, plan)))
-    if published is not None and plan is not None and published.subjects:
+        say(render_plan(plan, list_written(workspace, plan)))
+    if published is None:
+        return
+    if plan is not None and published.subjects:
+        action = f"Published by {published.mode} for"
+        if published.mode == "none":
+            action = "Committed on"
         branch = printable(short_branch(plan.ref))
-        what = "Committed on" if published.mode == "none" else f"Published by {published.mode} for"
         subjects = "".join(f"  {printable(subject)}\n" for subject in published.subjects)
-        say(f"\n{what} {branch}, now at {published.tip[:10]}:\n{subjects}")
-    for line in filter(None, (published.url, published.reason) if published else ()):
-        say(printable(line))
+        say(f"\n{action} {branch}, now at {published.tip[:10]}:\n{subjects}")
+    for line in (published.url, published.reason):
+        if line:
+            say(printable(line))
+
+
+def _list_run_fields(
+    plan: Plan | None, published: Published | None, offer: Offer | None
+) -> dict[str, object]:
+    """Return the JSON fields of a run: `applied` has its commits, `published` where they went."""
+    fields: dict[str, object] = {}
+    if offer is not None:
+        fields["offer"] = offer
+    fields["plan"] = plan
+    fields["applied"] = None
+    if published is not None:
+        ref = plan.ref if plan else ""
+        fields["applied"] = {"ref": ref, "tip": published.tip, "subjects": published.subjects}
+        if published.mode != "none":
+            fields["published"] = replace(published, plan=None)
+    return fields
 
 
 def _write_plan(path: Path, options: RecordOptions) -> None:
-    """Write the plan of a record run to a file, or for - to standard output."""
-    from memory_ci.commands.record.run import (
-        fetch_sessions,
-        format_plan,
-        plan_record,
-        save_plan,
-    )
+    """Write the plan of a run to a file, or for `-` to standard output."""
+    from memory_ci.commands.record.run import fetch_sessions, format_plan, plan_record, save_plan
 
-    with progress("Reading merged work") as advance:
-        where = committed_workspace()
-        problems = fetch_sessions(where, options.ref, os.environ)
-        plan = plan_record(where, replace(options, problems=problems), today(), advance, os.environ)
+    with progress(READING) as advance:
+        workspace = committed_workspace()
+        problems = fetch_sessions(workspace, options.ref, os.environ)
+        options = replace(options, problems=problems)
+        plan = plan_record(workspace, options, today(), advance, os.environ)
     if str(path) == "-":
-        from memory_ci.secrets import mask_secrets  # patterns that a plan in a file does not need
+        # The patterns take time to compile, and a plan in a file does not need them.
+        from memory_ci.secrets import mask_secrets
 
         echo(mask_secrets(format_plan(plan).decode()))
     else:
@@ -271,26 +352,23 @@ def _write_plan(path: Path, options: RecordOptions) -> None:
 
 
 def _apply(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
-    """Perform a plan."""
+    """Perform the plan of a file."""
     from memory_ci.memory.apply import apply_plan, parse_plan, preview_plan
 
     plan = parse_plan(plan_file.read())
-    where = committed_workspace()
-    applied = (
-        preview_plan(where, plan, now())
-        if dry_run
-        else apply_plan(where, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
-    )
-    branch = printable(applied.ref.removeprefix("refs/heads/"))
-    done = (
-        f"{'Would commit' if dry_run else 'Committed'} on {branch}:"
-        if applied.subjects
-        else "Nothing to commit."
-    )
-    show(applied, [done, *(f"  {printable(subject)}" for subject in applied.subjects)], as_json)
+    workspace = committed_workspace()
+    if dry_run:
+        applied = preview_plan(workspace, plan, now())
+    else:
+        applied = apply_plan(workspace, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
 
-
-PERIOD = "90d"
+    lines = ["Nothing to commit."]
+    if applied.subjects:
+        action = "Would commit" if dry_run else "Committed"
+        branch = printable(applied.ref.removeprefix("refs/heads/"))
+        subjects = [f"  {printable(subject)}" for subject in applied.subjects]
+        lines = [f"{action} on {branch}:", *subjects]
+    show(applied, lines, as_json)
 
 
 @click.command("learn")
@@ -298,26 +376,27 @@ PERIOD = "90d"
 @engine_option
 @flag("--yes", help="Do not ask whether to go on.")
 @option("--wait/--no-wait", default=True, help="Wait until the batches have ended.")
-@option("--push", "mode", choices=get_args(PublishMode), help="How the commits reach the remote.")
+@option("--push", choices=get_args(PublishMode), help="How the commits reach the remote.")
 @change_options
 def learn_command(
     yes: bool,
     wait: bool,
-    mode: PublishMode | None,
+    push: PublishMode | None,
     dry_run: bool,
     as_json: bool,
     **arguments: RangeArguments,
 ) -> None:
     """Let a model read the work of the last 90 days, or since --since.
 
-    Says first how many changes and windows there are, how many tokens they take and what that costs, and asks. With the
-    Anthropic API the windows go in batches, at half the price; any other engine (--engine claude-cli: `claude -p` with
-    the login that you have) is asked one by one. Replies are kept as they come: after a stop run the same command
-    again, and only what is left is asked. Nothing is committed before all is answered. Where no model is set up,
-    --dry-run says the price of an example.
+    Says first how many changes and windows there are, how many tokens they take and what that
+    costs, and asks. With the Anthropic API the windows go in batches, at half the price; any other
+    engine (--engine claude-cli: `claude -p` with the login that you have) is asked one by one.
+    Replies are kept as they come: after a stop run the same command again, and only what is left is
+    asked. Nothing is committed before all is answered. Where no model is set up, --dry-run says the
+    price of an example.
 
-    The learnings become local commits, or with --push pr one pull request, in which each has its quote and a box: the
-    next run takes out what was unticked.
+    The learnings become local commits, or with --push pr one pull request, in which each has its
+    quote and a box: the next run takes out what was unticked.
 
     \b
     Example:
@@ -326,37 +405,42 @@ def learn_command(
       memory-ci learn --since 90d --push pr --yes
     """
     from memory_ci.commands.publish.publish import PublishOptions, publish
-    from memory_ci.commands.record.learn import LearnRun, keeping_answers, price_history
-    from memory_ci.commands.record.run import RecordOptions, check_branch, fetch_sessions
+    from memory_ci.commands.record.learn import LearnRun, hint_to_resume, price_history
+    from memory_ci.commands.record.run import check_branch, fetch_sessions
 
-    where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
-    options = replace(options, ref=check_branch(where), since=options.since or PERIOD)
+    workspace = committed_workspace()
+    options = _parse_range(arguments)
+    options = replace(options, ref=check_branch(workspace), since=options.since or LEARN_PERIOD)
     if dry_run:
-        with progress("Reading merged work") as advance:
-            priced = price_history(where, options, now(), os.environ, advance)
-        show({"offer": priced}, [str(priced)], as_json)
+        with progress(READING) as advance:
+            offer = price_history(workspace, options, now(), os.environ, advance)
+        show({"offer": offer}, [str(offer)], as_json)
         return
-    learning = LearnRun(where, options, now(), os.environ)
-    learning.add_problems(fetch_sessions(where, options.ref, os.environ))
-    with progress("Reading merged work") as advance, keeping_answers():
-        offer = learning.offer(advance)
+
+    run = LearnRun(workspace, options, now(), os.environ)
+    run.add_problems(fetch_sessions(workspace, options.ref, os.environ))
+    with progress(READING) as advance, hint_to_resume():
+        offer = run.offer(advance)
     say(str(offer), err=True)
-    if offer.windows and not (yes or offer.is_sent):
-        message = f"{offer.windows} windows would be sent to {offer.engine}, and nobody agreed"
-        hint = "Agree with --yes; --dry-run says what it costs."
-        _confirm("Go on?", UsageError(message, slug="learn-unasked", hint=hint))
-    with progress("Asking") as advance, keeping_answers():
-        pending = learning.send(advance, wait_for_batches if wait else None)
+    if not yes:
+        _confirm_offer(offer)
+
+    with progress("Asking") as advance, hint_to_resume():
+        pending = run.send(advance, wait_for_batches if wait else None)
         if pending is not None:
             show({"offer": offer, "pending": pending}, [str(pending)], as_json)
             return
+        publishing = PublishOptions(push, options.ref, at_once=True, is_asked=True)
+        make_plan = partial(run.plan, progress=advance)
+        published = publish(workspace, publishing, make_plan, now(), os.environ)
+    if published.plan is not None:
+        run.finish(published.plan)
+    _show_run(workspace, published.plan, published, as_json, offer)
 
-        def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
-            return learning.plan(ref, accepted, advance)
 
-        asked = PublishOptions(mode, options.ref, at_once=True, is_asked=True)
-        published = publish(where, asked, make_plan, now(), os.environ)
-    plan = published.plan
-    if plan is not None:
-        learning.finish(plan)
-    _show_run(where, plan, published, as_json, offer=offer)
+def _confirm_offer(offer: Offer) -> None:
+    """Ask whether to send what is offered, unless nothing is sent or it was paid for already."""
+    if offer.windows and not offer.is_sent:
+        message = f"{offer.windows} windows would be sent to {offer.engine}, and nobody agreed"
+        hint = "Agree with --yes; --dry-run says what it costs."
+        _confirm("Go on?", UsageError(message, slug="learn-unasked", hint=hint))

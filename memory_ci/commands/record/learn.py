@@ -1,9 +1,11 @@
-"""Learning from the past: a stretch of it read by a model, with its price said first, and replies kept as they come.
+"""Learning from older work with a model: its price, its batches, and the plan with its replies.
 
-Nothing is committed before all is answered: memory as the requests show it stays the same, so a run that was stopped
-asks only what is left. Where the model has batches, a long history goes there, at half price: the requests are gathered
-by a record run in which nobody answers, then sent, and noted beside the repository. A later run finds the note, waits
-for the batches to end, and plans the record run with what came back.
+Nothing is committed before all requests are answered, and replies are cached. Memory stays the same
+in the requests, so a run after a stop asks only what is missing.
+
+A model with batches gets a long history at half price. A record run without replies collects the
+requests, which are then sent and noted in the git directory. A later run reads the note, waits for
+the batches to end, and plans the record run with their replies.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, NamedTuple, NoReturn
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -45,13 +47,22 @@ from memory_ci.text import estimate_tokens, plural
 
 EXAMPLE = "an example: no model is set up here"
 AGAIN = "Run the same command again: what was answered is kept, and is not asked or paid for twice."
-REPLY_TOKENS = 200  # Of an answer about one change: 127 on average of 45 that were counted.
+
+COST_HINT = "Raise engine.max_cost_usd, or take a shorter range: --since."
+
+REPLY_TOKENS = 200
+"""Tokens of a reply about one change; the mean of 45 replies was 127."""
+
 CHUNK_REQUESTS = 1_000
-CHUNK_BYTES = 64_000_000  # A batch is kept far below the limits of the API, so that one that fails costs little.
+CHUNK_BYTES = 64_000_000
+"""Size of a batch, far below the limits of the API, so that a batch that fails costs little."""
+
+
+# -- batches
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """What the batches will cost at most: requests, tokens of input, and USD with every answer at full length."""
+    """The size of all batches, and their cost in USD if every reply has full length."""
 
     requests: int
     batches: int
@@ -60,8 +71,18 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The batches of the changes after `since` on `ref`, which was at `base`. `known` is the digest of memory that all
-    of them were sent with. `is_whole` is False until the last was sent."""
+    """The note of batches that were sent.
+
+    Attributes:
+        version: the version of the format.
+        ref: the branch.
+        base: the commit that the branch was at.
+        since: where the range begins; None for the first commit.
+        known: the entries of memory that were sent with all requests.
+        estimate: the size and the cost of the batches.
+        batches: the batches that were sent.
+        is_whole: whether all batches were sent.
+    """
 
     version: Literal[1] = 1
     ref: str
@@ -74,37 +95,43 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def find_sent(repo: Repository) -> Sent | None:
-    """What an earlier run sent. Raises RepositoryError: bad-batch-state, foreign-batch-state."""
-    path = _place(repo)
+    """Return the note of the batches that an earlier run sent.
+
+    Raises:
+        RepositoryError: bad-batch-state, foreign-batch-state.
+    """
+    path = _note_path(repo)
     try:
         sent = msgspec.json.decode(path.read_bytes(), type=Sent)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError, UnicodeError) as error:
-        _refuse(path, f"cannot be read: {error}", "bad-batch-state", error)
+        raise _make_note_error(path, f"cannot be read: {error}", "bad-batch-state") from error
     if find_commit(repo, sent.base) != sent.base:
-        _refuse(
-            path,
-            f"is of another repository: commit {sent.base[:12]} is not here",
-            "foreign-batch-state",
-        )
+        problem = f"is of another repository: commit {sent.base[:12]} is not here"
+        raise _make_note_error(path, problem, "foreign-batch-state")
     return sent
 
 
-def _place(repo: Repository) -> Path:
+def _note_path(repo: Repository) -> Path:
     return repo.common_dir / "memory-ci" / "backfill.json"
 
 
-def _refuse(path: Path, what: str, slug: str, error: Exception | None = None) -> NoReturn:
+def _make_note_error(path: Path, problem: str, slug: str) -> RepositoryError:
+    message = f"the note of a backfill, {path}, {problem}"
     hint = "Remove the file; the same range is then sent and paid for again."
-    raise RepositoryError(
-        f"the note of a backfill, {path}, {what}", slug=slug, hint=hint
-    ) from error
+    return RepositoryError(message, slug=slug, hint=hint)
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A backfill that has no plan yet; `ended` counts the batches whose answers are there. `refusal`: why what was
-    estimated would not be sent."""
+    """A backfill without a plan yet.
+
+    Attributes:
+        status: how far it is.
+        estimate: the size and the cost of the batches.
+        ended: the number of batches that have ended.
+        refusal: why batches that were only estimated would not be sent.
+    """
 
     status: Literal["estimated", "submitted", "processing"]
     estimate: Estimate
@@ -112,40 +139,35 @@ class Pending(msgspec.Struct, frozen=True):
     refusal: str = ""
 
     def __str__(self) -> str:
-        requests, batches = (
-            plural(self.estimate.requests, "request"),
-            f"batches: {self.estimate.batches}",
-        )
-        size = (
-            f"about {self.estimate.input_tokens} tokens in, at most {_usd(self.estimate.cost_usd)}"
-        )
-        match self.status:
-            case "estimated":
-                refusal = f"\nWould be refused: {self.refusal}." if self.refusal else ""
-                return f"Would submit {requests} ({batches}), {size}.{refusal}"
-            case "submitted":
-                return (
-                    f"Submitted {requests} ({batches}), {size}. Run again to collect the answers."
-                )
-            case "processing":
-                return f"Submitted {requests} ({batches}, ended: {self.ended}). Run again to collect the answers."
+        estimate = self.estimate
+        requests = plural(estimate.requests, "request")
+        batches = f"batches: {estimate.batches}"
+        if self.status == "processing":
+            return (
+                f"Submitted {requests} ({batches}, ended: {self.ended}). "
+                "Run again to collect the answers."
+            )
+        cost = _format_usd(estimate.cost_usd)
+        size = f"about {estimate.input_tokens} tokens in, at most {cost}"
+        if self.status == "submitted":
+            return f"Submitted {requests} ({batches}), {size}. Run again to collect the answers."
+        refusal = f"\nWould be refused: {self.refusal}." if self.refusal else ""
+        return f"Would submit {requests} ({batches}), {size}.{refusal}"
 
 
 class UnansweredRun(NamedTuple):
-    """A plan for which nobody answered, and what a model would have been asked for it."""
+    """A plan of a run in which no request was answered, and the requests."""
 
     plan: Plan
     requests: tuple[Request, ...]
 
 
-Wait = Callable[
-    [Pending], None
-]  # Called between two looks at the batches; returns when it is time for the next.
+Wait = Callable[[Pending], None]
+"""Called between two polls of the batches; it returns when the next poll is due."""
 
 
 class Backfill:
-    """One call of a backfill; it takes up where an earlier one stopped, with the range and branch of that one. Raises
-    RepositoryError (bad-batch-state, foreign-batch-state) when made."""
+    """A run in batches, which continues an earlier one with its range and its branch."""
 
     def __init__(
         self,
@@ -155,39 +177,54 @@ class Backfill:
         progress: OnProgress,
         environ: Mapping[str, str],
     ) -> None:
-        self._workspace, self._now, self._progress, self._environ = (
-            workspace,
-            now,
-            progress,
-            environ,
-        )
-        self._sent = sent = find_sent(workspace.repo)
-        since = options.since if options.since is not None or sent is None else sent.since
-        ref = options.ref if options.ref is not None or sent is None else sent.ref
+        """Read what an earlier run sent.
+
+        Raises:
+            RepositoryError: bad-batch-state, foreign-batch-state.
+        """
+        self._workspace = workspace
+        self._now = now
+        self._progress = progress
+        self._environ = environ
+        self._sent = find_sent(workspace.repo)
+        since = options.since
+        ref = options.ref
+        if self._sent is not None:
+            since = self._sent.since if since is None else since
+            ref = self._sent.ref if ref is None else ref
         self._options = replace(options, since=since, ref=ref, from_root=True)
 
     def plan(self, wait: Wait | None = None, *, dry_run: bool = False) -> Plan | Pending:
-        """The plan of the run, once all answers are there or none are needed; without `wait` what stands in the way.
-        With `dry_run` nothing is sent. Raises UsageError (no-batches), EngineError, and as `plan_record`."""
-        found = self.send(wait, dry_run=dry_run)
-        return self._collect(found) if isinstance(found, Sent) else found
+        """Return the plan of the run, or why there is none yet.
+
+        Args:
+            wait: called until all batches have ended; None to poll once.
+            dry_run: send nothing.
+
+        Raises:
+            UsageError: no-batches.
+            EngineError: as the API; cost-limit; and what planning raises.
+        """
+        result = self.send(wait, dry_run=dry_run)
+        return self._plan_with_replies(result) if isinstance(result, Sent) else result
 
     def send(
         self,
         wait: Wait | None = None,
         *,
         dry_run: bool = False,
-        gathered: UnansweredRun | None = None,
+        unanswered: UnansweredRun | None = None,
     ) -> Plan | Pending | Sent:
-        """Send what was not sent yet, and look whether the batches have ended.
+        """Send the requests that were not sent yet, and poll the batches.
 
         Args:
-            wait: called until they have; without it one look is all.
+            wait: called until all batches have ended; None to poll once.
             dry_run: send nothing.
-            gathered: what the run asks, where that is known; else it is planned.
+            unanswered: the requests of the run, if the caller has collected them already.
 
         Returns:
-            What was sent, if all batches have ended; a plan, if there is nothing to ask; else what stands in the way.
+            The note of the batches if all have ended; a plan if there are no requests; else how far
+            the batches are.
 
         Raises:
             UsageError: no-batches.
@@ -195,24 +232,107 @@ class Backfill:
         """
         sent = self._sent
         if sent is None or not sent.is_whole:
-            # What a plan without a model would ask, by the keys of requests, and what of that was not sent yet.
-            gathered = gathered or self._gather()
-            known = sent.known if sent else next((one.existing for one in gathered.requests), None)
-            requests = {
-                request_key(asked): asked
-                for asked in (known_as(one, known) for one in gathered.requests)
-            }
-            for batch in sent.batches if sent else ():
-                requests = {
-                    key: request for key, request in requests.items() if key not in batch.ids
-                }
+            unanswered = unanswered or self._collect_requests()
+            requests = self._list_unsent(unanswered)
             if sent is None and not requests:
-                return gathered.plan
-            pending, sent = self._send(gathered.plan, requests, dry_run=dry_run)
+                return unanswered.plan
+            pending, sent = self._send(unanswered.plan, requests, dry_run=dry_run)
             if wait is None or sent is None:
                 return pending
+        return self._poll(sent, wait)
+
+    def finish(self, plan: Plan) -> None:
+        """Delete the note after a plan was applied, unless the plan ends before its range does."""
+        if not plan.engine.failure:
+            _note_path(self._workspace.repo).unlink(missing_ok=True)
+
+    def _collect_requests(self) -> UnansweredRun:
+        collector = Collector()
+        with self._open_model() as (model, _):
+            plan = self._plan(model, collector)
+        return UnansweredRun(plan, tuple(collector.requests))
+
+    def _list_unsent(self, unanswered: UnansweredRun) -> dict[str, Request]:
+        """Return the requests that were not sent yet, by their keys.
+
+        All of them have the entries of memory that the first request had.
+        """
+        existing: tuple[Known, ...] | None = None
+        sent_keys: set[str] = set()
+        if self._sent is not None:
+            existing = self._sent.known
+            for batch in self._sent.batches:
+                sent_keys.update(batch.ids)
+        elif unanswered.requests:
+            existing = unanswered.requests[0].existing
+
+        unsent: dict[str, Request] = {}
+        for request in unanswered.requests:
+            if existing is not None:
+                request = replace(request, existing=existing)
+            key = request_key(request)
+            if key not in sent_keys:
+                unsent[key] = request
+        return unsent
+
+    def _send(
+        self, plan: Plan, requests: Mapping[str, Request], *, dry_run: bool
+    ) -> tuple[Pending, Sent | None]:
+        """Send all batches if their cost is within the limit.
+
+        `submit` checks the cost of one batch only.
+
+        Raises:
+            EngineError: as the API; cost-limit.
+        """
+        with self._open_model() as (model, engine):
+            prompts = {key: build_prompt(request) for key, request in requests.items()}
+            sizes = {
+                key: len(msgspec.json.encode(engine.build_parameters(prompt)))
+                for key, prompt in prompts.items()
+            }
+            chunks = tuple(split_requests(sizes))
+            estimate = _estimate(model, list(prompts.values()), len(chunks))
+            refusal = _find_refusal(model, estimate)
+            if dry_run:
+                return Pending("estimated", estimate, refusal=refusal), None
+            if refusal:
+                message = f"{refusal}; nothing was sent"
+                raise EngineError(message, slug="cost-limit", hint=COST_HINT)
+
+            sent = self._sent
+            if sent is None:
+                known = next((request.existing for request in requests.values()), ())
+                sent = Sent(
+                    ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate
+                )
+            for chunk in chunks:
+                sent = self._submit(engine, sent, {key: requests[key] for key in chunk})
+        sent = replace(sent, is_whole=True)
+        self._write_note(sent)
+        return Pending("submitted", estimate), sent
+
+    def _submit(self, engine: AnthropicEngine, sent: Sent, requests: Mapping[str, Request]) -> Sent:
+        """Submit one batch, and return the note of all batches with it."""
+        batch = submit(engine, requests, self._now)
+        sent = replace(sent, batches=(*sent.batches, batch))
+        self._write_note(sent)
+        return sent
+
+    def _write_note(self, sent: Sent) -> None:
+        """Write the note, whole or not at all.
+
+        Raises:
+            RepositoryError: write-failed.
+        """
+        data = msgspec.json.format(msgspec.json.encode(sent), indent=2) + b"\n"
+        write_file(_note_path(self._workspace.repo), data)
+        self._sent = sent
+
+    def _poll(self, sent: Sent, wait: Wait | None) -> Pending | Sent:
+        """Poll the batches until all have ended; once if `wait` is None."""
         while True:
-            with self._model() as (_, engine):
+            with self._open_model() as (_, engine):
                 ended = sum(poll(engine, batch) for batch in sent.batches)
             if ended == len(sent.batches):
                 return sent
@@ -221,200 +341,209 @@ class Backfill:
                 return pending
             wait(pending)
 
-    def _gather(self) -> UnansweredRun:
-        collector = Collector()
-        with self._model() as (model, _):
-            return UnansweredRun(self._plan(model, collector), tuple(collector.requests))
+    def _plan_with_replies(self, sent: Sent) -> Plan:
+        """Return the plan with the replies of the batches.
 
-    def finish(self, plan: Plan) -> None:
-        """Forget what was sent, after `plan` was applied; a plan that ends early leaves it to the next run."""
-        if not plan.engine.failure:
-            _place(self._workspace.repo).unlink(missing_ok=True)
-
-    def _send(
-        self, plan: Plan, requests: Mapping[str, Request], *, dry_run: bool
-    ) -> tuple[Pending, Sent | None]:
-        """Send one batch after another, each noted before the next, unless it is a `dry_run`. All batches together must
-        keep to the limit: `submit` looks at one. Raises EngineError, also cost-limit."""
-        with self._model() as (model, engine):
-            prompts = {key: build_prompt(request) for key, request in requests.items()}
-            sizes = {
-                key: len(msgspec.json.encode(engine.build_parameters(prompts[key])))
-                for key in prompts
-            }
-            chunks = tuple(split(sizes))
-            usages = [_expect(model, prompt) for prompt in prompts.values()]
-            most = sum(
-                cost_bound(usage, model.settings.model, model.settings.price) for usage in usages
-            )
-            tokens = sum(usage.cache_write_tokens for usage in usages)
-            estimate = Estimate(len(usages), len(chunks), tokens, most)
-            refusal = _refusal(model, estimate)
-            if dry_run:
-                return Pending("estimated", estimate, refusal=refusal), None
-            if refusal:
-                hint = "Raise engine.max_cost_usd, or take a shorter range: --since."
-                raise EngineError(f"{refusal}; nothing was sent", slug="cost-limit", hint=hint)
-            known = next((request.existing for request in requests.values()), ())
-            sent = self._sent or Sent(
-                ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate
-            )
-            for chunk in chunks:
-                batch = submit(engine, {key: requests[key] for key in chunk}, self._now)
-                sent = self._note(replace(sent, batches=(*sent.batches, batch)))
-            return Pending("submitted", estimate), self._note(replace(sent, is_whole=True))
-
-    def _note(self, sent: Sent) -> Sent:
-        """Write the note, whole or not at all. Raises RepositoryError (write-failed)."""
-        write_file(
-            _place(self._workspace.repo),
-            msgspec.json.format(msgspec.json.encode(sent), indent=2) + b"\n",
-        )
-        self._sent = sent
-        return sent
-
-    def _collect(self, sent: Sent) -> Plan:
-        """The plan with the answers; those of a model that is no longer the one that is configured are not used."""
-        with self._model() as (model, engine):
-            found: dict[str, EngineReply | EngineError] = {}
+        Replies of a model that is no longer configured are not used.
+        """
+        with self._open_model() as (model, engine):
+            replies: dict[str, EngineReply | EngineError] = {}
             for batch in sent.batches:
-                found |= fetch_results(engine, batch) if batch.model == model.settings.model else {}
-            answers = BatchReplies(engine, sent.known, found)
-            plan = self._plan(model, answers)
-        return replace(plan, problems=(*plan.problems, *answers.problems))
+                if batch.model == model.settings.model:
+                    replies |= fetch_results(engine, batch)
+            batch_replies = BatchReplies(engine, sent.known, replies)
+            plan = self._plan(model, batch_replies)
+        return replace(plan, problems=(*plan.problems, *batch_replies.problems))
 
     def _plan(self, model: Model, engine: Engine) -> Plan:
-        adapted = model._replace(engine=engine)
-        today = self._now.date()
         return plan_record(
-            self._workspace, self._options, today, self._progress, self._environ, adapted
+            self._workspace,
+            self._options,
+            self._now.date(),
+            self._progress,
+            self._environ,
+            model._replace(engine=engine),
         )
 
     @contextmanager
-    def _model(self) -> Iterator[tuple[Model, AnthropicEngine]]:
-        """The model with a new engine, so that its deadline counts from now and not from before the wait."""
-        model = choose_asked(self._workspace, self._options, self._now, self._environ)
-        engine = model.engine
-        if not isinstance(engine, AnthropicEngine) or model.settings.provider != "anthropic":
-            provider = f" by {model.settings.provider}" if model.name == "anthropic" else ""
-            message = f"the engine {model.name}{provider} has no batches ({model.reason})"
-            hint = "Set ANTHROPIC_API_KEY with provider anthropic, or name another engine."
-            if (
-                model.settings.name == "auto"
-                and model.name == "rules"
-                and is_configured(self._environ, model.settings)
-            ):
-                hint = "Install the package: pip install 'memory-ci[anthropic]'."
-            raise UsageError(message, slug="no-batches", hint=hint)
-        with closing(engine):
-            yield model, engine
+    def _open_model(self) -> Iterator[tuple[Model, AnthropicEngine]]:
+        """Open the model with a new engine, whose deadline begins now and not before a wait.
+
+        Raises:
+            UsageError: no-batches.
+        """
+        model = choose_reusing_model(self._workspace, self._options, self._now, self._environ)
+        if not isinstance(model.engine, AnthropicEngine) or not _has_batches(model):
+            raise self._make_batches_error(model)
+        with closing(model.engine):
+            yield model, model.engine
+
+    def _make_batches_error(self, model: Model) -> UsageError:
+        settings = model.settings
+        provider = f" by {settings.provider}" if model.name == "anthropic" else ""
+        message = f"the engine {model.name}{provider} has no batches ({model.reason})"
+        hint = "Set ANTHROPIC_API_KEY with provider anthropic, or name another engine."
+        is_fallback = settings.name == "auto" and model.name == "rules"
+        if is_fallback and is_configured(self._environ, settings):
+            hint = "Install the package: pip install 'memory-ci[anthropic]'."
+        return UsageError(message, slug="no-batches", hint=hint)
 
 
-def choose_asked(
+def choose_reusing_model(
     workspace: Workspace, options: RecordOptions, now: datetime, environ: Mapping[str, str]
 ) -> Model:
-    """Return the model of a run with these options, which is not asked again because memory has grown since.
+    """Return the model of a run, with cached replies used even if memory has grown since.
 
     Raises:
         UsageError, EngineError: as `choose_run_model`.
     """
     _, base = branch_tip(workspace, options.ref)
-    model = choose_run_model(
-        trusted_at(workspace.repo, base), base, options.engine, now.date(), environ
-    )
+    trusted = trusted_at(workspace.repo, base)
+    model = choose_run_model(trusted, base, options.engine, now.date(), environ)
     return model._replace(is_reusing=True)
 
 
-def split(
-    sizes: Mapping[str, int], most: int | None = None, room: int | None = None
+def split_requests(
+    sizes: Mapping[str, int], max_requests: int | None = None, max_bytes: int | None = None
 ) -> Iterator[tuple[str, ...]]:
-    """The keys in their order, in parts of at most `most` keys and `room` bytes; one that is larger stands alone."""
-    most, room = most or CHUNK_REQUESTS, room or CHUNK_BYTES
+    """Yield the keys of requests in their order, in one part per batch.
+
+    A request that is larger than `max_bytes` is a part of its own.
+
+    Args:
+        sizes: the size of each request in bytes, by its key.
+        max_requests: the number of requests in a part; None for CHUNK_REQUESTS.
+        max_bytes: the size of a part; None for CHUNK_BYTES.
+    """
+    max_requests = max_requests or CHUNK_REQUESTS
+    max_bytes = max_bytes or CHUNK_BYTES
     part: list[str] = []
-    left = room
+    part_bytes = 0
     for key, size in sizes.items():
-        if part and (len(part) == most or size > left):
+        if part and (len(part) == max_requests or part_bytes + size > max_bytes):
             yield tuple(part)
-            part, left = [], room
+            part = []
+            part_bytes = 0
         part.append(key)
-        left -= size
+        part_bytes += size
     if part:
         yield tuple(part)
 
 
-def _refusal(model: Model, estimate: Estimate) -> str:
-    """Why an estimate passes the limit of a run, or nothing."""
-    limit, settings = model.settings.max_cost_usd, model.settings
+def _estimate(model: Model, prompts: Sequence[Prompt], batches: int) -> Estimate:
+    settings = model.settings
+    usages = [_expect_usage(model, prompt) for prompt in prompts]
+    return Estimate(
+        requests=len(usages),
+        batches=batches,
+        input_tokens=sum(usage.cache_write_tokens for usage in usages),
+        cost_usd=sum(cost_bound(usage, settings.model, settings.price) for usage in usages),
+    )
+
+
+def _find_refusal(model: Model, estimate: Estimate) -> str:
+    """Return why an estimate exceeds the cost limit of a run, or ""."""
+    settings = model.settings
+    limit = settings.max_cost_usd
     if not limit or estimate.cost_usd <= limit:
         return ""
     requests = f"{plural(estimate.requests, 'request')} to {settings.model} in batches"
-    return f"{requests} could cost {_usd(estimate.cost_usd)}: more than engine.max_cost_usd, {limit:g} USD a run"
+    cost = _format_usd(estimate.cost_usd)
+    return f"{requests} could cost {cost}: more than engine.max_cost_usd, {limit:g} USD a run"
 
 
-def _usd(amount: float) -> str:
-    """An upper bound, rounded up: a small one is not zero."""
+def _format_usd(amount: float) -> str:
+    """Format an upper bound, rounded up, so that a small amount is not zero."""
     return f"{math.ceil(amount * 10_000) / 10_000:.4f} USD"
 
 
 class Collector:
-    """An engine that keeps what it is asked of changes and answers nothing; one without a stop reason is not kept."""
+    """An engine that collects the requests about changes, and learns nothing.
+
+    Its replies have no stop reason, so they are not cached.
+    """
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.calls = 0
 
     def extract(self, request: Request) -> EngineReply:
-        """No learnings."""
+        """Return a reply without learnings."""
         self.calls += 1
-        self.requests += [request] if request.task == "learnings" else []
+        if request.task == "learnings":
+            self.requests.append(request)
         return EngineReply(text='{"learnings": []}', stop_reason="")
 
 
 class BatchReplies:
-    """An engine that answers with what came back, keyed by the request as it was sent: with memory as `known` then.
-    What did not come back, or was not sent like this, is asked of `engine`, and counted. The usage of what came back is
-    metered when it is read."""
+    """An engine that answers with the replies of batches, and asks another engine for the others.
+
+    The meter counts the replies of batches when they are read.
+    """
 
     def __init__(
         self,
         engine: Engine,
-        known: tuple[Known, ...],
-        found: Mapping[str, EngineReply | EngineError],
+        existing: tuple[Known, ...],
+        replies: Mapping[str, EngineReply | EngineError],
     ) -> None:
-        self._engine, self._known, self._found = engine, known, found
-        self._again: Counter[str] = Counter()
+        """Answer with replies of batches.
+
+        Args:
+            engine: the engine for requests without a reply.
+            existing: the entries of memory that were sent with the requests.
+            replies: the replies, by the keys of the requests as they were sent.
+        """
+        self._engine = engine
+        self._existing = existing
+        self._replies = replies
+        self._missing: Counter[str] = Counter()
 
     @property
     def problems(self) -> tuple[str, ...]:
+        """How many replies were missing, for each reason."""
         return tuple(
             f"{count} of the batches' answers, so the model is asked again: {reason}"
-            for reason, count in sorted(self._again.items())
+            for reason, count in sorted(self._missing.items())
         )
 
     def extract(self, request: Request) -> EngineReply:
-        """The reply from a batch, else that of the engine. Raises EngineError as the engine."""
+        """Return the reply of a batch, or else that of the engine.
+
+        Raises:
+            EngineError: as the engine.
+        """
         if request.task != "learnings":
             return self._engine.extract(request)
-        found = self._found.get(request_key(known_as(request, self._known)))
-        if isinstance(found, EngineReply):
-            return found
-        reason = (
-            "range, model or prompt changed since"
-            if found is None
-            else "failed, expired or missing"
-        )
-        self._again[reason] += 1
+        reply = self._replies.get(request_key(replace(request, existing=self._existing)))
+        if isinstance(reply, EngineReply):
+            return reply
+        reason = "failed, expired or missing"
+        if reply is None:
+            reason = "range, model or prompt changed since"
+        self._missing[reason] += 1
         return self._engine.extract(request)
 
 
-def known_as(request: Request, known: tuple[Known, ...] | None) -> Request:
-    """The request as it is with this digest of memory; None leaves its own."""
-    return request if known is None else replace(request, existing=known)
+# -- learning, in batches or not
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What learning would take. `cost_usd`: at most, in batches; else about; None where the price is not known.
-    `windows` would be asked about, `kept` were answered before; `is_sent`: the batches are paid for already."""
+    """The price of learning from a range.
+
+    Attributes:
+        engine: the name of the engine.
+        reason: why it was chosen.
+        since: the commit after which the range begins; None for the first commit.
+        changes: the number of merged changes.
+        windows: the number of requests to a model.
+        kept: the number of requests that were answered before.
+        input_tokens: the tokens of the requests.
+        cost_usd: the upper bound of the cost in batches, else the expected cost; None if the price
+            is not known.
+        is_batch: whether the requests are sent in batches.
+        is_sent: whether the batches were sent, and paid for, before.
+    """
 
     engine: str
     reason: str
@@ -428,21 +557,27 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     is_sent: bool = False
 
     def __str__(self) -> str:
-        cost = "price unknown"
-        if self.cost_usd is not None:
-            cost = f"{'at most' if self.is_batch else 'about'} {self.cost_usd:.4f} USD"
-        lines = [
-            f"{plural(self.changes, 'merged change')} since {self.since[:10] if self.since else 'the beginning'}",
-            f"{plural(self.windows, 'window')} to ask about"
-            + (f", {self.kept} answered before" if self.kept else ""),
-            f"about {self.input_tokens} tokens in, {'paid for already' if self.is_sent else cost}",
-            f"by {self.engine}{' in batches' if self.is_batch else ''}: {self.reason}",
-        ]
-        return "\n".join(lines)
+        since = self.since[:10] if self.since else "the beginning"
+        answered = f", {self.kept} answered before" if self.kept else ""
+        batches = " in batches" if self.is_batch else ""
+        return (
+            f"{plural(self.changes, 'merged change')} since {since}\n"
+            f"{plural(self.windows, 'window')} to ask about{answered}\n"
+            f"about {self.input_tokens} tokens in, {self._format_cost()}\n"
+            f"by {self.engine}{batches}: {self.reason}"
+        )
+
+    def _format_cost(self) -> str:
+        if self.is_sent:
+            return "paid for already"
+        if self.cost_usd is None:
+            return "price unknown"
+        bound = "at most" if self.is_batch else "about"
+        return f"{bound} {self.cost_usd:.4f} USD"
 
 
 class LearnRun:
-    """One call of `learn`. Raises UsageError (no-model) where only rules would read, else as `choose_model`."""
+    """A run of `learn`: its offer, its batches if the model has any, and its plan."""
 
     def __init__(
         self,
@@ -451,27 +586,31 @@ class LearnRun:
         now: datetime,
         environ: Mapping[str, str],
     ) -> None:
-        self._workspace, self._options, self._now, self._environ = workspace, options, now, environ
+        """Check that there is a model.
+
+        Raises:
+            UsageError: no-model; and as `choose_model`.
+            EngineError: as `choose_model`.
+        """
+        self._workspace = workspace
+        self._options = options
+        self._now = now
+        self._environ = environ
         self._batches: Backfill | None = None
-        self._gathered: UnansweredRun | None = None
-        self._model().close()
+        self._unanswered: UnansweredRun | None = None
+        self._choose_model().close()
 
     def add_problems(self, problems: tuple[str, ...]) -> None:
-        """What the report is to say of the time before the run."""
+        """Add problems from before the run to its report."""
         self._options = replace(self._options, problems=(*self._options.problems, *problems))
 
     def offer(self, progress: OnProgress) -> Offer:
-        """What would be asked and what it would cost; nothing is sent."""
+        """Return the price of the run; nothing is sent."""
         collector = Collector()
-        with closing(self._model()) as model:
+        with closing(self._choose_model()) as model:
             plan = self._plan(model._replace(engine=collector), self._options, progress)
-            usages = [_expect(model, build_prompt(request)) for request in collector.requests]
-        self._gathered = UnansweredRun(plan, tuple(collector.requests))
-        count = cost_bound if _is_batch(model) else cost
-        costs = [count(usage, model.settings.model, model.settings.price) for usage in usages]
-        is_known = None not in costs and (
-            model.name != "command" or model.settings.price is not None
-        )
+            usages = [_expect_usage(model, build_prompt(request)) for request in collector.requests]
+        self._unanswered = UnansweredRun(plan, tuple(collector.requests))
         return Offer(
             engine=model.name,
             reason=model.reason,
@@ -480,41 +619,60 @@ class LearnRun:
             windows=len(usages),
             kept=plan.engine.answers - collector.calls,
             input_tokens=sum(usage.input_tokens + usage.cache_write_tokens for usage in usages),
-            cost_usd=sum(filter(None, costs)) if is_known else None,
-            is_batch=_is_batch(model),
+            cost_usd=_find_cost(model, usages),
+            is_batch=_has_batches(model),
             is_sent=find_sent(self._workspace.repo) is not None,
         )
 
     def send(self, progress: OnProgress, wait: Wait | None) -> Pending | None:
-        """Where the model has batches: what stands in the way of their answers, None when these are there."""
-        with closing(self._model()) as model:
-            if not _is_batch(model):
+        """Send the requests in batches if the model has batches.
+
+        Returns:
+            How far the batches are; None if all have ended, or the model has none.
+        """
+        with closing(self._choose_model()) as model:
+            if not _has_batches(model):
                 return None
         batches = Backfill(self._workspace, self._options, self._now, progress, self._environ)
-        found = batches.send(wait, gathered=self._gathered)
-        return found if isinstance(found, Pending) else None
+        result = batches.send(wait, unanswered=self._unanswered)
+        return result if isinstance(result, Pending) else None
 
     def plan(self, ref: str, accepted: frozenset[str], progress: OnProgress) -> Plan:
-        """The plan with all answers. Raises EngineError (learn-stopped) where the model failed at one."""
+        """Return the plan with all replies.
+
+        Args:
+            ref: the branch or the ref to plan on.
+            accepted: content keys of the candidates that a person accepted.
+            progress: called as merged work is read.
+
+        Raises:
+            EngineError: learn-stopped, if the model failed at a request.
+        """
         options = replace(self._options, ref=ref, base=None, accepted=accepted)
-        model = self._model()
-        if _is_batch(model):
+        model = self._choose_model()
+        if _has_batches(model):
             model.close()
-            self._batches = Backfill(self._workspace, options, self._now, progress, self._environ)
-            found = self._batches.plan()
-            if isinstance(found, Pending):
-                raise EngineError("the batches have not ended", slug="learn-stopped", hint=AGAIN)
-            plan = found
+            plan = self._plan_batches(options, progress)
         else:
             plan = self._plan(model, options, progress)
         if plan.engine.failure:
             answers = plural(plan.engine.answers, "answer")
-            message = f"the model stopped after {answers}, and nothing was committed: {plan.engine.failure}"
+            message = (
+                f"the model stopped after {answers}, and nothing was committed: "
+                f"{plan.engine.failure}"
+            )
             raise EngineError(message, slug="learn-stopped", hint=AGAIN)
         return plan
 
+    def _plan_batches(self, options: RecordOptions, progress: OnProgress) -> Plan:
+        self._batches = Backfill(self._workspace, options, self._now, progress, self._environ)
+        plan = self._batches.plan()
+        if isinstance(plan, Pending):
+            raise EngineError("the batches have not ended", slug="learn-stopped", hint=AGAIN)
+        return plan
+
     def finish(self, plan: Plan) -> None:
-        """Forget the batches, after `plan` was applied."""
+        """Delete the note of the batches after a plan was applied."""
         if self._batches is not None:
             self._batches.finish(plan)
 
@@ -523,17 +681,19 @@ class LearnRun:
             self._workspace, options, self._now.date(), progress, self._environ, model
         )
 
-    def _model(self) -> Model:
-        model = choose_asked(self._workspace, self._options, self._now, self._environ)
+    def _choose_model(self) -> Model:
+        model = choose_reusing_model(self._workspace, self._options, self._now, self._environ)
         if model.engine is None:
-            hint = "Set ANTHROPIC_API_KEY, or name one: --engine claude-cli. `memory-ci review --candidates` needs none."
-            raise UsageError(
-                f"there is no model to learn with ({model.reason})", slug="no-model", hint=hint
+            message = f"there is no model to learn with ({model.reason})"
+            hint = (
+                "Set ANTHROPIC_API_KEY, or name one: --engine claude-cli. "
+                "`memory-ci review --candidates` needs none."
             )
+            raise UsageError(message, slug="no-model", hint=hint)
         command = self._environ.get(COMMAND_VARIABLE, "") if model.name == "command" else ""
-        return model._replace(
-            kept_as=hashlib.sha256(command.encode()).hexdigest()[:12] if command else ""
-        )
+        if not command:
+            return model._replace(kept_as="")
+        return model._replace(kept_as=hashlib.sha256(command.encode()).hexdigest()[:12])
 
 
 def price_history(
@@ -543,12 +703,12 @@ def price_history(
     environ: Mapping[str, str],
     progress: OnProgress,
 ) -> Offer:
-    """Return what a model would be asked and what it would cost; nothing is sent.
+    """Return the price of learning from a range; nothing is sent.
 
-    Where no model is set up and none is asked for, the price is that of an example.
+    If no model is set up and the options name none, it is the price of an example.
 
     Raises:
-        UsageError, EngineError: as `LearnRun`; no-model only where rules are asked for.
+        UsageError, EngineError: as `LearnRun`; no-model only if the options name the rules.
     """
     try:
         return LearnRun(workspace, options, now, environ).offer(progress)
@@ -560,23 +720,42 @@ def price_history(
 
 
 @contextmanager
-def keeping_answers() -> Iterator[None]:
-    """Say of a repository that failed in the block that the answers are kept."""
+def hint_to_resume() -> Iterator[None]:
+    """Add to the errors of a repository in the block that replies are cached.
+
+    Raises:
+        RepositoryError, UnreadableMemoryError: those of the block, with a longer hint.
+    """
     try:
         yield
     except (RepositoryError, UnreadableMemoryError) as error:
-        raise type(error)(
-            error.message, slug=error.slug, hint=f"{error.hint} {AGAIN}".lstrip()
-        ) from error
+        hint = f"{error.hint} {AGAIN}".lstrip()
+        raise type(error)(error.message, slug=error.slug, hint=hint) from error
 
 
-def _is_batch(model: Model) -> bool:
+def _has_batches(model: Model) -> bool:
     return isinstance(model.engine, AnthropicEngine) and model.settings.provider == "anthropic"
 
 
-def _expect(model: Model, prompt: Prompt) -> Usage:
-    """What one call takes: at most, where the engine says so; else an answer of usual length."""
+def _expect_usage(model: Model, prompt: Prompt) -> Usage:
+    """Return the upper bound of the usage if the engine has one, else that of a usual reply."""
     if isinstance(model.engine, AnthropicEngine):
-        return replace(model.engine.expect(prompt), is_batch=_is_batch(model))
+        return replace(model.engine.expect(prompt), is_batch=_has_batches(model))
     tokens = estimate_tokens(prompt.system) + estimate_tokens(prompt.user)
     return Usage(input_tokens=tokens, output_tokens=REPLY_TOKENS)
+
+
+def _find_cost(model: Model, usages: Sequence[Usage]) -> float | None:
+    """Return the cost in USD: an upper bound in batches; None if the price is not known."""
+    settings = model.settings
+    if model.name == "command" and settings.price is None:
+        return None
+    if _has_batches(model):
+        return sum(cost_bound(usage, settings.model, settings.price) for usage in usages)
+    costs: list[float] = []
+    for usage in usages:
+        usage_cost = cost(usage, settings.model, settings.price)
+        if usage_cost is None:
+            return None
+        costs.append(usage_cost)
+    return sum(costs)

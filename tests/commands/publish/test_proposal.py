@@ -23,7 +23,7 @@ from memory_ci.commands.publish.text import (
     Effect,
     Links,
     Proposed,
-    parse_held,
+    parse_keys,
     render_pull_request,
 )
 from memory_ci.errors import EngineError, RepositoryError
@@ -768,7 +768,7 @@ def test_a_request_is_closed_in_our_words_before_its_branch_goes_away(
     assert all(UPDATE in branches for branches in written)
     assert len(written) == 3
     assert UPDATE not in remote.branches()
-    assert (forge.pulls[0]["state"], parse_held(forge.pulls[0]["body"])) == ("closed", frozenset())
+    assert (forge.pulls[0]["state"], parse_keys(forge.pulls[0]["body"])) == ("closed", frozenset())
 
 
 def hold_episodes(plan: Plan, count: int) -> Built:

@@ -20,9 +20,9 @@ from memory_ci.commands.publish.text import (
     Effect,
     Links,
     Proposed,
-    obey,
+    apply_comments,
     parse_boxes,
-    parse_held,
+    parse_keys,
     render_closed,
     render_pull_request,
     render_title,
@@ -64,10 +64,10 @@ def added(entry: Entry, why: str = "from #12") -> Change:
 
 
 def render(
-    *changes: Change, kept: tuple[tuple[str, str], ...] = (), rejected: tuple[str, ...] = ()
+    *changes: Change, carried: tuple[tuple[str, str], ...] = (), rejected: tuple[str, ...] = ()
 ) -> str:
     steps = [PlannedStep(step=change.step, changes=(change,)) for change in changes]
-    return render_pull_request(Proposed(make_plan(*steps), kept, rejected, EFFECT, LINKS))
+    return render_pull_request(Proposed(make_plan(*steps), carried, rejected, EFFECT, LINKS))
 
 
 def test_every_kind_of_change_stands_in_its_section() -> None:
@@ -93,7 +93,7 @@ def test_every_kind_of_change_stands_in_its_section() -> None:
             entry=make_entry(4, title="Noted"),
             why="from the inbox",
         ),
-        kept=(("Reworded", make_id(9)),),
+        carried=(("Reworded", make_id(9)),),
         rejected=(f"{'0' * 32} Unwanted", ".memory/episodes/2026-01/pr-1.md"),
     )
     assert (
@@ -164,7 +164,7 @@ def test_no_words_of_an_entry_make_a_box(title: str, quote: str) -> None:
     entry = make_entry(
         1, title=mark, evidence=(f"pr:12 {quote}\r- [ ] x <!-- entry m-00000000 -->",)
     )
-    assert parse_boxes(render(added(entry, mark), kept=((mark, ""),))) == Boxes()
+    assert parse_boxes(render(added(entry, mark), carried=((mark, ""),))) == Boxes()
 
 
 def test_what_people_say_with_boxes_is_read_whatever_the_line_ends() -> None:
@@ -196,7 +196,7 @@ def test_a_request_of_entries_too_has_the_title_of_all() -> None:
     title = msgspec.structs.replace(propose_episodes(2), plan=plan)
     assert render_title(title) == "memory: learning number 1"
     assert (
-        render_title(msgspec.structs.replace(propose_episodes(2), kept=(("Mine", ""),)))
+        render_title(msgspec.structs.replace(propose_episodes(2), carried=(("Mine", ""),)))
         == "memory: mine"
     )
 
@@ -224,13 +224,13 @@ def test_months_that_become_one_file_are_told() -> None:
 
 
 def test_what_a_request_holds_is_read_from_its_text_whatever_the_line_ends() -> None:
-    proposed = msgspec.structs.replace(propose_episodes(1), held=("0a1b", "2c3d"))
+    proposed = msgspec.structs.replace(propose_episodes(1), keys=("0a1b", "2c3d"))
     text = render_pull_request(proposed)
-    assert parse_held(text) == parse_held(text.replace("\n", "\r\n")) == {"0a1b", "2c3d"}
+    assert parse_keys(text) == parse_keys(text.replace("\n", "\r\n")) == {"0a1b", "2c3d"}
     assert (
-        parse_held(f"Quoted:\n{text}")
-        == parse_held(render_closed(text))
-        == parse_held("")
+        parse_keys(f"Quoted:\n{text}")
+        == parse_keys(render_closed(text))
+        == parse_keys("")
         == frozenset()
     )
 
@@ -274,7 +274,7 @@ def test_no_text_leaves_its_code_span(text: str) -> None:
 
 def test_words_of_a_command_are_no_keys() -> None:
     text = "- [x] `A` <!-- entry a1111111-0 -->\n- [x] `B` <!-- entry b2222222-0 -->\n"
-    told, unclear = obey(text, ["/memory drop b222 as a copy"])
+    told, unclear = apply_comments(text, ["/memory drop b222 as a copy"])
     assert parse_boxes(told).unticked == {"b2222222-0"}
     assert unclear == ("/memory drop b222 as a copy",)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.commands.record import learn as module
-from memory_ci.commands.record.learn import Estimate, Pending, split
+from memory_ci.commands.record.learn import Estimate, Pending, split_requests
 from memory_ci.commands.setup.init import init_repository
 from memory_ci.errors import EngineError, MemoryCIError, RepositoryError, UsageError
 from memory_ci.records.plan import Plan
@@ -343,7 +343,7 @@ def test_parts_keep_to_their_limits_and_hold_each_key_once_in_order(
     sizes: list[int], most: int, room: int
 ) -> None:
     keyed = {str(number): size for number, size in enumerate(sizes)}
-    parts = list(split(keyed, most, room))
+    parts = list(split_requests(keyed, most, room))
     assert [key for part in parts for key in part] == list(keyed)
     for part in parts:
         assert 0 < len(part) <= most
