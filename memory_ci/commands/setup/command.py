@@ -323,8 +323,12 @@ def init_command(
         return
     if remove:
         refuse_others(ctx, "remove", ("clone", "user", "dry_run", "as_json"))
-        clear = _clear_home if user else _clear_clone if clone else _remove
-        clear(dry_run, as_json)
+        if user:
+            _clear_home(dry_run, as_json)
+        elif clone:
+            _clear_clone(dry_run, as_json)
+        else:
+            _remove(dry_run, as_json)
         return
     if clone or user:
         mode = "user" if user else "clone"

@@ -123,11 +123,11 @@ def show_command(
     view: str | None,
     as_json: bool,
 ) -> None:
-    """Show one entry, or what is known of it; the start of its id is enough.
+    """Show one entry: its text, or with an option its value, history or relations.
 
-    --why prints its prominence today, its utility event by event with the episode of each, how well
-    it is kept by FSRS, the factors by which retrieve multiplies its relevance, and what became of
-    the code that it cites; with --at a commit or a day, as of then. --graph prints relations that
+    The start of its id is enough. --why prints its prominence today, its utility event by event
+    with the episode of each, the factors by which retrieve multiplies its relevance, and the state
+    of the code that it cites; with --at a commit or a day, as of then. --graph prints relations that
     entries state (supports, contradicts, duplicates), what they supersede, and entries that are
     like each other, each with its weight. In --blame a merge stands for all that it brought;
     --lines is the way back.
