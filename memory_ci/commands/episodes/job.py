@@ -174,7 +174,7 @@ def append_assumption(
         return _append_line(workspace, path, assumption, dry_run=True)
     try:
         # Two agents may note at the same time: each must see the line of the other.
-        with hold_lock(workspace.repo.common_dir / "memory-ci" / "assumptions.lock"):
+        with hold_lock(workspace.repo.common_dir / "memory-ci" / "assumptions"):
             return _append_line(workspace, path, assumption, dry_run=False)
     except OSError as error:
         message = f"cannot write {path}: {error.strerror}"

@@ -370,7 +370,7 @@ def test_an_assumption_is_written_under_a_lock_so_that_no_other_line_is_lost(
     is_free: list[bool] = []
 
     def write(path: Path, data: bytes, root: Path | None) -> None:
-        lock = project.workspace.repo.common_dir / "memory-ci" / "assumptions.lock"
+        lock = project.workspace.repo.common_dir / "memory-ci" / "assumptions"
         with lock.open("rb+") as other:
             is_free.append(lock_file(other.fileno()))
         write_file(path, data, root)
