@@ -40,6 +40,7 @@ FILES = (
     "index.db-journal",
     "index.db-wal",
     "tasks.mpk",
+    "episodes.mpk",
     "journal",
     "forgotten.txt",
     "retrieved.jsonl",

@@ -499,7 +499,7 @@ def test_a_file_name_that_must_not_be_kept_stops_nothing_and_is_not_told(
 
 
 def test_an_episode_file_that_a_person_moved_or_broke_is_never_overwritten(known: Project) -> None:
-    known.merge_work("Charge once", "once", 150)
+    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     plan = known.plan(today=known.clock.now.date())
     path = plan.episodes[0].path
     known.commit("Broken", {path: "my notes\n"})
@@ -536,7 +536,7 @@ def test_a_plan_may_not_say_that_other_work_confirmed_an_entry(known: Project, r
 @pytest.mark.parametrize("wanted", ["pr-7", "commit-{sha}", "pr-7-{sha}", "pr-150-000000000000"])
 def test_a_plan_may_not_name_an_episode_after_other_work(known: Project, wanted: str) -> None:
     """The episode of #7 would then be known, and never be told."""
-    known.merge_work("Charge once", "once", 150)
+    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     plan, name = known.plan(), wanted.format(sha=known.sha()[:12])
     bad = [
         EpisodeFile(file.path.replace("pr-150", name), file.text.replace("pr-150", name))
@@ -776,7 +776,7 @@ def test_a_command_of_ours_on_a_strangers_declined_request_counts(known: Project
 def test_a_plan_may_write_episodes_and_nothing_else_as_one(
     known: Project, change: Callable[[EpisodeFile], EpisodeFile]
 ) -> None:
-    known.merge_work("Charge once", "once", 150)
+    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     plan = known.plan()
     bad = msgspec.structs.replace(plan, episodes=tuple(map(change, plan.episodes)))
     with pytest.raises(FindingsError, match="plan is refused"):
@@ -784,7 +784,7 @@ def test_a_plan_may_write_episodes_and_nothing_else_as_one(
 
 
 def test_a_plan_may_not_rewrite_an_episode(known: Project) -> None:
-    known.merge_work("Charge once", "once", 150)
+    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     plan = known.plan()
     apply_plan(known.workspace, plan, NOW)
     again = msgspec.structs.replace(known.plan(), episodes=plan.episodes)
@@ -793,21 +793,24 @@ def test_a_plan_may_not_rewrite_an_episode(known: Project) -> None:
 
 
 def test_old_months_become_one_file_each_and_say_the_same(known: Project) -> None:
-    for number in (150, 151):
+    for number in (150, 151, 152):
         known.merge_work(f"Charge {number}\n\n{GIVEN}", f"b{number}", number)
     known.record(today=known.clock.now.date())
     before = episodes(known)
     assert known.git("ls-files", ".memory/episodes/2026-01/*")
     known.commit("Later", {"later.txt": "x"})
     known.record(today=TODAY)
-    assert known.git("ls-files", ".memory/episodes").splitlines() == [
+    assert known.git("ls-files", ".memory/episodes/2*").splitlines() == [
         ".memory/episodes/2026-01/_all.md"
     ]
     assert before.items() <= episodes(known).items()
 
 
-def test_a_label_of_the_forge_says_the_domain_of_an_episode(known: Project, hub: Hub) -> None:
-    hub.forge.add(150, merged=known.merge_work("Charge once", "once", 150))
+def test_a_label_of_the_forge_says_the_domain_of_an_episode_that_is_written(
+    known: Project, hub: Hub
+) -> None:
+    merged = known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    hub.forge.add(150, merged=merged)
     hub.forge.pulls[150]["labels"] = [{"name": "bug"}, {"name": "area: payments"}]
     hub.record(known)
     assert episodes(known)["pr-150"].situation.domain == "payments"

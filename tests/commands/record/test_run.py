@@ -22,10 +22,10 @@ def test_marked_learnings_of_a_merged_pull_request_become_entries(project: Proje
     start = project.sha()
     project.record()
     assert project.subjects(start) == ["memory: extract 2 learnings from #128"], (
-        "one commit, with the episode in it"
+        "one commit, with what the run has read"
     )
     assert project.git("show", "--format=", "--name-only").split() == [
-        ".memory/episodes/2026-01/pr-128.md",
+        ".memory/episodes/recorded/ranges.md",
         "MEMORY.md",
     ]
     by_type = {entry.type: entry for entry in project.entries()}
@@ -67,9 +67,8 @@ def test_the_commit_says_what_it_is_and_how_far_the_run_came(project: Project) -
     covered = project.sha()
     project.record()
     trailers = project.git("log", "-1", "--format=%(trailers:only,unfold)")
-    steps = ["Memory-CI-Step: extract", "Memory-CI-Step: episode"]
+    steps = ["Memory-CI-Step: extract", "Memory-CI-Step: read"]
     assert trailers.strip().splitlines() == [*steps, f"Memory-CI-Source: {covered}"]
-    assert "\n- pr-128\n" in project.git("log", "-1", "--format=%B")
     assert project.git("log", "-1", "--format=%an|%cn") == "memory-ci|memory-ci"
 
 
@@ -133,7 +132,7 @@ def test_what_the_work_used_is_reinforced_once_per_merged_change(project: Projec
     project.merge("more", message="Merge pull request #129 from ada/more\n\nMore")
     start = project.sha()
     project.record()
-    assert project.subjects(start) == ["memory: reinforce 1 entry for #129"]
+    assert project.subjects(start) == ["memory: reinforce 1 entry for #129, note 1 episode"]
     (entry,) = [entry for entry in project.entries() if entry.id == make_id(1)]
     assert entry.reinforcement_count == 1
     assert entry.last_reinforced == date(2026, 9, 1), (
@@ -338,11 +337,11 @@ def test_a_configuration_of_the_work_tree_that_cannot_be_read_is_named(project: 
     assert "that of the commit holds" in finding.message
 
 
-def test_an_unmarked_merge_leaves_an_episode_and_nothing_else(project: Project) -> None:
+def test_an_unmarked_merge_leaves_a_line_and_nothing_else(project: Project) -> None:
     project.record()
     project.merge_work("Rename a variable", "rename", 132)
     memory = project.show("HEAD", "MEMORY.md")
-    assert project.record().subjects == ("memory: note 1 episode",)
+    assert project.record().subjects == ("memory: read 1 merged change",)
     assert project.show("HEAD", "MEMORY.md") == memory
 
 
