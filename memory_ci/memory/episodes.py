@@ -93,22 +93,23 @@ def add_derived(workspace: Workspace, files: EpisodeFiles, view: str | None) -> 
     # Patterns, for a repository in which record has read something.
     from memory_ci.memory.git_episodes import load_derived
 
-    derived = load_derived(workspace, files.recorded, written.tellings)
     forgotten = _find_tombstones(workspace, view)
-    masked = map(forgotten.mask_all, derived.episodes)
-    return replace(written, tellings=(*written.tellings, *masked), problem=derived.problem)
+    derived = load_derived(workspace, files.recorded, written.tellings, forgotten)
+    tellings = (*written.tellings, *derived.episodes)
+    return replace(written, tellings=tellings, problem=derived.problem)
 
 
-def gather_derived(workspace: Workspace) -> None:
+def gather_derived(workspace: Workspace, files: Iterable[TreeFile]) -> None:
     """Derive the episodes of the recorded ranges, so that no question has to wait for them.
 
-    Errors of git are ignored.
+    Args:
+        workspace: the repository.
+        files: the files of the work tree.
     """
-    for content in read_files(
-        workspace.repo, list_view(workspace, None, [RECORDED_FILE]), MAX_FILE_BYTES
-    ):
-        files = EpisodeFiles(Episodes(), parse_recorded(content.data or b""))
-        add_derived(workspace, files, None)
+    recorded_files = [file for file in files if file.path == RECORDED_FILE]
+    for content in read_files(workspace.repo, recorded_files, MAX_FILE_BYTES):
+        episode_files = EpisodeFiles(Episodes(), parse_recorded(content.data or b""))
+        add_derived(workspace, episode_files, None)
 
 
 def _find_tombstones(workspace: Workspace, view: str | None) -> Tombstones:

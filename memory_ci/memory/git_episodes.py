@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.evidence.trust import tier
+from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.files import read_regular
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, list_first_parents, plan_range
@@ -150,7 +151,7 @@ class DerivedEpisodes(NamedTuple):
 
 
 def load_derived(
-    workspace: Workspace, recorded: Recorded, written: Iterable[Telling]
+    workspace: Workspace, recorded: Recorded, written: Iterable[Telling], forgotten: Tombstones
 ) -> DerivedEpisodes:
     """Return the derived episodes of ranges, without those of changes that have a file.
 
@@ -158,12 +159,13 @@ def load_derived(
         workspace: the repository.
         recorded: the ranges, and the ids of episodes that a person removed.
         written: the content of the episode files.
+        forgotten: what is masked, in the cache as well.
     """
     by_id = {telling.id: telling for telling in written if isinstance(telling, Episode)}
     commits = {episode.action.commit for episode in by_id.values()}
     without = frozenset(recorded.without)
     episodes: list[Episode] = []
-    derived, problem = _read_ranges(workspace, recorded.ranges)
+    derived, problem = _read_ranges(workspace, recorded.ranges, forgotten)
     for episode in derived:
         if episode.action.commit in commits:
             continue
@@ -171,7 +173,7 @@ def load_derived(
         named = distinguish_id(episode, by_id.get(episode.id))
         if named.id not in without:
             by_id[named.id] = named
-            episodes.append(named)
+            episodes.append(forgotten.mask_all(named))
     return DerivedEpisodes(episodes, problem)
 
 
@@ -213,7 +215,9 @@ def remember(workspace: Workspace, new: RecordedRange, episodes: Sequence[Episod
     _save_cache(workspace, cached, [derived, *others])
 
 
-def _read_ranges(workspace: Workspace, ranges: Sequence[RecordedRange]) -> DerivedEpisodes:
+def _read_ranges(
+    workspace: Workspace, ranges: Sequence[RecordedRange], forgotten: Tombstones
+) -> DerivedEpisodes:
     """Return the derived episodes of ranges; only commits that the cache lacks are read."""
     cached = _load_cache(workspace)
     derived_by_range = {derived.range: derived for derived in cached.ranges}
@@ -227,7 +231,8 @@ def _read_ranges(workspace: Workspace, ranges: Sequence[RecordedRange]) -> Deriv
             if longer is not None:
                 derived_by_range[wanted] = _cut(workspace.repo, longer, wanted)
             else:
-                derived_by_range[wanted] = _extend(workspace, cached.ranges, wanted)
+                extended = _extend(workspace, cached.ranges, wanted)
+                derived_by_range[wanted] = forgotten.mask_all(extended)
                 is_changed = True
         except RepositoryError as error:
             problem = problem or error.message.splitlines()[0]

@@ -107,7 +107,7 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
         gather_tasks(workspace)
         from memory_ci.memory.episodes import gather_derived  # patterns, which retrieve never needs
 
-        gather_derived(workspace)
+        gather_derived(workspace, files)
     else:
         _require_index_or_nothing(db)
 

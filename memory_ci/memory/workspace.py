@@ -29,7 +29,6 @@ from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import (
     EPISODES,
     LEGACY_TEAM,
-    RECORDED_FILE,
     classify_scope,
     is_fragment,
     memory_pathspecs,
@@ -278,12 +277,7 @@ def list_indexed_files(workspace: Workspace, view: str | None) -> tuple[TreeFile
     """
     pathspecs = (*memory_pathspecs(workspace.config.scopes), f"{EPISODES}/*.md")
     files = list_view(workspace, view, pathspecs)
-    indexed_files = []
-    for file in files:
-        is_covered = is_told(file) or holds_entries(workspace, file.path)
-        if is_covered and file.path != RECORDED_FILE:
-            indexed_files.append(file)
-    return tuple(indexed_files)
+    return tuple(file for file in files if is_told(file) or holds_entries(workspace, file.path))
 
 
 def is_told(file: TreeFile) -> bool:

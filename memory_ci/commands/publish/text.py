@@ -275,6 +275,8 @@ def _list_proposed_titles(proposed: Proposed) -> list[str]:
     for file in proposed.plan.episodes:
         name = file.path.rpartition("/")[2].removesuffix(".md")
         titles.append(f"what became of {name}")
+    if not titles and proposed.plan.unwritten.changes:
+        titles.append(f"read {plural(proposed.plan.unwritten.changes, 'merged change')}")
     return titles
 
 

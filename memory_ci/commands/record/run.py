@@ -390,7 +390,8 @@ def _describe_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter) -> Un
     unwritten = writer.describe_unwritten(list_recorded_commits(repo, writer.recorded, since))
     if unwritten.changes:
         new_range = RecordedRange(since, plan.until, unwritten.stage)
-        remember(run.workspace, new_range, writer.derived)
+        derived = tombstones_at(run.base).mask_all(writer.derived)
+        remember(run.workspace, new_range, derived)
     return unwritten
 
 

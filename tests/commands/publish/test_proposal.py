@@ -30,7 +30,7 @@ from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.forge.proposals import Proposal
 from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.records.entry import Entry
-from memory_ci.records.plan import EpisodeFile, Plan
+from memory_ci.records.plan import EpisodeFile, Plan, Unwritten
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
@@ -492,13 +492,21 @@ def find_told(remote: Remote) -> list[str]:
     return [
         path
         for path in remote.git("ls-tree", "-r", "--name-only", UPDATE).splitlines()
-        if "/episodes/" in path
+        if "/episodes/2" in path
     ]
+
+
+def merge_held_out(project: Project, number: int = 131) -> None:
+    """Merge work whose session was held out, so that its episode has a file."""
+    message = "fix: charge a card once\n\nMemory-Holdout: ab12"
+    project.merge_work(message, f"held-{number}", number, "src/held.py")
+    project.git("push", "-q", "origin", "main")
 
 
 def test_an_episode_that_a_maintainer_deletes_is_not_proposed_again(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
+    merge_held_out(publish.project)
     publish("pr")
     (told,) = find_told(remote)
     clone = remote.clone(tmp_path / "one", "--branch", UPDATE)
@@ -513,6 +521,7 @@ def test_an_episode_that_a_maintainer_deletes_is_not_proposed_again(
 def test_an_episode_that_a_maintainer_changes_is_carried_over_as_it_is(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
+    merge_held_out(publish.project)
     publish("pr")
     (told,) = find_told(remote)
     edit_branch(remote, tmp_path / "one", {told: ("charge a card once", "[redacted]")})
@@ -527,6 +536,7 @@ def test_an_episode_that_a_maintainer_changes_is_carried_over_as_it_is(
 def test_an_episode_that_a_maintainer_broke_leaves_the_branch_as_it_is(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
+    merge_held_out(publish.project)
     publish("pr")
     (told,) = find_told(remote)
     edit_branch(remote, tmp_path / "one", {told: ("occurred_at: ", "occurred_at: oops ")})
@@ -775,7 +785,7 @@ def hold_episodes(plan: Plan, count: int) -> Built:
     files = tuple(
         EpisodeFile(f".memory/episodes/2026-11/pr-{number}.md", "") for number in range(count)
     )
-    held = msgspec.structs.replace(plan, steps=(), episodes=files)
+    held = msgspec.structs.replace(plan, steps=(), episodes=files, unwritten=Unwritten())
     return Built(plan.base, plan.base, held, ())
 
 
@@ -806,14 +816,26 @@ def test_less_than_a_closed_pull_request_held_is_nothing_new(project: Project) -
 def test_a_pull_request_of_episodes_alone_says_so(
     remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
+    publish("push")
+    merge_held_out(publish.project)
+    publish("pr")
+    (pull,) = forge.pulls
+    assert pull["title"] == "memory: what became of pr-131"
+    assert "### Episodes: 1\n\n- `.memory/episodes/" in pull["body"]
+
+
+def test_a_pull_request_of_what_was_read_alone_says_so(
+    remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
     project = publish.project
     publish("push")
     project.merge_work("chore: tidy up", "tidy", 130, "src/tidy.py")
     project.git("push", "-q", "origin", "main")
     publish("pr")
     (pull,) = forge.pulls
-    assert pull["title"] == "memory: what became of pr-130"
-    assert "### Episodes: 1\n\n- `.memory/episodes/" in pull["body"]
+    assert pull["title"] == "memory: read 1 merged change"
+    assert "1 merged change of which git's history says all" in pull["body"]
+    assert find_told(remote) == []
 
 
 def test_a_run_that_stopped_takes_nothing_out_of_the_pull_request(
