@@ -42,7 +42,7 @@ OPAQUE = re.compile(
 """An id, a hash, a number, or what was masked."""
 
 
-class Form(NamedTuple):
+class CommandForm(NamedTuple):
     """A command without what varies.
 
     Attributes:
@@ -59,11 +59,11 @@ class Form(NamedTuple):
         return " ".join([self.program, *self.subcommands, *self.options])
 
 
-def list_forms(command: str) -> list[Form]:
+def list_forms(command: str) -> list[CommandForm]:
     """Return the forms of the commands in a line of a shell, in order.
 
     >>> [str(form) for form in list_forms("cd app && FOO=1 gh pr diff 12 --stat | head -3")]
-    ['gh pr diff --stat', 'head -3']
+    ['gh pr diff --stat', 'head']
     """
     forms = []
     for segment in _split(command[:MAX_COMMAND]):
@@ -88,7 +88,7 @@ def _split(command: str) -> Iterator[str]:
         yield from PIPE.split(segment)
 
 
-def _read_form(segment: str) -> Form | None:
+def _read_form(segment: str) -> CommandForm | None:
     """Return the form of a simple command, None for one that does no work of its own."""
     words = _split_words(segment)
     while words and (ASSIGNMENT.match(words[0]) or words[0] in WRAPPERS or words[0].isdigit()):
@@ -111,7 +111,7 @@ def _read_form(segment: str) -> Form | None:
             if not SUBCOMMAND.fullmatch(word):
                 break
             subcommands.append(word)
-    return Form(program, tuple(subcommands), tuple(dict.fromkeys(options))[:MAX_OPTIONS])
+    return CommandForm(program, tuple(subcommands), tuple(dict.fromkeys(options))[:MAX_OPTIONS])
 
 
 def _split_words(segment: str) -> list[str]:

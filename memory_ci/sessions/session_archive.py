@@ -29,6 +29,7 @@ from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Origin, Session
 from memory_ci.records.history import Commit
 from memory_ci.records.repetition import CommandRun, PersonTurn
+from memory_ci.repetition.commands import list_forms
 from memory_ci.repetition.failures import FailedRun, list_failed, list_succeeded
 from memory_ci.sessions.session_join import COMMITTED, ENTIRE, MAX_TRANSCRIPT, NOTES
 from memory_ci.sources.commits import author_of
@@ -39,7 +40,7 @@ from memory_ci.sources.transcripts.repetition import RepeatedTexts
 from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 MAX_BYTES = 1_000_000_000  # Bytes of transcripts that one run parses.
 MAX_TURN = 20_000  # Characters kept of a turn.
 MAX_OUTPUT = 2_000  # Characters kept of a command's output.
@@ -57,6 +58,14 @@ PROMPTED = ("--extended-regexp", r"--grep=^\[Prompt[^]]*\]")
 
 SHELLS = frozenset("bash exec_command shell shell_command run_shell_command terminal".split())
 """Tools that run a command line, case folded."""
+
+MOMENTS: Mapping[tuple[str, ...], str] = {
+    ("git", "commit"): "before:commit",
+    ("git", "push"): "before:push",
+    ("gh", "pr", "create"): "before:pull-request",
+    ("glab", "mr", "create"): "before:pull-request",
+}
+"""Moments by the beginning of a command's form."""
 
 SPOKEN = ("text", "rejection", "intervention")
 """Kinds of events that hold words of a person."""
@@ -268,15 +277,31 @@ def _parse(data: bytes, source: Source) -> ParsedTranscript:
     return ParsedTranscript(tuple(turns), tuple(failed), succeeded)
 
 
-def _list_turns(session: Session, events: Iterable[Event], at: datetime) -> Iterator[PersonTurn]:
-    """Yield the turns of people, each with a time: its own, or that of the turn before it."""
+def _list_turns(session: Session, events: Sequence[Event], at: datetime) -> list[PersonTurn]:
+    """Return the turns of people, each with a time: its own, or that of the turn before it."""
+    turns: list[PersonTurn] = []
     latest = session.started or at
     for event in events:
         if event.at != UNKNOWN_TIME:
             latest = event.at
         if event.actor == "human" and event.kind in SPOKEN and event.text.strip():
             text = redact(event.text[:MAX_TURN]).text
-            yield PersonTurn(session.key, latest, "", text)
+            turns.append(PersonTurn(session.key, latest, "", text))
+        elif turns and not turns[-1].then:
+            turns[-1] = replace(turns[-1], then=_find_moment(event))
+    return turns
+
+
+def _find_moment(event: Event) -> str:
+    """Return the moment of a commit, a push or a pull request that a tool made, else ""."""
+    if event.kind != "tool_call" or (event.tool or "").lower() not in SHELLS:
+        return ""
+    for form in list_forms(_read_command(event.text)):
+        moment = MOMENTS.get((form.program, *form.subcommands[:2]))
+        moment = moment or MOMENTS.get((form.program, *form.subcommands[:1]))
+        if moment:
+            return moment
+    return ""
 
 
 def list_command_runs(session: Session) -> list[CommandRun]:
