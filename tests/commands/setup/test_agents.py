@@ -579,7 +579,7 @@ def test_a_project_in_the_home_and_the_home_do_not_take_each_others_hooks(projec
     install(project.workspace, sys.executable, with_hook=False, agents=["codex"], is_shared=True)
     install_for_user(project.path, ["codex"], AgentOptions(sys.executable, "user"))
     both = (project.path / FILES["codex"]).read_text()
-    assert (both.count("memory-ci hook agent --for codex;"), both.count("--user;")) == (4, 4)
+    assert (both.count("memory-ci hook agent --for codex;"), both.count("--user;")) == (5, 5)
     uninstall_for_user(project.path)
     left = (project.path / FILES["codex"]).read_text()
     assert (left.count("memory-ci hook agent --for codex;"), left.count("--user;")) == (4, 0)
