@@ -40,7 +40,7 @@ from tests.project import IMPORTED_FROM, NOW, Project, copy_project, make_projec
 T = TypeVar("T")
 Talk = Callable[[Client], Awaitable[T]]
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 SECONDS = 300
 OPENING = "<recalled-memory>\nUNTRUSTED HINTS"
 LEARNING = {
