@@ -1,0 +1,128 @@
+"""Efficiency: whether questions find something, and what is given is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from memory_ci.commands.health.health import measure_health
+from memory_ci.memory.episodes import save_telling
+from memory_ci.records.episode import Given
+from tests.commands.health.measured_projects import (
+    INJECTION,
+    make_episode,
+    measure,
+    metric,
+    rewrite,
+    spoil,
+    value,
+)
+from tests.project import TODAY, Project, copy_project
+
+
+@pytest.fixture
+def project(measured_template: Project, tmp_path: Path) -> Project:
+    return copy_project(measured_template, tmp_path / "shop")
+
+
+def test_what_was_learned_from_a_change_does_not_answer_for_it(project: Project) -> None:
+    rewrite(project, source="pr:129")
+    assert value(project, "efficiency") == 0
+
+
+def test_titles_that_find_nothing_are_named_newest_first(project: Project) -> None:
+    spoil(project, "efficiency")
+    assert metric(measure(project), "efficiency").missing == tuple(
+        f"#{at} Zebras wander {at}" for at in (132, 131, 130)
+    )
+
+
+def test_of_a_title_that_must_not_be_served_only_the_number_is_named(project: Project) -> None:
+    project.merge_work(INJECTION, "bad", 130, "src/bad.py")
+    assert metric(measure(project), "efficiency").missing == ("#130",)
+
+
+BLOCK = "# memory-ci: begin (memory-ci install)\n/MEMORY.md merge=memory-ci\n# memory-ci: end\n"
+
+
+def count_questions(project: Project) -> str:
+    return metric(measure(project), "efficiency").basis
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {".gitattributes": BLOCK},
+        {
+            ".pre-commit-config.yaml": "repos:\n- repo: https://example.com/memory-ci\n",
+            ".memory-ci.yaml": "# ours\n",
+        },
+        {".github/workflows/memory.yml": "on: push\n", "MEMORY.md": "# Memory\n"},
+    ],
+)
+def test_setting_memory_ci_up_asks_for_nothing(project: Project, files: dict[str, str]) -> None:
+    rewrite(project, source=None)
+    before = count_questions(project)
+    text = {"MEMORY.md": project.show("HEAD", "MEMORY.md") + "\n"} if "MEMORY.md" in files else {}
+    project.commit("Zebra crossing", files | text)
+    assert count_questions(project) == before
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {".gitattributes": "*.bin binary\n"},
+        {".gitattributes": BLOCK, "src/a.py": "1\n"},
+        {".github/workflows/test.yml": "on: push\n"},
+        {".memory-ci.yaml": "# ours\n", ".pre-commit-config.yaml": "repos: []\n"},
+    ],
+)
+def test_what_sets_up_something_else_as_well_asks(project: Project, files: dict[str, str]) -> None:
+    before = count_questions(project)
+    project.commit("Zebra crossing", files)
+    assert count_questions(project) != before
+
+
+def test_a_revert_and_what_only_talked_ask_for_nothing(project: Project) -> None:
+    before = count_questions(project)
+    work = project.commit("Zebras wander", {"src/zebra.py": "1\n"})
+    assert count_questions(project) != before
+    save_telling(project.workspace, make_episode(f"commit-{work[:12]}"))
+    project.commit(
+        f'Revert "Zebras wander"\n\nThis reverts commit {work}.\n', {"src/zebra.py": None}
+    )
+    assert count_questions(project) == before
+
+
+@pytest.mark.parametrize(("jobs", "expected"), [(19, 100.0), (20, 75.0)])
+def test_what_jobs_used_counts_once_there_are_twenty(
+    project: Project, jobs: int, expected: float
+) -> None:
+    for number in range(jobs):
+        save_telling(project.workspace, make_episode(f"pr-{1000 + number}", given=2, used=1))
+    assert value(project, "efficiency") == expected
+    (metric,) = (
+        one for one in measure_health(project.workspace, TODAY).metrics if one.name == "efficiency"
+    )
+    assert metric.basis.endswith(f"{jobs} jobs used {jobs} of {2 * jobs} entries given (50%)")
+
+
+@pytest.mark.parametrize(
+    ("given", "used", "is_named"), [(9, 0, False), (10, 0, True), (10, 1, False)]
+)
+def test_what_was_given_often_and_never_used_is_proposed_for_review(
+    project: Project, given: int, used: int, is_named: bool
+) -> None:
+    project.record()
+    own = project.entries()[0].id
+    for number in range(given):
+        told = replace(make_episode(f"pr-{1000 + number}"), retrieved=(Given(id=own),))
+        save_telling(project.workspace, replace(told, used=(own,) if number < used else ()))
+    (metric,) = (
+        one for one in measure_health(project.workspace, TODAY).metrics if one.name == "efficiency"
+    )
+    assert (
+        f"given 10 times or more and never used, to review: {own[:8]}" in metric.basis
+    ) == is_named
