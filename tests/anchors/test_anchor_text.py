@@ -40,7 +40,7 @@ def test_an_anchor_reads_as_it_was_written(
     "path", ["a:12", "a:3-4", "a:-", "a:-:-", "a:0", "a@3f2ab91", "a text:9f31c2d0", "a "]
 )
 @pytest.mark.parametrize("line", [None, 7])
-def test_a_path_that_looks_like_more_than_a_path_is_one(path: str, line: int | None) -> None:
+def test_a_path_that_looks_like_an_anchor_is_read_as_a_path(path: str, line: int | None) -> None:
     anchor = Anchor(path=path, commit=COMMIT, first=line, last=line)
     assert parse_anchor(format_anchor(anchor)) == anchor
 
@@ -69,7 +69,7 @@ def test_any_text_is_an_anchor_or_none_and_never_an_error(cite: str) -> None:
         "a.py@3f2ab91 and more",
     ],
 )
-def test_what_is_no_anchor_is_none(cite: str) -> None:
+def test_text_that_is_not_an_anchor_is_none(cite: str) -> None:
     assert parse_anchor(cite) is None
 
 

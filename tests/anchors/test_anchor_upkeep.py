@@ -57,7 +57,7 @@ GONE = {KEY: Verdict("gone", "client.py")}
 SINCE = {make_id(1): date(2026, 1, 1)}
 
 
-def test_what_has_been_gone_for_long_is_retired() -> None:
+def test_an_entry_whose_code_has_been_gone_for_long_is_retired() -> None:
     place = make_located(1, title="`client.py` retries", cites=(CITE,))
     (change,) = plan_stale_retirement([place], GONE, SINCE, date(2026, 4, 2))
     assert (change.step, change.kind, change.entry.status) == ("retire", "update", "retired")
@@ -76,7 +76,7 @@ def test_what_has_been_gone_for_long_is_retired() -> None:
         {"title": "Never merge on Fridays"},
     ],
 )
-def test_what_is_kept_for_another_reason_is_not_retired(fields: dict[str, Any]) -> None:
+def test_protected_entries_are_not_retired(fields: dict[str, Any]) -> None:
     place = make_located(
         1, "MEMORY.md", **({"title": "`client.py` retries", "cites": (CITE,)} | fields)
     )

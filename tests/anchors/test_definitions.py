@@ -101,7 +101,7 @@ def test_a_definition_is_found_with_all_its_lines(
     assert (found.name, (found.first, found.last)) == (symbol, span)
 
 
-def test_a_call_is_no_definition_and_a_name_that_two_have_is_none() -> None:
+def test_calls_and_ambiguous_names_are_not_definitions() -> None:
     assert find_definition("a.ts", "  if (x) {\n  }\n  return f(x) {\n", "if") is None
     assert (
         find_definition(

@@ -40,7 +40,7 @@ def limited(job):
     ],
 )
 @pytest.mark.parametrize("then", [LIMITED, None])
-def test_all_of_a_definition_is_compared_and_nothing_else(
+def test_exactly_the_lines_of_a_definition_are_compared(
     old: str, new: str, kind: str, then: str | None
 ) -> None:
     anchor = make_anchor("a.py", LIMITED, COMMIT, symbol="limited")
@@ -89,7 +89,7 @@ def test_lines_outside_of_definitions_are_mapped_by_a_diff() -> None:
     assert judge(anchor, text, {"a.yml": "b: 1\nc:\n  a: 1\n"}, "a.yml").kind == "changed"
 
 
-def test_what_moved_and_changed_is_changed_and_a_copy_that_was_there_is_not_where_it_went() -> None:
+def test_code_that_moved_and_changed_is_changed_and_not_found_in_an_older_copy() -> None:
     anchor = make_anchor("a.py", LIMITED, COMMIT, symbol="limited")
     moved = LIMITED.replace("limit = 30", "limit = 60")
     files = {"a.py": "import os\n", "b.py": moved}
@@ -127,7 +127,7 @@ def test_a_whole_file_says_how_much_of_it_changed() -> None:
         CLIENT.replace("import time\n", ""),
     ],
 )
-def test_what_is_added_to_a_whole_file_and_its_imports_leave_it_fresh(text: str) -> None:
+def test_additions_and_imports_leave_a_whole_file_cite_fresh(text: str) -> None:
     assert seen(WHOLE, text).kind == "fresh"
 
 

@@ -48,7 +48,7 @@ def test_shifted_and_respaced_lines_are_moved(anchor: Anchor) -> None:
 
 @pytest.mark.parametrize("anchor", [WHOLE, LINES, SYMBOL])
 @pytest.mark.parametrize("then", [CLIENT, None])
-def test_another_text_in_the_same_place_is_changed(anchor: Anchor, then: str | None) -> None:
+def test_different_text_in_the_same_place_is_changed(anchor: Anchor, then: str | None) -> None:
     assert seen(anchor, EDITED, then).kind == "changed"
 
 
@@ -57,7 +57,7 @@ def test_a_changed_definition_is_shown_where_it_is_now() -> None:
     assert (verdict.kind, verdict.first, verdict.last) == ("changed", 8, 11)
 
 
-def test_what_changes_around_a_definition_leaves_it_fresh_and_the_file_changed() -> None:
+def test_an_edit_around_a_definition_leaves_it_fresh_and_the_file_changed() -> None:
     text = CLIENT.replace("RETRIES = 3", "RETRIES = 4").replace("timeout=30", "timeout=60")
     assert [seen(anchor, text).kind for anchor in (WHOLE, LINES, SYMBOL)] == [
         "changed",
@@ -81,7 +81,7 @@ def test_a_definition_moved_into_another_file_is_moved(anchor: Anchor) -> None:
     assert (verdict.kind, verdict.path, verdict.first) == ("moved", "sender.py", 2)
 
 
-def test_a_definition_that_is_nowhere_is_gone_and_one_that_lost_its_name_only_is_moved() -> None:
+def test_a_removed_definition_is_gone_and_a_renamed_definition_is_moved() -> None:
     removed = CLIENT.replace("\n".join(CLIENT.split("\n")[6:10]), "")
     assert seen(SYMBOL, removed).kind == "gone"
     renamed = CLIENT.replace("def post", "def send")
@@ -92,7 +92,7 @@ def test_a_definition_that_is_nowhere_is_gone_and_one_that_lost_its_name_only_is
     )
 
 
-def test_overloads_that_left_together_are_found_together() -> None:
+def test_overloads_that_moved_together_are_found_together() -> None:
     heads = "".join(f"@overload\ndef turn(x: {kind}) -> {kind}: ...\n" for kind in ("int", "str"))
     text = f"{heads}def turn(x):\n    return type(x)(x) if x else None\n"
     anchor = make_anchor("a.py", f"a = 1\n{text}", COMMIT, symbol="turn")
@@ -115,7 +115,7 @@ def test_a_file_that_is_not_there_any_more_is_gone(anchor: Anchor) -> None:
     assert seen(anchor, None, other="x = 1\n").kind == "gone"
 
 
-def test_a_definition_of_the_same_name_that_says_something_else_is_not_the_one_that_went() -> None:
+def test_a_different_definition_of_the_same_name_is_not_the_moved_one() -> None:
     removed = CLIENT.replace("\n".join(CLIENT.split("\n")[6:10]), "")
     namesake = (
         "class Letter:\n    def post(self):\n        self.box.open()\n        self.box.drop(self)\n"
@@ -134,7 +134,7 @@ def test_without_commit_and_hash_nothing_is_claimed() -> None:
     assert judge(WHOLE, CLIENT, {}, "client.py").kind == "unverifiable", "there, but not readable"
 
 
-def test_a_line_that_says_little_is_not_found_elsewhere() -> None:
+def test_a_line_with_little_text_is_not_searched_elsewhere() -> None:
     text = "def f():\n    return 1\n\ndef g():\n    return 1\n"
     anchor = make_anchor("a.py", text, COMMIT, lines=(2, 2))
     assert (
@@ -143,7 +143,7 @@ def test_a_line_that_says_little_is_not_found_elsewhere() -> None:
     )
 
 
-def test_a_copy_does_not_stand_for_the_one_that_changed() -> None:
+def test_an_unchanged_copy_does_not_hide_a_changed_line() -> None:
     block = "    value = compute_the_first_thing(argument)\n"
     text = f"def f():\n{block}\ndef g():\n{block}"
     anchor = make_anchor("a.py", text, COMMIT, lines=(2, 2))
@@ -152,7 +152,7 @@ def test_a_copy_does_not_stand_for_the_one_that_changed() -> None:
     )
 
 
-def test_part_of_a_line_is_not_the_line() -> None:
+def test_an_anchored_line_that_was_extended_is_changed() -> None:
     text = "total = price_of(order) + shipping\n"
     anchor = make_anchor("a.py", text, COMMIT, lines=(1, 1))
     assert (
@@ -164,7 +164,7 @@ def test_part_of_a_line_is_not_the_line() -> None:
 
 
 @pytest.mark.parametrize("then", [CLIENT, None])
-def test_an_anchor_of_old_is_read_as_it_was_written(then: str | None) -> None:
+def test_an_anchor_in_the_old_format_is_read(then: str | None) -> None:
     old = parse_anchor("client.py:7-10@3f2ab91c0ffe symbol:Client.post text:7981136aa91b")
     assert old is not None
     assert seen(old, CLIENT, then).kind == "fresh"

@@ -55,7 +55,7 @@ def test_a_commit_that_record_did_not_make_moves_no_cursor_and_counts_nothing(
     assert list_counted(repo, "HEAD") == {first}
 
 
-def test_what_is_memory_is_for_the_caller_to_say(builder: RepoBuilder, repo: Repository) -> None:
+def test_the_caller_decides_which_paths_are_memory(builder: RepoBuilder, repo: Repository) -> None:
     first = builder.sha()
     commit = record(builder, f"Memory-CI-Source: {first}\nMemory-CI-Counted: {first}")
     record(builder, f"Memory-CI-Source: {commit}\nMemory-CI-Counted: {commit}", "docs/guide.md")
@@ -161,7 +161,7 @@ def test_a_note_of_a_stranger_brings_no_cursor_however_it_is_merged(
     ],
     ids=["mended", "taken away", "mended with memory"],
 )
-def test_what_a_stranger_may_do_to_notes_moves_no_cursor_and_counts_nothing(
+def test_notes_edited_by_a_stranger_move_no_cursor_and_count_nothing(
     builder: RepoBuilder, repo: Repository, files: dict[str, str | None]
 ) -> None:
     first = builder.sha()
@@ -219,7 +219,7 @@ def test_the_cursor_of_a_long_history_costs_few_processes_however_it_came_there(
     assert len(git_calls()) - started == 3
 
 
-def test_a_cursor_that_was_lost_is_the_newest_that_names_what_history_does_not_hold(
+def test_a_lost_cursor_is_the_newest_whose_source_is_not_in_the_history(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     first = builder.sha()

@@ -72,7 +72,9 @@ def test_squash_and_direct_commits_stand_alone(builder: RepoBuilder, repo: Repos
     assert changes(repo)[1].title == "Retry"
 
 
-def test_neighbours_of_one_number_are_a_rebase(builder: RepoBuilder, repo: Repository) -> None:
+def test_adjacent_commits_with_one_request_number_are_a_rebase(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     for subject in ("A (#1)", "B (#1)", "C (#2)", "Fix", "D (#2)", "E (#3)", "F (#3)", "G (#3)"):
         builder.commit(subject)
     assert shape(repo)[1:] == [
@@ -98,7 +100,7 @@ def test_an_octopus_brings_all_its_branches(builder: RepoBuilder, repo: Reposito
     assert subjects[-1] == "Merge all"
 
 
-def test_a_branch_that_merged_main_brings_only_its_own(
+def test_a_branch_that_merged_main_has_only_its_own_commits(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.branch("topic")
@@ -134,7 +136,9 @@ def test_criss_cross_merges_bring_each_commit_once(builder: RepoBuilder, repo: R
     ]
 
 
-def test_a_branch_inside_a_branch_comes_with_it(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_branch_merged_into_a_branch_is_part_of_the_same_change(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.branch("topic")
     builder.commit("Topic", {"t": "1"})
     builder.branch("deeper")
@@ -168,7 +172,7 @@ def test_unrelated_histories_can_be_merged(builder: RepoBuilder, repo: Repositor
     assert shape(repo)[1:] == [("merge", None, ["Other root", "Join"])]
 
 
-def test_a_detached_head_and_an_unborn_one(
+def test_a_detached_head_has_a_history_and_an_unborn_branch_has_none(
     builder: RepoBuilder, repo: Repository, tmp_path: Path
 ) -> None:
     builder.commit("Second")
@@ -197,7 +201,7 @@ def histories(draw: st.DrawFn) -> tuple[dict[str, tuple[str, ...]], str]:
 
 
 @given(histories())
-def test_groups_hold_every_commit_once_and_parents_first(
+def test_merged_changes_contain_every_commit_once_and_parents_first(
     history: tuple[dict[str, tuple[str, ...]], str],
 ) -> None:
     parents, tip = history
@@ -212,6 +216,6 @@ def test_groups_hold_every_commit_once_and_parents_first(
     assert all(len(parents[group[-1]]) > 1 for group in groups if len(group) > 1)
 
 
-def test_ranges_are_values(repo: Repository) -> None:
+def test_a_planned_range_is_comparable(repo: Repository) -> None:
     planned = plan_range(repo, None, "HEAD")
     assert planned == HistoryRange(None, planned.until, ((planned.until,),))

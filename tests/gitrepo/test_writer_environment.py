@@ -46,7 +46,7 @@ def test_no_hook_no_signature_and_no_setting_of_the_user_takes_part(
     assert "gpgsig" not in builder.git("cat-file", "commit", tip)
 
 
-def test_the_variables_of_a_hook_that_started_us_lead_nowhere(
+def test_git_variables_of_a_calling_hook_are_ignored(
     builder: RepoBuilder, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = make_repo(tmp_path / "other")

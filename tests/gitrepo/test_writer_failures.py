@@ -46,7 +46,7 @@ def test_a_branch_that_moves_while_the_commits_are_made_is_not_overwritten(
     assert not (builder.path / "MEMORY.md").exists()
 
 
-def test_of_two_writers_at_once_one_wins_and_the_other_is_told(
+def test_one_of_two_concurrent_writers_succeeds_and_the_other_gets_an_error(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     repo = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
@@ -190,7 +190,7 @@ def test_a_link_a_submodule_and_a_directory_are_not_replaced_by_a_file(
 
 
 @pytest.mark.parametrize("path", [".GIT/x", "./MEMORY.md", "a//x", "a/../x", "a/.git/x"])
-def test_a_path_that_git_does_not_take_is_no_success(
+def test_a_path_that_git_refuses_is_an_error(
     builder: RepoBuilder, repo: Repository, path: str
 ) -> None:
     error = refused(repo, series({"good.md": b"g\n", path: b"new\n"}))
@@ -198,7 +198,7 @@ def test_a_path_that_git_does_not_take_is_no_success(
     assert repr(path) in error.message
 
 
-def test_two_files_of_one_commit_that_exclude_each_other_are_no_success(
+def test_two_files_of_one_commit_that_exclude_each_other_are_an_error(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     assert refused(repo, series({"a": b"1\n", "a/b.md": b"2\n"})).slug == "git-failed"

@@ -14,7 +14,7 @@ from tests.repos import RepoBuilder
 pytestmark = pytest.mark.usefixtures("scratch", "nothing_is_left_behind")
 
 
-def test_what_else_is_staged_modified_or_untracked_stays_as_it_is(
+def test_other_staged_modified_and_untracked_files_stay_as_they_are(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.commit(
@@ -133,7 +133,7 @@ IN_THE_WAY = {
 
 
 @pytest.mark.parametrize("case", IN_THE_WAY)
-def test_what_stands_where_a_file_will_be_made_stops_the_run_first(
+def test_a_path_that_blocks_a_new_file_stops_the_run_first(
     builder: RepoBuilder, repo: Repository, case: str
 ) -> None:
     builder.commit("Ignore", {".gitignore": "ignored/\n", "elsewhere/x": "x\n"})

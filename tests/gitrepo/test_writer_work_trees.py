@@ -65,7 +65,7 @@ def test_a_detached_work_tree_is_left_alone(builder: RepoBuilder, repo: Reposito
     assert state(builder)[1:] == before
 
 
-def test_a_branch_that_stands_for_another_moves_that_one_and_its_work_tree(
+def test_a_symbolic_branch_moves_its_target_and_the_work_tree_of_that(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.git("symbolic-ref", "refs/heads/master", MAIN)

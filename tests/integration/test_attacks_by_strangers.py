@@ -91,7 +91,7 @@ BOASTS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("boast", BOASTS.values(), ids=BOASTS.keys())
-def test_of_a_strangers_note_only_its_words_count(
+def test_of_a_strangers_note_only_the_text_counts(
     learned: Attacker, boast: dict[str, object]
 ) -> None:
     path, text = note_of("Name the branch after its issue", **{"scope": "project", **boast})
@@ -118,7 +118,7 @@ def test_of_a_strangers_note_only_its_words_count(
     assert entry == plain
 
 
-def test_a_strangers_note_shuts_no_other_note_out(learned: Attacker) -> None:
+def test_a_strangers_note_does_not_suppress_another_note(learned: Attacker) -> None:
     """It has the id of one that waits, and a path that comes before."""
     learned.project.commit(
         "Note", {".memory/inbox/z.md": note_of("Name the branch after its issue")[1]}
@@ -133,7 +133,7 @@ def test_a_strangers_note_shuts_no_other_note_out(learned: Attacker) -> None:
     }
 
 
-def test_a_strangers_note_takes_nothing_over(learned: Attacker) -> None:
+def test_a_strangers_note_does_not_supersede_entries(learned: Attacker) -> None:
     """A near-copy of an honest entry, which names it as superseded: its words do not get the evidence of that."""
     honest = next(entry for entry in learned.project.entries() if entry.title == TITLE)
     evil = f"{TITLE} by zanzibar"
@@ -148,7 +148,7 @@ def test_a_strangers_note_takes_nothing_over(learned: Attacker) -> None:
     assert EVIL not in learned.project.show("HEAD", "MEMORY.md")
 
 
-def test_a_note_of_somebody_who_may_write_counts_as_it_stands_and_what_it_claims_is_looked_up(
+def test_a_note_of_a_member_counts_as_written_and_its_claims_are_checked(
     learned: Attacker,
 ) -> None:
     project = learned.project

@@ -34,7 +34,9 @@ def all_bytes(attacker: Attacker) -> bytes:
 
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
-def test_a_credential_of_the_evidence_is_seen_by_nobody(attacker: Attacker, secret: str) -> None:
+def test_a_credential_in_the_evidence_is_neither_printed_nor_kept(
+    attacker: Attacker, secret: str
+) -> None:
     attacker.says(answer("Use the key that was given", ("Use this", "[redacted:")))
     attacker.talks(f"Use this from now on: {secret} and never ask again for it.")
     ran = record(attacker)

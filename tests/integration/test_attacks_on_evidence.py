@@ -174,7 +174,7 @@ def test_a_transcript_that_breaks_readers_costs_only_itself(
     assert_repelled(attacker, record(attacker), "committed with the change")
 
 
-def test_a_forged_copy_does_not_silence_the_session_that_it_copies(attacker: Attacker) -> None:
+def test_a_forged_copy_of_a_session_does_not_hide_the_original(attacker: Attacker) -> None:
     """A fork that is merged first claims the id, the records and even the name of an honest session."""
     project = attacker.project
     (stored,) = [

@@ -66,14 +66,14 @@ OBEYED: dict[str, tuple[Callable[[Attacker], None], str]] = {
 
 
 @pytest.mark.parametrize(("put", "reason"), OBEYED.values(), ids=OBEYED.keys())
-def test_what_an_obedient_model_answers_is_quarantined(
+def test_answers_of_an_obedient_model_are_quarantined(
     attacker: Attacker, put: Callable[[Attacker], None], reason: str
 ) -> None:
     put(attacker)
     assert_repelled(attacker, record(attacker), "Quarantined, not written: 1", reason)
 
 
-def test_the_answer_that_the_attacks_begin_from_is_written(attacker: Attacker) -> None:
+def test_an_honest_answer_is_written(attacker: Attacker) -> None:
     says(title="Keep the retry limit at three")(attacker)
     assert "Quarantined" not in record(attacker).printed
     assert "Keep the retry limit at three" in attacker.project.titles()
@@ -88,7 +88,7 @@ def test_a_known_entry_is_not_reinforced_by_an_answer_without_words(attacker: At
     assert [entry for entry in attacker.project.entries() if entry.id == known.id] == [known]
 
 
-def test_what_only_code_decides_is_not_read_from_an_answer(attacker: Attacker) -> None:
+def test_fields_that_code_decides_are_not_read_from_an_answer(attacker: Attacker) -> None:
     owned = {
         "is_marked": True,
         "marker": "directive",
@@ -109,7 +109,7 @@ def test_what_only_code_decides_is_not_read_from_an_answer(attacker: Attacker) -
     assert "Keep the retry limit" not in attacker.project.show("HEAD", "institutional.md")
 
 
-def test_of_five_hundred_learnings_three_are_written(attacker: Attacker) -> None:
+def test_at_most_three_of_five_hundred_learnings_are_written(attacker: Attacker) -> None:
     says(title="Keep limit {number} of the service at {number}00", times=500)(attacker)
     ran = record(attacker)
     assert (

@@ -21,14 +21,14 @@ EDITS = {
 
 
 @pytest.mark.parametrize("text", EDITS.values(), ids=EDITS.keys())
-def test_a_change_does_not_decide_how_it_is_read_itself(attacker: Attacker, text: str) -> None:
+def test_a_change_cannot_configure_how_it_is_read(attacker: Attacker, text: str) -> None:
     attacker.forks(f"Add pages\n\nFor it.\n\nLearning: {DEMAND}", {".memory-ci.yaml": text})
     ran = record(attacker)
     assert_repelled(attacker, ran, "untrusted-quote")
     assert "zanzibar-1" not in attacker.heard
 
 
-def test_an_author_cannot_trust_himself_in_the_change_that_he_brings(attacker: Attacker) -> None:
+def test_an_author_cannot_make_himself_trusted_by_his_own_change(attacker: Attacker) -> None:
     project = attacker.project
     project.commit(
         "Trust ours", {".memory-ci.yaml": "extraction:\n  trusted_authors: ['ann*', 'Ann*']\n"}
@@ -66,7 +66,7 @@ print(json.dumps({"result": '{"learnings": []}', "stop_reason": "end_turn"}))
 """
 
 
-def test_claude_does_not_run_where_a_repository_could_tell_it_whom_to_ask(
+def test_claude_runs_in_an_empty_directory_without_settings_of_the_repository(
     attacker: Attacker,
 ) -> None:
     attacker.merges("Add settings\n\nFor agents.", SETTINGS)
@@ -84,7 +84,7 @@ def test_claude_does_not_run_where_a_repository_could_tell_it_whom_to_ask(
     assert attacker.project.status() == ""
 
 
-def test_anthropic_is_asked_where_the_environment_says_whatever_the_repository_holds(
+def test_the_address_of_anthropic_comes_from_the_environment_alone(
     attacker: Attacker,
 ) -> None:
     attacker.merges(

@@ -8,7 +8,7 @@ from tests.memory.cited_code import remember
 from tests.project import Project
 
 
-def test_a_bare_cite_gains_the_definition_that_the_learning_names(shop: Project) -> None:
+def test_a_bare_cite_is_anchored_to_the_definition_that_the_learning_names(shop: Project) -> None:
     (cite,) = remember(shop).cites
     assert cite.startswith(
         f"src/client.py:8-11@{shop.sha('HEAD~1')[:12]} symbol:Client.post words:"
@@ -21,7 +21,7 @@ def test_a_bare_cite_of_a_learning_that_names_nothing_gains_a_hash(shop: Project
     assert " words:" in cite
 
 
-def test_what_cannot_be_anchored_stays_as_it_is(shop: Project) -> None:
+def test_a_cite_that_cannot_be_anchored_is_unchanged(shop: Project) -> None:
     sha = shop.sha()[:12]
     cites = (
         f"src/none.py@{sha}",

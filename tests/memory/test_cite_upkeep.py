@@ -27,7 +27,7 @@ def test_the_repoint_of_a_rename_is_fresh_and_repoints_no_more(shop: Project) ->
     )
 
 
-def test_what_has_been_gone_since_its_removal_is_retired_after_ninety_days(shop: Project) -> None:
+def test_an_entry_is_retired_ninety_days_after_its_code_was_removed(shop: Project) -> None:
     entries = located(
         remember(shop),
         remember(shop, "Keys are needed in client.py", number=2),
@@ -43,7 +43,7 @@ def test_what_has_been_gone_since_its_removal_is_retired_after_ninety_days(shop:
     assert plan_stale_retirement(entries, verdicts, since, date(2026, 5, 30)) == ()
 
 
-def test_an_entry_is_gone_since_the_last_of_its_files_went(shop: Project) -> None:
+def test_an_entry_is_gone_since_its_last_file_was_removed(shop: Project) -> None:
     cites = tuple(f"{path}@{shop.sha()[:12]}" for path in ("src/client.py", "src/other.py"))
     entries = located(make_entry(1, title="client.py and other.py go together", cites=cites))
     shop.at(datetime(2026, 3, 1, tzinfo=UTC)).commit("Drop", {"src/client.py": None})

@@ -137,7 +137,7 @@ def test_lines_that_left_for_another_file_are_found_there(shop: Project) -> None
     assert verdict(shop, entry) == Verdict("moved", "docs/b.md", 3, 3, "was docs/a.md")
 
 
-def test_what_an_entry_names_in_a_whole_file_is_followed_to_another_file(shop: Project) -> None:
+def test_code_named_in_a_whole_file_cite_is_followed_to_another_file(shop: Project) -> None:
     entry = remember(shop, 'The header "Idempotency-Key" is needed')
     method = CLIENT[CLIENT.index("    def post") : CLIENT.index("    def close")]
     moved = CLIENT.replace(method, "")
@@ -145,7 +145,7 @@ def test_what_an_entry_names_in_a_whole_file_is_followed_to_another_file(shop: P
     assert verdict(shop, entry) == Verdict("moved", "src/base.py", note="was src/client.py")
 
 
-def test_a_whole_file_that_moved_and_was_edited_beside_what_the_entry_names_is_hashed_once_more(
+def test_a_moved_file_edited_beside_the_named_code_is_anchored_anew(
     shop: Project,
 ) -> None:
     entry = remember(shop, 'The header "Idempotency-Key" is needed')
@@ -212,7 +212,7 @@ def test_a_file_too_large_to_read_is_fresh_by_its_id_and_else_unverifiable(
     assert kind(shop, entry) == "unverifiable"
 
 
-def test_an_unknown_view_is_an_error_and_no_anchors_are_no_question(shop: Project) -> None:
+def test_an_unknown_revision_is_an_error_and_no_anchors_need_no_git(shop: Project) -> None:
     entry = remember(shop)
     with pytest.raises(RepositoryError, match="names no commit"):
         judge_anchors(shop.workspace, located(entry), "nowhere")

@@ -66,7 +66,7 @@ def kinds(shop: Project, entries: list[Located], view: str | None = None) -> lis
 JUDGED = ["changed", "moved", "moved", "gone", "changed"]
 
 
-def test_what_was_judged_is_neither_compared_nor_sought_again(
+def test_a_kept_verdict_is_neither_compared_nor_searched_again(
     shop: Project, kept: list[Located], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kinds(shop, kept) == JUDGED
@@ -94,7 +94,7 @@ def test_the_renames_of_history_are_asked_once_for_a_commit(
     assert kinds(shop, kept) == ["changed", "moved", "gone", "gone", "changed"]
 
 
-def test_an_edit_of_the_cited_file_or_of_one_that_is_sought_is_seen(
+def test_an_edit_of_a_cited_or_searched_file_changes_the_verdicts(
     shop: Project, kept: list[Located]
 ) -> None:
     assert kinds(shop, kept) == JUDGED
@@ -106,7 +106,7 @@ def test_an_edit_of_the_cited_file_or_of_one_that_is_sought_is_seen(
     assert kinds(shop, kept) == ["fresh", "moved", "changed", "moved", "fresh"]
 
 
-def test_what_the_work_tree_says_is_not_told_of_a_commit(
+def test_verdicts_of_the_work_tree_are_not_used_for_a_commit(
     shop: Project, kept: list[Located]
 ) -> None:
     shop.write("src/client.py", CLIENT)
@@ -170,7 +170,7 @@ def test_verdicts_that_others_wrote_are_not_believed(
     assert kinds(shop, kept) == JUDGED
 
 
-def test_another_source_of_the_judges_judges_anew(
+def test_changed_source_code_of_the_judging_modules_discards_kept_verdicts(
     shop: Project, kept: list[Located], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kinds(shop, kept) == JUDGED
@@ -190,7 +190,7 @@ def test_every_module_that_decides_on_a_verdict_is_among_the_judges() -> None:
     assert all((root / f"{name}.py").is_file() for name in judges)
 
 
-def test_no_index_is_made_for_verdicts_and_a_pipe_beside_one_holds_nobody_up(
+def test_keeping_verdicts_creates_no_index_and_does_not_block_on_a_pipe(
     shop: Project, kept: list[Located]
 ) -> None:
     path = index_path(shop.workspace)

@@ -33,7 +33,7 @@ def test_a_change_to_anchored_lines_is_a_warning_at_the_line_that_changed(shop: 
     assert f'{entry.id[:8]} "`Client.post` needs a key"' in finding.message
 
 
-def test_a_change_beside_the_anchored_lines_and_a_reformat_are_silent(shop: Project) -> None:
+def test_a_change_beside_the_anchored_lines_and_a_reformat_are_not_findings(shop: Project) -> None:
     remember(shop)
     start = shop.sha()
     shop.commit("Beside", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
@@ -90,7 +90,7 @@ def test_a_removal_is_a_warning(shop: Project) -> None:
     ]
 
 
-def test_what_was_stale_before_the_range_is_not_blamed_on_it(shop: Project) -> None:
+def test_staleness_from_before_the_range_is_not_attributed_to_it(shop: Project) -> None:
     remember(shop)
     remember(shop, "Other things", "src/other.py", 2)
     shop.commit(
@@ -101,7 +101,7 @@ def test_what_was_stale_before_the_range_is_not_blamed_on_it(shop: Project) -> N
     assert touched(shop, start) == []
 
 
-def test_what_the_other_side_changed_meanwhile_is_not_blamed_on_the_range(shop: Project) -> None:
+def test_changes_of_the_other_side_are_not_attributed_to_the_range(shop: Project) -> None:
     remember(shop)
     shop.branch("topic")
     shop.commit("Topic", {"README.md": "Shop 2\n"})
@@ -121,7 +121,7 @@ def test_the_line_is_that_of_the_range_whatever_the_other_side_did(shop: Project
     ] == [9]
 
 
-def test_a_file_that_the_range_itself_brought_is_silent(shop: Project) -> None:
+def test_a_file_that_the_range_added_is_not_a_finding(shop: Project) -> None:
     start = shop.sha()
     code = "def send(job):\n    job.open()\n    return job.send_to(printer, copies=2)\n"
     shop.commit("New", {"src/new.py": code})
@@ -138,7 +138,7 @@ def test_a_file_name_that_no_cite_can_hold_stops_nothing(shop: Project) -> None:
     assert [finding.code for finding in touched(shop, start)] == ["anchor-gone"]
 
 
-def test_an_entry_that_is_retired_or_anchored_in_the_range_itself_is_silent(shop: Project) -> None:
+def test_retired_entries_and_entries_anchored_in_the_range_are_not_findings(shop: Project) -> None:
     start = shop.sha()
     shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
     remember(shop)
@@ -148,7 +148,7 @@ def test_an_entry_that_is_retired_or_anchored_in_the_range_itself_is_silent(shop
 
 
 @pytest.mark.parametrize("written", ["", "main", "..", "..HEAD", "main...HEAD"])
-def test_what_is_no_range_is_refused(shop: Project, written: str) -> None:
+def test_text_that_is_not_a_range_is_refused(shop: Project, written: str) -> None:
     with pytest.raises(UsageError) as raised:
         read_range(shop.workspace, written)
     assert raised.value.slug == "bad-range"

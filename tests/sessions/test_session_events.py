@@ -46,7 +46,7 @@ def test_two_changes_that_share_a_session_are_each_given_their_own_events(
     ]
 
 
-def test_what_an_earlier_run_has_read_of_a_session_is_not_read_again(
+def test_events_that_an_earlier_run_read_are_not_read_again(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     start = project.clock.now
@@ -63,7 +63,7 @@ def test_what_an_earlier_run_has_read_of_a_session_is_not_read_again(
     assert turns(model) == [["Now send the receipt only once."]]
 
 
-def test_checkpoints_whose_branch_was_not_fetched_are_told(
+def test_checkpoints_whose_branch_was_not_fetched_are_reported(
     project: Project, model: StandIn
 ) -> None:
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nEntire-Checkpoint: {CHECKPOINT}")
@@ -72,7 +72,9 @@ def test_checkpoints_whose_branch_was_not_fetched_are_told(
     assert len(plan.problems) == 1
 
 
-def test_two_blocks_of_one_line_are_two_events(project: Project, model: StandIn) -> None:
+def test_two_text_blocks_of_one_transcript_line_are_two_events(
+    project: Project, model: StandIn
+) -> None:
     """git-ai's notes have no ids, and what Cursor puts around a person's words stands in the line of the words."""
     at = project.clock.now
     merge_branch(project, "charge", 140, MESSAGE)
@@ -126,7 +128,7 @@ def test_nothing_of_a_transcript_that_a_fork_brings_can_be_quoted(
     )
 
 
-def test_what_a_fork_claims_takes_nothing_from_the_change_that_it_belongs_to(
+def test_a_session_claimed_by_a_fork_stays_with_its_own_change(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     key = keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
@@ -150,7 +152,7 @@ def test_what_a_fork_claims_takes_nothing_from_the_change_that_it_belongs_to(
     assert [(one.change, one.verdict) for one in by_model(plan)] == [("#141", "written")]
 
 
-def test_turns_are_the_words_of_who_made_the_commit(
+def test_turns_are_attributed_to_the_author_of_the_commit(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     configure(project, "extraction:\n  trusted_authors: ['*@ours.example']\n")
@@ -171,7 +173,7 @@ def test_turns_are_the_words_of_who_made_the_commit(
     assert verdicts["#141"][0] == "written"
 
 
-def test_a_long_text_that_two_sessions_repeat_is_nobody_s(
+def test_a_long_text_that_two_sessions_repeat_is_not_from_a_person(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     template = "\n".join(f"Step {number}: always look at part {number}." for number in range(25))

@@ -88,7 +88,7 @@ def test_where_no_branch_is_known_a_session_is_joined_by_what_it_edited(
     assert doctor_says(project) == missed
 
 
-def test_what_was_edited_before_the_last_commit_of_the_file_is_not_its_next_one(
+def test_edits_before_the_last_commit_of_a_file_do_not_join_its_next_commit(
     project: Project, tmp_path: Path
 ) -> None:
     at = project.clock.now
@@ -100,7 +100,7 @@ def test_what_was_edited_before_the_last_commit_of_the_file_is_not_its_next_one(
     assert [one for one in plan.problems if "what it edited was committed before" in one]
 
 
-def test_a_session_on_another_branch_is_told_as_not_joined(
+def test_a_session_on_another_branch_is_reported_as_not_joined(
     project: Project, tmp_path: Path
 ) -> None:
     keep_session(

@@ -56,7 +56,7 @@ def test_a_session_that_was_captured_is_joined_by_its_trailer(
 
 
 @pytest.mark.parametrize("value", [SESSION, SESSION[:8], KEY])
-def test_enough_of_the_id_names_a_session(
+def test_a_session_is_found_by_a_long_enough_prefix_of_its_id(
     project: Project, tmp_path: Path, model: StandIn, value: str
 ) -> None:
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
@@ -64,7 +64,7 @@ def test_enough_of_the_id_names_a_session(
     assert [join.id for join in session_joins(model.plan(project))] == [KEY]
 
 
-def test_the_beginning_of_several_ids_names_none_of_them_and_is_told(
+def test_an_ambiguous_prefix_of_session_ids_is_reported_and_joins_none(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     for session in (SESSION, f"{SESSION}8"):
@@ -82,7 +82,7 @@ def test_the_beginning_of_several_ids_names_none_of_them_and_is_told(
 
 
 @pytest.mark.parametrize("value", [SESSION[:7], f"codex:{SESSION}", "claude-code:", "*"])
-def test_too_little_of_the_id_or_another_agent_names_none(
+def test_a_short_prefix_or_the_id_of_another_agent_names_no_session(
     project: Project, tmp_path: Path, model: StandIn, value: str
 ) -> None:
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
@@ -90,7 +90,7 @@ def test_too_little_of_the_id_or_another_agent_names_none(
     assert session_joins(model.plan(project)) == []
 
 
-def test_of_a_checkpoint_only_what_follows_its_start_is_read_and_once(
+def test_a_checkpoint_is_read_once_and_only_from_its_start_on(
     project: Project, model: StandIn
 ) -> None:
     data = make_session(

@@ -138,7 +138,7 @@ def test_a_named_place_without_a_session_is_a_problem_of_the_plan(
 # -- how much is read of what others may have pushed
 
 
-def test_a_session_that_is_too_large_is_passed_over_and_told(
+def test_a_session_that_is_too_large_is_skipped_and_reported(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     key = keep_session(

@@ -24,7 +24,7 @@ def unmerged_notices(plan: Plan) -> list[str]:
     return [finding.message for finding in plan.findings if finding.code == "unmerged-sessions"]
 
 
-def test_what_people_asked_in_a_captured_session_of_no_change_is_proposed_once(
+def test_requests_in_a_captured_session_of_no_change_are_proposed_once(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     key = keep_unmerged(project, tmp_path)

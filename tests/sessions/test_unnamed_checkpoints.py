@@ -95,7 +95,7 @@ def test_a_checkpoint_of_other_work_is_not_joined(
     assert session_joins(model.plan(project)) == []
 
 
-def test_a_checkpoint_that_a_later_commit_names_is_that_commits(
+def test_a_checkpoint_that_a_later_commit_names_belongs_to_that_commit(
     project: Project, model: StandIn
 ) -> None:
     keep_checkpoint(project, at=project.clock.now, branch="charge")
@@ -135,7 +135,7 @@ def test_the_change_of_an_outsider_takes_no_checkpoint_that_it_does_not_name(
     assert len(list(SessionFinder(project.workspace).find(merged, None))) == 1
 
 
-def test_what_people_asked_in_a_checkpoint_of_no_change_is_proposed_once(
+def test_requests_in_a_checkpoint_of_no_change_are_proposed_once(
     project: Project, model: StandIn
 ) -> None:
     keep_checkpoint(project, at=project.clock.now, files=("src/gone.py",), said=ASKED)

@@ -28,7 +28,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "episodes.md"
 
 
 @given(TELLINGS)
-def test_what_is_written_reads_back_as_it_was(telling: Telling) -> None:
+def test_a_written_document_reads_back_unchanged(telling: Telling) -> None:
     file = parse_episode_file(PATH, format_telling(telling))
     assert (file.findings, file.tellings) == ((), (telling,))
 
@@ -56,7 +56,7 @@ def _texts(value: Any) -> list[Any]:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_named_with_a_line(data: bytes) -> None:
+def test_any_bytes_are_read_or_reported_with_a_line(data: bytes) -> None:
     file = parse_episode_file(PATH, data)
     assert file.tellings or file.findings
     assert all(1 <= finding.line <= data.count(b"\n") + 1 for finding in file.findings)
@@ -69,7 +69,7 @@ def test_any_bytes_are_read_or_named_with_a_line(data: bytes) -> None:
         )
     )
 )
-def test_any_lines_are_read_or_named(lines: list[str]) -> None:
+def test_any_lines_are_read_or_reported(lines: list[str]) -> None:
     file = parse_episode_file(PATH, "\n".join(lines).encode())
     assert file.tellings or file.findings
     assert len(file.lines) == len(file.tellings)
@@ -86,7 +86,7 @@ def test_the_examples_of_the_documentation_read_without_a_finding() -> None:
 @pytest.mark.parametrize(
     "text", ["id: x", "at: noon", "---", "--- so", "<<<<<<< HEAD", " a", "a\n", "a\nb", "a\x1b"]
 )
-def test_a_text_that_would_not_read_back_from_below_stands_quoted_in_the_front_matter(
+def test_a_text_unfit_for_the_body_is_quoted_in_the_front_matter(
     text: str,
 ) -> None:
     data = format_telling(make_episode(text=text))
@@ -94,7 +94,7 @@ def test_a_text_that_would_not_read_back_from_below_stands_quoted_in_the_front_m
     assert parse_episode_file(PATH, data).tellings == (make_episode(text=text),)
 
 
-def test_a_time_is_written_in_utc_and_lies_in_its_month_there() -> None:
+def test_a_time_is_written_in_utc_and_decides_the_month_of_the_file() -> None:
     zone = datetime.fromisoformat("2026-12-01T00:30:00+02:00")
     told = make_episode(occurred_at=zone)
     assert b"occurred_at: '2026-11-30T22:30:00+00:00'" in format_telling(told)
@@ -119,14 +119,14 @@ def test_a_time_is_written_in_utc_and_lies_in_its_month_there() -> None:
         {"used": ("x" * MAX_DOCUMENT_BYTES,)},
     ],
 )
-def test_what_would_not_read_back_is_refused(fields: dict[str, Any]) -> None:
+def test_an_episode_that_would_not_read_back_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as raised:
         format_telling(make_episode(**fields))
     assert raised.value.slug == "bad-episode"
 
 
 @pytest.mark.parametrize("name", ["../../MEMORY", "a/b", "."])
-def test_no_id_leads_out_of_its_month(name: str) -> None:
+def test_an_episode_id_cannot_lead_out_of_its_month_folder(name: str) -> None:
     with pytest.raises(UsageError):
         telling_path(make_episode(name))
 

@@ -43,7 +43,7 @@ def tellings(files: dict[str, bytes]) -> set[bytes]:
     }
 
 
-def test_a_month_that_has_ended_becomes_one_file_that_tells_the_same() -> None:
+def test_a_month_that_has_ended_is_folded_into_one_file_with_the_same_documents() -> None:
     files = month_files("pr-2", "pr-1", "pr-3") | month_files("pr-4", "pr-5", "pr-6", month=10)
     files |= month_files("pr-7", "pr-8", "pr-9", month=11)
     after = fold(files)
@@ -65,7 +65,7 @@ def test_folding_loses_nothing_and_a_second_time_does_nothing(told: list[Telling
     assert fold_months(after, date.max) == {}
 
 
-def test_what_comes_later_joins_its_month_once() -> None:
+def test_a_later_document_is_folded_into_its_month_once() -> None:
     first = month_files("pr-1", "pr-2", "pr-3")
     late = month_files("pr-9") | {path: first[path] for path in list(first)[:1]}
     after = fold(fold(first) | late)
@@ -83,7 +83,7 @@ def test_documents_are_copied_with_the_keys_that_nobody_knows() -> None:
 
 
 @pytest.mark.parametrize("sizes", [[1], [2, 1], [300, 1, 1]])
-def test_a_month_that_is_one_document_by_half_or_more_stays_for_git_would_call_it_renamed(
+def test_a_month_that_git_would_take_for_a_rename_is_not_folded(
     sizes: list[int],
 ) -> None:
     told = [

@@ -41,7 +41,7 @@ def test_any_documents_merge_as_sets_in_the_order_of_folding(
 
 
 @given(st.lists(TELLINGS, max_size=4, unique_by=lambda one: one.id), st.integers(0, 4))
-def test_whatever_two_branches_tell_is_told_by_both(told: list[Telling], parted: int) -> None:
+def test_documents_of_two_branches_are_all_in_the_merge(told: list[Telling], parted: int) -> None:
     merged = merge_documents(b"", month_of(*told[:parted]), month_of(*told[max(0, parted - 1) :]))
     assert merged == (month_of(*told), 0)
 
@@ -69,9 +69,7 @@ def test_two_documents_of_one_id_conflict_within_the_file_and_the_others_do_not(
     assert read.tellings[-2:] == (three, four)
 
 
-def test_a_document_that_one_side_changed_is_taken_so_and_one_taken_away_with_a_change_stays() -> (
-    None
-):
+def test_a_document_changed_on_one_side_is_kept_even_if_the_other_side_removed_it() -> None:
     (old,), (new,) = numbered(2), numbered(2, text="By hand")
     one = numbered(1)[0]
     assert merge_documents(month_of(one, old), month_of(one, new), month_of(old)) == (

@@ -56,7 +56,7 @@ def read(text: str) -> tuple[list[str], list[tuple[int, str, str]]]:
         (document(used="[" * 30 + "]" * 30), 5, "nested"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_line_and_not_served(
+def test_unreadable_documents_are_reported_with_their_line_and_not_served(
     text: str, line: int, words: str
 ) -> None:
     served, ((found, code, message),) = read(text)

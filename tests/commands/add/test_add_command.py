@@ -93,7 +93,7 @@ def test_add_dry_run_writes_nothing(run: Run, project: Project) -> None:
     assert not (project.path / ".memory").exists()
 
 
-def test_a_title_keeps_the_signs_that_are_its_own(run: Run, project: Project) -> None:
+def test_a_title_keeps_its_trailing_signs(run: Run, project: Project) -> None:
     added = json.loads(run("add", "--title", "Prefer records over classes in C#", "--json").stdout)
     assert added["entry"]["title"] == "Prefer records over classes in C#"
     heading = json.loads(run("add", "--json", stdin="## Wait for the zebra\n\nAlways.\n").stdout)

@@ -28,7 +28,7 @@ STOPS = {"claude-code": "Stop", "codex": "Stop", "gemini": "AfterAgent", "copilo
 
 
 @pytest.mark.parametrize("agent", PROMPTS)
-def test_a_prompt_that_steers_is_answered_by_what_to_do_with_it_three_times(
+def test_a_steering_prompt_is_answered_with_a_request_for_a_note_at_most_three_times(
     hook: Hook, agent: str
 ) -> None:
     for number in range(5):
@@ -40,7 +40,7 @@ def test_a_prompt_that_steers_is_answered_by_what_to_do_with_it_three_times(
     )
 
 
-def test_what_is_asked_takes_fewer_than_a_hundred_tokens(hook: Hook) -> None:
+def test_the_request_for_a_note_is_short(hook: Hook) -> None:
     asked = correct(hook).partition("memory-ci: this prompt")
     assert asked[1]
     assert len("".join(asked[1:]).split()) < 60
@@ -69,7 +69,7 @@ def test_the_end_of_a_turn_asks_once_in_the_dialect_of_the_agent(
     assert correct(hook, agent, reason) == "", "our own text is nobody's"
 
 
-def test_nothing_is_asked_at_the_end_where_nobody_steered_or_a_note_was_added_since(
+def test_the_end_of_a_turn_asks_nothing_without_a_correction_or_after_a_note(
     hook: Hook, run: Run
 ) -> None:
     correct(hook, prompt="Show me the failing test of the client.")
@@ -82,7 +82,7 @@ def test_nothing_is_asked_at_the_end_where_nobody_steered_or_a_note_was_added_si
 
 
 @pytest.mark.parametrize("entrypoint", ["sdk-cli", "sdk-py"])
-def test_a_program_is_asked_nothing(
+def test_a_session_of_a_program_is_not_asked_for_a_note(
     hook: Hook, monkeypatch: pytest.MonkeyPatch, entrypoint: str
 ) -> None:
     monkeypatch.setenv("CLAUDE_CODE_ENTRYPOINT", entrypoint)
@@ -91,7 +91,7 @@ def test_a_program_is_asked_nothing(
     assert "memory-ci add" in correct(hook, "codex"), "the variable is Claude Code's"
 
 
-def test_who_is_not_to_be_asked_is_not(hook: Hook) -> None:
+def test_sub_agents_and_hooks_with_no_ask_are_not_asked(hook: Hook) -> None:
     told = {"prompt": CORRECTION}
     assert "memory-ci add" not in hook("claude-code", "UserPromptSubmit", "--no-ask", **told)
     assert hook("claude-code", "Stop", "--no-ask") == ""
@@ -122,7 +122,7 @@ def refusal(text: str = REFUSAL) -> dict[str, Any]:
     ],
     ids=["refused", "an earlier turn", "without a word", "a tool's text", "none"],
 )
-def test_a_refused_tool_call_is_a_correction_at_the_end_of_the_turn(
+def test_a_refused_tool_call_counts_as_a_correction_at_the_end_of_the_turn(
     hook: Hook, transcript: Write, add: Add, records: list[dict[str, Any]], is_asked: bool
 ) -> None:
     path = str(transcript(user("Fix the client"), edit("src/client.py"), *records))

@@ -36,7 +36,7 @@ def commit_notes(project: Project) -> None:
     project.commit("Note it", read_pending(project.workspace))
 
 
-def test_a_correction_becomes_a_note_that_says_who_said_it_where_and_record_proves_it_again(
+def test_a_quoted_correction_is_a_note_with_evidence_that_record_proves_again(
     hook: Hook, transcript: Write, add: Add, project: Project
 ) -> None:
     path = transcript(
@@ -65,7 +65,7 @@ def test_a_correction_becomes_a_note_that_says_who_said_it_where_and_record_prov
     ],
     ids=["not captured", "other words", "not read"],
 )
-def test_what_no_captured_session_proves_stays_a_claim(
+def test_a_quote_without_a_proving_session_stays_a_claim(
     hook: Hook, transcript: Write, add: Add, project: Project, digest: str | None, settings: str
 ) -> None:
     at_work(hook, transcript(user(CORRECTION)))

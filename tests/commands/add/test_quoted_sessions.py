@@ -30,7 +30,7 @@ pytestmark = pytest.mark.in_project
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_session_is_that_of_the_environment_else_the_one_that_is_at_work(
+def test_the_quoted_session_is_from_the_environment_or_the_only_active_one(
     hook: Hook, transcript: Write, add: Add, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert slug(add("--quote", SAID)) == "no-session"
@@ -60,7 +60,7 @@ def test_a_session_without_hooks_is_found_where_the_agent_keeps_it(
     assert add("--quote", SAID).exit_code == 0
 
 
-def test_copilot_tells_no_transcript_and_keeps_it_under_the_session_s_id(
+def test_the_transcript_of_copilot_is_found_by_the_id_of_its_session(
     hook: Hook, add: Add, project: Project
 ) -> None:
     key = "c0000000-0000-4000-8000-000000000004"
@@ -80,7 +80,7 @@ def test_copilot_tells_no_transcript_and_keeps_it_under_the_session_s_id(
     hook("copilot", "agentStop", session_id="", sessionId="../../etc")  # nothing is read outside
 
 
-def test_opencode_keeps_all_sessions_in_one_database_of_which_one_is_quoted_and_captured(
+def test_one_session_of_the_database_of_opencode_is_quoted_and_captured(
     hook: Hook, add: Add, project: Project
 ) -> None:
     export = json.loads((ROOT / "tests/transcripts/opencode-export.json").read_text())
@@ -104,7 +104,7 @@ def test_opencode_keeps_all_sessions_in_one_database_of_which_one_is_quoted_and_
     assert refs == [f"refs/memory-ci/sessions/opencode/{key}"]
 
 
-def test_what_a_session_is_given_and_edits_later_does_not_hide_its_transcript(
+def test_later_edits_and_prompts_of_a_session_do_not_hide_its_transcript(
     hook: Hook, transcript: Write, add: Add, project: Project
 ) -> None:
     at_work(hook, transcript(user(SAID)))

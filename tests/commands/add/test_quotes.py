@@ -39,7 +39,9 @@ pytestmark = pytest.mark.in_project
     ],
     ids=["folded", "after a fence", "in a list", "an address"],
 )
-def test_a_person_is_quoted(hook: Hook, transcript: Write, add: Add, said: str, words: str) -> None:
+def test_words_that_a_person_typed_can_be_quoted(
+    hook: Hook, transcript: Write, add: Add, said: str, words: str
+) -> None:
     at_work(hook, transcript(user(said)))
     added = add("--quote", words)
     assert added.exit_code == 0, added.stderr
@@ -90,7 +92,9 @@ def test_words_that_no_person_typed_are_no_quote(
 
 
 @pytest.mark.parametrize("words", ["", "in the", "a b c", "retry-a-charge caller", "never " * 200])
-def test_a_quote_has_some_words(hook: Hook, transcript: Write, add: Add, words: str) -> None:
+def test_a_quote_needs_several_words_and_a_limited_length(
+    hook: Hook, transcript: Write, add: Add, words: str
+) -> None:
     at_work(hook, transcript(user(CORRECTION)))
     assert slug(add("--quote", words)) == "bad-quote"
 
@@ -106,7 +110,7 @@ def test_a_title_that_says_the_opposite_of_the_quote_is_refused(
     assert ".memory" not in project.status()
 
 
-def test_a_turn_is_quoted_by_what_steers_in_it(
+def test_a_quoted_turn_is_cut_to_its_steering_sentence(
     hook: Hook, transcript: Write, add: Add, run: Run
 ) -> None:
     at_work(

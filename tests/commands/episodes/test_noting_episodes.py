@@ -27,7 +27,7 @@ def note(shop: Project, content: str = "Tried a queue for retries", **options: A
     return create_episode(shop.workspace, content, **defaults | options)
 
 
-def test_what_is_noted_is_a_file_that_recall_finds(shop: Project) -> None:
+def test_a_noted_episode_is_a_file_that_recall_finds(shop: Project) -> None:
     noted = note(
         shop, "Tried a queue\nfor  retries of charges", situation=Situation(domain="payments")
     )
@@ -83,7 +83,7 @@ KEY = "sk-ant-api03-" + "aB3dE6gH9jK2" * 8
     ],
     ids=["injection", "key", "key in context", "topic", "session"],
 )
-def test_what_no_agent_must_be_given_is_refused_and_nothing_is_written(
+def test_an_unsafe_note_is_refused_and_nothing_is_written(
     shop: Project, options: dict[str, Any]
 ) -> None:
     with pytest.raises(FindingsError) as raised:
@@ -106,7 +106,7 @@ def test_what_no_agent_must_be_given_is_refused_and_nothing_is_written(
         ({"valence": float("nan")}, "bad-valence"),
     ],
 )
-def test_what_is_out_of_bounds_is_a_usage_error(
+def test_values_out_of_bounds_are_usage_errors(
     shop: Project, options: dict[str, Any], slug: str
 ) -> None:
     with pytest.raises(UsageError) as raised:
@@ -119,7 +119,9 @@ def test_a_dry_run_writes_nothing(shop: Project) -> None:
     assert shop.status() == ""
 
 
-def test_a_link_in_the_way_leads_nobody_out(shop: Project, tmp_path: Path) -> None:
+def test_a_symbolic_link_cannot_lead_a_note_out_of_the_repository(
+    shop: Project, tmp_path: Path
+) -> None:
     (tmp_path / "outside").mkdir()
     (shop.path / ".memory").symlink_to(tmp_path / "outside")
     with pytest.raises(MemoryCIError):
@@ -127,7 +129,7 @@ def test_a_link_in_the_way_leads_nobody_out(shop: Project, tmp_path: Path) -> No
     assert os.listdir(tmp_path / "outside") == []  # noqa: PTH208 - nothing at all
 
 
-def test_what_is_marked_important_matters_more_and_its_file_stays_as_it_is(shop: Project) -> None:
+def test_marking_an_episode_raises_its_weight_without_changing_its_file(shop: Project) -> None:
     noted = note(shop)
     before = (shop.path / noted.path).read_bytes()
     marked = mark_important(shop.workspace, noted.episode.id, 0.9, NOW + timedelta(days=1))
@@ -137,7 +139,7 @@ def test_what_is_marked_important_matters_more_and_its_file_stays_as_it_is(shop:
     assert not mark_important(shop.workspace, noted.episode.id, 0.9, NOW + timedelta(days=2)).is_new
 
 
-def test_an_episode_that_one_may_not_see_cannot_be_marked(shop: Project) -> None:
+def test_an_episode_hidden_from_the_caller_cannot_be_marked(shop: Project) -> None:
     noted = note(shop, session="job-7")
     for name in (noted.episode.id, "pr-999"):
         with pytest.raises(UsageError) as raised:

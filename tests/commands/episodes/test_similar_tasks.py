@@ -100,7 +100,7 @@ def test_a_person_can_put_the_outcome_right(merged: Project) -> None:
     assert (find(merged).outcome, find(merged).why) == ("success", "")
 
 
-def test_what_was_declined_is_found_and_marked(merged: Project) -> None:
+def test_a_declined_request_is_found_and_marked(merged: Project) -> None:
     declined = make_episode(
         "pr-140",
         "Round cents of the ledger up",
@@ -128,7 +128,9 @@ def test_what_was_declined_is_found_and_marked(merged: Project) -> None:
     ],
     ids=["unsafe", "of a session", "merged elsewhere", "only talk"],
 )
-def test_what_is_no_declined_request_is_not_named(merged: Project, fields: dict[str, Any]) -> None:
+def test_unsafe_private_merged_and_neutral_episodes_are_not_named_as_declined(
+    merged: Project, fields: dict[str, Any]
+) -> None:
     defaults: dict[str, Any] = {
         "summary": "Round cents of the ledger",
         "action": Action(pr=140),
@@ -138,7 +140,7 @@ def test_what_is_no_declined_request_is_not_named(merged: Project, fields: dict[
     assert similar_tasks(merged.workspace, "the ledger should round cents elsewhere") == ()
 
 
-def test_what_was_put_right_is_declined_no_longer(merged: Project) -> None:
+def test_a_corrected_outcome_is_no_longer_declined(merged: Project) -> None:
     tell(merged, of("failure", pr=140), make_amendment(NOW, "pr-140", outcome="success"))
     assert find(merged).number == 128
 
@@ -150,7 +152,7 @@ def test_a_declined_request_that_was_merged_after_all_is_judged_by_that(merged: 
     assert (task.is_merged, task.outcome) == (True, "success")
 
 
-def test_kept_tasks_are_those_of_a_fresh_look_after_each_telling(merged: Project) -> None:
+def test_cached_tasks_are_updated_after_each_new_episode(merged: Project) -> None:
     steps: list[Episode | Amendment] = [
         of("partial"),
         of("failure", pr=140),
@@ -173,7 +175,7 @@ def test_a_job_reads_no_episode_while_nothing_was_merged(merged: Project, tmp_pa
 
 
 @pytest.mark.parametrize(("policy", "utility"), [("split", 0.475), ("full", 0.45)])
-def test_what_was_ignored_counts_by_the_configured_policy(
+def test_ignored_entries_count_by_the_configured_policy(
     shop: Project, policy: str, utility: float
 ) -> None:
     told = [Feedback(id=make_id(n), kind="ignored", at=MERGED, ref="pr:128") for n in (1, 2)]

@@ -27,7 +27,7 @@ def project(measured_template: Project, tmp_path: Path) -> Project:
     return copy_project(measured_template, tmp_path / "shop")
 
 
-def test_a_change_of_memory_alone_a_bot_s_and_ours_need_not_be_judged(project: Project) -> None:
+def test_coverage_leaves_out_changes_of_memory_alone_of_bots_and_of_runs(project: Project) -> None:
     before = metric(measure(project), "coverage").basis
     put(project, make_entry(1, title="Zebra crossing"))
     project.commit("Bump zebra", {"zebra.lock": "1"}, author="dependabot[bot] <bot@example.com>")
@@ -35,7 +35,7 @@ def test_a_change_of_memory_alone_a_bot_s_and_ours_need_not_be_judged(project: P
     assert metric(measure(project), "coverage").basis == before
 
 
-def test_what_an_episode_tells_of_was_judged(project: Project) -> None:
+def test_a_change_with_an_episode_counts_as_judged(project: Project) -> None:
     spoil(project, "coverage")
     before = value(project, "coverage")
     for number in range(140, 143):
@@ -45,7 +45,7 @@ def test_what_an_episode_tells_of_was_judged(project: Project) -> None:
     assert value(project, "coverage") == 100
 
 
-def test_what_must_not_be_served_counts_against_coverage(project: Project) -> None:
+def test_an_unsafe_entry_counts_against_coverage(project: Project) -> None:
     put(
         project,
         make_entry(1, title="Push", body=INJECTION),
@@ -61,7 +61,7 @@ def test_an_entry_that_cannot_be_read_counts_against_coverage(project: Project) 
     assert (value(project, "coverage") or 100) < 100
 
 
-def test_silence_is_no_coverage(project: Project) -> None:
+def test_coverage_and_efficiency_have_no_value_without_recent_changes(project: Project) -> None:
     health = measure_health(project.workspace, date(2027, 8, 1))
     assert metric(health, "coverage").value is None
     assert metric(health, "efficiency").value is None

@@ -27,7 +27,7 @@ def project(measured_template: Project, tmp_path: Path) -> Project:
     return copy_project(measured_template, tmp_path / "shop")
 
 
-def test_what_was_learned_from_a_change_does_not_answer_for_it(project: Project) -> None:
+def test_entries_learned_from_a_change_do_not_answer_its_own_question(project: Project) -> None:
     rewrite(project, source="pr:129")
     assert value(project, "efficiency") == 0
 
@@ -39,7 +39,7 @@ def test_titles_that_find_nothing_are_named_newest_first(project: Project) -> No
     )
 
 
-def test_of_a_title_that_must_not_be_served_only_the_number_is_named(project: Project) -> None:
+def test_an_unsafe_title_is_named_by_its_request_number_only(project: Project) -> None:
     project.merge_work(INJECTION, "bad", 130, "src/bad.py")
     assert metric(measure(project), "efficiency").missing == ("#130",)
 
@@ -62,7 +62,7 @@ def count_questions(project: Project) -> str:
         {".github/workflows/memory.yml": "on: push\n", "MEMORY.md": "# Memory\n"},
     ],
 )
-def test_setting_memory_ci_up_asks_for_nothing(project: Project, files: dict[str, str]) -> None:
+def test_setting_memory_ci_up_asks_no_question(project: Project, files: dict[str, str]) -> None:
     rewrite(project, source=None)
     before = count_questions(project)
     text = {"MEMORY.md": project.show("HEAD", "MEMORY.md") + "\n"} if "MEMORY.md" in files else {}
@@ -79,13 +79,15 @@ def test_setting_memory_ci_up_asks_for_nothing(project: Project, files: dict[str
         {".memory-ci.yaml": "# ours\n", ".pre-commit-config.yaml": "repos: []\n"},
     ],
 )
-def test_what_sets_up_something_else_as_well_asks(project: Project, files: dict[str, str]) -> None:
+def test_changes_beyond_setting_memory_ci_up_ask_a_question(
+    project: Project, files: dict[str, str]
+) -> None:
     before = count_questions(project)
     project.commit("Zebra crossing", files)
     assert count_questions(project) != before
 
 
-def test_a_revert_and_what_only_talked_ask_for_nothing(project: Project) -> None:
+def test_reverted_work_asks_no_questions(project: Project) -> None:
     before = count_questions(project)
     work = project.commit("Zebras wander", {"src/zebra.py": "1\n"})
     assert count_questions(project) != before
@@ -97,7 +99,7 @@ def test_a_revert_and_what_only_talked_ask_for_nothing(project: Project) -> None
 
 
 @pytest.mark.parametrize(("jobs", "expected"), [(19, 100.0), (20, 75.0)])
-def test_what_jobs_used_counts_once_there_are_twenty(
+def test_use_by_jobs_counts_from_twenty_jobs_on(
     project: Project, jobs: int, expected: float
 ) -> None:
     for number in range(jobs):
@@ -112,7 +114,7 @@ def test_what_jobs_used_counts_once_there_are_twenty(
 @pytest.mark.parametrize(
     ("given", "used", "is_named"), [(9, 0, False), (10, 0, True), (10, 1, False)]
 )
-def test_what_was_given_often_and_never_used_is_proposed_for_review(
+def test_an_entry_often_given_and_never_used_is_proposed_for_review(
     project: Project, given: int, used: int, is_named: bool
 ) -> None:
     project.record()

@@ -35,7 +35,9 @@ def test_a_configuration_that_cannot_be_read_any_more_is_passed_over(project: Pr
 
 
 @pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
-def test_the_first_and_the_last_day_there_is_can_be_asked_for(project: Project, day: str) -> None:
+def test_health_can_be_measured_at_the_first_and_the_last_possible_day(
+    project: Project, day: str
+) -> None:
     assert measure(project, at=day).today.isoformat() == day
 
 
@@ -96,5 +98,5 @@ def test_a_page_does_not_wait_for_a_memory_of_thousands(
     assert find_branch_health(project.workspace, "refs/heads/main", TODAY) is None
 
 
-def test_a_page_about_a_branch_that_is_not_there_says_nothing_of_it(project: Project) -> None:
+def test_a_page_about_a_missing_branch_has_no_health(project: Project) -> None:
     assert find_branch_health(project.workspace, "refs/heads/none", TODAY) is None

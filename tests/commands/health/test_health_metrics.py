@@ -20,7 +20,7 @@ def project(measured_template: Project, tmp_path: Path) -> Project:
     return copy_project(measured_template, tmp_path / "shop")
 
 
-def test_places_that_cannot_be_read_or_served_are_named(project: Project) -> None:
+def test_unreadable_and_unsafe_places_are_named(project: Project) -> None:
     text = project.show("HEAD", "MEMORY.md")
     broken, unsafe = (
         "\n---\nid: 0f6f1f0e\ntype: [broken\n---\n# Hello\n",
@@ -35,7 +35,7 @@ def test_places_that_cannot_be_read_or_served_are_named(project: Project) -> Non
     )
 
 
-def test_norms_that_do_not_fit_are_named(project: Project) -> None:
+def test_norms_over_the_limit_are_named(project: Project) -> None:
     project.commit(
         "Norms", {"institutional.md": format_entry(make_entry(1, title="One", body="x" * 100))}
     )

@@ -42,7 +42,7 @@ def test_entries_that_nothing_leads_to_are_named_newest_first_and_a_source_reach
     assert metric(measure(project), "reachability").missing == ()
 
 
-def test_a_relation_or_a_similar_entry_makes_reachable(project: Project) -> None:
+def test_a_related_or_similar_entry_makes_an_entry_reachable(project: Project) -> None:
     rewrite(project, source=None, evidence=(), cites=())
     put(
         project,
@@ -59,12 +59,12 @@ def test_a_relation_or_a_similar_entry_makes_reachable(project: Project) -> None
     assert metric(measure(project), "reachability").basis.startswith("4 of 6")
 
 
-def test_a_commit_that_is_not_there_proves_nothing(project: Project) -> None:
+def test_an_unknown_source_commit_does_not_make_an_entry_reachable(project: Project) -> None:
     rewrite(project, source="commit:0123456789ab", evidence=(), cites=())
     assert value(project, "reachability") == 0
 
 
-def test_a_commit_proves_something_where_it_is_in_the_history_and_not_where_it_is_left_over(
+def test_a_source_commit_counts_only_if_it_is_in_the_history(
     project: Project,
 ) -> None:
     project.branch("topic")
@@ -84,14 +84,14 @@ def test_a_commit_proves_something_where_it_is_in_the_history_and_not_where_it_i
     assert value(project, "reachability") == 100
 
 
-def test_a_commit_of_the_branch_of_work_proves_something_on_it(project: Project) -> None:
+def test_a_source_commit_of_the_current_branch_counts_on_that_branch(project: Project) -> None:
     project.branch("topic")
     project.commit("Half done", {"src/half.py": "1"})
     rewrite(project, source=f"commit:{project.sha()[:12]}", evidence=(), cites=())
     assert value(project, "reachability") == 100
 
 
-def test_code_that_is_cited_by_its_text_is_there_whatever_became_of_the_commit(
+def test_code_cited_by_its_text_is_reachable_without_its_commit(
     project: Project,
 ) -> None:
     (cite,) = anchor_cite(project)
@@ -101,7 +101,7 @@ def test_code_that_is_cited_by_its_text_is_there_whatever_became_of_the_commit(
     assert value(project, "reachability") == 100
 
 
-def test_what_replaced_an_entry_that_some_commit_had_is_reached_and_no_other(
+def test_a_successor_of_a_committed_entry_is_reachable_and_no_other(
     project: Project,
 ) -> None:
     rewrite(project, source=None, evidence=(), cites=())

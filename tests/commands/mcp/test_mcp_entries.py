@@ -49,7 +49,7 @@ def test_retrieve_says_what_changed_of_the_code_that_an_entry_cites(zoo: Project
     )
 
 
-def test_what_an_agent_answers_of_a_marked_entry_is_a_proposal(zoo: Project) -> None:
+def test_an_agents_answer_about_a_stale_entry_is_a_proposal(zoo: Project) -> None:
     before = zoo.show("HEAD", "MEMORY.md")
     kept = call(zoo, "review", {"id": make_id(2), "answer": "keep"}).structured_content
     assert (kept["id"], kept["path"].startswith(".memory/episodes/")) == (make_id(2), True)
@@ -66,13 +66,13 @@ def test_what_an_agent_answers_of_a_marked_entry_is_a_proposal(zoo: Project) -> 
     assert slug_of(call(zoo, "review", {"id": "f" * 12, "answer": "retire"})) == "unknown-entry"
 
 
-def test_what_is_noted_is_followed_by_the_line_that_asks_what_was_used(zoo: Project) -> None:
+def test_a_noted_retrieval_ends_with_the_question_of_what_was_used(zoo: Project) -> None:
     given = call(zoo, "retrieve", {"task": "zebra"})
     assert given.structured_content["context"].endswith(f"</recalled-memory>\n{ASK}")
     assert ASK.rstrip() in text_of(given)
 
 
-def test_memory_of_the_past_is_neither_noted_nor_asked_after(zoo: Project) -> None:
+def test_retrieving_past_memory_is_neither_noted_nor_followed_by_a_question(zoo: Project) -> None:
     given = call(zoo, "retrieve", {"task": "zebra", "at": "HEAD"})
     assert given.structured_content["ids"] == [make_id(1), make_id(2)]
     assert "Memory-Used" not in text_of(given)
@@ -83,7 +83,7 @@ def test_retrieve_of_an_unknown_revision_is_an_error_of_the_tool(zoo: Project) -
     assert slug_of(call(zoo, "retrieve", {"task": "zebra", "at": "no-such"})) == "unknown-revision"
 
 
-def test_text_is_bounded(zoo: Project) -> None:
+def test_answers_and_resources_have_a_maximum_length(zoo: Project) -> None:
     lines = "\n".join(f"zebra {n} is a long story of stripes" for n in range(2_000))
     norms = [make_entry(n, title=f"Norm {n}", body=lines[:3_000] + "end") for n in range(10, 40)]
     zoo.write("institutional.md", "\n".join(map(format_entry, norms)))
@@ -119,7 +119,7 @@ def test_a_learning_goes_into_the_inbox_and_is_not_committed(zoo: Project) -> No
         ({"title": " "}, "empty-entry"),
     ],
 )
-def test_what_the_gate_refuses_is_not_written(
+def test_a_learning_that_the_gate_refuses_is_not_written(
     zoo: Project, arguments: dict[str, Any], slug: str
 ) -> None:
     result = call(zoo, "add_learning", arguments, session="job-7")
@@ -128,7 +128,7 @@ def test_what_the_gate_refuses_is_not_written(
     assert zoo.status() == ""
 
 
-def test_the_words_of_a_person_are_looked_up_in_the_servers_own_session(zoo: Project) -> None:
+def test_quotes_are_looked_up_in_the_session_of_the_server(zoo: Project) -> None:
     said = "Never feed the lion by hand."
     record = {"type": "user", "uuid": "1", "cwd": str(zoo.path), "sessionId": "job-7"}
     text = json.dumps(record | {"message": {"role": "user", "content": said}})
@@ -164,14 +164,14 @@ def test_feedback_moves_the_utility_once(zoo: Project) -> None:
     assert call(zoo, "record_feedback", said).structured_content["is_new"] is False
 
 
-def test_a_session_says_the_same_of_an_entry_once(zoo: Project) -> None:
+def test_feedback_of_a_session_on_an_entry_counts_once(zoo: Project) -> None:
     said = {"id": make_id(2), "kind": "rejected"}
     assert call(zoo, "record_feedback", said, session="job-7").structured_content["is_new"] is True
     later = call(zoo, "record_feedback", said, session="job-7", now=NOW + timedelta(days=1))
     assert later.structured_content["is_new"] is False
 
 
-def test_without_a_session_the_same_is_said_once_for_each_commit_that_work_goes_on_from(
+def test_without_a_session_feedback_counts_once_per_base_commit(
     zoo: Project,
 ) -> None:
     said = {"id": make_id(2), "kind": "confirmed"}
@@ -194,7 +194,7 @@ def test_without_a_session_the_same_is_said_once_for_each_commit_that_work_goes_
         ("mark_important", {"episode_id": "pr-1"}),
     ],
 )
-def test_a_call_that_is_repeated_writes_nothing_more_as_the_hint_says(
+def test_a_repeated_call_of_a_tool_writes_nothing_more(
     zoo: Project, tool: str, arguments: dict[str, Any], session: str | None
 ) -> None:
     remember(zoo, "pr-1", "Tried a queue for retries")

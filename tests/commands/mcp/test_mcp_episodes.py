@@ -52,7 +52,7 @@ def test_the_current_time_decides_how_old_an_episode_is(zoo: Project) -> None:
     assert now > later
 
 
-def test_the_past_knows_what_was_committed_by_then(zoo: Project) -> None:
+def test_recall_as_of_a_moment_finds_what_was_committed_by_then(zoo: Project) -> None:
     remember(zoo, "pr-1", "Tried a queue for retries")
     zoo.git("add", ".")
     zoo.at(datetime(2026, 11, 20, 12, tzinfo=UTC)).commit("Note")
@@ -76,14 +76,14 @@ def test_the_past_knows_what_was_committed_by_then(zoo: Project) -> None:
         ("mark_important", {"episode_id": "pr-404"}, "unknown-episode"),
     ],
 )
-def test_errors_of_episodes_are_told_in_the_result(
+def test_errors_of_the_episode_tools_are_in_the_result(
     zoo: Project, tool: str, arguments: dict[str, Any], slug: str
 ) -> None:
     assert slug_of(call(zoo, tool, arguments)) == slug
     assert zoo.status() == ""
 
 
-def test_a_session_can_be_asked_alone(zoo: Project) -> None:
+def test_recall_can_be_limited_to_a_session(zoo: Project) -> None:
     remember(zoo, "pr-1", "Tried a queue for retries")
     remember(zoo, "note-mine", "Tried a queue for retries of mine", session="job-7")
     for asked, found in (({}, {"pr-1", "note-mine"}), ({"session_filter": "job-7"}, {"note-mine"})):
@@ -92,7 +92,7 @@ def test_a_session_can_be_asked_alone(zoo: Project) -> None:
         assert {told["id"] for told in recalled["episodes"]} == found
 
 
-def test_health_is_told_in_numbers_and_words(zoo: Project) -> None:
+def test_the_health_tool_returns_numbers_and_text(zoo: Project) -> None:
     health = call(zoo, "health", {})
     assert text_of(health).startswith("Health of memory: ")
     assert [metric["weight"] for metric in health.structured_content["metrics"]] == [

@@ -44,7 +44,9 @@ def test_unknown_tools_and_bad_arguments_are_errors_of_the_protocol(
     assert words in ask(in_process(zoo), refused)
 
 
-def test_a_fault_of_ours_is_told_without_its_words_and_the_server_goes_on(zoo: Project) -> None:
+def test_an_internal_error_is_reported_without_its_text_and_the_server_continues(
+    zoo: Project,
+) -> None:
     def broken() -> datetime:
         raise RuntimeError("secret words")
 
@@ -64,7 +66,7 @@ def test_a_fault_of_ours_is_told_without_its_words_and_the_server_goes_on(zoo: P
     ("tool", "arguments"),
     [("\x1b[2J" + "x" * 10_000, {}), ("retrieve", {"\x1b[2J" + "x" * 10_000: 1, "task": "x"})],
 )
-def test_an_error_is_short_and_cannot_move_a_cursor(
+def test_an_error_is_short_and_has_no_control_characters(
     zoo: Project, tool: str, arguments: dict[str, Any]
 ) -> None:
     async def refused(client: Client) -> str:

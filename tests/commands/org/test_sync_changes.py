@@ -17,7 +17,7 @@ def commands(log: Path) -> list[str]:
     return sorted(line.split()[0] for line in lines if line and not line.startswith("upload-pack"))
 
 
-def test_three_repositories_are_brought_up_and_answer(org: Organisation) -> None:
+def test_a_first_sync_indexes_three_repositories(org: Organisation) -> None:
     org.add("pay", "A note on charges")
     org.add("shop", "A note on prices")
     org.add("infra", "A note on keys")
@@ -114,7 +114,7 @@ def test_another_audience_moves_the_rows(org: Organisation) -> None:
     assert not (org.index / "public.json").exists()
 
 
-def test_one_whose_audience_narrows_while_it_fails_is_gone_from_the_wider_one(
+def test_a_failing_repository_whose_audience_narrows_leaves_the_wider_audience(
     org: Organisation,
 ) -> None:
     pay = org.add("pay", "A note on charges")

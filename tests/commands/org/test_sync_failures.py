@@ -38,7 +38,7 @@ def test_a_repository_that_fails_keeps_its_rows_and_is_named(org: Organisation) 
     assert org.titles() == ["A note on charges"]
 
 
-def test_one_that_is_gone_is_dropped_and_one_that_cannot_be_reached_is_not(
+def test_a_removed_repository_is_dropped_and_an_unreachable_one_is_kept(
     org: Organisation,
 ) -> None:
     for name in ("pay", "shop", "away"):
@@ -56,7 +56,7 @@ def test_one_that_is_gone_is_dropped_and_one_that_cannot_be_reached_is_not(
     assert "127.0.0.1" in dict(report.failed)["nowhere"]
 
 
-def test_a_path_with_a_typo_is_named_as_failed_and_what_it_meant_as_dropped(
+def test_a_mistyped_path_is_reported_as_failed_and_the_former_repository_as_dropped(
     org: Organisation,
 ) -> None:
     for name in ("pay", "shop"):
@@ -90,7 +90,7 @@ def test_a_path_may_hold_blanks_where_it_is_there(org: Organisation) -> None:
     )
 
 
-def test_what_no_list_names_any_more_is_dropped(org: Organisation) -> None:
+def test_a_repository_that_no_list_names_any_more_is_dropped(org: Organisation) -> None:
     for name in ("pay", "shop"):
         org.add(name, f"A note of {name}")
     org.write("pay", "shop")
@@ -112,7 +112,7 @@ def test_where_nothing_can_be_reached_nothing_is_dropped(org: Organisation) -> N
     assert org.titles() == ["A note on charges"]
 
 
-def test_a_repository_that_breaks_us_is_named_and_stops_no_other(
+def test_a_repository_that_causes_an_internal_error_is_named_and_stops_no_other(
     org: Organisation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     org.add("pay", "A note on charges")
@@ -129,7 +129,7 @@ def test_a_repository_that_breaks_us_is_named_and_stops_no_other(
     assert org.titles() == ["A note on charges"]
 
 
-def test_a_path_that_is_no_text_stops_nothing(org: Organisation) -> None:
+def test_a_path_that_is_not_text_does_not_stop_the_sync(org: Organisation) -> None:
     pay = org.add("pay", "A note on charges")
     name = os.fsdecode(b"caf\xe9")
     pay.write(f"{name}/MEMORY.md", (org.root / "pay" / "MEMORY.md").read_bytes())

@@ -17,7 +17,7 @@ from memory_ci.errors import RepositoryError
 from tests.commands.org.organisation import Organisation, as_remote
 
 
-def test_what_a_killed_run_left_is_removed(org: Organisation) -> None:
+def test_files_left_by_a_killed_sync_are_removed(org: Organisation) -> None:
     org.write(as_remote(org.add("pay", "A note")))
     org.sync()
     (org.index / "operator" / "scratch" / "memory-ci-org-x").mkdir()
@@ -35,7 +35,7 @@ def test_a_damaged_index_is_built_again(org: Organisation) -> None:
     assert org.titles() == ["A note on charges"]
 
 
-def test_where_the_operators_files_are_lost_what_was_published_is_gone_on_from(
+def test_a_sync_without_its_state_files_continues_from_the_published_index(
     org: Organisation, started: Path
 ) -> None:
     org.add("pay", "A note on charges")
@@ -108,7 +108,7 @@ def go_on(process: subprocess.Popen[bytes]) -> bool:
     return process.stdout.readline() != b""
 
 
-def test_a_sync_that_is_killed_loses_and_half_publishes_nothing(org: Organisation) -> None:
+def test_a_killed_sync_loses_nothing_and_publishes_nothing_partial(org: Organisation) -> None:
     """Readers see the state of before or of after, whole, and the next run goes on."""
     names = [f"r{n}" for n in range(8)]
     for name in names:

@@ -95,7 +95,7 @@ def test_verify_names_what_differs(org: Organisation) -> None:
         "web bogus",
     ],
 )
-def test_a_line_that_says_something_else_is_named_with_its_number(
+def test_an_invalid_line_of_the_list_is_reported_with_its_number(
     org: Organisation, line: str
 ) -> None:
     org.write("pay", line)

@@ -77,7 +77,7 @@ def test_a_branch_on_which_others_changed_code_is_left_as_it_is(
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
 
 
-def test_a_branch_whose_memory_a_maintainer_broke_is_left_to_be_mended(
+def test_a_branch_with_unreadable_memory_is_left_as_it_is(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
     publish("pr")
@@ -107,7 +107,7 @@ def test_a_maintainer_who_pushes_while_the_run_works_is_not_overwritten(
     assert "One more" in remote.show(UPDATE, "MEMORY.md")
 
 
-def test_what_was_learned_of_older_work_stays_when_the_next_run_makes_the_branch_anew(
+def test_learnings_of_older_work_are_kept_when_the_branch_is_made_anew(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     start = project.sha()

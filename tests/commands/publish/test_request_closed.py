@@ -27,7 +27,7 @@ def test_a_pull_request_that_a_person_closed_is_not_opened_again(
     assert (len(forge.pulls), remote.git("for-each-ref")) == (1, before)
 
 
-def test_another_is_opened_for_what_is_new_and_tells_of_the_closed_one(
+def test_a_new_request_with_new_entries_mentions_the_closed_request(
     forge: GitHubDouble, publish: Publisher
 ) -> None:
     publish("pr")
@@ -46,9 +46,7 @@ def test_another_is_opened_for_what_is_new_and_tells_of_the_closed_one(
     assert "pull request 2 was closed" in publish("pr").reason
 
 
-def test_what_a_person_closed_and_opens_again_is_brought_up_to_date(
-    forge: GitHubDouble, publish: Publisher
-) -> None:
+def test_a_reopened_request_is_updated(forge: GitHubDouble, publish: Publisher) -> None:
     publish("pr")
     decline(forge)
     publish("pr")
@@ -59,7 +57,7 @@ def test_what_a_person_closed_and_opens_again_is_brought_up_to_date(
     assert len(forge.pulls) == 1
 
 
-def test_a_pull_request_that_was_merged_or_that_we_closed_is_no_answer(
+def test_a_request_that_was_merged_or_closed_by_us_does_not_count_as_declined(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
     tip = publish("pr").tip
@@ -75,7 +73,7 @@ def test_a_pull_request_that_was_merged_or_that_we_closed_is_no_answer(
     assert forge.pulls[2]["state"] == "open"
 
 
-def test_a_request_is_closed_in_our_words_before_its_branch_goes_away(
+def test_a_request_is_closed_with_a_comment_before_its_branch_is_deleted(
     remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     tip = publish("pr").tip

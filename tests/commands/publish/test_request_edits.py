@@ -43,7 +43,7 @@ def test_an_entry_that_a_maintainer_takes_out_is_never_proposed_again(
     assert Publisher(merged)("push", since=root).subjects == ()
 
 
-def test_what_a_maintainer_rewords_on_the_branch_stays_as_they_wrote_it(
+def test_an_entry_reworded_by_a_maintainer_stays_as_written(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
     publish("pr")
@@ -90,7 +90,7 @@ def test_an_entry_that_the_run_reinforces_keeps_the_words_of_maintainers_and_cou
     assert "### Kept from this branch\n\n- [x] `Known better`" in forge.pulls[0]["body"]
 
 
-def test_two_edits_of_one_entry_at_different_times_both_stay(
+def test_two_edits_of_one_entry_at_different_times_are_both_kept(
     remote: Remote, used: Publisher, tmp_path: Path
 ) -> None:
     edit_branch(remote, tmp_path / "one", {"MEMORY.md": ("Known before", "Known better")})
@@ -103,7 +103,7 @@ def test_two_edits_of_one_entry_at_different_times_both_stay(
     )  # fmt: skip
 
 
-def test_a_field_that_the_base_decided_otherwise_is_left_and_the_text_says_so(
+def test_a_field_that_the_base_changed_differently_is_left_and_reported(
     remote: Remote, forge: GitHubDouble, used: Publisher, tmp_path: Path
 ) -> None:
     edit_branch(remote, tmp_path / "one", {"MEMORY.md": ("Known before", "Known on the branch")})
@@ -155,7 +155,7 @@ def test_a_note_of_the_inbox_that_a_maintainer_takes_out_goes_with_its_file(
     assert ".memory/inbox" not in remote.git("ls-tree", "-r", "--name-only", UPDATE)
 
 
-def test_a_line_that_a_maintainer_takes_out_of_the_rejected_there_is_proposed_again(
+def test_a_rejected_entry_whose_line_a_maintainer_removes_is_proposed_again(
     remote: Remote, used: Publisher, tmp_path: Path
 ) -> None:
     take_out(remote, tmp_path / "one", "Known before")
@@ -168,7 +168,7 @@ def test_a_line_that_a_maintainer_takes_out_of_the_rejected_there_is_proposed_ag
         assert known(remote).title == "Known before"
 
 
-def test_a_line_of_the_base_that_a_maintainer_takes_out_of_the_rejected_goes(
+def test_a_line_of_the_base_that_a_maintainer_removes_from_the_rejected_file_is_removed(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
     publish.project.commit(
@@ -230,7 +230,7 @@ def test_an_episode_that_a_maintainer_broke_leaves_the_branch_as_it_is(
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
 
 
-def test_words_beside_the_entries_stay_as_a_maintainer_left_them(
+def test_prose_beside_the_entries_stays_as_a_maintainer_left_it(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
     publish("pr")
@@ -262,7 +262,7 @@ def test_words_beside_the_entries_that_the_base_changed_too_leave_the_branch_as_
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
 
 
-def test_words_that_the_base_alone_changed_are_no_hindrance(
+def test_prose_changed_on_the_base_alone_does_not_stop_the_run(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
     publish("pr")
@@ -277,7 +277,7 @@ def test_words_that_the_base_alone_changed_are_no_hindrance(
     assert "send a nonce" in remote.show(UPDATE, "MEMORY.md")
 
 
-def test_a_plan_of_another_job_that_does_not_fit_their_words_leaves_the_branch_as_it_is(
+def test_a_plan_that_conflicts_with_maintainers_edits_leaves_the_branch_as_it_is(
     remote: Remote, used: Publisher, tmp_path: Path
 ) -> None:
     edit_branch(remote, tmp_path / "one", {"MEMORY.md": ("Known before", "Known better")})
@@ -291,7 +291,7 @@ def test_a_plan_of_another_job_that_does_not_fit_their_words_leaves_the_branch_a
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
 
 
-def test_what_a_maintainer_amends_stays_although_the_message_is_ours(
+def test_a_commit_amended_by_a_maintainer_is_kept_despite_our_message(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
     publish("pr")
@@ -308,7 +308,7 @@ def test_what_a_maintainer_amends_stays_although_the_message_is_ours(
     assert "send a nonce" in remote.show(UPDATE, "MEMORY.md")
 
 
-def test_what_was_merged_and_changed_since_is_not_brought_back_by_an_old_branch(
+def test_an_old_branch_does_not_restore_entries_changed_since_their_merge(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
     publish("pr")
@@ -324,7 +324,7 @@ def test_what_was_merged_and_changed_since_is_not_brought_back_by_an_old_branch(
     assert UPDATE not in remote.branches() or "send a nonce" not in remote.show(UPDATE, "MEMORY.md")
 
 
-def test_an_entry_of_the_base_that_a_maintainer_takes_out_there_goes_with_the_pull_request(
+def test_an_entry_that_a_maintainer_removes_from_the_base_is_removed_from_the_request(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
     publish.project.commit(

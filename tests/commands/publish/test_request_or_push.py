@@ -16,7 +16,7 @@ from tests.servers import json_answer
 GH013 = "remote: error: GH013: Repository rule violations found for refs/heads/main."
 
 
-def test_auto_turns_to_a_pull_request_where_the_branch_is_protected(
+def test_auto_opens_a_pull_request_where_the_branch_is_protected(
     remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     remote.refuse("refs/heads/main", GH013)

@@ -64,7 +64,7 @@ def test_a_ticked_candidate_is_written_by_the_next_run_and_stays(
     assert rule[:30] not in remote.show(UPDATE, "MEMORY.md")
 
 
-def test_what_waits_for_people_is_five_questions_and_the_branch_says_that_they_were_asked(
+def test_the_request_asks_at_most_five_questions_and_the_branch_records_them(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\n"})[:12]
@@ -133,7 +133,7 @@ def test_the_text_of_a_pull_request_has_room_for_the_keys_of_any_number(project:
         assert find_answer(hold_episodes(plan, count + 1), standing) == ""
 
 
-def test_less_than_a_closed_pull_request_held_is_nothing_new(project: Project) -> None:
+def test_a_subset_of_a_closed_request_is_not_proposed_again(project: Project) -> None:
     plan = project.plan()
     held = tuple(list_keys(hold_episodes(plan, 1_000)))
     body = render_pull_request(Proposed(plan, (), (), Effect(0, 0, 0, 0, 0), Links(), held))

@@ -56,7 +56,7 @@ def test_an_entry_that_is_unticked_is_taken_out_until_its_line_is_ticked(
     assert len(forge.pulls) == 1
 
 
-def test_a_comment_says_what_a_click_says_once_and_not_by_strangers(
+def test_a_comment_decides_like_a_click_once_and_only_from_members(
     remote: Remote, proposed: Waiting
 ) -> None:
     forge, publish, pull, gone, kept = proposed
@@ -97,7 +97,7 @@ def test_an_entry_that_a_maintainer_reworded_is_gone_when_it_is_unticked_too(
 
 
 @pytest.mark.parametrize("is_job_of_the_push", [True, False])
-def test_what_was_unticked_and_merged_all_the_same_is_taken_out_by_the_next_run(
+def test_an_entry_merged_although_unticked_is_removed_by_the_next_run(
     remote: Remote,
     forge: GitHubDouble,
     publish: Publisher,

@@ -27,7 +27,7 @@ def counts(project: Project) -> list[int]:
 # -- an episode of each merged change
 
 
-def test_what_was_used_is_confirmed_and_what_was_only_given_is_ignored(known: Project) -> None:
+def test_a_used_entry_is_confirmed_and_an_entry_only_given_is_ignored(known: Project) -> None:
     known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     known.record()
     assert said(known, 1) == [("confirmed", "pr:150")]
@@ -44,7 +44,7 @@ def test_what_was_used_is_confirmed_and_what_was_only_given_is_ignored(known: Pr
         "the seed: nothing is ignored",
     ],
 )
-def test_use_reinforces_and_to_be_given_does_not(
+def test_using_an_entry_reinforces_it_and_being_given_it_does_not(
     known: Project, rule: str, used: str, reinforced: int, ignored: int
 ) -> None:
     known.commit("Set", {".memory-ci.yaml": f"prominence: {{reinforced_by: {rule}}}\n"})
@@ -56,7 +56,7 @@ def test_use_reinforces_and_to_be_given_does_not(
     assert [one.kind for one in episodes(known)["pr-150"].feedback].count("ignored") == ignored
 
 
-def test_work_about_the_same_thing_is_shown_and_adds_nothing(known: Project) -> None:
+def test_work_on_the_same_topic_is_shown_and_does_not_reinforce(known: Project) -> None:
     known.merge_work(f"Send the key with the charge\n\n{GIVEN}", "once", 150, "src/client.py")
     known.record()
     assert ("touched", "pr:150") in said(known)
@@ -66,7 +66,7 @@ def test_work_about_the_same_thing_is_shown_and_adds_nothing(known: Project) -> 
     assert utility(known) == pytest.approx(0.7)
 
 
-def test_an_entry_never_rises_by_being_given_or_ignored(known: Project) -> None:
+def test_being_given_or_ignored_never_raises_the_utility_of_an_entry(known: Project) -> None:
     def work(times: int, *trailers: str) -> tuple[int, date, float]:
         for _ in range(times):
             known.commit("\n".join(("Charge", "", *trailers)), {"src/client.py": known.sha()})
@@ -90,7 +90,7 @@ def test_an_entry_never_rises_by_being_given_or_ignored(known: Project) -> None:
     assert ignored[2] < used[2]
 
 
-def test_what_a_person_confirms_is_reinforced_once(known: Project) -> None:
+def test_an_entry_confirmed_by_a_person_is_reinforced_once(known: Project) -> None:
     said = Feedback(id=make_id(1), kind="confirmed", at=known.clock.now, by="Ada")
     noted = give_feedback(known.workspace, said)
     known.commit("Confirm", {noted.path: (known.path / noted.path).read_text()})
@@ -111,7 +111,7 @@ def test_what_a_person_confirms_is_reinforced_once(known: Project) -> None:
     ],
     ids=["in a sentence", "quoted and listed", "the whole block again"],
 )
-def test_what_an_agent_names_in_a_sentence_of_its_own_is_used(
+def test_an_entry_that_the_agent_names_in_its_own_sentence_counts_as_used(
     known: Project, tmp_path: Path, said: str, counted: int
 ) -> None:
     block = render_context(
@@ -133,7 +133,7 @@ def test_what_an_agent_names_in_a_sentence_of_its_own_is_used(
 # -- what later changes say
 
 
-def test_where_work_says_what_it_used_what_it_was_only_given_is_not_reinforced(
+def test_entries_only_given_are_not_reinforced_where_work_names_what_it_used(
     known: Project,
 ) -> None:
     known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)

@@ -107,7 +107,7 @@ def requested(path: str) -> dict[str, Any]:
     }
 
 
-def test_a_requested_change_where_the_entry_speaks_corrects_it(known: Project, hub: Hub) -> None:
+def test_a_requested_change_in_cited_code_corrects_the_entry(known: Project, hub: Hub) -> None:
     hub.forge.add(
         150,
         merged=known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150),
@@ -138,7 +138,7 @@ def test_an_episode_tells_what_members_wrote_in_the_request_and_what_they_asked_
     assert "Eve" not in episodes(known)["pr-150"].text
 
 
-def test_a_requested_change_elsewhere_corrects_nothing(known: Project, hub: Hub) -> None:
+def test_a_requested_change_in_other_code_corrects_no_entry(known: Project, hub: Hub) -> None:
     hub.forge.add(
         150,
         merged=known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150),
@@ -148,7 +148,7 @@ def test_a_requested_change_elsewhere_corrects_nothing(known: Project, hub: Hub)
     assert said(known) == [("confirmed", "pr:150")]
 
 
-def test_what_was_used_in_declined_work_is_rejected(known: Project, hub: Hub) -> None:
+def test_an_entry_used_in_declined_work_is_rejected(known: Project, hub: Hub) -> None:
     hub.forge.add(160, body=f"Another way.\n\n{GIVEN}", commits=[make_pull_commit("1" * 40)])
     hub.record(known)
     assert said(known) == [("rejected", "pr:160")]
@@ -156,7 +156,7 @@ def test_what_was_used_in_declined_work_is_rejected(known: Project, hub: Hub) ->
     assert episodes(known)["pr-160"].outcome == "failure"
 
 
-def test_a_stranger_who_opens_and_closes_requests_says_nothing_of_memory(
+def test_a_declined_request_of_a_stranger_gives_no_feedback_and_no_episode(
     known: Project, hub: Hub
 ) -> None:
     hub.forge.add(
@@ -167,7 +167,7 @@ def test_a_stranger_who_opens_and_closes_requests_says_nothing_of_memory(
     assert "pr-160" not in episodes(known)
 
 
-def test_a_request_that_is_merged_after_all_is_told_as_an_amendment(
+def test_a_declined_request_that_is_merged_later_gets_an_amendment(
     known: Project, hub: Hub
 ) -> None:
     hub.forge.add(160, body=f"Another way.\n\n{GIVEN}", commits=[make_pull_commit("1" * 40)])

@@ -37,7 +37,7 @@ def test_work_that_is_reverted_after_thirty_days_stays_a_success_and_its_memory_
     assert [kind for kind, _ in said(known)] == ["confirmed", "undone"]
 
 
-def test_what_is_brought_back_is_a_success_again(known: Project) -> None:
+def test_restored_work_is_a_success_again(known: Project) -> None:
     merged = known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     known.record()
     known.git("revert", "--no-edit", "-m", "1", merged)
@@ -46,7 +46,7 @@ def test_what_is_brought_back_is_a_success_again(known: Project) -> None:
     assert episodes(known)["pr-150"].outcome == "success"
 
 
-def test_what_is_brought_back_in_a_later_run_is_a_success_again_and_the_revert_a_failure(
+def test_work_restored_in_a_later_run_is_a_success_and_its_revert_a_failure(
     known: Project,
 ) -> None:
     merged = known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
@@ -65,7 +65,7 @@ def test_what_is_brought_back_in_a_later_run_is_a_success_again_and_the_revert_a
     )
 
 
-def test_a_hooks_trailer_is_not_the_title_of_a_merge(known: Project) -> None:
+def test_a_trailer_added_by_a_hook_is_not_taken_for_the_title_of_a_merge(known: Project) -> None:
     known.branch("once")
     known.commit("Charge once", {"src/client.py": "once\n"})
     known.checkout("main")
@@ -86,7 +86,7 @@ def test_a_revert_of_the_only_commit_of_a_merge_undoes_the_merge(known: Project)
     assert [kind for kind, _ in said(known)] == ["confirmed", "undone"]
 
 
-def test_what_a_change_reverts_and_brings_back_itself_was_never_gone(known: Project) -> None:
+def test_a_change_that_reverts_and_restores_work_itself_undoes_nothing(known: Project) -> None:
     merged = known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     known.record()
     known.branch("back")
@@ -115,7 +115,7 @@ def test_one_commit_that_reverts_two_works_undoes_both(known: Project) -> None:
     ]
 
 
-def test_a_copy_of_a_commit_says_nothing_again(known: Project) -> None:
+def test_a_cherry_picked_commit_gives_no_feedback_again(known: Project) -> None:
     merged = known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     known.record()
     known.branch("release", f"{merged}^1")

@@ -54,7 +54,7 @@ def test_the_work_tree_stays_clean_and_follows_the_branch(project: Project) -> N
     project.git("fsck", "--strict")
 
 
-def test_what_the_work_used_is_reinforced_once_per_merged_change(project: Project) -> None:
+def test_a_used_entry_is_reinforced_once_per_merged_change(project: Project) -> None:
     project.put_fragment(make_entry(1, title="Known before"))
     project.record()
     project.branch("more")
@@ -95,7 +95,7 @@ def test_a_learning_that_restates_an_entry_reinforces_it_instead(project: Projec
     assert {entry.reinforcement_count for entry in project.entries()} == {1}
 
 
-def test_a_copy_of_a_commit_does_not_say_its_learning_again(project: Project) -> None:
+def test_a_cherry_picked_commit_does_not_add_its_learning_again(project: Project) -> None:
     project.record()
     work = project.sha("HEAD~1^2")
     project.branch("release", "HEAD~2")
@@ -168,7 +168,7 @@ def test_suspected_learnings_are_candidates_and_never_written(project: Project) 
     assert not any("Windows" in title for title in written)
 
 
-def test_of_two_entries_with_one_id_reinforcing_one_leaves_the_other_alone(
+def test_reinforcing_one_of_two_entries_with_the_same_id_leaves_the_other(
     project: Project,
 ) -> None:
     one = make_entry(1, title="First entry", body="Body one, precious.")

@@ -54,7 +54,7 @@ def test_an_entry_over_the_limit_waits_in_the_inbox_and_check_names_it(project: 
         "Not an entry at all.\n",
     ],
 )
-def test_an_inbox_file_that_folding_would_lose_something_of_stays(
+def test_an_inbox_file_with_text_that_folding_would_lose_is_kept(
     project: Project, text: str
 ) -> None:
     project.commit("Put", {".memory/inbox/x.md": text})
@@ -62,7 +62,7 @@ def test_an_inbox_file_that_folding_would_lose_something_of_stays(
     assert project.show("HEAD", ".memory/inbox/x.md") == text
 
 
-def test_what_waits_uncommitted_in_the_inbox_is_named(project: Project) -> None:
+def test_uncommitted_notes_of_the_inbox_are_named(project: Project) -> None:
     project.write(f".memory/inbox/{make_id(1)}.md", format_entry(make_entry(1)))
     assert [(f.code, f.level) for f in project.plan().findings] == [("not-committed", "notice")]
     project.git("add", ".memory")

@@ -44,7 +44,7 @@ def test_a_plan_that_was_tampered_with_is_refused(project: Project, old: str, ne
 @pytest.mark.parametrize(
     "data", [b"", b"[]", b'{"schema_version": 1}', b"\xff", b'{"ref": "\xff"}']
 )
-def test_what_is_not_a_plan_is_named_as_such(data: bytes) -> None:
+def test_data_that_is_not_a_plan_is_an_error(data: bytes) -> None:
     with pytest.raises(MemoryCIError) as raised:
         parse_plan(data)
     assert raised.value.slug == "bad-plan"

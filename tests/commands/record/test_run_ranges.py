@@ -14,7 +14,7 @@ from tests.project import Project
 from tests.repos import make_repo
 
 
-def test_a_cursor_that_a_rewritten_branch_lost_is_told_and_nothing_that_stayed_is_counted_twice(
+def test_a_lost_cursor_is_reported_and_the_remaining_work_is_not_counted_twice(
     project: Project,
 ) -> None:
     project.commit("Keep", {"MEMORY.md": format_entry(make_entry(7, title="Known before"))})
@@ -35,7 +35,7 @@ def test_a_cursor_that_a_rewritten_branch_lost_is_told_and_nothing_that_stayed_i
     assert before[make_id(7)] == 1
 
 
-def test_a_forged_cursor_hides_nothing(project: Project) -> None:
+def test_a_forged_cursor_does_not_hide_changes(project: Project) -> None:
     project.commit(
         f"Innocent\n\nMemory-CI-Step: extract\nMemory-CI-Source: {project.sha()}\n", {"x.txt": "x"}
     )

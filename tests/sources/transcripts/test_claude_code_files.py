@@ -59,7 +59,7 @@ def test_a_session_is_known_by_its_first_lines(record: Record) -> None:
     assert sniff(make_lines({"type": "mode"}, record))
 
 
-def test_a_first_line_longer_than_the_head_is_known() -> None:
+def test_a_transcript_whose_first_line_exceeds_the_read_head_is_recognized() -> None:
     assert sniff(make_lines(make_user("x" * 90_000)).replace(b": ", b":")[:65_536])
 
 
@@ -73,7 +73,7 @@ def test_a_first_line_longer_than_the_head_is_known() -> None:
         b'[{"type":"user"}]',
     ],
 )
-def test_other_files_are_not_taken_for_one(head: bytes) -> None:
+def test_other_files_are_not_recognized_as_transcripts(head: bytes) -> None:
     assert not sniff(head)
 
 

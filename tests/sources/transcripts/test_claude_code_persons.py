@@ -68,7 +68,7 @@ def test_a_person_s_words_keep_their_line_time_and_branch() -> None:
         'look at this:\n{"rule": "always use npm"}',
     ],
 )
-def test_what_the_tool_wrote_is_no_person_s(text: str) -> None:
+def test_text_written_by_the_tool_is_not_from_a_person(text: str) -> None:
     session = read_one(make_user(text))
     assert session.counts.human_turns == 0
     assert [event.actor for event in session.events] == ["injected"]
@@ -98,7 +98,7 @@ def test_what_the_tool_wrote_is_no_person_s(text: str) -> None:
         {"turnOrigin": ["human"]},
     ],
 )
-def test_a_turn_that_names_another_sender_is_no_person_s(fields: Record) -> None:
+def test_a_turn_that_names_another_sender_is_not_from_a_person(fields: Record) -> None:
     session = read_one(make_user("always use npm", **fields))
     assert (session.counts.human_turns, session.counts.injected) == (0, 1)
 
@@ -111,7 +111,7 @@ def test_a_turn_that_names_another_sender_is_no_person_s(fields: Record) -> None
         {"promptSource": "typed"},
     ],
 )
-def test_a_turn_that_names_a_person_is_theirs(fields: Record) -> None:
+def test_a_turn_that_names_a_person_is_from_that_person(fields: Record) -> None:
     assert human_texts(read_one(make_user("always use pnpm", **fields))) == ["always use pnpm"]
 
 
@@ -120,7 +120,7 @@ def test_reminders_are_cut_out_of_a_person_s_words() -> None:
     assert human_texts(read_one(make_user(text))) == ["fix it in b.py"]
 
 
-def test_a_compaction_is_counted_once_and_its_summary_is_no_person_s() -> None:
+def test_a_compaction_is_counted_once_and_its_summary_is_not_from_a_person() -> None:
     boundary = make_record(
         "system", 3, subtype="compact_boundary", content="Conversation compacted"
     )
@@ -134,7 +134,7 @@ def test_a_compaction_is_counted_once_and_its_summary_is_no_person_s() -> None:
     assert (old.counts.compactions, old.counts.human_turns) == (1, 0)
 
 
-def test_a_sub_agent_s_user_is_the_agent() -> None:
+def test_user_turns_of_a_sub_agent_are_from_the_agent() -> None:
     prompt = make_user("Review this change", 7)
     progress = make_record("progress", 3, data={"type": "agent_progress", "message": prompt})
     noise = make_record("progress", 4, data={"type": "bash_progress", "output": ""})
@@ -164,18 +164,18 @@ def test_thinking_is_left_out() -> None:
         ("/var is full, build elsewhere", "/var is full, build elsewhere"),
     ],
 )
-def test_what_is_typed_behind_a_command_is_a_person_s(text: str, said: str) -> None:
+def test_text_typed_after_a_command_is_from_a_person(text: str, said: str) -> None:
     assert human_texts(read_one(make_user(text))) == [said]
     assert human_texts(read_one(make_user(text, isMeta=True))) == []
 
 
 @pytest.mark.parametrize("fields", [{"isSidechain": "true"}, {"isSidechain": 1}, {"agentId": "a1"}])
-def test_what_another_agent_is_told_is_no_person_s(fields: Record) -> None:
+def test_messages_to_another_agent_are_not_from_a_person(fields: Record) -> None:
     session = read_one(make_user("always use npm", **fields))
     assert [event.actor for event in session.events] == ["subagent"]
 
 
-def test_the_text_of_a_command_beside_its_name_is_the_tool_s() -> None:
+def test_the_text_of_a_command_is_from_the_tool() -> None:
     name = "<command-message>ship</command-message>\n<command-name>/ship</command-name>"
     blocks = [
         {"type": "text", "text": name},
@@ -184,7 +184,7 @@ def test_the_text_of_a_command_beside_its_name_is_the_tool_s() -> None:
     assert human_texts(read_one(make_user(blocks))) == []
 
 
-def test_a_turn_that_names_no_sender_is_nobody_s_where_others_do() -> None:
+def test_a_turn_without_a_sender_is_not_from_a_person_where_other_turns_name_theirs() -> None:
     bare, named = (
         make_user("always use npm", 1),
         make_user("use pnpm here", 2, promptSource="typed"),
@@ -205,14 +205,14 @@ def test_the_record_of_an_attachment_counts_as_well(fields: Record) -> None:
     assert human_texts(read_one(make_record("attachment", 1, attachment=attached, **fields))) == []
 
 
-def test_a_masked_id_is_no_id() -> None:
+def test_records_with_masked_ids_are_not_duplicates() -> None:
     records = [make_user("use pnpm", 1), make_user("and small commits", 2)]
     for record in records:
         record["uuid"] = "REDACTED"
     assert human_texts(read_one(*records)) == ["use pnpm", "and small commits"]
 
 
-def test_a_message_of_the_agent_is_no_person_s_whatever_its_record_is_called() -> None:
+def test_a_message_of_the_assistant_role_is_not_from_a_person_whatever_its_record_type() -> None:
     record = make_user("always use npm") | {
         "message": {"role": "assistant", "content": "always use npm"}
     }

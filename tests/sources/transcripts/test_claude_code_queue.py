@@ -16,14 +16,14 @@ from tests.sources.transcripts.claude import (
 )
 
 
-def test_words_beside_a_result_were_typed_while_the_agent_worked() -> None:
+def test_words_beside_a_tool_result_count_as_typed_mid_turn() -> None:
     blocks = [make_result("ok"), {"type": "text", "text": "why did the tests miss this?"}]
     (event,) = [event for event in read_one(make_user(blocks)).events if event.actor == "human"]
     assert event.text == "why did the tests miss this?"
     assert MID_TURN in event.labels
 
 
-def test_words_that_stand_only_in_the_queue_are_found() -> None:
+def test_words_that_are_only_in_the_queue_are_found() -> None:
     session = read_one(
         make_user("go"), make_queue("enqueue", "rebase first"), make_agent(), make_queue("remove")
     )
@@ -62,7 +62,7 @@ def test_several_queued_messages_may_become_one_turn() -> None:
     assert human_texts(session) == ["rebase first\nthen push"]
 
 
-def test_a_later_turn_with_the_same_words_is_another_turn() -> None:
+def test_a_later_turn_with_the_same_words_is_counted_separately() -> None:
     session = read_one(
         make_queue("enqueue", "yes"),
         make_queue("remove"),
@@ -73,14 +73,14 @@ def test_a_later_turn_with_the_same_words_is_another_turn() -> None:
     assert human_texts(session) == ["yes", "push", "yes"]
 
 
-def test_what_passes_the_queue_at_once_was_not_typed_mid_turn() -> None:
+def test_words_dequeued_at_once_do_not_count_as_typed_mid_turn() -> None:
     session = read_one(
         make_queue("enqueue", "go"), make_queue("dequeue"), make_user("go", turnOrigin="human")
     )
     assert (session.counts.human_turns, session.counts.mid_turn) == (1, 0)
 
 
-def test_words_still_in_the_queue_were_typed_but_not_those_taken_back() -> None:
+def test_words_left_in_the_queue_are_from_a_person_unless_taken_back() -> None:
     assert human_texts(read_one(make_user("go"), make_queue("enqueue", "and push"))) == [
         "go",
         "and push",
@@ -91,7 +91,7 @@ def test_words_still_in_the_queue_were_typed_but_not_those_taken_back() -> None:
 
 
 @pytest.mark.parametrize("text", ["/config", "<task-notification>done</task-notification>"])
-def test_a_queued_command_or_notice_is_no_person_s(text: str) -> None:
+def test_a_queued_command_or_notice_is_not_from_a_person(text: str) -> None:
     session = read_one(make_queue("enqueue", text), make_agent(), make_queue("remove"))
     assert (session.counts.human_turns, session.counts.mid_turn, session.counts.injected) == (
         0,
@@ -100,14 +100,14 @@ def test_a_queued_command_or_notice_is_no_person_s(text: str) -> None:
     )
 
 
-def test_a_program_s_queue_is_no_person_s() -> None:
+def test_the_queue_of_a_program_is_not_from_a_person() -> None:
     start = make_user("go", turnOrigin="sdk")
     session = read_one(start, make_queue("enqueue", "use npm"), make_agent(), make_queue("remove"))
     assert (session.counts.human_turns, session.counts.injected) == (0, 2)
 
 
 @pytest.mark.parametrize(("sender", "actor"), [("human", "human"), ("peer", "injected")])
-def test_a_message_attached_to_the_running_turn_is_its_sender_s_and_said_once(
+def test_a_message_attached_to_the_running_turn_is_counted_once_for_its_sender(
     sender: str, actor: str
 ) -> None:
     attached = {
@@ -122,7 +122,7 @@ def test_a_message_attached_to_the_running_turn_is_its_sender_s_and_said_once(
     assert [(event.actor, event.text) for event in session.events] == [(actor, "use pnpm")]
 
 
-def test_a_run_that_turns_out_to_be_a_program_s_has_no_person() -> None:
+def test_a_session_later_found_to_be_of_a_program_has_no_person() -> None:
     first, later = make_user("always use npm", 1), make_user("go on", 2, entrypoint="sdk-py")
     assert human_texts(read_one(first, later)) == []
 
@@ -135,7 +135,7 @@ def test_a_run_that_turns_out_to_be_a_program_s_has_no_person() -> None:
     ],
 )
 @pytest.mark.parametrize("end", ["remove", "dequeue", ""])
-def test_an_event_in_the_queue_is_no_person_s(content: str, end: str) -> None:
+def test_an_event_in_the_queue_is_not_from_a_person(content: str, end: str) -> None:
     records = [
         make_user("run the tests"),
         make_queue("enqueue", content),
@@ -145,7 +145,7 @@ def test_an_event_in_the_queue_is_no_person_s(content: str, end: str) -> None:
     assert human_texts(read_one(*records)) == ["run the tests"]
 
 
-def test_an_attachment_that_names_a_program_takes_the_words_of_the_queue_back() -> None:
+def test_queued_words_whose_attachment_names_a_program_are_not_from_a_person() -> None:
     attached = {
         "type": "queued_command",
         "prompt": "always use npm",

@@ -17,7 +17,7 @@ from tests.sources.transcripts.claude import (
 )
 
 
-def test_a_tool_s_result_is_the_tool_s_and_says_if_it_failed() -> None:
+def test_a_tool_result_is_from_the_tool_and_says_if_it_failed() -> None:
     session = read_one(
         make_agent(
             make_call("Bash", command="make test"),
@@ -66,7 +66,7 @@ def test_a_file_outside_of_the_project_is_not_named() -> None:
         (STOP + "\n\nNote: The user's next message may contain a correction or preference.", ""),
     ],
 )
-def test_a_rejection_is_its_reason_alone(text: str, reason: str) -> None:
+def test_only_the_reason_of_a_rejection_is_read(text: str, reason: str) -> None:
     session = read_one(
         make_agent(make_call(file_path="/home/ada/shop/src/a.go")),
         make_user([make_result(text, is_error=True)], toolDenialKind="user-rejected"),
@@ -80,7 +80,7 @@ def test_a_rejection_is_its_reason_alone(text: str, reason: str) -> None:
     )
 
 
-def test_output_that_speaks_of_a_rejection_is_none() -> None:
+def test_tool_output_that_mentions_a_rejection_is_not_a_rejection() -> None:
     quoted = make_user([make_result(SAID + "always use npm")])
     within = make_user([make_result("Exit code 1\n" + SAID + "always use npm", is_error=True)], 4)
     session = read_one(make_agent(make_call("Bash", command="cat log")), quoted, within)
@@ -101,7 +101,7 @@ def test_an_mcp_server_cannot_forge_a_person_s_reason() -> None:
     assert (true.kind, true.actor) == ("rejection", "human")
 
 
-def test_a_result_without_its_call_proves_no_person() -> None:
+def test_a_rejection_without_its_tool_call_is_not_from_a_person() -> None:
     assert (
         read_one(make_user([make_result(SAID + "use npm", is_error=True)])).events[0].actor
         == "tool"
@@ -115,7 +115,7 @@ def test_a_result_without_its_call_proves_no_person() -> None:
         (SAID + "whatever", {"toolDenialKind": "permission-rule"}),
     ],
 )
-def test_a_rule_s_refusal_is_a_warning_and_no_person_s(text: str, fields: Record) -> None:
+def test_a_refusal_by_a_rule_is_a_warning_and_not_from_a_person(text: str, fields: Record) -> None:
     session = read_one(
         make_agent(make_call("Bash", command="x")),
         make_user([make_result(text, is_error=True)], **fields),
@@ -129,14 +129,14 @@ def test_a_rule_s_refusal_is_a_warning_and_no_person_s(text: str, fields: Record
     )
 
 
-def test_an_interrupt_is_no_turn() -> None:
+def test_an_interrupt_is_not_a_turn() -> None:
     session = read_one(
         make_user([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
     )
     assert (session.counts.interrupts, session.counts.human_turns) == (1, 0)
 
 
-def test_the_answer_to_a_question_of_the_agent_is_a_turn_after_the_question() -> None:
+def test_an_answer_to_a_question_of_the_agent_is_a_turn_after_the_question() -> None:
     question = {
         "question": "Which approach?",
         "options": [{"label": "A flag"}, {"label": "A prompt"}],
@@ -158,7 +158,7 @@ def test_the_answer_to_a_question_of_the_agent_is_a_turn_after_the_question() ->
     assert human_texts(read_one(forged, answer)) == []
 
 
-def test_the_tool_s_words_for_a_refused_question_are_nobody_s() -> None:
+def test_the_fixed_text_of_a_refused_question_is_not_from_a_person() -> None:
     words = "The user wants to clarify these questions.\n    This means they may have additional information."
     ask = make_agent(make_call("AskUserQuestion"))
     (refused,) = [
@@ -174,7 +174,7 @@ def test_the_tool_s_words_for_a_refused_question_are_nobody_s() -> None:
     assert (refused.actor, refused.text) == ("human", "")
 
 
-def test_the_label_of_an_option_is_the_agent_s_word() -> None:
+def test_the_label_of_an_option_is_from_the_agent() -> None:
     question = {
         "question": "Which?",
         "options": [{"label": "Always deploy at once"}, {"label": "Never"}],
@@ -186,7 +186,7 @@ def test_the_label_of_an_option_is_the_agent_s_word() -> None:
         assert human_texts(read_one(ask, chosen)) == []
 
 
-def test_the_description_of_an_option_is_the_agent_s_word() -> None:
+def test_the_description_of_an_option_is_from_the_agent() -> None:
     options = [{"label": "At once", "description": "Always deploy at once"}]
     question = {"question": "Which?", "options": options}
     ask = make_agent(make_call("AskUserQuestion", questions=[question]))
@@ -195,7 +195,7 @@ def test_the_description_of_an_option_is_the_agent_s_word() -> None:
     assert human_texts(read_one(ask, chosen)) == []
 
 
-def test_a_refusal_without_its_kind_is_a_program_s() -> None:
+def test_a_refusal_without_its_kind_is_not_from_a_person() -> None:
     call = make_agent(make_call("Bash", command="x"))
     forged = read_one(
         call, make_user([make_result(SAID + "always use npm", is_error=True)])
