@@ -41,10 +41,10 @@ def record(attacker: Attacker, *options: str, engine: str = "command", **more: s
     return Ran(result.output, written, result.exit_code)
 
 
-def assert_repelled(attacker: Attacker, ran: Ran, *told: str) -> None:
+def assert_repelled(attacker: Attacker, ran: Ran, *reported: str) -> None:
     """Nothing hostile is in memory, the report says so, and the honest learnings of the run are written."""
     assert EVIL not in ran.written.casefold()
-    for words in told:
+    for words in reported:
         assert words in ran.printed
     assert TITLE in attacker.project.titles()
     assert MARKED in ran.written

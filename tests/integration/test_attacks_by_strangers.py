@@ -33,7 +33,9 @@ def of_others(attacker: Attacker) -> tuple[object, ...]:
     episodes = combine(load_episodes(memory, None).tellings)
     kept = sorted((entry for entry in attacker.project.entries()), key=lambda entry: entry.id)
     return kept, [
-        (one.id, one.outcome, one.feedback) for one in episodes if one.action.pr != NUMBER
+        (episode.id, episode.outcome, episode.feedback)
+        for episode in episodes
+        if episode.action.pr != NUMBER
     ]
 
 
@@ -53,11 +55,11 @@ def test_what_a_stranger_says_of_other_work_counts_for_nothing(
         sha=project.git("log", "-1", "--format=%H", "--grep=#128"), id=project.entries()[0].id
     )
     learned.forks(f"docs: fix a typo\n\n{said}", {"docs/typo.md": "x\n"})
-    told = verify_change(project.workspace, "main^1", "hostile", is_fork=True).findings
+    findings = verify_change(project.workspace, "main^1", "hostile", is_fork=True).findings
     ran = record(learned)
     assert of_others(learned) == before
     assert "for nothing" in ran.printed
-    assert "unproved-claim" in {finding.code for finding in told}
+    assert "unproved-claim" in {finding.code for finding in findings}
     outcomes = {
         task.task.outcome for task in similar_tasks(project.workspace, "charge a card once")
     }
@@ -96,8 +98,10 @@ def test_of_a_strangers_note_only_the_text_counts(
 ) -> None:
     path, text = note_of("Name the branch after its issue", **{"scope": "project", **boast})
     learned.forks("docs: note something\n\nFor all.", {path: text})
-    told = verify_change(learned.project.workspace, "main^1", "hostile", is_fork=True).findings
-    assert {(one.path, one.code, one.level) for one in told} == {(path, "note-claims", "error")}
+    findings = verify_change(learned.project.workspace, "main^1", "hostile", is_fork=True).findings
+    assert {(finding.path, finding.code, finding.level) for finding in findings} == {
+        (path, "note-claims", "error")
+    }
     assert "sets" in record(learned).printed
     (entry,) = [
         entry for entry in learned.project.entries() if entry.title.startswith("Name the branch")

@@ -73,14 +73,14 @@ def test_claude_runs_in_an_empty_directory_without_settings_of_the_repository(
     log = attacker.folder / "seen"
     program = make_program(attacker.folder / "bin", f"LOG = {str(log)!r}\n{SHOW}")
     record(attacker, engine="claude-cli", PATH=f"{program.parent}:{os.environ['PATH']}")
-    asked = [json.loads(line) for line in log.read_text().splitlines()]
-    assert asked
-    for one in asked:
-        assert "--setting-sources=" in one["argv"]
-        assert one["files"] == []
-        assert str(attacker.project.path) not in one["cwd"]
-        assert EVIL not in json.dumps(one["env"])
-        assert TOKEN not in json.dumps(one["env"])
+    calls = [json.loads(line) for line in log.read_text().splitlines()]
+    assert calls
+    for call in calls:
+        assert "--setting-sources=" in call["argv"]
+        assert call["files"] == []
+        assert str(attacker.project.path) not in call["cwd"]
+        assert EVIL not in json.dumps(call["env"])
+        assert TOKEN not in json.dumps(call["env"])
     assert attacker.project.status() == ""
 
 

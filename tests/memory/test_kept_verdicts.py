@@ -186,7 +186,7 @@ def test_every_module_that_decides_on_a_verdict_is_among_the_judges() -> None:
         imported = re.findall(
             r"^from memory_ci\.anchors\.(\w+)", (root / f"{name}.py").read_text("utf-8"), re.M
         )
-        assert {f"anchors/{one}" for one in imported} <= judges, name
+        assert {f"anchors/{module}" for module in imported} <= judges, name
     assert all((root / f"{name}.py").is_file() for name in judges)
 
 

@@ -113,12 +113,12 @@ def test_nothing_of_a_transcript_that_a_fork_brings_can_be_quoted(
     project.merge("charge", message="Merge pull request #140 from eve/charge\n\nRetry")
     inside = by_model(model.plan(project))
     before = len(model.asked)
-    assert [one.verdict for one in inside] == ["written"], "from a branch of our own it can"
+    assert [judged.verdict for judged in inside] == ["written"], "from a branch of our own it can"
     environ = model.environ | outside_event(tmp_path, 140)
     options = RecordOptions(engine="command")
     plan = plan_record(project.workspace, options, TODAY, lambda done, total: None, environ)
     assert [join.kind for join in plan.joins] == ["pull-request", "session"]
-    assert not any(asked.change == "#140" for asked in model.asked[before:]), (
+    assert not any(question.change == "#140" for question in model.asked[before:]), (
         "there is nothing that could be quoted"
     )
     assert not any(
@@ -149,7 +149,7 @@ def test_a_session_claimed_by_a_fork_stays_with_its_own_change(
         ("#140", 1),
         ("#141", 1),
     ]
-    assert [(one.change, one.verdict) for one in by_model(plan)] == [("#141", "written")]
+    assert [(judged.change, judged.verdict) for judged in by_model(plan)] == [("#141", "written")]
 
 
 def test_turns_are_attributed_to_the_author_of_the_commit(
@@ -166,8 +166,8 @@ def test_turns_are_attributed_to_the_author_of_the_commit(
         message = f"Change {number}\n\nFor a reason.\n\nMemory-Session: {session}"
         merge_branch(project, f"work-{number}", number, message, author=author)
     verdicts = {
-        one.change: (one.verdict, one.reason.partition(":")[0])
-        for one in by_model(model.plan(project))
+        judged.change: (judged.verdict, judged.reason.partition(":")[0])
+        for judged in by_model(model.plan(project))
     }
     assert verdicts["#140"] == ("quarantined", "untrusted-quote")
     assert verdicts["#141"][0] == "written"

@@ -56,7 +56,7 @@ def doctor_says(project: Project) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("said", "hours", "told"),
+    ("said", "hours", "reason"),
     [
         ((WORDS, edited()), 0, None),
         ((WORDS, edited(tool="Write")), 1, None),
@@ -71,9 +71,9 @@ def doctor_says(project: Project) -> list[str]:
     ],
 )
 def test_where_no_branch_is_known_a_session_is_joined_by_what_it_edited(
-    project: Project, tmp_path: Path, said: tuple[str | Record, ...], hours: int, told: str | None
+    project: Project, tmp_path: Path, said: tuple[str | Record, ...], hours: int, reason: str | None
 ) -> None:
-    """A push to the branch itself; `told` is why it was not joined, "" where it has nothing to do with it."""
+    """A push to the branch itself; `reason` is why it was not joined, "" where it has nothing to do with it."""
     keep_session(
         project,
         tmp_path,
@@ -82,9 +82,9 @@ def test_where_no_branch_is_known_a_session_is_joined_by_what_it_edited(
     project.commit(MESSAGE, {PUSHED: "once\n"})
     plan = project.plan()
     how = f"edited what {project.sha()[:7]} holds"
-    assert [join.how for join in session_joins(plan)] == ([how] if told is None else [])
-    missed = [one for one in plan.problems if "not joined" in one]
-    assert [told in one for one in missed if told] == ([True] if told else [])
+    assert [join.how for join in session_joins(plan)] == ([how] if reason is None else [])
+    missed = [problem for problem in plan.problems if "not joined" in problem]
+    assert [reason in problem for problem in missed if reason] == ([True] if reason else [])
     assert doctor_says(project) == missed
 
 
@@ -97,7 +97,9 @@ def test_edits_before_the_last_commit_of_a_file_do_not_join_its_next_commit(
     project.commit("Retry again by hand", {PUSHED: "twice\n"})
     plan = project.plan()
     assert [join.change for join in session_joins(plan)] == [project.sha("HEAD~1")[:7]]
-    assert [one for one in plan.problems if "what it edited was committed before" in one]
+    assert [
+        problem for problem in plan.problems if "what it edited was committed before" in problem
+    ]
 
 
 def test_a_session_on_another_branch_is_reported_as_not_joined(
@@ -110,7 +112,7 @@ def test_a_session_on_another_branch_is_reported_as_not_joined(
     merge_branch(project, "charge", 140, MESSAGE)
     plan = project.plan()
     assert session_joins(plan) == []
-    (missed,) = (one for one in plan.problems if "not joined" in one)
+    (missed,) = (problem for problem in plan.problems if "not joined" in problem)
     assert (
         missed
         == f"1 merged change had a captured session that was not joined: #140 ({KEY}: {ELSEWHERE})"

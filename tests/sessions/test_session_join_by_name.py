@@ -51,8 +51,8 @@ def test_a_session_that_was_captured_is_joined_by_its_trailer(
         "file and line of the transcript"
     )
     assert entry.session == key
-    (asked,) = [asked for asked in model.asked if asked.texts("text")]
-    assert asked.texts("rejection") == ["use pnpm, npm breaks the lock file"]
+    (question,) = [question for question in model.asked if question.texts("text")]
+    assert question.texts("rejection") == ["use pnpm, npm breaks the lock file"]
 
 
 @pytest.mark.parametrize("value", [SESSION, SESSION[:8], KEY])

@@ -103,8 +103,8 @@ def test_sessions_of_a_private_remote_are_fetched_with_the_token_of_the_job(
     project.git("clone", "-q", str(project.path), str(tmp_path / "clone"))
     project.git("clone", "-q", "--mirror", str(project.path), str(tmp_path / "shop.git"))
     clone = Project(tmp_path / "clone", project.clock)
-    token, asked = "t" * 40, list[str]()
-    with serve(git_over_http(tmp_path, token, asked)) as server:
+    token, requests = "t" * 40, list[str]()
+    with serve(git_over_http(tmp_path, token, requests)) as server:
         clone.git("remote", "set-url", "origin", f"{server.url}/shop.git")
         environ = {"GITHUB_TOKEN": token, "GITHUB_SERVER_URL": server.url}
         plans = [
@@ -113,10 +113,10 @@ def test_sessions_of_a_private_remote_are_fetched_with_the_token_of_the_job(
                 RecordOptions(problems=problems),
                 NOW.date(),
                 lambda done, total: None,
-                given,
+                variables,
             )
-            for given in ({}, environ)
-            for problems in [fetch_sessions(clone.workspace, None, given)]
+            for variables in ({}, environ)
+            for problems in [fetch_sessions(clone.workspace, None, variables)]
         ]
     assert [[join.id for join in session_joins(plan)] for plan in plans] == [[], [key]]
     assert [len(plan.problems) for plan in plans] == [1, 0]

@@ -144,7 +144,7 @@ def test_requests_in_a_checkpoint_of_no_change_are_proposed_once(
     plan = model.plan(project)
     (join,) = session_joins(plan)
     assert (join.change, join.how) == (f"checkpoint {CHECKPOINT}", "of no merged change")
-    (judged,) = [one for one in plan.judged if one.change == join.change]
+    (judged,) = [candidate for candidate in plan.judged if candidate.change == join.change]
     assert (judged.verdict, judged.candidate.title) == ("suspected", ASKED.rstrip("."))
     assert (
         judged.candidate.source == f"session:{KEY}#{CHECKPOINT[:2]}/{CHECKPOINT[2:]}/0/full.jsonl:1"
@@ -167,10 +167,10 @@ def test_a_survey_joins_checkpoints_over_the_whole_history(project: Project) -> 
     project.commit("Name the pool (#141)", {"src/pool.py": "pool\n"})
     unnamed = SessionFinder(project.workspace).unnamed
     assert unnamed is not None
-    told = "1 of 1 checkpoint of Entire is named by no commit: 1 joined by branch, files and time"
+    notice = "1 of 1 checkpoint of Entire is named by no commit: 1 joined by branch, files and time"
     assert (
         unnamed.survey()
-        == f"{told}, 0 of no change read for what people asked, 0 may be merged yet"
+        == f"{notice}, 0 of no change read for what people asked, 0 may be merged yet"
     )
 
 
@@ -184,9 +184,9 @@ def test_the_checkpoints_of_earlier_runs_are_counted(project: Project, model: St
     squash(project)
     since = project.git("rev-parse", "HEAD").strip()
     project.commit("Name the pool (#141)", {"src/pool.py": "pool\n"})
-    (told,) = notices(model.plan(project, since=since))
-    assert told.startswith("2 of 2 checkpoints of Entire are named by no commit: 1 joined")
-    assert told.endswith(", 1 left to earlier runs")
+    (notice,) = notices(model.plan(project, since=since))
+    assert notice.startswith("2 of 2 checkpoints of Entire are named by no commit: 1 joined")
+    assert notice.endswith(", 1 left to earlier runs")
 
 
 def test_a_checkpoint_that_may_still_be_merged_waits(project: Project, model: StandIn) -> None:

@@ -96,9 +96,9 @@ def test_a_text_unfit_for_the_body_is_quoted_in_the_front_matter(
 
 def test_a_time_is_written_in_utc_and_decides_the_month_of_the_file() -> None:
     zone = datetime.fromisoformat("2026-12-01T00:30:00+02:00")
-    told = make_episode(occurred_at=zone)
-    assert b"occurred_at: '2026-11-30T22:30:00+00:00'" in format_telling(told)
-    assert telling_path(told) == ".memory/episodes/2026-11/pr-128.md"
+    episode = make_episode(occurred_at=zone)
+    assert b"occurred_at: '2026-11-30T22:30:00+00:00'" in format_telling(episode)
+    assert telling_path(episode) == ".memory/episodes/2026-11/pr-128.md"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ from tests.store.tellings import PATH, document, make_episode
 def read(text: str) -> tuple[list[str], list[tuple[int, str, str]]]:
     """The ids that are served, and what was found."""
     file = parse_episode_file(PATH, text.encode())
-    return [told.id for told in file.tellings], [(f.line, f.code, f.message) for f in file.findings]
+    return [telling.id for telling in file.tellings], [
+        (f.line, f.code, f.message) for f in file.findings
+    ]
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,18 @@ def hook(run: Run, project: Project, monkeypatch: pytest.MonkeyPatch) -> Hook:
     for name in ("COPILOT_CLI", "CURSOR_VERSION", "CLAUDE_CODE_ENTRYPOINT"):
         monkeypatch.delenv(name, raising=False)
 
-    def call(agent: str, event: str, *flags: str, **told: Any) -> str:
-        given = {"session_id": "s1", "cwd": str(project.path), "hook_event_name": event, **told}
-        result = run("hook", "agent", "--for", agent, *flags, stdin=json.dumps(given))
+    def call(agent: str, event: str, *flags: str, **fields: Any) -> str:
+        event_fields = {
+            "session_id": "s1",
+            "cwd": str(project.path),
+            "hook_event_name": event,
+            **fields,
+        }
+        result = run("hook", "agent", "--for", agent, *flags, stdin=json.dumps(event_fields))
         assert (result.exit_code, result.stderr) == (0, "")
         answer = json.loads(result.stdout or "{}")
-        named = answer.get("hookSpecificOutput", {}).get("additionalContext")
-        return str(answer.get("reason") or answer.get("additionalContext") or named or "")
+        context = answer.get("hookSpecificOutput", {}).get("additionalContext")
+        return str(answer.get("reason") or answer.get("additionalContext") or context or "")
 
     return call
 
@@ -42,8 +47,8 @@ def transcript(project: Project) -> Write:
             "timestamp": "2026-11-20T10:00:00Z",
         }
         lines = [
-            json.dumps({**common, "uuid": f"u{number}", **one})
-            for number, one in enumerate(records)
+            json.dumps({**common, "uuid": f"u{number}", **record})
+            for number, record in enumerate(records)
         ]
         return project.write(f".git/{session}.jsonl", "".join(f"{line}\n" for line in lines))
 

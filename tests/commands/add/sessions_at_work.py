@@ -15,8 +15,8 @@ Write = Callable[..., Path]
 Add = Callable[..., Result]
 
 
-def correct(hook: Hook, agent: str = "claude-code", prompt: str = CORRECTION, **told: Any) -> str:
-    return hook(agent, PROMPTS.get(agent, "userPromptSubmitted"), prompt=prompt, **told)
+def correct(hook: Hook, agent: str = "claude-code", prompt: str = CORRECTION, **fields: Any) -> str:
+    return hook(agent, PROMPTS.get(agent, "userPromptSubmitted"), prompt=prompt, **fields)
 
 
 def user(text: str, **fields: Any) -> dict[str, Any]:
@@ -43,8 +43,8 @@ def slug(result: Result) -> str:
     return result.stderr.partition("[")[2].partition("]")[0]
 
 
-def at_work(hook: Hook, path: Path, session: str = "s1", **told: Any) -> None:
-    correct(hook, transcript_path=str(path), session_id=session, **told)
+def at_work(hook: Hook, path: Path, session: str = "s1", **fields: Any) -> None:
+    correct(hook, transcript_path=str(path), session_id=session, **fields)
 
 
 SAID = "Never retry a charge in the caller."

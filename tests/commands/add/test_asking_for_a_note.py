@@ -41,10 +41,10 @@ def test_a_steering_prompt_is_answered_with_a_request_for_a_note_at_most_three_t
 
 
 def test_the_request_for_a_note_is_short(hook: Hook) -> None:
-    asked = correct(hook).partition("memory-ci: this prompt")
-    assert asked[1]
-    assert len("".join(asked[1:]).split()) < 60
-    assert len("".join(asked[1:])) < 400
+    request = correct(hook).partition("memory-ci: this prompt")
+    assert request[1]
+    assert len("".join(request[1:]).split()) < 60
+    assert len("".join(request[1:])) < 400
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_the_end_of_a_turn_asks_once_in_the_dialect_of_the_agent(
     run: Run, hook: Hook, project: Project, agent: str, decision: str | None
 ) -> None:
     correct(hook, agent)
-    told = {"session_id": "s1", "cwd": str(project.path), "hook_event_name": STOPS[agent]}
-    again = json.dumps({**told, "stop_hook_active": True})
+    fields = {"session_id": "s1", "cwd": str(project.path), "hook_event_name": STOPS[agent]}
+    again = json.dumps({**fields, "stop_hook_active": True})
     assert run("hook", "agent", "--for", agent, stdin=again).stdout == "", (
         "a hook made it go on already"
     )
-    answer = json.loads(run("hook", "agent", "--for", agent, stdin=json.dumps(told)).stdout)
+    answer = json.loads(run("hook", "agent", "--for", agent, stdin=json.dumps(fields)).stdout)
     reason = answer["reason"] if decision else answer["hookSpecificOutput"]["additionalContext"]
     assert answer.get("decision") == decision
     assert reason.startswith("memory-ci: ")
@@ -92,10 +92,12 @@ def test_a_session_of_a_program_is_not_asked_for_a_note(
 
 
 def test_sub_agents_and_hooks_with_no_ask_are_not_asked(hook: Hook) -> None:
-    told = {"prompt": CORRECTION}
-    assert "memory-ci add" not in hook("claude-code", "UserPromptSubmit", "--no-ask", **told)
+    fields = {"prompt": CORRECTION}
+    assert "memory-ci add" not in hook("claude-code", "UserPromptSubmit", "--no-ask", **fields)
     assert hook("claude-code", "Stop", "--no-ask") == ""
-    assert "memory-ci add" not in hook("claude-code", "UserPromptSubmit", agent_id="sub-1", **told)
+    assert "memory-ci add" not in hook(
+        "claude-code", "UserPromptSubmit", agent_id="sub-1", **fields
+    )
     assert hook("claude-code", "Stop") == ""
 
 

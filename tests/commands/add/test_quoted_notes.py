@@ -28,7 +28,7 @@ def test_where_no_git_hook_would_take_it_along_the_note_lies_in_the_inbox(
     project.git("add", "-A")
     project.commit("Do the work\n\nMemory-Session: claude-code:s1")
     project.record()
-    assert [one.id for one in project.entries()].count(added["entry"]["id"]) == 1
+    assert [entry.id for entry in project.entries()].count(added["entry"]["id"]) == 1
 
 
 def commit_notes(project: Project) -> None:
@@ -52,7 +52,7 @@ def test_a_quoted_correction_is_a_note_with_evidence_that_record_proves_again(
     capture(project.workspace, path, NOW)
     commit_notes(project)
     project.record()
-    (entry,) = (one for one in project.entries() if one.id == added["entry"]["id"])
+    (entry,) = (entry for entry in project.entries() if entry.id == added["entry"]["id"])
     assert entry.evidence == (line,)
 
 
@@ -75,7 +75,7 @@ def test_a_quote_without_a_proving_session_stays_a_claim(
     project.commit("Configure", {".memory-ci.yaml": settings})
     commit_notes(project)
     project.record()
-    (entry,) = (one for one in project.entries() if one.id == added["entry"]["id"])
+    (entry,) = (entry for entry in project.entries() if entry.id == added["entry"]["id"])
     assert entry.evidence == ("claimed:session:claude-code:s1#1 the client alone knows the key",)
 
 
@@ -94,5 +94,5 @@ def test_a_plan_is_applied_also_where_the_session_is_not_known(
     else:
         capture(project.workspace, path, NOW)
     apply_plan(project.workspace, plan, NOW)
-    (entry,) = (one for one in project.entries() if one.id == added["entry"]["id"])
+    (entry,) = (entry for entry in project.entries() if entry.id == added["entry"]["id"])
     assert entry.evidence[0].startswith("claimed:") != is_known_first

@@ -86,7 +86,7 @@ def test_one_session_of_the_database_of_opencode_is_quoted_and_captured(
     export = json.loads((ROOT / "tests/transcripts/opencode-export.json").read_text())
     key, words = export["info"]["id"], "never retry a charge in the caller"
     here, there = (
-        {**export, "info": {**export["info"], **one}} for one in ({}, {"id": "ses_other"})
+        {**export, "info": {**export["info"], **changes}} for changes in ({}, {"id": "ses_other"})
     )
     here["info"]["directory"] = str(project.path)
     write_opencode(

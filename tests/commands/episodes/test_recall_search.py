@@ -81,7 +81,7 @@ def test_a_note_without_a_commit_does_not_hide_unnumbered_changes(shop: Project)
     shop.commit("Retry declined refunds of the bank", {"src/client.py": "two\n"})
     tell(shop, make_episode("note-1", "Retry declined refunds"))
     found = recall(shop, "why do we retry declined refunds")
-    assert (names(found), [one.episode.situation.summary for one in found.changes]) == (
+    assert (names(found), [change.episode.situation.summary for change in found.changes]) == (
         ["note-1"], ["Retry declined refunds of the bank"]
     )  # fmt: skip
 
@@ -156,10 +156,10 @@ def test_files_are_looked_for_under_their_new_names(shop: Project) -> None:
 
 
 def test_feedback_of_other_files_moves_the_relevance_of_an_episode(shop: Project) -> None:
-    told = Feedback(id=make_id(1), kind="confirmed", at=MERGED)
+    feedback = Feedback(id=make_id(1), kind="confirmed", at=MERGED)
     tell(shop, make_episode(used=(make_id(1),)))
     assert factors(recall(shop, ranking="mempalace"))["utility"] == 0.5
-    tell(shop, make_amendment(MERGED, feedback=[told]))
+    tell(shop, make_amendment(MERGED, feedback=[feedback]))
     assert factors(recall(shop, ranking="mempalace"))["utility"] == pytest.approx(0.7)
 
 

@@ -41,9 +41,9 @@ def test_recall_as_of_a_moment_ignores_later_amendments_and_ranks_as_of_then(sho
 
 def test_recall_as_of_a_moment_is_exact_to_the_second(shop: Project) -> None:
     tell(shop, make_episode())
-    told = datetime.fromisoformat(shop.git("log", "-1", "--format=%cI"))
-    assert names(recall(shop, now=told, at=told)) == ["pr-128"]
-    assert recall(shop, now=told, at=told - timedelta(seconds=1)).hits == ()
+    committed = datetime.fromisoformat(shop.git("log", "-1", "--format=%cI"))
+    assert names(recall(shop, now=committed, at=committed)) == ["pr-128"]
+    assert recall(shop, now=committed, at=committed - timedelta(seconds=1)).hits == ()
     assert "no commit yet" in recall(shop, at=START - timedelta(days=9)).notes[0]
 
 

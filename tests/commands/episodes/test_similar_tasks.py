@@ -111,8 +111,8 @@ def test_a_declined_request_is_found_and_marked(merged: Project) -> None:
     expected = "#140 Round cents of the ledger up (declined 2026-01-10, still 1 of 2 files; tried, did not work)"
     assert render_task(find(merged, "the ledger should round cents elsewhere")) == expected
     assert [
-        one.task.number
-        for one in merged.retrieve("the ledger should round cents elsewhere").hints.changes
+        change.task.number
+        for change in merged.retrieve("the ledger should round cents elsewhere").hints.changes
     ] == [140]
 
 
@@ -178,7 +178,7 @@ def test_a_job_reads_no_episode_while_nothing_was_merged(merged: Project, tmp_pa
 def test_ignored_entries_count_by_the_configured_policy(
     shop: Project, policy: str, utility: float
 ) -> None:
-    told = [Feedback(id=make_id(n), kind="ignored", at=MERGED, ref="pr:128") for n in (1, 2)]
+    ignored = [Feedback(id=make_id(n), kind="ignored", at=MERGED, ref="pr:128") for n in (1, 2)]
     shop.write(".memory-ci.yaml", f"episodes: {{ignored_policy: {policy}}}\n")
-    tell(shop, make_episode(used=(make_id(1),), feedback=tuple(told)))
+    tell(shop, make_episode(used=(make_id(1),), feedback=tuple(ignored)))
     assert factors(recall(shop, ranking="mempalace"))["utility"] == pytest.approx(utility)

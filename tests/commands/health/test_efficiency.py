@@ -106,7 +106,9 @@ def test_use_by_jobs_counts_from_twenty_jobs_on(
         save_telling(project.workspace, make_episode(f"pr-{1000 + number}", given=2, used=1))
     assert value(project, "efficiency") == expected
     (metric,) = (
-        one for one in measure_health(project.workspace, TODAY).metrics if one.name == "efficiency"
+        metric
+        for metric in measure_health(project.workspace, TODAY).metrics
+        if metric.name == "efficiency"
     )
     assert metric.basis.endswith(f"{jobs} jobs used {jobs} of {2 * jobs} entries given (50%)")
 
@@ -120,10 +122,12 @@ def test_an_entry_often_given_and_never_used_is_proposed_for_review(
     project.record()
     own = project.entries()[0].id
     for number in range(given):
-        told = replace(make_episode(f"pr-{1000 + number}"), retrieved=(Given(id=own),))
-        save_telling(project.workspace, replace(told, used=(own,) if number < used else ()))
+        episode = replace(make_episode(f"pr-{1000 + number}"), retrieved=(Given(id=own),))
+        save_telling(project.workspace, replace(episode, used=(own,) if number < used else ()))
     (metric,) = (
-        one for one in measure_health(project.workspace, TODAY).metrics if one.name == "efficiency"
+        metric
+        for metric in measure_health(project.workspace, TODAY).metrics
+        if metric.name == "efficiency"
     )
     assert (
         f"given 10 times or more and never used, to review: {own[:8]}" in metric.basis

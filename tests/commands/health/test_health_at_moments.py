@@ -63,7 +63,11 @@ def test_nothing_is_written(project: Project) -> None:
 
 def test_history_has_a_line_a_month_as_far_as_commits_go(project: Project) -> None:
     past = measure_history(project.workspace, TODAY)
-    assert [one.today.isoformat() for one in past[:3]] == ["2026-11-21", "2026-10-31", "2026-09-30"]
+    assert [health.today.isoformat() for health in past[:3]] == [
+        "2026-11-21",
+        "2026-10-31",
+        "2026-09-30",
+    ]
     assert len(past) == 11
     assert metric(past[0], "recency").value is not None
     assert metric(past[-1], "recency").value is None

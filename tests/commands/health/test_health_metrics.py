@@ -49,7 +49,7 @@ def test_norms_over_the_limit_are_named(project: Project) -> None:
 def test_a_fresh_repository_has_nothing_to_measure(tmp_path: Path) -> None:
     health = measure(make_project(tmp_path / "shop"))
     assert (health.score, health.band) == (None, None)
-    assert {one.value for one in health.metrics} == {None}
+    assert {metric.value for metric in health.metrics} == {None}
 
 
 def test_a_healthy_repository_is_green_and_whole(project: Project) -> None:
@@ -60,16 +60,16 @@ def test_a_healthy_repository_is_green_and_whole(project: Project) -> None:
     project.record()
     health = measure(project)
     assert (health.band, health.is_partial) == ("green", False)
-    assert [one.advice for one in health.metrics] == [""] * 6
+    assert [metric.advice for metric in health.metrics] == [""] * 6
 
 
 @pytest.mark.parametrize("way", SPOILT)
 def test_one_fault_weakens_its_metric_and_no_other(project: Project, way: MetricName) -> None:
     spoil(project, way)
     weak = {
-        one.name: one.advice
-        for one in measure(project).metrics
-        if one.value is not None and one.value < 75
+        metric.name: metric.advice
+        for metric in measure(project).metrics
+        if metric.value is not None and metric.value < 75
     }
     assert list(weak) == [way]
     assert "`" in weak[way]
@@ -108,5 +108,7 @@ def test_several_faults_at_once_weaken_all_of_them(project: Project) -> None:
     for way in ("truth", "efficiency", "recency", "coherence", "coverage"):
         spoil(project, way)
     health = measure(project)
-    weak = [one.name for one in health.metrics if one.value is not None and one.value < 75]
+    weak = [
+        metric.name for metric in health.metrics if metric.value is not None and metric.value < 75
+    ]
     assert (len(weak), health.band) == (5, "yellow")

@@ -25,9 +25,9 @@ def test_crewship_s_profile_measures_age_and_links_without_vectors(project: Proj
     assert health.is_partial
 
 
-def embed(asked: Asked) -> Answer:
+def embed(request: Asked) -> Answer:
     """A model of two dimensions: what speaks of a charge, and what does not."""
-    texts = [text.casefold() for text in json.loads(asked.body)["input"]]
+    texts = [text.casefold() for text in json.loads(request.body)["input"]]
     return json_answer(
         {"embeddings": [[1.0, 0.0] if "charge" in text else [0.6, 0.8] for text in texts]}
     )
@@ -50,7 +50,7 @@ def test_crewship_s_profile_measures_cosines_where_there_are_vectors(project: Pr
 
 def test_an_embedder_that_fails_leaves_metrics_without_data(project: Project) -> None:
     project.write(".memory-ci.yaml", "retrieve:\n  embedder: ollama\n")
-    with serve(lambda asked: Answer(404, b"no")) as server:
+    with serve(lambda request: Answer(404, b"no")) as server:
         health = measure(project, profile="crewship", environ={"OLLAMA_HOST": server.url})
     assert metric(health, "coherence").value is None
     assert metric(health, "coherence").basis.startswith("there are no vectors: ")

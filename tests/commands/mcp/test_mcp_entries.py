@@ -30,9 +30,9 @@ KEY = "AKIA" + "QWERTYUIOPASDFGH"
 
 
 def test_retrieve_gives_hints_in_their_wrapper_and_notes_that(zoo: Project) -> None:
-    given = call(zoo, "retrieve", {"task": "zebra"})
-    assert given.structured_content["context"].startswith(OPENING)
-    assert given.structured_content["ids"] == [make_id(1), make_id(2)]
+    result = call(zoo, "retrieve", {"task": "zebra"})
+    assert result.structured_content["context"].startswith(OPENING)
+    assert result.structured_content["ids"] == [make_id(1), make_id(2)]
     assert make_id(2) in (zoo.path / ".git/memory-ci/retrieved.jsonl").read_text()
 
 
@@ -67,15 +67,15 @@ def test_an_agents_answer_about_a_stale_entry_is_a_proposal(zoo: Project) -> Non
 
 
 def test_a_noted_retrieval_ends_with_the_question_of_what_was_used(zoo: Project) -> None:
-    given = call(zoo, "retrieve", {"task": "zebra"})
-    assert given.structured_content["context"].endswith(f"</recalled-memory>\n{ASK}")
-    assert ASK.rstrip() in text_of(given)
+    result = call(zoo, "retrieve", {"task": "zebra"})
+    assert result.structured_content["context"].endswith(f"</recalled-memory>\n{ASK}")
+    assert ASK.rstrip() in text_of(result)
 
 
 def test_retrieving_past_memory_is_neither_noted_nor_followed_by_a_question(zoo: Project) -> None:
-    given = call(zoo, "retrieve", {"task": "zebra", "at": "HEAD"})
-    assert given.structured_content["ids"] == [make_id(1), make_id(2)]
-    assert "Memory-Used" not in text_of(given)
+    result = call(zoo, "retrieve", {"task": "zebra", "at": "HEAD"})
+    assert result.structured_content["ids"] == [make_id(1), make_id(2)]
+    assert "Memory-Used" not in text_of(result)
     assert not (zoo.path / ".git/memory-ci/retrieved.jsonl").exists()
 
 
@@ -91,11 +91,11 @@ def test_answers_and_resources_have_a_maximum_length(zoo: Project) -> None:
     zoo.write(
         ".memory-ci.yaml", "retrieve: {institutional_max_chars: 1000000, max_chars: 1000000}\n"
     )
-    given = text_of(call(zoo, "retrieve", {"task": "zebra"}))
-    assert tools.MAX_CHARS / 4 < len(given) < tools.MAX_CHARS
+    text = text_of(call(zoo, "retrieve", {"task": "zebra"}))
+    assert tools.MAX_CHARS / 4 < len(text) < tools.MAX_CHARS
     assert tools.MAX_CHARS / 4 < len(read(zoo, "memory://institutional")) < tools.MAX_CHARS
-    one = read(zoo, f"memory://entry/{make_id(99)}")
-    assert tools.MAX_CHARS / 4 < len(one) < tools.MAX_CHARS
+    resource = read(zoo, f"memory://entry/{make_id(99)}")
+    assert tools.MAX_CHARS / 4 < len(resource) < tools.MAX_CHARS
 
 
 def test_a_learning_goes_into_the_inbox_and_is_not_committed(zoo: Project) -> None:
@@ -158,9 +158,9 @@ def test_a_session_keeps_a_learning_for_itself(zoo: Project) -> None:
 
 def test_feedback_moves_the_utility_once(zoo: Project) -> None:
     said = {"id": make_id(2)[:8], "kind": "confirmed", "ref": "pr:128"}
-    given = call(zoo, "record_feedback", said).structured_content
-    assert (given["is_new"], given["before"], given["after"]) == (True, 0.5, 0.7)
-    assert "by: mcp" in (zoo.path / given["path"]).read_text()
+    feedback = call(zoo, "record_feedback", said).structured_content
+    assert (feedback["is_new"], feedback["before"], feedback["after"]) == (True, 0.5, 0.7)
+    assert "by: mcp" in (zoo.path / feedback["path"]).read_text()
     assert call(zoo, "record_feedback", said).structured_content["is_new"] is False
 
 
@@ -176,10 +176,10 @@ def test_without_a_session_feedback_counts_once_per_base_commit(
 ) -> None:
     said = {"id": make_id(2), "kind": "confirmed"}
     for n in range(4):
-        given = call(
+        feedback = call(
             zoo, "record_feedback", said, now=NOW + timedelta(minutes=n)
         ).structured_content
-    assert (given["is_new"], given["after"]) == (False, 0.7)
+    assert (feedback["is_new"], feedback["after"]) == (False, 0.7)
     zoo.commit("Go on", {"src/go.py": "GO = 1\n"})
     assert call(zoo, "record_feedback", said).structured_content["is_new"] is True
 

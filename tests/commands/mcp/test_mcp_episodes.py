@@ -29,8 +29,8 @@ def test_an_episode_is_created_recalled_and_marked(zoo: Project) -> None:
     recalled = call(zoo, "recall_episodes", {"query": "queue for retries", "ranking": "t4dm"})
     assert text_of(recalled).startswith(OPENING)
     assert "> " + noted["id"] + " Tried a queue" in text_of(recalled)
-    (told,) = recalled.structured_content["episodes"]
-    assert (told["id"], told["outcome"], told["valence"]) == (noted["id"], "failure", 0.9)
+    (episode,) = recalled.structured_content["episodes"]
+    assert (episode["id"], episode["outcome"], episode["valence"]) == (noted["id"], "failure", 0.9)
 
 
 def test_the_words_of_an_episode_cannot_end_the_wrapper(zoo: Project) -> None:
@@ -56,12 +56,12 @@ def test_recall_as_of_a_moment_finds_what_was_committed_by_then(zoo: Project) ->
     remember(zoo, "pr-1", "Tried a queue for retries")
     zoo.git("add", ".")
     zoo.at(datetime(2026, 11, 20, 12, tzinfo=UTC)).commit("Note")
-    asked = {"query": "what of a queue for retries"}
-    before = call(zoo, "query_at_time", {**asked, "point_in_time": "2026-11-20T11:00:00Z"})
-    after = call(zoo, "query_at_time", {**asked, "point_in_time": "2026-11-20T13:00:00+00:00"})
+    query = {"query": "what of a queue for retries"}
+    before = call(zoo, "query_at_time", {**query, "point_in_time": "2026-11-20T11:00:00Z"})
+    after = call(zoo, "query_at_time", {**query, "point_in_time": "2026-11-20T13:00:00+00:00"})
     assert before.structured_content["episodes"] == []
     assert text_of(before).startswith(tools.NOTHING)
-    assert [told["id"] for told in after.structured_content["episodes"]] == ["pr-1"]
+    assert [episode["id"] for episode in after.structured_content["episodes"]] == ["pr-1"]
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,13 @@ def test_errors_of_the_episode_tools_are_in_the_result(
 def test_recall_can_be_limited_to_a_session(zoo: Project) -> None:
     remember(zoo, "pr-1", "Tried a queue for retries")
     remember(zoo, "note-mine", "Tried a queue for retries of mine", session="job-7")
-    for asked, found in (({}, {"pr-1", "note-mine"}), ({"session_filter": "job-7"}, {"note-mine"})):
-        said = {"query": "queue for retries", "ranking": "t4dm", **asked}
+    for options, found in (
+        ({}, {"pr-1", "note-mine"}),
+        ({"session_filter": "job-7"}, {"note-mine"}),
+    ):
+        said = {"query": "queue for retries", "ranking": "t4dm", **options}
         recalled = call(zoo, "recall_episodes", said, session="job-7").structured_content
-        assert {told["id"] for told in recalled["episodes"]} == found
+        assert {episode["id"] for episode in recalled["episodes"]} == found
 
 
 def test_the_health_tool_returns_numbers_and_text(zoo: Project) -> None:

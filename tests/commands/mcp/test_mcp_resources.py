@@ -49,8 +49,8 @@ def test_resources_and_their_template_are_listed(zoo: Project) -> None:
     async def listed(client: Client) -> list[str]:
         known, templates = await client.list_resources(), await client.list_resource_templates()
         return [
-            *(one.uri for one in known.resources),
-            *(one.uri_template for one in templates.resource_templates),
+            *(resource.uri for resource in known.resources),
+            *(resource.uri_template for resource in templates.resource_templates),
         ]
 
     assert ask(in_process(zoo), listed) == ["memory://institutional", "memory://entry/{id}"]

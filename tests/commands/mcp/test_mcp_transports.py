@@ -67,10 +67,10 @@ async def visit(client: Client) -> tuple[list[str], CallToolResult, CallToolResu
 
 
 def check_visit(visited: tuple[list[str], CallToolResult, CallToolResult]) -> None:
-    names, given, refused = visited
+    names, retrieved, refused = visited
     assert names == [tool.name for tool in tools.TOOLS]
-    assert text_of(given).startswith(OPENING)
-    assert LEARNING["title"] in text_of(given)
+    assert text_of(retrieved).startswith(OPENING)
+    assert LEARNING["title"] in text_of(retrieved)
     assert slug_of(refused) == "refused-text"
 
 
@@ -127,15 +127,15 @@ async def two_at_once(address: str) -> list[str]:
     """The texts that two clients are given, each in its own words, while both are connected."""
     texts: list[str] = []
 
-    async def one(title: str) -> None:
+    async def learn(title: str) -> None:
         async with Client(address) as client:
             await client.call_tool("add_learning", {"title": title})
             texts.append(text_of(await client.call_tool("retrieve", {"task": title})))
 
     with anyio.fail_after(SECONDS):
         async with anyio.create_task_group() as group:
-            group.start_soon(one, "Quokkas smile when seen")
-            group.start_soon(one, "Numbats eat termites only")
+            group.start_soon(learn, "Quokkas smile when seen")
+            group.start_soon(learn, "Numbats eat termites only")
     return texts
 
 

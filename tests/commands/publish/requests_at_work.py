@@ -50,8 +50,8 @@ def click(pull: dict[str, Any], title: str, mark: str) -> None:
 
 def titles_on(remote: Remote, rev: str) -> set[str]:
     return {
-        one.title
-        for one in parse_memory_file("MEMORY.md", remote.show(rev, "MEMORY.md").encode()).entries
+        entry.title
+        for entry in parse_memory_file("MEMORY.md", remote.show(rev, "MEMORY.md").encode()).entries
     }
 
 

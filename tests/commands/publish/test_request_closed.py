@@ -80,10 +80,10 @@ def test_a_request_is_closed_with_a_comment_before_its_branch_is_deleted(
     remote.git("update-ref", "refs/heads/main", tip)
     written: list[set[str]] = []
 
-    def answer(asked: Asked) -> Answer:
-        written.extend([remote.branches()] if asked.method == "PATCH" else [])
-        is_down = asked.method == "PATCH" and len(written) == 1
-        return json_answer({"message": "Server Error"}, 502) if is_down else forge(asked)
+    def answer(request: Asked) -> Answer:
+        written.extend([remote.branches()] if request.method == "PATCH" else [])
+        is_down = request.method == "PATCH" and len(written) == 1
+        return json_answer({"message": "Server Error"}, 502) if is_down else forge(request)
 
     with serve(answer) as flaky:
         again = Publisher(publish.project, forge.environ(flaky.url))

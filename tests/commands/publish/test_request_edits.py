@@ -182,7 +182,7 @@ def test_a_line_of_the_base_that_a_maintainer_removes_from_the_rejected_file_is_
     assert remote.show(UPDATE, REJECTED_FILE) == "# Not these\nba9876543210 Older news\n"
 
 
-def find_told(remote: Remote) -> list[str]:
+def find_episode_paths(remote: Remote) -> list[str]:
     """The episode files on the memory branch."""
     return [
         path
@@ -195,38 +195,38 @@ def test_an_episode_that_a_maintainer_deletes_is_not_proposed_again(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
     publish("pr")
-    (told,) = find_told(remote)
+    (path,) = find_episode_paths(remote)
     clone = remote.clone(tmp_path / "one", "--branch", UPDATE)
-    clone.commit("Not this one", {told: None})
+    clone.commit("Not this one", {path: None})
     clone.git("push", "-q", "origin", UPDATE)
     for _ in range(2):
         publish("pr")
-        assert find_told(remote) == []
-    assert f"### Not proposed again\n\n- `{told}`" in forge.pulls[0]["body"]
+        assert find_episode_paths(remote) == []
+    assert f"### Not proposed again\n\n- `{path}`" in forge.pulls[0]["body"]
 
 
 def test_an_episode_that_a_maintainer_changes_is_carried_over_as_it_is(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
     publish("pr")
-    (told,) = find_told(remote)
-    edit_branch(remote, tmp_path / "one", {told: ("charge a card once", "[redacted]")})
+    (path,) = find_episode_paths(remote)
+    edit_branch(remote, tmp_path / "one", {path: ("charge a card once", "[redacted]")})
     for number in range(2):
         publish.project.put_fragment(make_entry(7 + number, title=f"Note {number}"))
         publish.project.git("push", "-q", "origin", "main")
         publish("pr")
-        assert "[redacted]" in remote.show(UPDATE, told)
-    assert f"### Kept from this branch\n\n- `{told}`" in forge.pulls[0]["body"]
+        assert "[redacted]" in remote.show(UPDATE, path)
+    assert f"### Kept from this branch\n\n- `{path}`" in forge.pulls[0]["body"]
 
 
 def test_an_episode_that_a_maintainer_broke_leaves_the_branch_as_it_is(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
     publish("pr")
-    (told,) = find_told(remote)
-    edit_branch(remote, tmp_path / "one", {told: ("occurred_at: ", "occurred_at: oops ")})
+    (path,) = find_episode_paths(remote)
+    edit_branch(remote, tmp_path / "one", {path: ("occurred_at: ", "occurred_at: oops ")})
     tip = remote.sha(f"refs/heads/{UPDATE}")
-    assert f"{told}:" in publish("pr").reason
+    assert f"{path}:" in publish("pr").reason
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
 
 

@@ -53,7 +53,7 @@ def test_a_ticked_candidate_is_written_by_the_next_run_and_stays(
     for _ in range(2):  # the branch is made anew by each run
         publish("pr")
         entries = parse_memory_file("MEMORY.md", remote.show(UPDATE, "MEMORY.md").encode()).entries
-        (entry,) = [one for one in entries if one.title.startswith("Two")]
+        (entry,) = [entry for entry in entries if entry.title.startswith("Two")]
         assert (entry.evidence[-1], entry.importance) == (
             "accepted in the memory pull request",
             0.5,
@@ -98,16 +98,16 @@ def test_the_request_says_what_agents_are_told_before_and_after_and_what_it_cost
         title
         == "memory: the client retried a POST after a timeout although the gateway had…, and 1 more"
     )
-    told = body.partition("### What agents are told: before and after")[2].partition("\n\nBudget")[
-        0
-    ]
+    comparison = body.partition("### What agents are told: before and after")[2].partition(
+        "\n\nBudget"
+    )[0]
     assert re.search(
         r"- `[^`]+` \(\[#128\]\(https://github.com/acme/shop/pull/128\)\): nothing before\n  - also given: `",
-        told,
+        comparison,
     )
-    given = set(re.findall(r"also given: `(.+)`", told))
-    assert given
-    assert given <= titles_on(remote, published.tip)
+    added = set(re.findall(r"also given: `(.+)`", comparison))
+    assert added
+    assert added <= titles_on(remote, published.tip)
     assert "\nCost: `rules`, no model was asked.\n" in body
 
 

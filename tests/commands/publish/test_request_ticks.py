@@ -128,6 +128,6 @@ def test_the_forge_is_asked_once_for_the_request(
     publish("pr")
     server.asked.clear()
     publish("pr")
-    asked = [(one.method, one.path.rpartition("/")[2]) for one in server.asked]
+    requests = [(request.method, request.path.rpartition("/")[2]) for request in server.asked]
     review = ("GET", "reviews")  # before the run is planned, and before its branch moves
-    assert asked == [("GET", "pulls"), ("GET", "comments"), review, review, ("PATCH", "1")]
+    assert requests == [("GET", "pulls"), ("GET", "comments"), review, review, ("PATCH", "1")]

@@ -14,11 +14,13 @@ from tests.project import Project, copy_project
 @pytest.fixture(scope="session")
 def known_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = copy_project(project_template, tmp_path_factory.mktemp("known") / "shop")
-    one = make_entry(
+    first = make_entry(
         1, title="Send a key with each charge", cites=(f"src/client.py@{project.sha()[:12]}",)
     )
-    two = make_entry(2, title="Name branches after their issue", body="So that they can be found.")
-    project.commit("Remember", {"MEMORY.md": "\n".join(map(format_entry, (one, two)))})
+    second = make_entry(
+        2, title="Name branches after their issue", body="So that they can be found."
+    )
+    project.commit("Remember", {"MEMORY.md": "\n".join(map(format_entry, (first, second)))})
     project.record()
     project.git("repack", "-adq")
     return project

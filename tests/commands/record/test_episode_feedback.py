@@ -53,7 +53,7 @@ def test_using_an_entry_reinforces_it_and_being_given_it_does_not(
     )
     known.record()
     assert sum(entry.reinforcement_count for entry in known.entries()) == reinforced
-    assert [one.kind for one in episodes(known)["pr-150"].feedback].count("ignored") == ignored
+    assert [event.kind for event in episodes(known)["pr-150"].feedback].count("ignored") == ignored
 
 
 def test_work_on_the_same_topic_is_shown_and_does_not_reinforce(known: Project) -> None:
@@ -71,7 +71,7 @@ def test_being_given_or_ignored_never_raises_the_utility_of_an_entry(known: Proj
         for _ in range(times):
             known.commit("\n".join(("Charge", "", *trailers)), {"src/client.py": known.sha()})
         known.record()
-        (entry,) = (one for one in known.entries() if one.id == make_id(2))
+        (entry,) = (entry for entry in known.entries() if entry.id == make_id(2))
         factors = explain_entry(known.workspace, make_id(2)[:8], TODAY).factors
         return (
             entry.reinforcement_count,
@@ -79,13 +79,13 @@ def test_being_given_or_ignored_never_raises_the_utility_of_an_entry(known: Proj
             math.prod(value for _, value in factors),
         )
 
-    given = f"Memory-Retrieved: {make_id(1)}, {make_id(2)}"
+    trailer = f"Memory-Retrieved: {make_id(1)}, {make_id(2)}"
     first = work(1)
-    assert work(5, given) == first
-    used = work(1, given, f"Memory-Used: {make_id(2)[:8]}")
+    assert work(5, trailer) == first
+    used = work(1, trailer, f"Memory-Used: {make_id(2)[:8]}")
     assert used[0] == first[0] + 1
     assert used[2] > first[2]
-    ignored = work(5, given, f"Memory-Used: {make_id(1)[:8]}")
+    ignored = work(5, trailer, f"Memory-Used: {make_id(1)[:8]}")
     assert ignored[:2] == used[:2]
     assert ignored[2] < used[2]
 

@@ -51,8 +51,8 @@ class Forge:
         )
         self.parts |= {(number, name): items for name, items in parts.items()}
 
-    def __call__(self, asked: Asked) -> Answer:
-        _, *path = asked.path.removeprefix("/repos/acme/shop").split("/")
+    def __call__(self, request: Asked) -> Answer:
+        _, *path = request.path.removeprefix("/repos/acme/shop").split("/")
         match path:
             case ["pulls"]:
                 return json_answer(
@@ -132,8 +132,8 @@ def test_an_episode_tells_what_members_wrote_in_the_request_and_what_they_asked_
     merged = known.merge_work("Charge once\n\nOnce is enough.", "once", 150)
     hub.forge.add(150, merged=merged, by=by, body=said, **parts)
     hub.record(known)
-    asked = "Asked in review: Send the key with each try.; "
-    assert episodes(known)["pr-150"].text.startswith(f"{body}{asked}")
+    question = "Asked in review: Send the key with each try.; "
+    assert episodes(known)["pr-150"].text.startswith(f"{body}{question}")
     assert episodes(known)["pr-150"].text.endswith("Merged after requested changes.")
     assert "Eve" not in episodes(known)["pr-150"].text
 

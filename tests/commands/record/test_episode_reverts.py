@@ -58,8 +58,8 @@ def test_work_restored_in_a_later_run_is_a_success_and_its_revert_a_failure(
     known.git("revert", "--no-edit", taken_back)
     known.clock.tick()
     known.record()
-    told = episodes(known)
-    assert (told["pr-150"].outcome, told[f"commit-{taken_back[:12]}"].outcome) == (
+    by_name = episodes(known)
+    assert (by_name["pr-150"].outcome, by_name[f"commit-{taken_back[:12]}"].outcome) == (
         "success",
         "failure",
     )

@@ -171,9 +171,9 @@ def test_suspected_learnings_are_candidates_and_never_written(project: Project) 
 def test_reinforcing_one_of_two_entries_with_the_same_id_leaves_the_other(
     project: Project,
 ) -> None:
-    one = make_entry(1, title="First entry", body="Body one, precious.")
-    two = make_entry(1, title="Second entry", body="Body two.")
-    project.commit("Put", {"MEMORY.md": format_entry(one) + "\n" + format_entry(two)})
+    first = make_entry(1, title="First entry", body="Body one, precious.")
+    second = make_entry(1, title="Second entry", body="Body two.")
+    project.commit("Put", {"MEMORY.md": format_entry(first) + "\n" + format_entry(second)})
     project.commit(f"Use it\n\nMemory-Used: {make_id(1)}\n", {"x.txt": "x"})
     plan = project.plan()
     changes = {

@@ -13,7 +13,7 @@ from tests.project import Project
 
 
 def test_the_inbox_is_folded_into_the_file_of_each_scope(project: Project) -> None:
-    one = project.put_fragment(make_entry(1, scope="team:src", title="For the sources"))
+    fragment = project.put_fragment(make_entry(1, scope="team:src", title="For the sources"))
     two = project.put_fragment(make_entry(2, scope="project", title="For the project"))
     start = project.sha()
     project.record()
@@ -21,7 +21,7 @@ def test_the_inbox_is_folded_into_the_file_of_each_scope(project: Project) -> No
     assert project.titles("src/MEMORY.md") == {"For the sources"}
     assert "For the project" in project.titles()
     assert all(entry.scope is None for entry in project.entries("src/MEMORY.md"))
-    assert not (project.path / one).exists()
+    assert not (project.path / fragment).exists()
     assert not (project.path / two).exists()
     assert project.status() == ""
 

@@ -141,12 +141,12 @@ def test_an_answer_to_a_question_of_the_agent_is_a_turn_after_the_question() -> 
         "question": "Which approach?",
         "options": [{"label": "A flag"}, {"label": "A prompt"}],
     }
-    told = {
+    result = {
         "questions": [question, {"question": "When?"}],
         "answers": {"Which approach?": "by flag, never by prompt"},
     }
     ask = make_agent(make_call("AskUserQuestion", questions=[question]))
-    answer = make_user([make_result("User has answered your questions")], 3, toolUseResult=told)
+    answer = make_user([make_result("User has answered your questions")], 3, toolUseResult=result)
     events = [
         (event.actor, event.text) for event in read_one(ask, answer).events if event.kind == "text"
     ]
@@ -162,14 +162,14 @@ def test_the_fixed_text_of_a_refused_question_is_not_from_a_person() -> None:
     words = "The user wants to clarify these questions.\n    This means they may have additional information."
     ask = make_agent(make_call("AskUserQuestion"))
     (refused,) = [
-        one
-        for one in read_one(
+        event
+        for event in read_one(
             ask,
             make_user(
                 [make_result(SAID + words, is_error=True)], 3, toolDenialKind="user-rejected"
             ),
         ).events
-        if one.kind == "rejection"
+        if event.kind == "rejection"
     ]
     assert (refused.actor, refused.text) == ("human", "")
 
@@ -181,8 +181,8 @@ def test_the_label_of_an_option_is_from_the_agent() -> None:
     }
     ask = make_agent(make_call("AskUserQuestion", questions=[question]))
     for answer in ("Always deploy at once", "Always deploy at once, Never"):
-        told = {"questions": [question], "answers": {"Which?": answer}}
-        chosen = make_user([make_result("answered")], 3, toolUseResult=told)
+        result = {"questions": [question], "answers": {"Which?": answer}}
+        chosen = make_user([make_result("answered")], 3, toolUseResult=result)
         assert human_texts(read_one(ask, chosen)) == []
 
 
@@ -190,8 +190,8 @@ def test_the_description_of_an_option_is_from_the_agent() -> None:
     options = [{"label": "At once", "description": "Always deploy at once"}]
     question = {"question": "Which?", "options": options}
     ask = make_agent(make_call("AskUserQuestion", questions=[question]))
-    told = {"questions": [question], "answers": {"Which?": "Always deploy at once"}}
-    chosen = make_user([make_result("answered")], 3, toolUseResult=told)
+    result = {"questions": [question], "answers": {"Which?": "Always deploy at once"}}
+    chosen = make_user([make_result("answered")], 3, toolUseResult=result)
     assert human_texts(read_one(ask, chosen)) == []
 
 
