@@ -89,7 +89,7 @@ def test_the_forms_that_extraction_and_the_manual_write_are_read() -> None:
     )
 
 
-def test_folding_takes_out_what_formatters_touch_and_nothing_else() -> None:
+def test_folding_removes_only_the_differences_that_formatters_make() -> None:
     assert fold("f (\n\t'b' ,  c,\r\n\n);") == fold('f("b", c)')
     assert fold("value = (\n    a\n    + b\n)") == fold("value = a \\\n  + b")
     assert (

@@ -104,7 +104,7 @@ def test_code_that_moved_and_changed_is_changed_and_not_found_in_an_older_copy()
     )
 
 
-def test_a_whole_file_says_how_much_of_it_changed() -> None:
+def test_the_verdict_on_a_whole_file_names_the_changed_share() -> None:
     edited = seen(WHOLE, CLIENT.replace("RETRIES = 3", "RETRIES = 4"))
     assert (edited.kind, edited.edited, edited.note) == (
         "changed",

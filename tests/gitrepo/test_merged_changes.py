@@ -26,7 +26,7 @@ def test_the_whole_history_starts_with_the_first_commit(
     assert changes(repo)[0].commits[0].files == (FileChange("A", "README.md"),)
 
 
-def test_a_range_holds_what_came_after_since(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_range_holds_the_commits_after_its_start(builder: RepoBuilder, repo: Repository) -> None:
     builder.commit("Covered")
     builder.commit("New")
     assert shape(repo, "HEAD~1", "main") == [("direct", None, ["New"])]

@@ -93,7 +93,7 @@ BOASTS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("boast", BOASTS.values(), ids=BOASTS.keys())
-def test_of_a_strangers_note_only_the_text_counts(
+def test_only_the_text_of_a_strangers_note_counts(
     learned: Attacker, boast: dict[str, object]
 ) -> None:
     path, text = note_of("Name the branch after its issue", **{"scope": "project", **boast})

@@ -108,7 +108,7 @@ OTHERS = {
     "`Memory-Used:`, `Memory-Retrieved:` from a fork": "what_a_stranger_says_of_other_work",
     "`Memory-Session:` from a fork": "session_that_a_stranger_names",
     "`Memory-CI-Source:`, `Memory-CI-Step:`, `Memory-CI-Counted:` in anybody's commit": "trailers_of_a_run",
-    "a note in the inbox from a fork": "of_a_strangers_note_only_the_text",
+    "a note in the inbox from a fork": "only_the_text_of_a_strangers_note",
     "the number of another request in a subject": "does_not_borrow_the_number",
 }
 

@@ -53,7 +53,7 @@ def test_a_change_to_a_file_that_is_anchored_whole_is_a_notice(shop: Project) ->
     ]
 
 
-def test_the_notice_of_a_file_that_is_anchored_whole_stands_at_the_part_that_the_entry_names(
+def test_the_notice_of_a_whole_file_is_at_the_lines_that_the_entry_names(
     shop: Project,
 ) -> None:
     remember(shop, 'The header "Idempotency-Key" is needed')

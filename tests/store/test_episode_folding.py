@@ -73,7 +73,7 @@ def test_a_later_document_is_folded_into_its_month_once() -> None:
     assert after == fold(first | late)
 
 
-def test_documents_are_copied_with_the_keys_that_nobody_knows() -> None:
+def test_documents_are_copied_with_their_unknown_keys() -> None:
     files = {
         f".memory/episodes/2026-09/{name}.md": document(id=name, mood="good  # as ever")
         for name in "abc"

@@ -86,7 +86,7 @@ def test_the_other_documents_of_a_file_are_served() -> None:
     assert [line for line, _, _ in found] == [11, 15]
 
 
-def test_a_document_that_lost_its_id_is_not_taken_for_text_of_the_one_above() -> None:
+def test_a_document_without_an_id_is_not_read_as_text_of_the_previous_document() -> None:
     served, found = read(document(id="a") + document().replace("id: pr-128\n", ""))
     assert served == ["a"]
     assert [line for line, _, _ in found] == [7]
@@ -106,7 +106,7 @@ def test_a_bom_and_windows_line_ends_are_read() -> None:
     assert parse_episode_file(PATH, data).tellings == (make_episode(text="Done"),)
 
 
-def test_keys_that_nobody_knows_do_no_harm() -> None:
+def test_unknown_keys_are_ignored() -> None:
     assert read(document(mood="{good: [1]}", action="{pr: 128, reviewers: [ada]}")) == (
         ["pr-128"],
         [],

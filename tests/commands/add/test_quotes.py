@@ -83,7 +83,7 @@ def test_words_that_a_person_typed_can_be_quoted(
         "two paragraphs",
     ],
 )
-def test_words_that_no_person_typed_are_no_quote(
+def test_words_that_no_person_typed_cannot_be_quoted(
     hook: Hook, transcript: Write, add: Add, project: Project, records: list[dict[str, Any]]
 ) -> None:
     at_work(hook, transcript(*records))

@@ -45,7 +45,7 @@ def test_the_same_text_again_is_known_whenever_it_is_said(shop: Project) -> None
     assert note(shop, session="job-7").is_new, "what a session keeps for itself is another episode"
 
 
-def test_a_context_says_what_was_touched_and_nothing_of_the_machine(shop: Project) -> None:
+def test_the_context_of_a_note_has_relative_paths_and_nothing_of_the_machine(shop: Project) -> None:
     context = {
         "project": "shop",
         "file": str(shop.path / "src/client.py"),

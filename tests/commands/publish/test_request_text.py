@@ -89,7 +89,7 @@ def test_the_request_asks_at_most_five_questions_and_the_branch_records_them(
     assert "Pay once" not in remote.show(UPDATE, "MEMORY.md")
 
 
-def test_the_request_says_what_agents_are_told_before_and_after_and_what_it_cost(
+def test_the_request_shows_what_agents_are_given_before_and_after_and_the_cost(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     published = publish("pr")
@@ -143,7 +143,7 @@ def test_a_subset_of_a_closed_request_is_not_proposed_again(project: Project) ->
     )
 
 
-def test_a_pull_request_of_episodes_alone_says_so(
+def test_a_pull_request_with_only_episodes_has_a_title_about_outcomes(
     remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     project = publish.project

@@ -50,7 +50,7 @@ def test_a_second_run_over_any_range_adds_no_episode(
     assert said(known) == [("confirmed", "pr:150")]
 
 
-def test_one_run_over_two_changes_and_a_run_for_each_tell_the_same(
+def test_one_run_over_two_changes_and_a_run_for_each_write_the_same_episodes(
     known: Project, tmp_path: Path
 ) -> None:
     each = copy_project(known, tmp_path / "each")
@@ -102,7 +102,7 @@ def test_a_dependency_update_has_an_episode_if_it_uses_memory_or_reverts_work(
     assert episodes(known)["pr-151"].outcome == "failure"
 
 
-def test_an_episode_tells_what_the_merged_commits_say_below_their_subjects(known: Project) -> None:
+def test_an_episode_has_the_bodies_of_the_merged_commits(known: Project) -> None:
     key = "ghp_" + "a1B2" * 9
     said = f"A retry booked twice, for it had no key\n\n# Notes\n\n- a list\n\nThe key was {key} once.\n\n{GIVEN}"
     known.merge_work(f"fix: charge once\n\n{said}", "once", 150)
@@ -158,7 +158,7 @@ def test_trailers_lost_in_a_squash_are_read_from_the_source_branch(known: Projec
     assert {entry.id: entry.reinforcement_count for entry in known.entries()}[make_id(1)] == 1
 
 
-def test_an_id_that_nobody_knows_is_no_feedback(known: Project) -> None:
+def test_an_unknown_id_is_not_feedback(known: Project) -> None:
     known.merge_work(f"Charge once\n\nMemory-Used: {make_id(77)}\n", "once", 150)
     known.record()
     assert episodes(known)["pr-150"].feedback == ()
@@ -201,7 +201,7 @@ def test_an_episode_file_that_a_person_moved_or_broke_is_never_overwritten(known
     assert known.show("HEAD", path) == "my notes\n"
 
 
-def test_very_many_ids_in_one_trailer_are_an_episode_all_the_same(project: Project) -> None:
+def test_a_trailer_with_very_many_ids_still_gives_an_episode(project: Project) -> None:
     entries = [make_entry(n, title=f"Fact {n} about part {n * 7}") for n in range(1, 300)]
     project.commit("Remember", {"MEMORY.md": "\n".join(map(format_entry, entries))})
     project.record()

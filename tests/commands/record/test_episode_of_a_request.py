@@ -121,7 +121,7 @@ def test_a_requested_change_in_cited_code_corrects_the_entry(known: Project, hub
 @pytest.mark.parametrize(
     ("by", "body"), [("ann", "A gateway forgets its keys. Once is enough. "), ("eve", "")]
 )
-def test_an_episode_tells_what_members_wrote_in_the_request_and_what_they_asked_for(
+def test_an_episode_has_the_description_and_requested_changes_of_members(
     known: Project, hub: Hub, by: str, body: str
 ) -> None:
     eve: dict[str, Any] = {"user": make_user("eve"), "author_association": "NONE"}
@@ -198,7 +198,9 @@ def test_a_comment_command_counts_by_who_may_write(
     assert sorted(kind for kind, _ in said(known)) == kinds
 
 
-def test_the_number_of_the_forge_goes_before_that_of_the_message(known: Project, hub: Hub) -> None:
+def test_the_request_number_of_the_forge_overrides_that_of_the_message(
+    known: Project, hub: Hub
+) -> None:
     merged = known.merge_work(f"Charge once (#99)\n\n{GIVEN}", "once", 150)
     hub.forge.add(201, merged=merged)
     hub.forge.of_commit[merged] = 201
@@ -231,7 +233,7 @@ def test_a_command_of_ours_on_a_strangers_declined_request_counts(known: Project
 # -- plans
 
 
-def test_a_label_of_the_forge_says_the_domain_of_an_episode(known: Project, hub: Hub) -> None:
+def test_a_label_of_the_forge_sets_the_domain_of_an_episode(known: Project, hub: Hub) -> None:
     hub.forge.add(150, merged=known.merge_work("Charge once", "once", 150))
     hub.forge.pulls[150]["labels"] = [{"name": "bug"}, {"name": "area: payments"}]
     hub.record(known)

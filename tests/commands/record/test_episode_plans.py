@@ -42,7 +42,7 @@ def test_a_plan_may_not_name_an_episode_after_other_work(known: Project, wanted:
         preview_plan(known.workspace, msgspec.structs.replace(plan, episodes=tuple(bad)), NOW)
 
 
-def test_a_plan_may_name_an_episode_after_the_commit_that_it_tells_of(known: Project) -> None:
+def test_a_plan_may_name_an_episode_after_its_own_commit(known: Project) -> None:
     sha = known.commit("Charge once", {"src/client.py": "once\n"})
     known.record()
     assert f"commit-{sha[:12]}" in episodes(known)
@@ -64,7 +64,7 @@ def test_a_plan_may_name_an_episode_after_the_commit_that_it_tells_of(known: Pro
     ],
     ids=["another file", "another id", "an injection", "more than an episode", "outside"],
 )
-def test_a_plan_may_write_episodes_and_nothing_else_as_one(
+def test_a_plan_with_anything_but_its_own_episodes_is_refused(
     known: Project, change: Callable[[EpisodeFile], EpisodeFile]
 ) -> None:
     known.merge_work("Charge once", "once", 150)
@@ -83,7 +83,7 @@ def test_a_plan_may_not_rewrite_an_episode(known: Project) -> None:
         preview_plan(known.workspace, again, NOW)
 
 
-def test_old_months_become_one_file_each_and_say_the_same(known: Project) -> None:
+def test_old_months_become_one_file_each_with_the_same_episodes(known: Project) -> None:
     for number in (150, 151):
         known.merge_work(f"Charge {number}\n\n{GIVEN}", f"b{number}", number)
     known.record(today=known.clock.now.date())

@@ -11,7 +11,7 @@ from tests.make import make_id
 from tests.project import Project
 
 
-def test_a_revert_undoes_what_was_confirmed_and_appends(known: Project) -> None:
+def test_a_revert_undoes_confirmations_by_an_appended_amendment(known: Project) -> None:
     merged = known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     known.record(today=known.clock.now.date())
     path = known.git("ls-files", "*/pr-150.md")

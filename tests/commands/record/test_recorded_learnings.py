@@ -39,7 +39,7 @@ def test_a_second_run_changes_nothing(project: Project) -> None:
     assert project.sha() == after
 
 
-def test_covering_the_same_history_again_changes_nothing(project: Project) -> None:
+def test_recording_the_same_history_again_changes_nothing(project: Project) -> None:
     root = project.git("rev-list", "--max-parents=0", "HEAD")
     project.record(since=root)
     after = project.sha()

@@ -16,7 +16,7 @@ from tests.sources.transcripts.claude import (
 )
 
 
-def test_a_person_s_words_keep_their_line_time_and_branch() -> None:
+def test_words_of_a_person_keep_their_line_time_and_branch() -> None:
     session = read_one(
         {"type": "file-history-snapshot", "messageId": "m"}, make_user("use pnpm here", 5)
     )
@@ -115,7 +115,7 @@ def test_a_turn_that_names_a_person_is_from_that_person(fields: Record) -> None:
     assert human_texts(read_one(make_user("always use pnpm", **fields))) == ["always use pnpm"]
 
 
-def test_reminders_are_cut_out_of_a_person_s_words() -> None:
+def test_reminders_are_cut_out_of_the_words_of_a_person() -> None:
     text = "<ide_opened_file>a.py</ide_opened_file>fix it<system-reminder>be brief</system-reminder> in b.py"
     assert human_texts(read_one(make_user(text))) == ["fix it in b.py"]
 
@@ -194,7 +194,7 @@ def test_a_turn_without_a_sender_is_not_from_a_person_where_other_turns_name_the
     assert human_texts(read_one(named, bare)) == ["use pnpm here"]
 
 
-def test_a_sender_who_is_named_may_paste_what_a_program_wrote() -> None:
+def test_a_named_sender_may_paste_text_of_a_program() -> None:
     text = "mend this:\n<result>\n1 failed\n</result>"
     assert human_texts(read_one(make_user(text, promptSource="typed"))) == [text]
 
