@@ -10,8 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,20 +24,19 @@ from memory_ci.sessions.active_session import OVERRIDE, VARIABLES
 from memory_ci.sessions.served_ids import record_injected
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
+from tests.integration.git_in_background import Done, pausing, run_git
 from tests.make import make_entry, make_id
 from tests.processes import CAN_ADOPT, Background
 from tests.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
 
+pytestmark = pytest.mark.skipif(
+    not CAN_ADOPT, reason="no way to wait for what goes on in the background"
+)
+
+
 ROOT = Path(__file__).parent.parent.parent
 BACKGROUND = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
 NOTING = '#!/bin/sh\necho "${0##*/}" >>"$FIRED"\n'
-
-
-class Done(NamedTuple):
-    """What git made of a command: its exit status and all that was printed."""
-
-    status: int
-    printed: str
 
 
 class Case(NamedTuple):
@@ -86,11 +84,6 @@ CASES = [
     Case("reset", ["reset --hard ahead"], (), is_memory_new=False),
     Case("worktree add", ["worktree add ../linked-{0} ahead"], ("post-checkout",)),
 ]
-
-
-pytestmark = pytest.mark.skipif(
-    not CAN_ADOPT, reason="no way to wait for what goes on in the background"
-)
 
 
 # -- set up
@@ -146,76 +139,6 @@ def project(template: Project, tmp_path: Path, mark: Path, background: Backgroun
 
 def note(number: int) -> str:
     return format_entry(make_entry(number, title=f"Zebra {number}"))
-
-
-def run_git(place: Path, command: str, **options: object) -> Done:
-    done = subprocess.run(
-        ["git", *command.split()],
-        cwd=place,
-        capture_output=True,
-        check=False,
-        **options,  # type: ignore[call-overload] # named by the test
-    )
-    return Done(done.returncode, (done.stdout + done.stderr).decode())
-
-
-PAUSING = """#!{python}
-import os, sys
-if "sync" not in sys.argv:
-    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-with open({started!r}, "a") as log:
-    log.write("sync\\n")
-from memory_ci.memory import prewarm
-from memory_ci.search import database
-connect = database.connect
-
-def pause(*args):
-    database.connect = connect
-    connection = connect(*args)
-    with open({ready!r}, "w") as ready:
-        ready.write(str(os.getpid()))
-    with open({go!r}) as go:
-        go.read()
-    return connection
-
-database.connect = pause
-prewarm.detach.__defaults__ = (3600,)
-sys.argv = ["memory-ci", *sys.argv[4:]]
-from memory_ci.__main__ import main
-main()
-"""
-"""A Python whose first run in the background stops at the index, says so in one named pipe, and goes on by another."""
-
-
-class Paused(NamedTuple):
-    """Where a run stops: `await_run` gives its number once it is there."""
-
-    started: Path
-    ready: Path
-    go: Path
-
-    def await_run(self) -> int:
-        return int(self.ready.read_text())
-
-    def count_starts(self) -> int:
-        return len(self.started.read_text().split())
-
-
-@contextmanager
-def pausing(project: Project, tmp_path: Path) -> Iterator[Paused]:
-    """Let the next run in the background stop at the index until the end of the block."""
-    paused = Paused(*(tmp_path / name for name in Paused._fields))
-    os.mkfifo(paused.ready)
-    os.mkfifo(paused.go)
-    names = {name: str(path) for name, path in paused._asdict().items()}
-    python = tmp_path / "python"
-    python.write_text(PAUSING.format(python=sys.executable, **names))
-    python.chmod(0o755)
-    install(project.workspace, str(python))
-    try:
-        yield paused
-    finally:
-        paused.go.write_text("")
 
 
 def warmed(project: Project) -> str:
