@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memory_ci.anchors.anchors import make_anchor
-from memory_ci.anchors.verdicts import judge
+from memory_ci.anchors.verdicts import judge_anchor
 from memory_ci.records.anchor import Anchor, Verdict
 
 COMMIT = "3f2ab91c0ffe"
@@ -34,4 +34,4 @@ def seen(anchor: Anchor, text: str | None, then: str | None = CLIENT, **others: 
     files = ({"client.py": text} if text is not None else {}) | {
         f"{name}.py": other for name, other in others.items()
     }
-    return judge(anchor, then, files, "client.py" if text is not None else None)
+    return judge_anchor(anchor, then, files, "client.py" if text is not None else None)

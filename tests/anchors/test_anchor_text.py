@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.anchors.anchors import enrich_anchor, fold, format_anchor, make_anchor, parse_anchor
+from memory_ci.anchors.anchors import (
+    enrich_anchor,
+    format_anchor,
+    make_anchor,
+    parse_anchor,
+    strip_layout,
+)
 from memory_ci.anchors.symbols import find_named
 from memory_ci.records.anchor import Anchor
 from tests.anchors.anchored_code import CLIENT, COMMIT, POST
@@ -90,16 +96,22 @@ def test_the_forms_that_extraction_and_the_manual_write_are_read() -> None:
 
 
 def test_folding_removes_only_the_differences_that_formatters_make() -> None:
-    assert fold("f (\n\t'b' ,  c,\r\n\n);") == fold('f("b", c)')
-    assert fold("value = (\n    a\n    + b\n)") == fold("value = a \\\n  + b")
+    assert strip_layout("f (\n\t'b' ,  c,\r\n\n);") == strip_layout('f("b", c)')
+    assert strip_layout("value = (\n    a\n    + b\n)") == strip_layout("value = a \\\n  + b")
     assert (
-        len({fold(text) for text in ("x = 1", "x = 2", "x == 1", "y = 1", "x = [1]", "X = 1")}) == 6
+        len(
+            {
+                strip_layout(text)
+                for text in ("x = 1", "x = 2", "x == 1", "y = 1", "x = [1]", "X = 1")
+            }
+        )
+        == 6
     )
 
 
 @given(st.lists(st.text(max_size=8)))
 def test_folding_lines_and_joining_them_is_folding_the_text(parts: list[str]) -> None:
-    assert "".join(map(fold, parts)) == fold("\n".join(parts))
+    assert "".join(map(strip_layout, parts)) == strip_layout("\n".join(parts))
 
 
 def test_an_anchor_of_a_definition_has_its_lines_and_its_whole_name() -> None:

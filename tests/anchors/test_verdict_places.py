@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.anchors.anchors import make_anchor
-from memory_ci.anchors.verdicts import FILE_LOST, judge, judge_entry, judge_parts, truth_factor
+from memory_ci.anchors.verdicts import (
+    FILE_LOST,
+    judge_anchor,
+    judge_entry,
+    judge_parts,
+    truth_factor,
+)
 from memory_ci.records.anchor import Anchor, Verdict
 from tests.anchors.anchored_code import CLIENT, COMMIT, WHOLE, seen
 
@@ -44,7 +50,7 @@ def test_exactly_the_lines_of_a_definition_are_compared(
     old: str, new: str, kind: str, then: str | None
 ) -> None:
     anchor = make_anchor("a.py", LIMITED, COMMIT, symbol="limited")
-    found = judge(anchor, then, {"a.py": LIMITED.replace(old, new)}, "a.py").kind
+    found = judge_anchor(anchor, then, {"a.py": LIMITED.replace(old, new)}, "a.py").kind
     assert found == (kind if then or old != "def limited" else "gone")
     lines = make_anchor("a.py", LIMITED, COMMIT, lines=(4, 11))
     assert (lines.symbol, lines.text) == (anchor.symbol, anchor.text), (
@@ -79,28 +85,34 @@ def test_cited_lines_are_looked_for_in_the_definition_that_they_stood_in(
     lines: tuple[int, int], old: str, new: str, kind: str
 ) -> None:
     anchor = make_anchor("a.py", LIMITED, COMMIT, lines=lines)
-    assert judge(anchor, LIMITED, {"a.py": LIMITED.replace(old, new)}, "a.py").kind == kind
+    assert judge_anchor(anchor, LIMITED, {"a.py": LIMITED.replace(old, new)}, "a.py").kind == kind
 
 
 def test_lines_outside_of_definitions_are_mapped_by_a_diff() -> None:
     text = "a: 1\nb: 1\nc:\n  a: 1\n"
     anchor = make_anchor("a.yml", text, COMMIT, lines=(1, 1))
-    assert judge(anchor, text, {"a.yml": "z: 2\na: 1\nc:\n  b: 1\n"}, "a.yml").kind == "moved"
-    assert judge(anchor, text, {"a.yml": "b: 1\nc:\n  a: 1\n"}, "a.yml").kind == "changed"
+    assert (
+        judge_anchor(anchor, text, {"a.yml": "z: 2\na: 1\nc:\n  b: 1\n"}, "a.yml").kind == "moved"
+    )
+    assert judge_anchor(anchor, text, {"a.yml": "b: 1\nc:\n  a: 1\n"}, "a.yml").kind == "changed"
 
 
 def test_code_that_moved_and_changed_is_changed_and_not_found_in_an_older_copy() -> None:
     anchor = make_anchor("a.py", LIMITED, COMMIT, symbol="limited")
     moved = LIMITED.replace("limit = 30", "limit = 60")
     files = {"a.py": "import os\n", "b.py": moved}
-    assert judge(anchor, LIMITED, files, "a.py") == Verdict("changed", "b.py", 3, 11, "was a.py")
-    assert judge(anchor, LIMITED, files, "a.py", {"b.py": moved}).kind == "gone"
-    assert (
-        judge(anchor, LIMITED, files | {"b.py": LIMITED}, "a.py", {"b.py": moved}).kind == "moved"
+    assert judge_anchor(anchor, LIMITED, files, "a.py") == Verdict(
+        "changed", "b.py", 3, 11, "was a.py"
     )
-    assert judge(anchor, LIMITED, files | {"b.py": LIMITED}, "a.py").kind == "moved"
+    assert judge_anchor(anchor, LIMITED, files, "a.py", {"b.py": moved}).kind == "gone"
     assert (
-        judge(anchor, LIMITED, files | {"b.py": LIMITED}, "a.py", {"b.py": LIMITED}).kind == "gone"
+        judge_anchor(anchor, LIMITED, files | {"b.py": LIMITED}, "a.py", {"b.py": moved}).kind
+        == "moved"
+    )
+    assert judge_anchor(anchor, LIMITED, files | {"b.py": LIMITED}, "a.py").kind == "moved"
+    assert (
+        judge_anchor(anchor, LIMITED, files | {"b.py": LIMITED}, "a.py", {"b.py": LIMITED}).kind
+        == "gone"
     )
 
 
@@ -138,7 +150,7 @@ def test_a_whole_file_of_which_a_fiftieth_was_edited_is_fresh() -> None:
         then.replace("x7 = 1\n", "x7 = 2\n"),
         then.replace("x7 = 1\nx8 = 1\nx9 = 1\n", "y = 2\n"),
     ]
-    assert [judge(anchor, then, {"data.py": text}, "data.py").kind for text in edits] == [
+    assert [judge_anchor(anchor, then, {"data.py": text}, "data.py").kind for text in edits] == [
         "fresh",
         "changed",
     ]
@@ -165,7 +177,7 @@ def test_an_entry_fades_with_the_share_of_edited_places_where_it_names_many() ->
 
 def test_an_empty_file_is_not_found_in_every_other_empty_file() -> None:
     anchor = Anchor(path="a/__init__.py", commit=COMMIT)
-    assert judge(anchor, "", {"b/__init__.py": ""}, None).kind == "gone"
+    assert judge_anchor(anchor, "", {"b/__init__.py": ""}, None).kind == "gone"
 
 
 @given(st.lists(st.sampled_from(["", " ", "\t", "\n", "  \n"]), min_size=9, max_size=9))
@@ -173,7 +185,9 @@ def test_no_spacing_between_tokens_makes_a_text_stale(gaps: list[str]) -> None:
     tokens = "total = price ( order , 2 ) ;".split()
     text = "".join(gap + token for gap, token in zip(gaps, tokens, strict=True))
     plain = " ".join(tokens)
-    assert judge(make_anchor("a.c", plain, COMMIT), plain, {"a.c": text}, "a.c").kind == "fresh"
+    assert (
+        judge_anchor(make_anchor("a.c", plain, COMMIT), plain, {"a.c": text}, "a.c").kind == "fresh"
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.anchors.anchors import make_anchor, parse_anchor
-from memory_ci.anchors.verdicts import judge
+from memory_ci.anchors.verdicts import judge_anchor
 from memory_ci.records.anchor import Anchor
 from tests.anchors.anchored_code import (
     CLIENT,
@@ -68,9 +68,9 @@ def test_an_edit_around_a_definition_leaves_it_fresh_and_the_file_changed() -> N
 
 @pytest.mark.parametrize("anchor", [WHOLE, LINES, SYMBOL])
 def test_a_renamed_file_is_moved_and_not_stale(anchor: Anchor) -> None:
-    verdict = judge(anchor, CLIENT, {"net/http.py": CLIENT}, "net/http.py")
+    verdict = judge_anchor(anchor, CLIENT, {"net/http.py": CLIENT}, "net/http.py")
     assert (verdict.kind, verdict.path, verdict.note) == ("moved", "net/http.py", "was client.py")
-    assert judge(anchor, CLIENT, {"net/http.py": EDITED}, "net/http.py").kind == "changed"
+    assert judge_anchor(anchor, CLIENT, {"net/http.py": EDITED}, "net/http.py").kind == "changed"
 
 
 @pytest.mark.parametrize("anchor", [LINES, SYMBOL])
@@ -97,7 +97,7 @@ def test_overloads_that_moved_together_are_found_together() -> None:
     text = f"{heads}def turn(x):\n    return type(x)(x) if x else None\n"
     anchor = make_anchor("a.py", f"a = 1\n{text}", COMMIT, symbol="turn")
     for files, successor in (({"a.py": "a = 1\n", "b.py": text}, "a.py"), ({"b.py": text}, None)):
-        found = judge(anchor, f"a = 1\n{text}", files, successor)
+        found = judge_anchor(anchor, f"a = 1\n{text}", files, successor)
         assert (found.kind, found.path, found.first, found.last) == ("moved", "b.py", 1, 6)
 
 
@@ -106,7 +106,10 @@ def test_a_short_definition_of_another_name_is_another() -> None:
         "a.py", "def first(row):\n    return row.cells[0]\n", COMMIT, symbol="first"
     )
     then = "def first(row):\n    return row.cells[0]\n"
-    assert judge(anchor, then, {"a.py": then.replace("first", "head")}, "a.py").kind == "changed"
+    assert (
+        judge_anchor(anchor, then, {"a.py": then.replace("first", "head")}, "a.py").kind
+        == "changed"
+    )
 
 
 @pytest.mark.parametrize("anchor", [WHOLE, LINES, SYMBOL])
@@ -131,14 +134,16 @@ def test_without_commit_and_hash_nothing_is_claimed() -> None:
     assert seen(WHOLE, None, then=None).kind == "unverifiable", (
         "perhaps it was renamed: without its commit nobody knows"
     )
-    assert judge(WHOLE, CLIENT, {}, "client.py").kind == "unverifiable", "there, but not readable"
+    assert judge_anchor(WHOLE, CLIENT, {}, "client.py").kind == "unverifiable", (
+        "there, but not readable"
+    )
 
 
 def test_a_line_with_little_text_is_not_searched_elsewhere() -> None:
     text = "def f():\n    return 1\n\ndef g():\n    return 1\n"
     anchor = make_anchor("a.py", text, COMMIT, lines=(2, 2))
     assert (
-        judge(anchor, text, {"a.py": text.replace("return 1", "return 2", 1)}, "a.py").kind
+        judge_anchor(anchor, text, {"a.py": text.replace("return 1", "return 2", 1)}, "a.py").kind
         == "changed"
     )
 
@@ -148,7 +153,8 @@ def test_an_unchanged_copy_does_not_hide_a_changed_line() -> None:
     text = f"def f():\n{block}\ndef g():\n{block}"
     anchor = make_anchor("a.py", text, COMMIT, lines=(2, 2))
     assert (
-        judge(anchor, text, {"a.py": text.replace("first", "second", 1)}, "a.py").kind == "changed"
+        judge_anchor(anchor, text, {"a.py": text.replace("first", "second", 1)}, "a.py").kind
+        == "changed"
     )
 
 
@@ -156,7 +162,7 @@ def test_an_anchored_line_that_was_extended_is_changed() -> None:
     text = "total = price_of(order) + shipping\n"
     anchor = make_anchor("a.py", text, COMMIT, lines=(1, 1))
     assert (
-        judge(
+        judge_anchor(
             anchor, text, {"a.py": "total = price_of(order) + shipping - discount\n"}, "a.py"
         ).kind
         == "changed"

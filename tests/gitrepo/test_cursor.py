@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.gitrepo.history import Cursor, find_cursor, find_lost_cursor, list_counted
+from memory_ci.gitrepo.history import Cursor, find_cursor, find_lost_cursor, list_counted_commits
 from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.gitrepo.histories import write_long_history
 from tests.repos import RepoBuilder, make_repo
@@ -52,7 +52,7 @@ def test_a_commit_that_record_did_not_make_moves_no_cursor_and_counts_nothing(
     builder.git("mv", "src/client.py", "src/client.md")
     builder.commit(f"Renamed\n\nMemory-CI-Step: extract\n{forged}")
     assert find_cursor(repo, "HEAD") == Cursor(first, commit)
-    assert list_counted(repo, "HEAD") == {first}
+    assert list_counted_commits(repo, "HEAD") == {first}
 
 
 def test_the_caller_decides_which_paths_are_memory(builder: RepoBuilder, repo: Repository) -> None:
@@ -60,8 +60,8 @@ def test_the_caller_decides_which_paths_are_memory(builder: RepoBuilder, repo: R
     commit = record(builder, f"Memory-CI-Source: {first}\nMemory-CI-Counted: {first}")
     record(builder, f"Memory-CI-Source: {commit}\nMemory-CI-Counted: {commit}", "docs/guide.md")
     assert find_cursor(repo, "HEAD", "MEMORY.md".__eq__) == Cursor(first, commit)
-    assert list_counted(repo, "HEAD", "MEMORY.md".__eq__) == {first}
-    assert list_counted(repo, "HEAD") == {first, commit}
+    assert list_counted_commits(repo, "HEAD", "MEMORY.md".__eq__) == {first}
+    assert list_counted_commits(repo, "HEAD") == {first, commit}
 
 
 def test_a_source_outside_of_the_history_of_its_commit_is_passed_over(
@@ -169,7 +169,7 @@ def test_notes_edited_by_a_stranger_move_no_cursor_and_count_nothing(
     trailers = f"Memory-CI-Step: fold\nMemory-CI-Source: {first}\nMemory-CI-Counted: {first}"
     builder.commit(f"memory: mend a note\n\n{trailers}\n", files)
     assert find_cursor(repo, "HEAD") is None
-    assert list_counted(repo, "HEAD") == frozenset()
+    assert list_counted_commits(repo, "HEAD") == frozenset()
 
 
 def test_a_merged_branch_with_a_cursor_of_its_own_does_not_count(
@@ -248,7 +248,7 @@ def test_a_cursor_that_was_overtaken_is_not_lost(builder: RepoBuilder, repo: Rep
 
 
 def test_all_counted_commits_are_listed(builder: RepoBuilder, repo: Repository) -> None:
-    assert list_counted(repo, "HEAD") == frozenset()
+    assert list_counted_commits(repo, "HEAD") == frozenset()
     record(builder, f"Memory-CI-Counted: {'a' * 40}\nMemory-CI-Counted: {'b' * 40}")
     record(builder, f"Memory-CI-Counted: {'c' * 40}, {'a' * 40}")
-    assert list_counted(repo, "HEAD") == {letter * 40 for letter in "abc"}
+    assert list_counted_commits(repo, "HEAD") == {letter * 40 for letter in "abc"}

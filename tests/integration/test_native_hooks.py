@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 import pytest
 
-from memory_ci.commands.setup.hooks import HOOKS, previous_name
+from memory_ci.commands.setup.hooks import HOOKS, name_previous_hook
 from memory_ci.commands.setup.install import install
 from memory_ci.memory.prewarm import SECONDS, alone, prewarm, warmed_path
 from memory_ci.memory.workspace import index_path
 from memory_ci.sessions.active_session import OVERRIDE, VARIABLES
-from memory_ci.sessions.served_ids import record_injected
+from memory_ci.sessions.served_ids import record_served
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.integration.git_in_background import Done, pausing, run_git
@@ -183,7 +183,7 @@ def test_a_push_runs_the_hook_for_pushes_alone(
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "origin.git").path))
     mark.write_text("")
     assert run_git(project.path, "push -q origin main") == Done(0, "")
-    assert mark.read_text().split() == [previous_name("pre-push")]
+    assert mark.read_text().split() == [name_previous_hook("pre-push")]
 
 
 # -- what it costs
@@ -269,7 +269,7 @@ def test_in_ci_nothing_is_built_ahead(
 def test_what_was_given_is_noted_in_the_next_commit_only(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     starts = count_starts(
         project, tmp_path, background, "commit src/client.py -m x", "commit --allow-empty -m y"
     )
@@ -279,7 +279,7 @@ def test_what_was_given_is_noted_in_the_next_commit_only(
 
 def test_each_work_tree_notes_what_it_was_given(project: Project, tmp_path: Path) -> None:
     linked = Project(project.worktree(tmp_path / "linked", "side").path)
-    record_injected(linked.workspace, [make_id(2)], NOW)
+    record_served(linked.workspace, [make_id(2)], NOW)
     run_git(project.path, "commit --allow-empty -m x")
     run_git(linked.path, "commit --allow-empty -m x")
     assert make_id(2) not in project.git("log", "-1", "--format=%B")
@@ -288,7 +288,7 @@ def test_each_work_tree_notes_what_it_was_given(project: Project, tmp_path: Path
 
 def test_a_merge_is_no_work_that_was_given_anything(project: Project) -> None:
     project.git("stash", "-q")
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     assert run_git(project.path, "merge --no-edit beside").status == 0
     assert make_id(1) not in project.git("log", "-1", "--format=%B")
 
@@ -298,7 +298,7 @@ def test_whatever_makes_a_commit_notes_what_its_work_was_given(
     project: Project, merge: str
 ) -> None:
     project.git("stash", "-q")
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     assert run_git(project.path, merge).status == 0
     assert make_id(1) in project.git("log", "-1", "--format=%B")
 
@@ -319,7 +319,7 @@ def test_the_hooks_that_build_ahead_are_one_text() -> None:
 
 @pytest.mark.parametrize("work", ["sync", "pre-push", "prepare-commit-msg"])
 def test_a_hook_loads_no_library_that_is_slow(project: Project, work: str) -> None:
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     argv = ["hook", work, *([".git/COMMIT_EDITMSG"] if work == "prepare-commit-msg" else [])]
     program = (
         "import sys; from memory_ci.commands.root import main;"
@@ -483,7 +483,7 @@ def test_a_package_that_is_gone_is_not_missed(project: Project, mark: Path, tmp_
     python.write_text("#!/bin/sh\necho No module named memory_ci >&2\nexit 1\n")
     python.chmod(0o755)
     install(project.workspace, str(python))
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     assert run_git(project.path, "commit -q -a -m x") == Done(0, "")
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "origin.git").path))
     assert run_git(project.path, "push -q origin main") == Done(0, "")
@@ -493,7 +493,7 @@ def test_an_interpreter_that_is_gone_is_not_missed(
     project: Project, background: Background
 ) -> None:
     install(project.workspace, "/nowhere/bin/python")
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     assert run_git(project.path, "commit -q -a -m x") == Done(0, "")
     assert run_git(project.path, "checkout -q ahead") == Done(0, "")
     background.wait()

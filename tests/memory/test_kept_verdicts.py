@@ -71,7 +71,7 @@ def test_a_kept_verdict_is_neither_compared_nor_searched_again(
 ) -> None:
     assert kinds(shop, kept) == JUDGED
     workspace, trace = shop.workspace, tmp_path / "trace"
-    monkeypatch.setattr(verdicts_module, "judge", None)
+    monkeypatch.setattr(verdicts_module, "judge_anchor", None)
     monkeypatch.setenv("GIT_TRACE", str(trace))
     verdicts = judge_anchors(workspace, kept, None)
     assert [verdicts[place.entry.id, place.entry.cites[0]].kind for place in kept] == JUDGED
@@ -175,7 +175,7 @@ def test_changed_source_code_of_the_judging_modules_discards_kept_verdicts(
 ) -> None:
     assert kinds(shop, kept) == JUDGED
     monkeypatch.setattr(anchors_module, "_read_judges", lambda: "other")
-    monkeypatch.setattr("memory_ci.anchors.verdicts.judge", lambda *_: Verdict("fresh", "x"))
+    monkeypatch.setattr("memory_ci.anchors.verdicts.judge_anchor", lambda *_: Verdict("fresh", "x"))
     assert set(kinds(shop, kept)) == {"fresh"}
 
 

@@ -13,8 +13,8 @@ from memory_ci.records.episode import (
     Episode,
     Feedback,
     FeedbackKind,
-    Given,
     Outcome,
+    ServedEntry,
     Situation,
 )
 from tests.make import ID
@@ -85,7 +85,7 @@ EPISODES = st.builds(
     ),
     retrieved=tuples(
         st.builds(
-            Given,
+            ServedEntry,
             id=TEXTS,
             rank=st.integers(0, 10**18 - 1),
             at=TEXTS,

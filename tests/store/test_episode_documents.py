@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import UsageError
-from memory_ci.records.episode import Action, Telling
+from memory_ci.records.episode import Action, EpisodeRecord
 from memory_ci.store.episodes import (
     MAX_DOCUMENT_BYTES,
     format_telling,
@@ -28,13 +28,13 @@ DOCS = Path(__file__).parents[2] / "docs" / "episodes.md"
 
 
 @given(TELLINGS)
-def test_a_written_document_reads_back_unchanged(telling: Telling) -> None:
+def test_a_written_document_reads_back_unchanged(telling: EpisodeRecord) -> None:
     file = parse_episode_file(PATH, format_telling(telling))
     assert (file.findings, file.tellings) == ((), (telling,))
 
 
 @given(TELLINGS)
-def test_a_yaml_1_1_reader_takes_every_text_for_the_same_text(telling: Telling) -> None:
+def test_a_yaml_1_1_reader_takes_every_text_for_the_same_text(telling: EpisodeRecord) -> None:
     plain = msgspec.to_builtins(telling)
     head = yaml.safe_load(
         format_telling(telling).decode().split("\n---\n")[0].removeprefix("---\n")

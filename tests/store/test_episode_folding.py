@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.records.episode import Action, Telling
+from memory_ci.records.episode import Action, EpisodeRecord
 from memory_ci.store.episodes import (
     fold_months,
     format_telling,
@@ -58,7 +58,7 @@ def test_a_month_that_has_ended_is_folded_into_one_file_with_the_same_documents(
 
 
 @given(st.lists(TELLINGS, max_size=6))
-def test_folding_loses_nothing_and_a_second_time_does_nothing(told: list[Telling]) -> None:
+def test_folding_loses_nothing_and_a_second_time_does_nothing(told: list[EpisodeRecord]) -> None:
     files = {telling_path(telling): format_telling(telling) for telling in told}
     after = fold(files, date.max)
     assert tellings(after) == tellings(files)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.records.episode import Episode, Telling
+from memory_ci.records.episode import Episode, EpisodeRecord
 from memory_ci.store.episodes import format_telling, merge_documents, parse_episode_file
 from tests.store.tellings import SEPTEMBER, TELLINGS, WHEN, document, make_episode
 
 
-def month_of(*told: Telling) -> bytes:
+def month_of(*told: EpisodeRecord) -> bytes:
     """A month's file, in the order in which folding has its documents."""
     ordered = sorted(
         told, key=lambda one: (one.occurred_at if isinstance(one, Episode) else one.at, one.id)
@@ -41,7 +41,9 @@ def test_any_documents_merge_as_sets_in_the_order_of_folding(
 
 
 @given(st.lists(TELLINGS, max_size=4, unique_by=lambda one: one.id), st.integers(0, 4))
-def test_documents_of_two_branches_are_all_in_the_merge(told: list[Telling], parted: int) -> None:
+def test_documents_of_two_branches_are_all_in_the_merge(
+    told: list[EpisodeRecord], parted: int
+) -> None:
     merged = merge_documents(b"", month_of(*told[:parted]), month_of(*told[max(0, parted - 1) :]))
     assert merged == (month_of(*told), 0)
 

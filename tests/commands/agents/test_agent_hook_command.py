@@ -14,7 +14,7 @@ import pytest
 from memory_ci.gitrepo import repo as repo_module
 from memory_ci.memory import workspace as workspace_module
 from memory_ci.sessions.active_session import find_index, list_working
-from memory_ci.sessions.session_note import alone, note_given
+from memory_ci.sessions.session_note import lock_hooks, note_served
 from memory_ci.sources.agent_events import NAMES, AgentEvent, parse_event
 from tests.command_line import Run
 from tests.commands.agents.hooks_at_work import ASK, Call, context
@@ -119,7 +119,7 @@ sys.argv = ["memory-ci", "hook", "agent"]
 from memory_ci.__main__ import main
 main()"""
     pipe = subprocess.PIPE
-    with alone(shop.workspace):
+    with lock_hooks(shop.workspace):
         other = subprocess.Popen(
             [sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True
         )
@@ -129,7 +129,7 @@ main()"""
         other.stdin.close()
         other.stdin = None
         assert other.stderr.readline() == "waits\n"
-        note_given(shop.workspace, "s1", shop.retrieve("hen"), NOW)
+        note_served(shop.workspace, "s1", shop.retrieve("hen"), NOW)
     assert other.communicate()[0] == ""
 
 

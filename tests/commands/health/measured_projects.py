@@ -9,7 +9,7 @@ import msgspec
 from memory_ci.commands.health.health import measure_health
 from memory_ci.commands.health.records import Health, Metric, MetricName
 from memory_ci.records.entry import Entry
-from memory_ci.records.episode import Action, Episode, Given, Situation
+from memory_ci.records.episode import Action, Episode, ServedEntry, Situation
 from memory_ci.store.edits import format_entry
 from tests.make import make_id
 from tests.project import TODAY, Project
@@ -81,7 +81,7 @@ def make_episode(name: str, given: int = 0, used: int = 0) -> Episode:
         id=name,
         occurred_at=datetime(2026, 11, 12, tzinfo=UTC),
         situation=Situation(summary="retry"),
-        retrieved=tuple(Given(id=entry_id) for entry_id in ids),
+        retrieved=tuple(ServedEntry(id=entry_id) for entry_id in ids),
         used=tuple(ids[:used]),
         action=Action(),
     )

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from memory_ci.commands.health.health import measure_health
 from memory_ci.memory.episodes import save_telling
-from memory_ci.records.episode import Given
+from memory_ci.records.episode import ServedEntry
 from tests.commands.health.measured_projects import (
     INJECTION,
     make_episode,
@@ -124,7 +124,7 @@ def test_an_entry_often_given_and_never_used_is_proposed_for_review(
     project.record()
     own = project.entries()[0].id
     for number in range(given):
-        episode = replace(make_episode(f"pr-{1000 + number}"), retrieved=(Given(id=own),))
+        episode = replace(make_episode(f"pr-{1000 + number}"), retrieved=(ServedEntry(id=own),))
         save_telling(project.workspace, replace(episode, used=(own,) if number < used else ()))
     (metric,) = (
         metric

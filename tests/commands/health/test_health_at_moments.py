@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.health.health import find_branch_health, list_remarks, measure_history
+from memory_ci.commands.health.health import (
+    find_branch_health,
+    list_health_remarks,
+    measure_history,
+)
 from memory_ci.store.edits import format_entry
 from tests.commands.health.measured_projects import measure, metric, rewrite, spoil
 from tests.make import make_entry
@@ -87,7 +91,7 @@ def test_an_unborn_branch_has_nothing_to_measure(tmp_path: Path) -> None:
 
 def test_a_page_names_the_score_and_the_weakest_metric(project: Project) -> None:
     spoil(project, "coverage")
-    (line,) = list_remarks(project.workspace, "refs/heads/main", TODAY)
+    (line,) = list_health_remarks(project.workspace, "refs/heads/main", TODAY)
     assert line.startswith("Health: ")
     assert "Weakest: coverage 25.0 (1 of 4 merged changes" in line
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memory_ci.commands.mcp import tools
-from memory_ci.commands.retrieve.text import ASK
+from memory_ci.commands.retrieve.text import USAGE_REQUEST
 from memory_ci.sessions.session_note import Sign, note_sign
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
@@ -68,8 +68,8 @@ def test_an_agents_answer_about_a_stale_entry_is_a_proposal(zoo: Project) -> Non
 
 def test_a_noted_retrieval_ends_with_the_question_of_what_was_used(zoo: Project) -> None:
     result = call(zoo, "retrieve", {"task": "zebra"})
-    assert result.structured_content["context"].endswith(f"</recalled-memory>\n{ASK}")
-    assert ASK.rstrip() in text_of(result)
+    assert result.structured_content["context"].endswith(f"</recalled-memory>\n{USAGE_REQUEST}")
+    assert USAGE_REQUEST.rstrip() in text_of(result)
 
 
 def test_retrieving_past_memory_is_neither_noted_nor_followed_by_a_question(zoo: Project) -> None:

@@ -22,7 +22,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.types import CallToolRequestParams, CallToolResult
 
 from memory_ci.commands.mcp import tools
-from memory_ci.commands.mcp.server import Desk
+from memory_ci.commands.mcp.server import RequestHandlers
 from memory_ci.commands.mcp.tools import Caller
 from memory_ci.commands.root import main
 from tests.commands.mcp.mcp_client import (
@@ -220,7 +220,7 @@ def test_calls_are_made_one_at_a_time(zoo: Project) -> None:
 
     async def run() -> None:
         environ = {"MEMORY_CI_EMBEDDER": "none"}
-        desk = Desk(Caller(start=zoo.path, clock=clock, environ=environ))
+        desk = RequestHandlers(Caller(start=zoo.path, clock=clock, environ=environ))
         question = CallToolRequestParams(name="retrieve", arguments={"task": "zebra"})
         async with anyio.create_task_group() as group:
             for _ in range(5):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.records.episode import Given
+from memory_ci.records.episode import ServedEntry
 from memory_ci.store.edits import format_entry
 from tests.commands.record.episodes_at_work import GIVEN, episodes, said
 from tests.make import make_entry, make_id
@@ -26,8 +26,8 @@ def test_a_merged_change_becomes_an_episode_of_its_facts(known: Project) -> None
     assert (episode.situation.domain, episode.situation.topic) == ("payments", "payments")
     assert episode.situation.summary == "fix(payments): charge once"
     assert episode.retrieved == (
-        Given(id=make_id(1), rank=1, at=base[:12]),
-        Given(id=make_id(2), rank=2, at=base[:12]),
+        ServedEntry(id=make_id(1), rank=1, at=base[:12]),
+        ServedEntry(id=make_id(2), rank=2, at=base[:12]),
     )
     assert (episode.action.pr, episode.action.commit, episode.action.files) == (
         150,
