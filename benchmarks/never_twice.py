@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memory_ci.records.proportion import Share, share
+from memory_ci.records.proportion import Share, compute_share
 from memory_ci.records.repetition import CommandRun, PersonTurn
 from memory_ci.repetition.clauses import list_clauses
 from memory_ci.repetition.failures import find_known_failures, list_failed, list_succeeded
@@ -176,8 +176,8 @@ def _print_all(name: str, results: Mapping[str, Result]) -> None:
 
 
 def _print_row(name: str, result: Result) -> None:
-    recall = share(result.prevented, result.repetitions)
-    precision = share(result.right, result.listed)
+    recall = compute_share(result.prevented, result.repetitions)
+    precision = compute_share(result.right, result.listed)
     print(
         f"{name}: prevented {result.prevented} of {result.repetitions}{_say(recall)}, "
         f"listed right {result.right} of {result.listed}{_say(precision)}"

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from memory_ci.cli.plain import (
     Option,
+    decode_argument,
     echo_json,
     has_input,
     now,
+    open_current_workspace,
     read_input,
     say,
     today,
-    utf8,
-    workspace,
 )
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
@@ -90,20 +90,22 @@ def run(
         learning = split_text(_read_text())
     else:
         title_line = " ".join(title.split())
-        learning = split_text(utf8(f"{title_line}\n{body or ''}"))
+        learning = split_text(decode_argument(f"{title_line}\n{body or ''}"))
 
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     fields: dict[str, object] = {
         "type": type_,
         "domain": domain,
         "scope": scope,
         "importance": NEW_IMPORTANCE,
-        "source": " ".join(utf8(source or "").split()) or None,
+        "source": " ".join(decode_argument(source or "").split()) or None,
     }
     if cites:
         from memory_ci.memory.named_code import read_cite
 
-        fields["cites"] = tuple(read_cite(current_workspace, utf8(cite)) for cite in cites)
+        fields["cites"] = tuple(
+            read_cite(current_workspace, decode_argument(cite)) for cite in cites
+        )
     entry = draft_entry(str(uuid.uuid4()), today(), learning, **fields)
     if quote is not None:
         entry = _quote(current_workspace, entry, quote)
@@ -143,7 +145,7 @@ def _quote(current_workspace: Workspace, entry: Entry, quote: str) -> Entry:
     from memory_ci.commands.add.add import quote_person
     from memory_ci.sessions.active_session import find_sessions
 
-    quoted = read_input() if quote == "-" else utf8(quote)
+    quoted = read_input() if quote == "-" else decode_argument(quote)
     return quote_person(
         current_workspace, entry, quoted, find_sessions(os.environ), Path.home(), now()
     )
