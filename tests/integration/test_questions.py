@@ -123,7 +123,7 @@ def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         ("verify", 5),
         ("verify --base HEAD~2", 6),
-        ("record --dry-run", 17),
+        ("record --dry-run", 19),
         ("doctor", 33),
         ("health", 11),
         ("check", 3),

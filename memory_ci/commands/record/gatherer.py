@@ -17,6 +17,7 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
 from memory_ci.gitrepo.history import Cursor, find_addition, read_commit_time
+from memory_ci.gitrepo.sessionrefs import StoredSession
 from memory_ci.memory.commit_texts import file_events
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.model import Asker, Model
@@ -139,6 +140,11 @@ class Gatherer:
         """What could not be read, each once."""
         problems = [*self._problems, *self._finder.problems, *self._finder.describe_unjoined()]
         return tuple(dict.fromkeys(problems))
+
+    @property
+    def captured_sessions(self) -> tuple[StoredSession, ...]:
+        """All captured sessions of the repository."""
+        return self._finder.captured.stored
 
     def gather(self, merged: MergedChange) -> Gathered:
         """Return what is known of a merged change.

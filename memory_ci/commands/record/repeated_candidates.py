@@ -40,7 +40,7 @@ def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]
     mode = run.workspace.config.extraction.repeated
     if mode == "off":
         return []
-    archive = read_archive(run.workspace, run.base.sha)
+    archive = read_archive(run.workspace, run.base.sha, run.gatherer.captured_sessions)
     problems += archive.problems
     repeated = find_repeated(run.base, archive)
     save_pending(run.workspace, repeated)
