@@ -7,7 +7,7 @@ is written into the git directory, where hooks read it without reading a session
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -78,6 +78,22 @@ class PendingLine(msgspec.Struct, frozen=True):
     kind: str
 
 
+class StandingRule(NamedTuple):
+    """A rule that memory or a document holds.
+
+    Attributes:
+        place: the id of the entry, or the document and line, as `AGENTS.md:12`.
+        title: the rule.
+        since: the day on which it was written.
+        is_entry: whether memory holds it.
+    """
+
+    place: str
+    title: str
+    since: date
+    is_entry: bool = False
+
+
 def find_repeated(snapshot: Snapshot, archive: SessionArchive) -> list[Repeated]:
     """Return what is asked again, then what fails again, each most likely first.
 
@@ -88,21 +104,44 @@ def find_repeated(snapshot: Snapshot, archive: SessionArchive) -> list[Repeated]
         snapshot: the commit whose memory and documents are compared.
         archive: what the sessions hold.
     """
-    rules = list(_list_rules(snapshot))
+    written = list_written_rules(snapshot)
     found: list[Repeated] = []
     for request in find_standing_requests(archive.turns, MAX_REQUESTS):
-        if _is_in_memory(snapshot, request.terms) or _is_taken_back(request, archive.turns):
+        if _is_taken_back(request, archive.turns):
             continue
-        rule = find_written(request.terms, rules)
+        rule = find_rule(snapshot, request.terms, written)
         if rule is None:
             found.append(_propose_request(request))
             continue
-        since = _count_since(snapshot, rule, request.occurrences)
-        if since >= LEAST_SINCE:
+        since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
+        if not rule.is_entry and since >= LEAST_SINCE:
             found.append(_propose_request(request, rule.place, since))
     for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
         found.append(_propose_failure(failure, snapshot))
     return _without_unwanted(snapshot, found)
+
+
+def find_rule(
+    snapshot: Snapshot, terms: Sequence[str], written: Iterable[WrittenRule]
+) -> StandingRule | None:
+    """Return the directive of memory, or else the line of a document, that says a request.
+
+    A retired directive counts: a person has decided on it.
+
+    Args:
+        snapshot: the commit that has the memory and the documents.
+        terms: the terms of the request.
+        written: the lines of the documents.
+    """
+    for place in snapshot.memory.located:
+        entry = place.entry
+        if entry.type == "directive" and is_same_request(terms, entry.title):
+            since = entry.created_at or entry.last_reinforced
+            return StandingRule(entry.id, entry.title, since, is_entry=True)
+    rule = find_written(terms, written)
+    if rule is None:
+        return None
+    return StandingRule(rule.place, rule.text, _find_day(snapshot, rule))
 
 
 def describe(repetition: Repetition) -> str:
@@ -246,20 +285,14 @@ def _quote(quotation: Quotation) -> Quote:
 # -- what is not proposed
 
 
-def _list_rules(snapshot: Snapshot) -> Iterator[WrittenRule]:
-    """Yield the lines of the documents that agents are told to follow."""
+def list_written_rules(snapshot: Snapshot) -> tuple[WrittenRule, ...]:
+    """Return the lines of the documents that agents are told to follow."""
     paths = [path for path in snapshot.tree.files if RULE_FILES.fullmatch(path)]
+    rules: list[WrittenRule] = []
     for content in snapshot.tree.read(paths, MAX_DOCUMENT):
         if content.data is not None:
-            yield from list_rules(content.file.path, content.data.decode("utf-8", "replace"))
-
-
-def _is_in_memory(snapshot: Snapshot, terms: Sequence[str]) -> bool:
-    """Return whether a directive of memory says what a request says, also a retired one."""
-    return any(
-        place.entry.type == "directive" and is_same_request(terms, place.entry.title)
-        for place in snapshot.memory.located
-    )
+            rules += list_rules(content.file.path, content.data.decode("utf-8", "replace"))
+    return tuple(rules)
 
 
 def _is_taken_back(request: StandingRequest, turns: Sequence[PersonTurn]) -> bool:
@@ -270,14 +303,13 @@ def _is_taken_back(request: StandingRequest, turns: Sequence[PersonTurn]) -> boo
     return is_opposite(request.text, alike)
 
 
-def _count_since(snapshot: Snapshot, rule: WrittenRule, occurrences: Iterable[Quotation]) -> int:
-    """Return in how many sessions a request was made after a document said it."""
-    written_on = date.min
+def _find_day(snapshot: Snapshot, rule: WrittenRule) -> date:
+    """Return the day on which a line of a document was committed."""
     with suppress(RepositoryError):
         repo = snapshot.workspace.repo
         for brought in blame_lines(repo, rule.path, (rule.line, rule.line), snapshot.sha):
-            written_on = brought.day
-    return sum(occurrence.day > written_on for occurrence in occurrences)
+            return brought.day
+    return date.min
 
 
 def _without_unwanted(snapshot: Snapshot, found: Iterable[Repeated]) -> list[Repeated]:
