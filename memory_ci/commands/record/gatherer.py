@@ -15,6 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
+from memory_ci.evidence.content import own_words, redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
 from memory_ci.gitrepo.history import Cursor, find_addition, read_commit_time
@@ -28,6 +29,7 @@ from memory_ci.records.episode import Episode
 from memory_ci.records.event import Event
 from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.plan import Join
+from memory_ci.records.repetition import PersonTurn
 from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.sessions.session_join import SessionFinder, UnmergedWork
 from memory_ci.sources.commits import (
@@ -135,6 +137,7 @@ class Gatherer:
         self._forge = forge
         self._read_requests: set[int] = set()
         self._problems: list[str] = []
+        self.review_turns: list[PersonTurn] = []
         self.has_forge = forge is not None
 
     @property
@@ -285,6 +288,7 @@ class Gatherer:
         self._read_requests.add(request.number)
         self._problems += [f"#{request.number}: {problem}" for problem in request.problems]
         events = review_events(request)
+        self.review_turns += _list_review_turns(events, f"#{request.number}")
         joins.append(Join(change, "pull-request", f"#{request.number}", how, len(events)))
         return events
 
@@ -321,6 +325,16 @@ class RecordRun(NamedTuple):
     def workspace(self) -> Workspace:
         """The repository, with the configuration that the run trusts."""
         return self.draft.base.workspace
+
+
+def _list_review_turns(events: Iterable[Event], label: str) -> list[PersonTurn]:
+    """Return what members wrote in reviews of a request; their words may be repeated requests."""
+    turns = []
+    for event in events:
+        if event.kind == "review" and event.actor == "human" and not event.is_outside:
+            text = redact("\n".join(own_words(event.text).splitlines())).text
+            turns.append(PersonTurn(label, event.at, event.author, text))
+    return turns
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
