@@ -555,9 +555,10 @@ def _has_mark(agent: Agent, text: str) -> bool:
     return any(text.startswith(_first_words(part)) for part in agent.parts if part.form == "whole")
 
 
-def _first_words(part: Part) -> str:
-    """Return the beginning of a file that is all ours."""
-    return str(part.content).partition(":")[0]
+def _first_words(part: Part) -> tuple[str, str]:
+    """Return how a file that is all ours begins: of this version, and of version 0.2."""
+    first_words = str(part.content).partition(":")[0]
+    return first_words, first_words.replace("memory-ci init --clone", "memory-ci install")
 
 
 def _format_hook(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[str, Any]:
