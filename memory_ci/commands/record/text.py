@@ -87,7 +87,7 @@ def _list_plan_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     has_learned = any(step.step in ("fold", "extract") for step in plan.steps)
     if plan.counts.merged_changes and not has_learned:
         yield from ("", "Nothing was learned from these changes.")
-        yield from (f"  {command:32} {what}" for command, what in WAYS)
+        yield from (f"  {command:36} {what}" for command, what in WAYS)
 
 
 def _count_read(plan: Plan) -> tuple[str, str, str]:
