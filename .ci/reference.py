@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 import memory_ci.config
-from memory_ci.api import Memory
+from memory_ci import Memory, RecordOptions, RetrieveOptions
 from memory_ci.commands.root import main
 from memory_ci.commands.table import group_commands
 from memory_ci.records import config
@@ -128,7 +128,7 @@ API_INTRODUCTION = """# API
 <!-- Written from the code by `make reference`. -->
 
 memory-ci is a library with a command line. What is on this page is public; any other name in the package may change with
-any release.
+any release. `Memory`, its options and `MemoryCIError` are imported from `memory_ci`.
 
 This script prints what an agent is served for a task, then counts the entries of many clones by the directory that they
 belong to:
@@ -157,7 +157,7 @@ for owner, count in owners.most_common():
 
 
 def render_api() -> str:
-    """Return the page of the API, from the docstrings of `Memory`."""
+    """Return the page of the API, from the docstrings of `Memory` and of its options."""
     parts = [API_INTRODUCTION, f"## Memory\n\n{inspect.getdoc(Memory)}\n"]
     for name, member in vars(Memory).items():
         if name.startswith("_"):
@@ -165,6 +165,9 @@ def render_api() -> str:
         function = getattr(member, "__func__", member)
         parts.append(f"### Memory.{name}\n\n```python\n{format_signature(name, function)}\n```\n")
         parts.append(f"{format_docstring(inspect.getdoc(function) or '')}\n")
+    for options in (RetrieveOptions, RecordOptions):
+        text = format_docstring(inspect.getdoc(options) or "")
+        parts.append(f"## {options.__name__}\n\n{text}\n")
     return "\n".join(parts)
 
 
@@ -184,7 +187,7 @@ def format_docstring(text: str) -> str:
     """Return a docstring in Google style as Markdown: its sections as lists, its examples as code."""
     lines: list[str] = []
     for line in text.splitlines():
-        if line in ("Args:", "Returns:", "Raises:"):
+        if line in ("Args:", "Returns:", "Raises:", "Attributes:"):
             lines += [f"**{line.removesuffix(':')}**", ""]
         elif line.startswith("        "):
             lines[-1] += f" {line.strip()}"

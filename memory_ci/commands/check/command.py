@@ -99,7 +99,7 @@ def check_command(
       memory-ci check --fix --dry-run
       memory-ci check --migrate --dry-run
     """
-    from memory_ci.commands.check.check import check_memory
+    from memory_ci.api import Memory
     from memory_ci.memory.workspace import STAGED
 
     if to is not None:
@@ -115,7 +115,7 @@ def check_command(
     current_workspace = workspace(is_quiet=True)  # its warnings are findings here
     fixes = _fix(current_workspace, paths, base, dry_run) if fix else None
     checked_view = STAGED if staged else None
-    report = check_memory(current_workspace, checked_view, paths)
+    report = Memory(current_workspace, checked_view).check(paths)
     if written is not None:
         from memory_ci.commands.check.verify import add_range_findings
 

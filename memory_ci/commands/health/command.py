@@ -45,7 +45,8 @@ def health_command(
       memory-ci health --effect
       memory-ci health --stage
     """
-    from memory_ci.commands.health.health import measure_health, measure_history
+    from memory_ci.api import Memory
+    from memory_ci.commands.health.health import measure_history
     from memory_ci.commands.health.text import render_effect, render_health, render_history
 
     if stage:
@@ -68,7 +69,7 @@ def health_command(
         show(past, render_history(past), as_json)
         return
     with progress("Measuring"):
-        health = measure_health(workspace(), today(), at=at, environ=os.environ)
+        health = Memory(workspace(), at).health()
     show(health, render_health(health), as_json)
 
 

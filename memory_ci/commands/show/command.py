@@ -61,27 +61,19 @@ def list_command(
       memory-ci list --at v1.2 --json
       memory-ci list --format csv > memory.csv
     """
+    from memory_ci.api import Memory
     from memory_ci.cli.terminal import render_entries
-    from memory_ci.memory.episodes import load_usage
-    from memory_ci.memory.lookup import list_ranked
-    from memory_ci.sessions.marked_notes import load_pending
 
-    current_workspace = workspace()
-    pending = load_pending(current_workspace) if view is None else []
-    all_ranked, findings = list_ranked(current_workspace, view, today(), pending)
-    warn(findings)
-    # The usage of an entry may depend on entries that are not listed.
-    all_entries = [located.entry for _, located in all_ranked]
-    usage = load_usage(current_workspace, view, all_entries)
-    ranked = [
-        (value, located)
-        for value, located in all_ranked
-        if (not types or located.entry.type in types)
-    ]
+    listing = Memory(workspace(), view).list()
+    warn(listing.findings)
+    ranked = []
+    for listed in listing.entries:
+        if not types or listed.located.entry.type in types:
+            ranked.append((listed.prominence, listed.located))
 
     records = []
     for value, located in ranked:
-        count = usage.get(located.entry.id, UseCount())
+        count = listing.usage.get(located.entry.id, UseCount())
         record = to_builtins(located.entry)
         record["scope"] = located.scope.target
         record["path"] = located.path
@@ -90,7 +82,7 @@ def list_command(
         record["given"] = count.given
         record["used"] = count.used
         records.append(record)
-    text = render_entries(ranked, usage, terminal_width(sys.stdout, os.environ))
+    text = render_entries(ranked, listing.usage, terminal_width(sys.stdout, os.environ))
     rows = [[record[name] for name in COLUMNS] for record in records]
     show_rows("json" if as_json else form, records, text, COLUMNS, rows)
 

@@ -89,9 +89,9 @@ def _run_steps(
     stale_after: int | None,
 ) -> None:
     """Perform steps on the tip of a branch, as one commit if they change anything."""
+    from memory_ci.api import Memory
     from memory_ci.commands.record.text import render_plan
     from memory_ci.commands.record.upkeep import plan_upkeep_alone
-    from memory_ci.memory.apply import apply_plan
 
     current_workspace = committed_workspace()
     with progress("Reading memory"):
@@ -99,8 +99,7 @@ def _run_steps(
     applied = None
     subjects: tuple[str, ...] = ()
     if not dry_run:
-        in_actions = "GITHUB_ACTIONS" in os.environ
-        applied = apply_plan(current_workspace, plan, now(), in_actions=in_actions)
+        applied = Memory(current_workspace).apply(plan)
         subjects = applied.subjects
     branch = plan.ref.removeprefix("refs/heads/")
     committed = (f"\nCommitted on {branch}: {subject}\n" for subject in subjects)
