@@ -34,7 +34,7 @@ from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, Withheld
 from memory_ci.search.database import Index
 from memory_ci.search.query import build_terms
 from memory_ci.search.rank import fit, fit_norms
-from memory_ci.search.search import list_entries, list_findings, list_prose
+from memory_ci.search.search import Filters, list_entries, list_findings, list_prose
 from memory_ci.search.strength import MOST, drop_weak, list_near
 from memory_ci.text import plural, strip_comments
 
@@ -164,7 +164,8 @@ def retrieve(
     with nullcontext(opened) if opened else open_view(workspace, options, today) as view:
         request = make_sound(options, view.workspace.config, view.today)
         norms = _select_norms(view, options, request, session)
-        request = _search_dropped_norms(request, options, norms)
+        if norms.dropped_ids and not options.scopes:
+            request = _include_institutional(request)
         job = _Job(workspace, today, task, options, environ, session, view, request)
         ranked = _rank_entries(job, norms)
         findings = (*_warn_of_lost_index(view), *list_findings(view.index))
@@ -270,14 +271,14 @@ def _select_norms(
     return _Norms(tuple(norms), served, dropped, len(norms) - len(new_norms))
 
 
-def _search_dropped_norms(
-    request: SearchRequest, options: RetrieveOptions, norms: _Norms
-) -> SearchRequest:
-    """Let norms that do not fit their budget be found by their words, like any entry."""
-    if not norms.dropped_ids or options.scopes:
-        return request
-    scopes = (*(request.filters["scopes"] or ()), "institutional")
-    return replace(request, filters={**request.filters, "scopes": scopes})
+def _include_institutional(request: SearchRequest) -> SearchRequest:
+    """Return a request that searches institutional memory, too.
+
+    So norms that do not fit their budget are served if their words match the task.
+    """
+    searched_scopes = request.filters["scopes"] or ()
+    filters: Filters = {**request.filters, "scopes": (*searched_scopes, "institutional")}
+    return replace(request, filters=filters)
 
 
 def find_overflow(index: Index, config: Config, today: date) -> tuple[Norm, ...]:
