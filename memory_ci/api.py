@@ -264,6 +264,7 @@ class Memory:
         >>> [change.entry.type for step in plan.steps for change in step.changes]
         ['corrective', 'declarative']
         """
+        from memory_ci.commands.record.learner import ignore_progress
         from memory_ci.commands.record.run import RecordOptions, plan_record
 
         if options is None:
@@ -272,7 +273,7 @@ class Memory:
             options = replace(options, since=since)
         if branch is not None:
             options = replace(options, ref=branch)
-        report = on_progress or _ignore_progress
+        report = on_progress or ignore_progress
         plan = plan_record(self._workspace, options, self._today, report, self._environ)
         if not dry_run:
             self.apply(plan)
@@ -329,7 +330,3 @@ class Memory:
         return measure_health(
             self._workspace, day or self._today, at=self._at, environ=self._environ
         )
-
-
-def _ignore_progress(done: int, total: int) -> None:
-    pass

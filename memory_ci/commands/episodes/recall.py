@@ -222,7 +222,7 @@ def _rank(
     environ: Mapping[str, str] | None,
 ) -> Recalled:
     if query.ranking == "mempalace":
-        return _rank_by_mempalace(workspace, query, episodes, stored)
+        return _rank_by_mempalace(query, episodes, stored)
     if query.ranking == "t4dm":
         return _rank_by_t4dm(workspace, query, episodes, environ)
     candidates = [pair for pair in find_near(query.query, episodes) if is_safe(pair[0])]
@@ -232,7 +232,7 @@ def _rank(
 
 
 def _rank_by_mempalace(
-    workspace: Workspace, query: RecallQuery, episodes: Sequence[Episode], stored: Episodes
+    query: RecallQuery, episodes: Sequence[Episode], stored: Episodes
 ) -> Recalled:
     feedback = list_feedback(stored.tellings)
     utilities = replay(feedback)

@@ -302,7 +302,10 @@ def call_mark_important(
     return _report_noted(noted)
 
 
-def call_health(caller: Caller, arguments: tool_arguments.NoArguments) -> tuple[str, Health]:
+def call_health(
+    caller: Caller,
+    arguments: tool_arguments.NoArguments,  # noqa: ARG001 - each tool takes some
+) -> tuple[str, Health]:
     """Say how well this repository's memory is kept, in five numbers.
 
     Weak ones come with what to do about them.

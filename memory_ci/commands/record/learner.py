@@ -89,6 +89,10 @@ CHANGED_WIDTH = 2_000
 """Characters of all these hunks."""
 
 
+def ignore_progress(_done: int, _total: int) -> None:
+    """Show nothing, where nobody waits for the progress."""
+
+
 class WorkItem(NamedTuple):
     """One piece of work that is learned from.
 

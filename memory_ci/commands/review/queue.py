@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memory_ci.anchors.text import say_verdict
 from memory_ci.anchors.verdicts import judge_entry
-from memory_ci.commands.record.learner import OnProgress
+from memory_ci.commands.record.learner import OnProgress, ignore_progress
 from memory_ci.commands.record.run import RecordOptions, plan_record
 from memory_ci.commands.record.upkeep import names_of, promote_globally
 from memory_ci.commands.retrieve.anchor_verdicts import judge_located
@@ -81,7 +81,7 @@ def list_queue(
     now: datetime,
     environ: Mapping[str, str],
     kinds: Collection[QuestionKind] = PROPOSED | KEPT,
-    progress: OnProgress = lambda done, count: None,
+    progress: OnProgress = ignore_progress,
 ) -> Queue:
     """Return the questions of some kinds on the tip of a branch.
 
