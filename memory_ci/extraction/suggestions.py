@@ -91,9 +91,9 @@ def list_suggestions(
 ) -> list[Suggestion]:
     """Return what was proposed, or was accepted in this run.
 
-    Suggestions of more changes come first. Then come those of a model, and those that sound
-    lasting, give a reason or name code. Among equals the newest comes first, which a run reads
-    last. Candidates without any weight are left out.
+    What is asked again or fails again comes first, then suggestions of more changes. Then come
+    those of a model, and those that sound lasting, give a reason or name code. Among equals the
+    newest comes first, which a run reads last. Candidates without any weight are left out.
 
     Args:
         judged: the judged candidates of a run, in its order.
@@ -119,7 +119,14 @@ def list_suggestions(
             suggestion_words.append(candidate_words)
 
     suggestions.reverse()
-    return sorted(suggestions, key=lambda item: (-len(item.changes), -item.weight))
+    return sorted(suggestions, key=_rank)
+
+
+def _rank(suggestion: Suggestion) -> tuple[bool, float, int, float]:
+    """Return the sort key of a suggestion: what is asked again comes first."""
+    repetition = suggestion.candidate.repetition
+    score = repetition.score if repetition else 0.0
+    return repetition is None, -score, -len(suggestion.changes), -suggestion.weight
 
 
 def _make_suggestion(item: Judged) -> Suggestion:

@@ -141,7 +141,7 @@ def _find_clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
             yield [place]
             continue
         claims = said(entry).claims
-        key = (place.path, entry.type, entry.adoption, entry.valid_until, claims)
+        key = (place.path, entry.type, entry.adoption, entry.valid_until, entry.when, claims)
         comparable[key].append(place)
     for group in comparable.values():
         yield from _split_group(group)
@@ -213,7 +213,7 @@ def _join_clusters(
         group = next((group for group in same if group & ids), None)
         key: object = entry.id
         if group is not None and entry.status != "retired":
-            key = (group, cluster[0].path, entry.adoption, entry.valid_until)
+            key = (group, cluster[0].path, entry.adoption, entry.valid_until, entry.when)
         joined.setdefault(key, []).extend(cluster)
     for places in joined.values():
         best, *others = sorted(places, key=rank)

@@ -13,6 +13,7 @@ Size = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 EngineName = Literal["auto", "rules", "anthropic", "claude-cli", "command", "replay"]
 Provider = Literal["anthropic", "bedrock", "vertex", "foundry"]
 ForgeName = Literal["auto", "github", "gitlab", "none"]
+RepeatedMode = Literal["propose", "write", "off"]
 PublishMode = Literal["none", "push", "pr", "api", "auto"]
 EmbedderName = Literal["none", "auto", "local", "ollama", "openai", "gemini"]
 VERSION = r"^(|\d{1,5}(\.\d{1,5}){0,3})$"
@@ -52,6 +53,11 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
     bot_authors: tuple[str, ...] = ("*[bot]*", "dependabot*", "renovate*", "github-actions*")
     """Globs of the authors whose commits are never evidence."""
+    repeated: RepeatedMode = "propose"
+    """What people ask in several sessions, and what fails in several: `propose` asks a person,
+    `write` also writes what was asked in four sessions on three days, `off` looks for neither
+    (docs/never-twice.md).
+    """
     adr_paths: tuple[str, ...] = (
         "docs/adr/*.md",
         "doc/adr/*.md",

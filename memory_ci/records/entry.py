@@ -20,6 +20,12 @@ MAX_CHARS = 20_000
 """Characters of title and body together: five pages. Longer text belongs in a document that an
 entry names."""
 
+MOMENT = re.compile(
+    r"start|before:(?:commit|push|pull-request)|before:command \S.*|before:edit \S+"
+    r"|after:failure \S.*"
+)
+"""The moments at which an entry may be due (docs/never-twice.md)."""
+
 NO_FEEDBACK = 0.5
 """The utility of an entry without feedback: it leaves a score unchanged."""
 
@@ -38,6 +44,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         scope: a target (`project`, `team:src/api`, `session:job-7`); only entries of the inbox
             have one.
+        when: the moment at which agents are told it, as `MOMENT`; None for where it fits a task.
         aka: search words that are not in the text, separated by blanks.
         extra: keys that this version does not know, as (key, raw YAML after the colon); they are
             preserved.
@@ -55,6 +62,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     phase: Phase | None = None
     session: str | None = None
     scope: str | None = None
+    when: str | None = None
     priority: Priority | None = None
     valid_until: date | None = None
     supersedes: tuple[str, ...] = ()

@@ -101,28 +101,61 @@ def _answer_event(
     place = HookPlace(Path(event.cwd) if event.cwd else Path.cwd())
     if event.kind in ("stop", "end"):
         return _finish(event, place, now, asks)
-
-    from memory_ci.sessions.session_note import alone, claim, note_cleared
-
-    if event.kind == "start" and event.source in FORGETTING and event.session:
-        note_cleared(place.workspace, event.session, now)
-    if not may_tell(event):
-        return ""
     if event.kind == "file":
-        event = replace(event, paths=_list_new_files(event, place, now))
-        if not event.paths:
-            return ""
+        return _answer_tool(event, place, now, environ)
+    if event.kind == "start" and event.source in FORGETTING and event.session:
+        from memory_ci.sessions.session_note import note_cleared
 
-    workspace = place.workspace
-    if event.key and event.agent in DOUBLING:
-        is_first = claim(workspace, event.session, f"{event.kind} {event.key}", now)
-        if not is_first:
-            return ""
+        note_cleared(place.workspace, event.session, now)
+    if not may_tell(event) or not _is_first(event, place, now):
+        return ""
     request = ""
     if event.kind == "prompt" and event.session:
         from memory_ci.commands.agents.correction import note_prompt
 
-        request = note_prompt(workspace, event, now, environ, asks)
+        request = note_prompt(place.workspace, event, now, environ, asks)
+    return _serve_alone(event, place, now, environ, request=request)
+
+
+def _answer_tool(
+    event: AgentEvent, place: HookPlace, now: datetime, environ: Mapping[str, str]
+) -> str:
+    """Return what is due at a tool call, else the entries for its files."""
+    if event.command or event.edited:
+        from memory_ci.commands.agents.conduct import tell_due
+
+        due = tell_due(event, place.start, now)
+        if due:
+            return due
+    if not may_tell(event):
+        return ""
+    event = replace(event, paths=_list_new_files(event, place, now))
+    if not event.paths or not _is_first(event, place, now):
+        return ""
+    return _serve_alone(event, place, now, environ, request="")
+
+
+def _is_first(event: AgentEvent, place: HookPlace, now: datetime) -> bool:
+    """Return whether no other hook of the same event has answered."""
+    if not event.key or event.agent not in DOUBLING:
+        return True
+    from memory_ci.sessions.session_note import claim
+
+    return claim(place.workspace, event.session, f"{event.kind} {event.key}", now)
+
+
+def _serve_alone(
+    event: AgentEvent,
+    place: HookPlace,
+    now: datetime,
+    environ: Mapping[str, str],
+    *,
+    request: str,
+) -> str:
+    """Return the memory for an event, while no other hook of this clone serves any."""
+    from memory_ci.sessions.session_note import alone
+
+    workspace = place.workspace
     with alone(workspace):
         return _serve(workspace, event, now, environ, request=request)
 
@@ -188,6 +221,10 @@ def _serve(
     record_injected(workspace, ids, now)
     asks_for_feedback = _note_served(workspace, event, now, ids)
     text = render_asking(render_context(retrieval), asks_for_feedback)
+    if event.kind == "start":
+        from memory_ci.commands.agents.conduct import serve_conduct
+
+        text += serve_conduct(workspace, event.session, now)
     return f"{text}{request}\n" if request else text
 
 

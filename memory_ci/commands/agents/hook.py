@@ -68,6 +68,8 @@ def pre_commit() -> None:
     with _harmless("no note staged"):
         for path in stage_notes(workspace(is_quiet=True), os.environ, now()):
             say(f"memory-ci: {printable(path)} goes with this commit", err=True)
+    with _harmless("nothing told"):
+        _tell_due("git commit")
 
 
 @hook_command.command("pre-push", hidden=True)
@@ -90,6 +92,8 @@ def pre_push(remote: str) -> None:
             say(f"memory-ci: {printable(message)}", err=True)
     with _harmless("no nudge"):
         _nudge()
+    with _harmless("nothing told"):
+        _tell_due("git push")
 
 
 @hook_command.command("agent", hidden=True)
@@ -130,11 +134,14 @@ def sync(detached: bool) -> None:
       memory-ci hook sync
     """
     from memory_ci.memory.prewarm import detach, prewarm
+    from memory_ci.sessions.repetitions import refresh_pending
 
     with suppress(Exception):  # the next retrieval reports it
         if detached:
             detach()
         prewarm(Path.cwd())
+        if detached:
+            refresh_pending(Path.cwd(), now())
 
 
 @hook_command.command("merge", hidden=True)
@@ -161,6 +168,17 @@ def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
     if conflicts:
         say(f"memory-ci: {plural(conflicts, 'conflict')} left in {path}", err=True)
     raise SystemExit(1 if conflicts else 0)
+
+
+def _tell_due(command: str) -> None:
+    """Print on stderr what is due before a command of git, to the session of an agent alone."""
+    from memory_ci.commands.agents.conduct import tell_git_hook
+    from memory_ci.sessions.nudge import session_of
+
+    session = session_of(os.environ)
+    due = tell_git_hook(Path.cwd(), session, command) if session else ""
+    if due:
+        say(due.rstrip(), err=True)
 
 
 def _nudge() -> None:

@@ -41,7 +41,7 @@ from memory_ci.forge.selection import choose_proposals
 from memory_ci.memory.apply import trim_plan
 from memory_ci.memory.maintainer_decisions import Boxes
 from memory_ci.memory.workspace import Workspace
-from memory_ci.records.candidate import Question, Suggestion
+from memory_ci.records.candidate import LISTED, Question, Suggestion
 from memory_ci.records.config import Config, PublishConfig
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Published
@@ -304,7 +304,7 @@ def _make_proposed(run: Run, settings: Config, built: Built, request: RequestSta
         keys=tuple(sorted(list_keys(built))),
         accepted=accepted,
         suggestions=tuple(item for item in suggestions if item.key not in accepted.values()),
-        questions=tuple(item for item in built.questions if item.kind != "candidate"),
+        questions=tuple(item for item in built.questions if item.kind not in LISTED),
         declined=_find_declined(built, request),
         answers=compare_answers(workspace, built.base, built.tip, added, today),
         last_comment=request.read,

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from memory_ci.commands.record.episode_writer import EpisodeWriter
 from memory_ci.commands.record.gatherer import Gatherer, RecordRun
 from memory_ci.commands.record.learner import Learner, OnProgress, Tally
+from memory_ci.commands.record.repeated_candidates import judge_repeated, plan_repeated
 from memory_ci.commands.record.strangers import list_strangers
 from memory_ci.commands.record.upkeep import Upkeep, find_same, plan_upkeep
 from memory_ci.config import CONFIG_FILE
@@ -163,6 +164,7 @@ def plan_record(
     tally.findings += _find_uncommitted(run.base, ref)
     with closing(run.model):
         extracted = _extract(run, learner, progress)
+        extracted += _learn_repeated(run, options, tally)
         same = _find_same_entries(run, tally, extracted)
     plan = _describe_range(run, options, tally, ref)
     if plan.until is not None:
@@ -273,6 +275,13 @@ def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Ch
         requests = learner.read_declined(_find_start_time(run))
     merged = tuple(learner.learn(progress))
     return (*merged, *learner.learn_unmerged(), *learner.learn_declined(requests))
+
+
+def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> tuple[Change, ...]:
+    """Return the additions of what is asked again or fails again, and tally the candidates."""
+    judged = judge_repeated(run, options.accepted, tally.problems)
+    tally.judged += judged
+    return run.draft.take(plan_repeated(run, judged))
 
 
 def _find_start_time(run: RecordRun) -> datetime:

@@ -42,12 +42,12 @@ from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.forgotten import HEADER, REJECTED_FILE, read_rejected
 from memory_ci.memory.workspace import Workspace, branch_tip, memory_test, workspace_at
 from memory_ci.records.anchor import MARKED
-from memory_ci.records.candidate import Judged, Question, QuestionKind, Suggestion
+from memory_ci.records.candidate import LISTED, Judged, Question, QuestionKind, Suggestion
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import UseCount
 from memory_ci.text import plural
 
-PROPOSED: frozenset[QuestionKind] = frozenset({"candidate", "quarantined"})
+PROPOSED: frozenset[QuestionKind] = LISTED | {"quarantined"}
 """Questions about candidates that were not written."""
 
 STALE: frozenset[QuestionKind] = frozenset({"changed", "gone"})
@@ -235,9 +235,13 @@ def _list_proposed(
             suggestions[key] = Suggestion(key, candidate, outcome.reason, (outcome.change,))
 
     for suggestion in suggestions.values():
+        repetition = suggestion.candidate.repetition
         kind: QuestionKind = "candidate" if suggestion.weight else "quarantined"
         doubt = doubt_of(suggestion.weight) if suggestion.weight else DOUBT[kind]
         repetitions = len(suggestion.changes) - 1
+        if repetition is not None:
+            kind = repetition.kind
+            repetitions = repetition.sessions - 1
         yield Question(
             kind=kind,
             key=suggestion.key,

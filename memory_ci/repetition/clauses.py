@@ -1,0 +1,208 @@
+"""The clauses of what people type: the terms, the form, and what belongs to the work in hand.
+
+Pasted text is left out. A clause is at most a sentence: people put a wish inside an order, or at
+its end, so whole turns cannot be compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from memory_ci.repetition.vocabulary import FILLERS, NEGATIONS, VERBS
+from memory_ci.text import STOP_WORDS, stem, unfenced_lines, words
+
+MIN_CHARS = 8  # Characters of a clause; shorter ones only answer.
+MAX_CHARS = 200  # Characters of a clause; longer ones describe the work.
+MAX_TERMS = 9  # Terms of a clause that is compared.
+MAX_BLOCK = 1_200  # Characters of a paragraph; nobody types more at once.
+MAX_TURN = 20_000  # Characters of a turn that are read.
+LISTED_ITEMS = 5  # Items of a list from which a long turn is a plan or a template.
+PLAN_CHARS = 600  # Characters from which a turn with such a list is one.
+MIN_PROSE = 0.6  # The share of a paragraph's lines that must be prose.
+PROSE_LINES = 4  # Lines from which a paragraph may be a paste.
+
+OUTPUT = re.compile(
+    r"^\s*(?:[>|$\u276f%+#{}\[\]<]|\d+[:|]|at \S+ ?\(|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[-=*]{3,}"
+    r"|\S+@\S+[:~]|(?:error|warning|note|hint|info|fatal|debug)\b ?[:\[])"
+    r"|[{};]\s*$|^\s*\"|[\u2190-\u21ff\x1b\u2500-\u257f\u23bf\u23fa\u2713\u2717\u2714]|\S\(.*\S=\S",
+    re.IGNORECASE,
+)
+"""A line of a program's output or of code: prompts, logs, stack traces, tables, boxes."""
+
+ITEM = re.compile(r"^\s*(?:[-*\u2022]|\d+[.)])\s+")
+"""The mark of an item in a list."""
+
+BREAK = re.compile(
+    r"(?<=[.!?;])\s+|\s+[\u2013\u2014-]+\s+|, (?:and|but|then|so) |(?:,| and)? then ", re.IGNORECASE
+)
+"""Where one clause ends and another begins."""
+
+LEAD = re.compile(
+    r"(?:(?:please|pls|ok(?:ay)?|yes|yeah|yep|no|sure|great|good|nice|perfect|thanks|thank you"
+    r"|cool|now|well|hey|hi|hmm|also|and|then|but|so|again|first|next|actually|maybe|just"
+    r"|let'?s|let us|go ahead and|(?:can|could|would|will) (?:you|we)"
+    r"|(?:you|we) (?:should|need to|must|have to|can)"
+    r"|i (?:want|need|would like) (?:you|us) to|i'd like you to|make sure (?:that )?(?:to|you|we)"
+    r"|be sure to|remember to|try to|don't forget to|always|from now on"
+    r"|(?:when(?:ever)?|before|after|once|if) [^,]{3,60},|@\w+)[\s,:!-]+)*",
+    re.IGNORECASE,
+)
+"""Words in front of an order: politeness, assent, "can you", a condition."""
+
+FIRST_WORD = re.compile(r"(?:re-?)?([a-z][a-z'-]*)")
+POLITE = re.compile(r"\W*(?:\w+[ ,]+){0,3}(?:can|could|would|will) (?:you|we)\b", re.IGNORECASE)
+"""A question that is an order."""
+
+COMPLAINT = re.compile(
+    r"(?:\W*(?:no|but|and|so|ok|hey|again|hmm|wait),? )*"
+    r"(?:(?:why|how come) (?:did|do|are|were|have|was|is|would)(?:n'?t)? (?:we|you|this|the)\b"
+    r"|you(?:'re| are) (?:not|still|\w+ing|in)\b"
+    r"|you (?:didn'?t|did not|forgot|should(?:n'?t| have| not)|must|were supposed|never|need"
+    r"|have to|keep|always)\b"
+    r"|(?:i|we) (?:(?:don'?t|do not) (?:want|need|like|use)|never|always|want|prefer|asked|told"
+    r"|said)\b"
+    r"|(?:did|have) you\b|(?:we|it) should (?:always|never|not)\b"
+    r"|i (?:really )?(?:want|need|prefer)\b"
+    r"|(?:is|are|do|does|have|has) (?:all|everything|we|the)\b)",
+    re.IGNORECASE,
+)
+"""The beginning of a clause that says what the agent should have done, or asks whether it did."""
+
+LASTING = re.compile(
+    r"\b(?:again|always|never|every time|from now on|in (?:the )?future|as (?:always|usual)"
+    r"|i (?:already )?(?:told|asked|said)|remember|each time|once more|don'?t ever|stop)\b",
+    re.IGNORECASE,
+)
+"""Words which say that a request was made before, or holds from now on."""
+
+REFERENCE = re.compile(
+    r"(?<![\w./-])(?:@[\w./-]{3,}|/[a-z][\w:-]{3,}(?![\w/])|[A-Za-z]\w*(?:-\w+)+"
+    r"|[A-Z][A-Z_]{3,}(?:\.md)?|[\w-]+\.(?:mdc?|json|toml|ya?ml))(?![\w/])"
+)
+"""The name of a document, a skill, a command or a tool: one such word makes a request."""
+
+ENDING = re.compile(r"\.\w{1,4}\Z")
+SPECIFIC = re.compile(
+    r"#?\b\d[\w.]*\b|\b[A-Z]{2,}-\d+\b|\b[0-9a-f]{7,}\b"
+    r"|\"[^\"]+\"|\b\w+_\w+|\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*|--\w|\w\.(?:py|[jt]sx?|go|rs|java|rb|c|cpp|h)\b"
+)
+"""What names a thing of the work in hand: a number, the key of an issue, a hash, a text in quotes,
+an identifier or a file of code.
+"""
+
+OPINION = re.compile(r"\bi (?:(?:don'?t|do not) )?(?:think|guess|believe|know)\b", re.IGNORECASE)
+ADDRESS = re.compile(r"@\w+\s+(?=\w)")
+"""The name of the agent in front of what it is told."""
+
+
+class TypedClause(NamedTuple):
+    """A clause of what a person wrote.
+
+    Attributes:
+        text: the clause as written.
+        terms: the stems of its content words; the name of a document or tool begins with `@`.
+        is_negated: whether it says what not to do.
+        is_order: whether it tells the agent what to do.
+        is_complaint: whether it says what the agent should have done.
+        is_lasting: whether its words say that it holds beyond this session.
+        specifics: how many things of the work in hand it names.
+    """
+
+    text: str
+    terms: frozenset[str]
+    is_negated: bool
+    is_order: bool
+    is_complaint: bool
+    is_lasting: bool
+    specifics: int
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it says how the agent is to work, or should have worked."""
+        return self.is_order or self.is_complaint
+
+
+def list_clauses(text: str) -> list[TypedClause]:
+    """Return the clauses of a turn that a person typed, without what was pasted.
+
+    >>> [clause.text for clause in list_clauses("Looks good. Please pull first, then fix it")]
+    ['Looks good', 'Please pull first', 'fix it']
+    """
+    clauses = []
+    for line in _list_typed_lines(text[:MAX_TURN]):
+        for part in BREAK.split(line):
+            wording = part.strip(" ,.!;")
+            if MIN_CHARS - 3 < len(wording) <= MAX_CHARS and " " in wording:
+                clauses.append(read_clause(wording))
+    return clauses
+
+
+def read_clause(wording: str) -> TypedClause:
+    """Return a clause with its terms and its form."""
+    plain = wording.replace("\u2019", "'")
+    if address := ADDRESS.match(plain):
+        plain = plain[address.end() :]
+    terms, is_negated = _find_terms(OPINION.sub(" ", plain))
+    return TypedClause(
+        text=wording,
+        terms=terms,
+        is_negated=is_negated,
+        is_order=_is_order(plain),
+        is_complaint=COMPLAINT.match(plain) is not None,
+        is_lasting=LASTING.search(plain) is not None,
+        specifics=len(SPECIFIC.findall(plain)),
+    )
+
+
+def _list_typed_lines(text: str) -> Iterator[str]:
+    """Yield the lines that a person typed: no code, no output of programs, no plan, no log."""
+    prose = "\n".join(unfenced_lines(text.splitlines()))
+    blocks = re.split(r"\n\s*\n", prose)
+    items = sum(1 for line in prose.splitlines() if ITEM.match(line))
+    is_plan = len(prose) > PLAN_CHARS and items >= LISTED_ITEMS
+    for block in blocks:
+        lines = [line for line in block.splitlines() if line.strip()]
+        typed = [line for line in lines if not OUTPUT.search(line)]
+        is_paste = len(lines) >= PROSE_LINES and len(typed) < MIN_PROSE * len(lines)
+        if is_paste or len(block) > MAX_BLOCK:
+            continue
+        for line in typed:
+            if not (is_plan and ITEM.match(line)):
+                yield ITEM.sub("", line).strip()
+
+
+def _find_terms(wording: str) -> tuple[frozenset[str], bool]:
+    """Return the terms of a clause, and whether it is negated."""
+    references = {_name_reference(match) for match in REFERENCE.findall(wording)}
+    terms: set[str] = set()
+    is_negated = False
+    for word in words(wording):
+        if word in NEGATIONS or word.endswith("n't"):
+            is_negated = True
+            continue
+        if word in FILLERS or word in STOP_WORDS:
+            continue
+        name = ENDING.sub("", word.rsplit("/", 1)[-1]) if re.search(r"[/.]", word) else word
+        if len(name) < 2 or name[0].isdigit():
+            continue
+        terms.add(f"@{name}" if f"@{name}" in references else stem(name))
+    return frozenset(terms | references), is_negated
+
+
+def _name_reference(reference: str) -> str:
+    """Return the term of a document or tool: `@` and its name without folder and ending."""
+    name = reference.strip("@/").rsplit("/", 1)[-1]
+    return f"@{ENDING.sub('', name).lower()}"
+
+
+def _is_order(wording: str) -> bool:
+    if wording.rstrip().endswith("?") and not POLITE.match(wording):
+        return False
+    lead = LEAD.match(wording)
+    order = wording[lead.end() :].lower() if lead else wording.lower()
+    first = FIRST_WORD.match(order)
+    if first is None:
+        return False
+    return first[1] in VERBS or first[1] in ("don't", "dont", "never", "do")

@@ -1,0 +1,121 @@
+"""The forms of shell commands: programs, subcommands and options, without what varies."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MAX_COMMAND = 2_000  # Characters of a command line that are read.
+MAX_SUBCOMMANDS = 3
+MAX_OPTIONS = 3
+
+SEPARATOR = re.compile(r"\s*(?:&&|\|\||;|\n|(?<![>&])&(?![>&]))\s*")
+"""Where one command of a line ends."""
+
+PIPE = re.compile(r"(?<!\|)\|(?!\|)")
+HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?.*", re.DOTALL)
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:-][a-z0-9]+)*")
+OPTION = re.compile(r"--?[A-Za-z][\w-]*")
+REDIRECTION = re.compile(r"\d*[<>]")
+WRAPPERS = frozenset("sudo time env command exec nohup nice timeout then do else".split())
+"""Words in front of a program."""
+
+IGNORED = frozenset("cd export set source . echo true false test [ [[ if for while fi done".split())
+"""Commands of the shell that do no work of their own."""
+
+PLAIN = frozenset(
+    """cat grep rg ls find sed awk head tail wc rm cp mv mkdir touch chmod stat file diff sort
+    which node python python3 bash sh zsh""".split()
+)
+"""Programs without subcommands: their words are arguments."""
+
+PRIVATE_PATH = re.compile(r"(?<![\w.*])(?:~/|/)(?:[\w.@+-]+/)*[\w.@+-]*")
+"""A path outside the repository: absolute, or in a home."""
+
+OPAQUE = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f-]{27}|\b(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b|\b\d+\b|REDACTED[\w.]*"
+    r"|\[redacted[^\]]*\]"
+)
+"""An id, a hash, a number, or what was masked."""
+
+
+class CommandForm(NamedTuple):
+    """A command without what varies.
+
+    Attributes:
+        program: the name of the program, without its folder.
+        subcommands: the words behind it that choose what it does.
+        options: the names of its options, without their values.
+    """
+
+    program: str
+    subcommands: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([self.program, *self.subcommands, *self.options])
+
+
+def list_forms(command: str) -> list[CommandForm]:
+    """Return the forms of the commands in a line of a shell, in order.
+
+    >>> [str(form) for form in list_forms("cd app && FOO=1 gh pr diff 12 --stat | head -3")]
+    ['gh pr diff --stat', 'head']
+    """
+    forms = []
+    for segment in _split(command[:MAX_COMMAND]):
+        form = _read_form(segment)
+        if form is not None:
+            forms.append(form)
+    return forms
+
+
+def mask_line(line: str) -> str:
+    """Return a line of output without paths outside the repository, ids and numbers.
+
+    >>> mask_line("fatal: /home/ada/shop/.git/index.lock exists (pid 4711)")
+    'fatal: PATH exists (pid N)'
+    """
+    return " ".join(OPAQUE.sub("N", PRIVATE_PATH.sub("PATH", line)).split())
+
+
+def _split(command: str) -> Iterator[str]:
+    """Yield the simple commands of a line; what a here-document holds is left out."""
+    for segment in SEPARATOR.split(HEREDOC.sub("", command)):
+        yield from PIPE.split(segment)
+
+
+def _read_form(segment: str) -> CommandForm | None:
+    """Return the form of a simple command, None for one that does no work of its own."""
+    words = _split_words(segment)
+    while words and (ASSIGNMENT.match(words[0]) or words[0] in WRAPPERS or words[0].isdigit()):
+        words = words[1:]
+    if not words or words[0] in IGNORED or REDIRECTION.match(words[0]):
+        return None
+
+    name = words[0].strip("()")
+    is_script = "/" in name and not name.startswith(("/", "~"))
+    program = name if is_script else name.rsplit("/", 1)[-1]
+    subcommands: list[str] = []
+    options: list[str] = []
+    for word in words[1:]:
+        option = OPTION.match(word)
+        if option is not None:
+            options.append(option[0])
+        elif REDIRECTION.match(word):
+            continue
+        elif not options and len(subcommands) < MAX_SUBCOMMANDS and program not in PLAIN:
+            if not SUBCOMMAND.fullmatch(word):
+                break
+            subcommands.append(word)
+    return CommandForm(program, tuple(subcommands), tuple(dict.fromkeys(options))[:MAX_OPTIONS])
+
+
+def _split_words(segment: str) -> list[str]:
+    try:
+        return shlex.split(segment)
+    except ValueError:  # a quotation mark without its partner
+        return segment.split()

@@ -1,0 +1,215 @@
+"""Known failures: commands that fail for the same reason in one session after another.
+
+Only the wrong use of a tool counts: an unknown option or subcommand, a missing program or script,
+a refused hook, a lock. A failing test or a finding of a linter belongs to the work in hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from memory_ci.records.repetition import CommandRun, KnownFailure
+from memory_ci.repetition.commands import CommandForm, list_forms, mask_line
+
+LEAST_SESSIONS = 3
+"""Sessions of a known failure; two suffice if the same other form worked in both."""
+
+NEXT_RUNS = 6
+"""Commands after a failure among which the one that worked is looked for."""
+
+MAX_LINES = 40  # Lines of output that are searched for the reason.
+MAX_QUIET_LINES = 2  # Lines that are searched where the exit status is a success, as behind a pipe.
+MAX_LINE = 200  # Characters of the line that says why.
+
+MISUSE = re.compile(
+    r"unknown (?:shorthand )?(?:flag|option|command|subcommand|argument|json field)"
+    r"|un(?:recognized|expected) (?:arguments?|option|subcommand|command|flag)"
+    r"|no such (?:option|command|subcommand)|(?:invalid|illegal) (?:option|flag)"
+    r"|command not found|: not found\s*$|is not (?:a|recognized as)\b.*\bcommand"
+    r"|missing script|no rule to make target|no module named"
+    r"|permission denied|operation not permitted|not a git repository"
+    r"|ambiguous argument|did not match any file|ignored by one of your"
+    r"|index\.lock|another git process|unable to create .*\.lock|could not lock"
+    r"|hook (?:failed|declined|refused)|husky|protected branch|cannot find (?:main )?module"
+    r"|required (?:flag|option|argument)|missing required|accepts (?:at most |between )?\d+ arg"
+    r"|no matches found|no such file or directory",
+    re.IGNORECASE,
+)
+"""The line of a tool that says it was used in the wrong way."""
+
+SPOKEN = re.compile(
+    r"\s*(?:\(eval\)|error|fatal|usage|unknown|unrecognized|invalid|\w[\w./-]*:)", re.IGNORECASE
+)
+"""The beginning of a line by which a tool speaks of itself, not of what it prints."""
+
+TEST = re.compile(
+    r"\w+_test\.\w+:\d|--- FAIL|\bpanic:|\bassert|\.go:\d+:|\.py\", line \d|\bat .*:\d+:\d+"
+)
+"""A line of a test, a compiler or a stack trace."""
+
+OPTION_NAMED = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
+CHANGED_DIRECTORY = re.compile(r"(?:^|:)\s*cd:")
+"""An error of the shell's own `cd`."""
+
+UNNAMED_FILE = re.compile(r"PATH.*no such file|no matches found", re.IGNORECASE)
+"""A missing file whose name was masked, or a pattern: the next session misses another one."""
+
+
+class FailedRun(msgspec.Struct, frozen=True):
+    """A command that failed by misuse, and what did the same afterwards.
+
+    Attributes:
+        session: the key of the session.
+        at: when it failed.
+        form: its form, with the option that the tool named.
+        error: the line that says why, masked.
+        worked: the form that worked next, "" if none did.
+    """
+
+    session: str
+    at: datetime
+    form: str
+    error: str
+    worked: str = ""
+
+
+def list_failed(runs: Sequence[CommandRun]) -> list[FailedRun]:
+    """Return the commands of one session that failed by misuse, in the order of the session."""
+    failed = []
+    for number, run in enumerate(runs):
+        error = find_misuse(run)
+        if not error:
+            continue
+        form = _find_failed_form(run, error)
+        if form is None:
+            continue
+        worked = _find_working(form, runs[number + 1 : number + 1 + NEXT_RUNS])
+        failed.append(FailedRun(run.session, run.at, _name(form, error), error, worked))
+    return failed
+
+
+def list_succeeded(runs: Iterable[CommandRun]) -> dict[str, datetime]:
+    """Return when each form last succeeded in a session."""
+    succeeded: dict[str, datetime] = {}
+    for run in runs:
+        if run.ok and not find_misuse(run):
+            for form in list_forms(run.command):
+                succeeded[str(form)] = run.at
+    return succeeded
+
+
+def find_known_failures(
+    failed: Iterable[FailedRun], succeeded: Iterable[dict[str, datetime]] = ()
+) -> list[KnownFailure]:
+    """Return the failures of several sessions, those of most sessions first.
+
+    One whose form has succeeded since it last failed is left out.
+
+    Args:
+        failed: the failed commands of all sessions.
+        succeeded: when forms succeeded, by session.
+    """
+    last_success: dict[str, datetime] = {}
+    for forms in succeeded:
+        for form, at in forms.items():
+            last_success[form] = max(at, last_success.get(form, at))
+
+    groups: defaultdict[tuple[str, str], list[FailedRun]] = defaultdict(list)
+    for run in failed:
+        groups[run.form, run.error].append(run)
+    known = []
+    for (form, _), runs in groups.items():
+        sessions = {run.session for run in runs}
+        if not _is_repeated(runs, sessions):
+            continue
+        last = max(run.at for run in runs)
+        if form in last_success and last_success[form] > last:
+            continue
+        known.append(_describe(runs, len(sessions)))
+    return sorted(known, key=lambda failure: (-failure.sessions, failure.form))
+
+
+def find_misuse(run: CommandRun) -> str:
+    """Return the line that says how a tool was misused, masked; "" for any other outcome.
+
+    Where the exit status is a success, as behind a pipe, only the first lines count.
+    """
+    lines = [line for line in run.output.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.lower().startswith("exit code")]
+    searched = lines[:MAX_QUIET_LINES] if run.ok else lines[:MAX_LINES]
+    for line in searched:
+        if len(line) > MAX_LINE or TEST.search(line) or not MISUSE.search(line):
+            continue
+        if run.ok and not SPOKEN.match(line):
+            continue
+        masked = mask_line(line)
+        return "" if UNNAMED_FILE.search(masked) else masked
+    return ""
+
+
+def _is_repeated(runs: Sequence[FailedRun], sessions: set[str]) -> bool:
+    if len(sessions) >= LEAST_SESSIONS:
+        return True
+    worked = {run.worked for run in runs}
+    return len(sessions) == LEAST_SESSIONS - 1 and len(worked) == 1 and "" not in worked
+
+
+def _describe(runs: Sequence[FailedRun], sessions: int) -> KnownFailure:
+    worked = Counter(run.worked for run in runs if run.worked).most_common(1)
+    days = [run.at.date() for run in runs]
+    return KnownFailure(
+        form=runs[0].form,
+        error=runs[0].error,
+        worked=worked[0][0] if worked else "",
+        sessions=sessions,
+        first=min(days),
+        last=max(days),
+    )
+
+
+def _find_failed_form(run: CommandRun, error: str) -> CommandForm | None:
+    """Return the form of the command in a line that failed: the one that the error names.
+
+    If it names none, that is the last one in front of a pipe.
+    """
+    if CHANGED_DIRECTORY.search(error):
+        return CommandForm("cd")
+    forms = list_forms(run.command)
+    for form in forms:
+        named = OPTION_NAMED.findall(error)
+        if any(option in named for option in form.options):
+            return form
+    for form in forms:
+        if re.search(rf"(?<![\w-]){re.escape(form.program)}(?![\w-])", error):
+            return form
+    return forms[0] if forms else None
+
+
+def _name(form: CommandForm, error: str) -> str:
+    """Return the form with only those options that the error names."""
+    named = set(OPTION_NAMED.findall(error))
+    options = tuple(option for option in form.options if option in named)
+    return str(form._replace(options=options))
+
+
+def _find_working(form: CommandForm, following: Iterable[CommandRun]) -> str:
+    """Return the form of the next command of the same program that succeeded, "" for none."""
+    for run in following:
+        if not run.ok or find_misuse(run):
+            continue
+        for other in _list_alike(form, run):
+            if str(other) != str(form):
+                return str(other)
+    return ""
+
+
+def _list_alike(form: CommandForm, run: CommandRun) -> Iterator[CommandForm]:
+    """Yield the forms of a command line that use the same program for the same thing."""
+    for other in list_forms(run.command):
+        if other.program == form.program and other.subcommands[:1] == form.subcommands[:1]:
+            yield other

@@ -1,0 +1,403 @@
+"""What people typed, and which commands failed, in all sessions that a repository has.
+
+Other readers join sessions with merged changes, each once. Whoever counts repetitions needs every
+session, joined or not: captured ones, Entire's checkpoints, git-ai's notes, transcripts that were
+ever committed, and prompts in commit messages. A transcript is parsed once: what was found in it
+is cached in the git directory under the id of its blob.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from memory_ci.evidence.content import redact
+from memory_ci.evidence.trust import tier
+from memory_ci.gitrepo.blobs import Tree, TreeFile, read_files
+from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.repo import find_objects
+from memory_ci.gitrepo.sessionrefs import DIGEST, list_stored
+from memory_ci.memory.workspace import Workspace
+from memory_ci.records.event import UNKNOWN_TIME, Event, Origin, Session
+from memory_ci.records.history import Commit
+from memory_ci.records.repetition import CommandRun, PersonTurn
+from memory_ci.repetition.commands import list_forms
+from memory_ci.repetition.failures import FailedRun, list_failed, list_succeeded
+from memory_ci.sessions.session_join import COMMITTED, ENTIRE, MAX_TRANSCRIPT, NOTES
+from memory_ci.sources.commits import author_of
+from memory_ci.sources.entire import list_metadata
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.registry import read_stream
+from memory_ci.sources.transcripts.repetition import RepeatedTexts
+from memory_ci.store.files import write_file
+from memory_ci.text import plural
+
+CACHE_VERSION = 2
+MAX_BYTES = 1_000_000_000  # Bytes of transcripts that one run parses.
+MAX_TURN = 20_000  # Characters kept of a turn.
+MAX_OUTPUT = 2_000  # Characters kept of a command's output.
+
+TRANSCRIPT = re.compile(r"([0-9a-f]{2})/([0-9a-f]{10})/(?:\d{1,9}/)?full\.jsonl(?:\.\d{3})?")
+"""The path of a checkpoint's transcript, or of a further part of it."""
+
+PROMPT = re.compile(
+    r"^\[Prompt[^\]\n]*\][ \t]*\n(?P<text>.*?)(?=^\[\w[^\]\n]*\]:?[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+"""A prompt that a commit message repeats, up to the next heading in brackets."""
+
+PROMPTED = ("--extended-regexp", r"--grep=^\[Prompt[^]]*\]")
+
+SHELLS = frozenset("bash exec_command shell shell_command run_shell_command terminal".split())
+"""Tools that run a command line, case folded."""
+
+MOMENTS: Mapping[tuple[str, ...], str] = {
+    ("git", "commit"): "before:commit",
+    ("git", "push"): "before:push",
+    ("gh", "pr", "create"): "before:pull-request",
+    ("glab", "mr", "create"): "before:pull-request",
+}
+"""Moments by the beginning of a command's form."""
+
+SPOKEN = ("text", "rejection", "intervention")
+"""Kinds of events that hold words of a person."""
+
+OnProgress = Callable[[int, int], None]
+
+
+class ParsedTranscript(msgspec.Struct, frozen=True):
+    """What was found in one transcript.
+
+    Attributes:
+        turns: the turns of people, without their author.
+        failed: the commands that failed by misuse.
+        succeeded: when forms of commands last succeeded, by session.
+    """
+
+    turns: tuple[PersonTurn, ...] = ()
+    failed: tuple[FailedRun, ...] = ()
+    succeeded: dict[str, dict[str, datetime]] = {}
+
+
+class ArchiveCache(msgspec.Struct, frozen=True):
+    """The cached transcripts, by the id of their first blob."""
+
+    version: int = CACHE_VERSION
+    parsed: dict[str, ParsedTranscript] = {}
+
+
+class SessionArchive(msgspec.Struct, frozen=True):
+    """What people typed, and which commands failed, in all sessions.
+
+    Attributes:
+        turns: turns of people whose words count, each once, the earliest first.
+        failed: the commands that failed by misuse.
+        succeeded: when forms of commands last succeeded, by session.
+        problems: messages on transcripts that were not read.
+    """
+
+    turns: tuple[PersonTurn, ...] = ()
+    failed: tuple[FailedRun, ...] = ()
+    succeeded: tuple[dict[str, datetime], ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class Source(NamedTuple):
+    """A transcript in the repository.
+
+    Attributes:
+        files: its blobs, in order; a long transcript has several.
+        author: who brought it, as `Name <e-mail>`; "" if no commit says so.
+        at: the time of turns whose transcript has none.
+    """
+
+    files: tuple[TreeFile, ...]
+    author: str
+    at: datetime
+
+    @property
+    def key(self) -> str:
+        """The id under which it is cached."""
+        return self.files[0].oid
+
+
+def read_archive(
+    workspace: Workspace, base: str, progress: OnProgress = lambda done, count: None
+) -> SessionArchive:
+    """Return what all sessions of a repository hold.
+
+    Args:
+        workspace: the repository, with the configuration that says whose words count.
+        base: the commit whose history is searched for committed transcripts and prompts.
+        progress: called with the number of transcripts parsed, and of all.
+
+    Raises:
+        RepositoryError: git-failed.
+    """
+    if not workspace.config.sessions.read:
+        return SessionArchive()
+    sources = list(_list_sources(workspace, base))
+    cache = _load_cache(workspace)
+    new_sources = [source for source in sources if source.key not in cache]
+    parsed = {source.key: cache[source.key] for source in sources if source.key in cache}
+    problems: list[str] = []
+    for number, (source, transcript) in enumerate(_parse_all(workspace, new_sources, problems)):
+        parsed[source.key] = transcript
+        progress(number + 1, len(new_sources))
+    if parsed.keys() != cache.keys():
+        _save_cache(workspace, parsed)
+
+    turns: list[PersonTurn] = []
+    for source in sources:
+        if source.key in parsed:
+            turns += _attribute(parsed[source.key].turns, source)
+    turns += _list_prompts(workspace, base)
+    transcripts = list(parsed.values())
+    return SessionArchive(
+        turns=tuple(_keep_trusted(workspace, turns)),
+        failed=tuple(_each_once(transcripts)),
+        succeeded=tuple(forms for item in transcripts for forms in item.succeeded.values()),
+        problems=tuple(problems),
+    )
+
+
+# -- where transcripts are
+
+
+def _list_sources(workspace: Workspace, base: str) -> Iterator[Source]:
+    """Yield all transcripts that the repository holds."""
+    repo = workspace.repo
+    for stored in list_stored(repo):
+        file = TreeFile(stored.ref, f"{stored.oid}:{DIGEST}")
+        yield Source((file,), "", stored.at)
+    refs = [f"{ref}^{{commit}}" for ref in (*ENTIRE, *NOTES)]
+    local, remote, notes, remote_notes = find_objects(repo, refs)
+    if checkpoints := local or remote:
+        yield from _list_checkpoints(Tree(repo, checkpoints))
+    if noted := notes or remote_notes:
+        for file in Tree(repo, noted).files.values():
+            yield Source((file,), "", UNKNOWN_TIME)
+    yield from _list_committed(workspace, base)
+
+
+def _list_checkpoints(tree: Tree) -> Iterator[Source]:
+    """Yield the transcripts of Entire's checkpoints, with who committed each first."""
+    brought: dict[str, Commit] = {}
+    # The log is newest first, so that the first commit of a checkpoint comes last.
+    for commit, _ in read_log(tree.repo, *FILES, "--end-of-options", tree.oid, "--"):
+        for checkpoint in list_metadata(file.path for file in commit.files):
+            brought[checkpoint] = commit
+    for path, file in tree.files.items():
+        match = TRANSCRIPT.fullmatch(path)
+        if match is None or not path.endswith("full.jsonl"):
+            continue
+        first = brought.get(match[1] + match[2])
+        author = author_of(first) if first is not None else ""
+        at = first.committed_at if first is not None else UNKNOWN_TIME
+        yield Source((file, *_list_parts(tree, path)), author, at)
+
+
+def _list_parts(tree: Tree, path: str) -> list[TreeFile]:
+    """Return the further parts of a long transcript."""
+    parts: list[TreeFile] = []
+    while part := tree.files.get(f"{path}.{len(parts) + 1:03d}"):
+        parts.append(part)
+    return parts
+
+
+def _list_committed(workspace: Workspace, base: str) -> Iterator[Source]:
+    """Yield the transcripts that were ever committed, also those that were removed since."""
+    seen: set[str] = set()
+    pathspecs = (":(top,glob)**/.specstory/history/*.md", ":(top,glob)**/.aider.chat.history.md")
+    log = read_log(workspace.repo, *FILES, "--end-of-options", base, "--", *pathspecs)
+    for commit, oids in log:
+        for file, oid in zip(commit.files, oids, strict=True):
+            if file.old_path is not None:
+                seen.add(file.old_path)  # the newer name of the transcript was listed already
+            if file.path in seen or not COMMITTED.fullmatch(file.path) or not oid.strip("0"):
+                continue
+            seen.add(file.path)
+            yield Source((TreeFile(file.path, oid),), author_of(commit), commit.authored_at)
+
+
+def _list_prompts(workspace: Workspace, base: str) -> Iterator[PersonTurn]:
+    """Yield the prompts that commit messages repeat; the commit is their session."""
+    for commit, _ in read_log(workspace.repo, *PROMPTED, "--end-of-options", base, "--"):
+        for match in PROMPT.finditer(commit.message):
+            text = redact(match["text"].strip()[:MAX_TURN]).text
+            if text:
+                session = f"commit:{commit.sha[:12]}"
+                yield PersonTurn(session, commit.authored_at, author_of(commit), text)
+
+
+# -- what a transcript holds
+
+
+def _parse_all(
+    workspace: Workspace, sources: Sequence[Source], problems: list[str]
+) -> Iterator[tuple[Source, ParsedTranscript]]:
+    """Yield each transcript parsed, all blobs read by one git process."""
+    files = [file for source in sources for file in source.files]
+    contents = read_files(workspace.repo, files, MAX_TRANSCRIPT)
+    unread = 0
+    total = 0
+    for source in sources:
+        parts = [next(contents).data for _ in source.files]
+        data = b"\n".join(part for part in parts if part is not None)
+        total += len(data)
+        if None in parts or total > MAX_BYTES:
+            unread += 1
+            continue
+        yield source, _parse(data, source)
+    if unread:
+        problems.append(f"{plural(unread, 'transcript')} not read for what people ask again")
+
+
+def _parse(data: bytes, source: Source) -> ParsedTranscript:
+    """Return what a transcript holds; nothing of one that no reader recognises."""
+    turns: list[PersonTurn] = []
+    failed: list[FailedRun] = []
+    succeeded: dict[str, dict[str, datetime]] = {}
+    for session in read_stream(io.BytesIO(data), source.files[0].path):
+        repeated = RepeatedTexts()
+        repeated.see(session.events)
+        turns += _list_turns(session, repeated.withdraw(session.events), source.at)
+        runs = list_command_runs(session)
+        failed += list_failed(runs)
+        if forms := list_succeeded(runs):
+            succeeded[session.key] = forms
+    return ParsedTranscript(tuple(turns), tuple(failed), succeeded)
+
+
+def _list_turns(session: Session, events: Sequence[Event], at: datetime) -> list[PersonTurn]:
+    """Return the turns of people, each with a time: its own, or that of the turn before it."""
+    turns: list[PersonTurn] = []
+    latest = session.started or at
+    for event in events:
+        if event.at != UNKNOWN_TIME:
+            latest = event.at
+        if event.actor == "human" and event.kind in SPOKEN and event.text.strip():
+            text = redact(event.text[:MAX_TURN]).text
+            turns.append(PersonTurn(session.key, latest, "", text))
+        elif turns and not turns[-1].then:
+            turns[-1] = replace(turns[-1], then=_find_moment(event))
+    return turns
+
+
+def _find_moment(event: Event) -> str:
+    """Return the moment of a commit, a push or a pull request that a tool made, else ""."""
+    if event.kind != "tool_call" or (event.tool or "").lower() not in SHELLS:
+        return ""
+    for form in list_forms(_read_command(event.text)):
+        moment = MOMENTS.get((form.program, *form.subcommands[:2]))
+        moment = moment or MOMENTS.get((form.program, *form.subcommands[:1]))
+        if moment:
+            return moment
+    return ""
+
+
+def list_command_runs(session: Session) -> list[CommandRun]:
+    """Return the shell commands of a session with their output, in its order.
+
+    A result answers the first open call of its tool.
+    """
+    open_calls: list[Event] = []
+    runs = []
+    for event in session.events:
+        if (event.tool or "").lower() not in SHELLS:
+            continue
+        if event.kind == "tool_call":
+            open_calls.append(event)
+        elif event.kind == "tool_result" and open_calls:
+            call = next((item for item in open_calls if item.tool == event.tool), open_calls[0])
+            open_calls.remove(call)
+            command = redact(_read_command(call.text)).text
+            output = redact(event.text[:MAX_OUTPUT]).text
+            runs.append(CommandRun(session.key, event.at, command, output, event.ok is not False))
+    return runs
+
+
+def _read_command(text: str) -> str:
+    """Return the command line of a call, which is the text itself or an argument in JSON."""
+    arguments = raw.decode(text.encode()) if text.startswith("{") else None
+    for name in ("command", "cmd"):
+        value = raw.value(arguments, name)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return " ".join(raw.texts(value))
+    return text
+
+
+# -- whose words count
+
+
+def _attribute(turns: Iterable[PersonTurn], source: Source) -> Iterator[PersonTurn]:
+    for turn in turns:
+        at = source.at if turn.at == UNKNOWN_TIME else turn.at
+        yield replace(turn, at=at, person=source.author)
+
+
+def _keep_trusted(workspace: Workspace, turns: Iterable[PersonTurn]) -> list[PersonTurn]:
+    """Return the turns of trusted people, copies once, the earliest first."""
+    policy = workspace.config.extraction
+    trusted: dict[tuple[str, str, datetime], PersonTurn] = {}
+    for turn in turns:
+        event = _as_event(turn)
+        if tier(event, policy.trusted_authors, policy.bot_authors) in ("T0", "T1"):
+            key = turn.session, turn.text, turn.at
+            if key not in trusted or not trusted[key].person:
+                trusted[key] = turn
+    return sorted(trusted.values(), key=lambda turn: turn.at)
+
+
+def _as_event(turn: PersonTurn) -> Event:
+    """Return a turn as the event that rules of trust judge."""
+    origin = Origin(kind="session", id=turn.session)
+    return Event(
+        seq=0,
+        at=turn.at,
+        actor="human",
+        kind="text",
+        text=turn.text,
+        origin=origin,
+        author=turn.person,
+        session=turn.session,
+    )
+
+
+def _each_once(transcripts: Iterable[ParsedTranscript]) -> dict[FailedRun, None]:
+    """Return the failed commands, copies once."""
+    return dict.fromkeys(run for transcript in transcripts for run in transcript.failed)
+
+
+# -- the cache
+
+
+def _load_cache(workspace: Workspace) -> Mapping[str, ParsedTranscript]:
+    """Return the cached transcripts; none if the cache is missing, broken or of another version."""
+    with suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
+        data = _cache_path(workspace).read_bytes()
+        cache = msgspec.msgpack.decode(data, type=ArchiveCache)
+        if cache.version == CACHE_VERSION:
+            return cache.parsed
+    return {}
+
+
+def _save_cache(workspace: Workspace, parsed: dict[str, ParsedTranscript]) -> None:
+    """Write the cache; without it the next run parses again."""
+    data = msgspec.msgpack.encode(ArchiveCache(parsed=parsed))
+    with suppress(OSError):
+        write_file(_cache_path(workspace), data)
+
+
+def _cache_path(workspace: Workspace) -> Path:
+    return workspace.repo.common_dir / "memory-ci" / "session-archive"
