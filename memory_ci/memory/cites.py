@@ -23,7 +23,6 @@ from memory_ci.anchors.anchors import (
     make_anchor,
     parse_anchor,
 )
-from memory_ci.anchors.named_parts import anchor_parts
 from memory_ci.anchors.subjects import choose_touched, find_named, list_touched
 from memory_ci.extraction.cites import find_named_places
 from memory_ci.gitrepo.blobs import TreeFile, list_worktree, read_files, tree_at
@@ -297,6 +296,9 @@ def _find_parts(
         cite = key[1]
         cache_keys[key] = make_key("parts", cite, blob.oid, entries[key].text)
     cites_by_key = view.load_cached(cache_keys, list[str])
+
+    # Imported here because `add` needs no verdicts.
+    from memory_ci.anchors.named_parts import anchor_parts
 
     new_keys = [key for key in edited if key not in cites_by_key]
     texts = read_texts(view.repo, [edited[key] for key in new_keys])

@@ -130,7 +130,7 @@ class Source(NamedTuple):
 
 
 def read_archive(
-    workspace: Workspace, base: str, progress: OnProgress = lambda done, count: None
+    workspace: Workspace, base: str, progress: OnProgress = lambda _done, _count: None
 ) -> SessionArchive:
     """Return what all sessions of a repository hold.
 
