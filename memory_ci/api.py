@@ -232,8 +232,9 @@ class Memory:
                 from memory_ci.sessions.active_session import find_sessions
 
                 sessions = find_sessions(self._environ)
-            home = Path.home()
-            entry = quote_person(self._workspace, entry, quote, sessions, home, self._now)
+            entry = quote_person(
+                self._workspace, entry, quote, keys=sessions, home=Path.home(), now=self._now
+            )
         return add_entry(self._workspace, entry, dry_run=dry_run)
 
     def record(

@@ -65,6 +65,7 @@ def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any]
 def run(
     title: str | None,
     body: str | None,
+    *,
     type_: str,
     domain: str,
     scope: str,

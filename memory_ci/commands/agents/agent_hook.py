@@ -62,6 +62,7 @@ def answer_hook(
     data: bytes,
     agent: str,
     name: str,
+    *,
     now: datetime,
     environ: Mapping[str, str],
     asks: bool,

@@ -72,6 +72,7 @@ NEWEST = 0  # The value of `--migrate` without a format.
 @click.pass_context
 def check_command(
     ctx: click.Context,
+    *,
     paths: tuple[Path, ...],
     staged: bool,
     written: str | None,

@@ -72,6 +72,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @engine_option
 @dry_run_option
 def ci_command(
+    *,
     provider: CiProvider | None,
     extract: Path | None,
     apply: BinaryIO | None,
@@ -120,7 +121,9 @@ def ci_command(
     try:
         job = find_job(repository, ci_provider, os.environ)
         with progress("Reading merged work") as advance:
-            run = run_ci(repository, job, options, started, advance, os.environ)
+            run = run_ci(
+                repository, job, options, now=started, progress=advance, environ=os.environ
+            )
     except MemoryCIError as error:
         _print_line(describe_failure(repository, error, started, os.environ))
         raise

@@ -100,7 +100,7 @@ def recall_episodes(
     sound_query = replace(query, ranking=ranking, limit=limit, now=now)
     stored = _load_episodes(workspace, moment)
     episodes = _filter_episodes(combine(stored.tellings), sound_query)
-    recalled = _rank(workspace, sound_query, episodes, stored, moment, environ)
+    recalled = _rank(workspace, sound_query, episodes, stored, moment=moment, environ=environ)
 
     notes = [moment.note] if moment and moment.note else []
     if query.limit != limit:
@@ -218,6 +218,7 @@ def _rank(
     query: RecallQuery,
     episodes: Sequence[Episode],
     stored: Episodes,
+    *,
     moment: PastMoment | None,
     environ: Mapping[str, str] | None,
 ) -> Recalled:

@@ -123,7 +123,7 @@ def retrieval(
             )
         if rev is not None:
             comparison = evaluate_retrieval.compare_golden(
-                repository, goldens, answers, rev, MARGIN, time.perf_counter
+                repository, goldens, answers, rev, margin=MARGIN, clock=time.perf_counter
             )
 
     qualities = evaluate_retrieval.measure(answers)

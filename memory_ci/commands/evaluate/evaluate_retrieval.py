@@ -281,6 +281,7 @@ def compare_golden(
     goldens: Sequence[Golden],
     answered: Sequence[QueryAnswer],
     rev: str,
+    *,
     margin: float,
     clock: Timer,
 ) -> Comparison:
@@ -369,7 +370,7 @@ def _answer(
     options = RetrieveOptions()
     start = clock()
     request = make_sound(options, config, asking.today)
-    ranked = find_ranked(index, asking.text, request, options, asking.today, embedder)
+    ranked = find_ranked(index, asking.text, request, options, asking.today, embedder=embedder)
     hits, _ = arrange(ranked.hits, request.limit)
     answer = Retrieval(task=asking.text, mode=ranked.mode)
     strong = drop_weak(hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)

@@ -20,6 +20,7 @@ from memory_ci.findings import printable
 @click.pass_context
 def health_command(
     ctx: click.Context,
+    *,
     at: str | None,
     history: bool,
     effect: bool,

@@ -251,10 +251,10 @@ def call_create_episode(
         caller.workspace(),
         arguments.content,
         arguments.context,
-        arguments.outcome,
-        arguments.valence,
-        session,
-        caller.now,
+        outcome=arguments.outcome,
+        valence=arguments.valence,
+        session=session,
+        now=caller.now,
     )
     return _report_noted(noted)
 

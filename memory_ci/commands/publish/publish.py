@@ -147,6 +147,7 @@ def publish(
     make_plan: Planner,
     now: datetime,
     environ: Mapping[str, str],
+    *,
     pace: Pace | None = None,
 ) -> Published:
     """Plan a run, commit it, and bring it to the remote as the mode says.
@@ -170,7 +171,7 @@ def publish(
     ref = branch_name(workspace, options.ref)
     if mode == "none":
         return _commit_locally(workspace, ref, make_plan, now, environ)
-    run = _start(workspace, replace(options, ref=ref), make_plan, now, environ, pace)
+    run = _start(workspace, replace(options, ref=ref), make_plan, now, environ, pace=pace)
     if mode == "pr":
         return _propose(run)
     try:
@@ -234,6 +235,7 @@ def _start(
     make_plan: Planner,
     now: datetime,
     environ: Mapping[str, str],
+    *,
     pace: Pace | None = None,
 ) -> Run:
     """Return a run on the remote that the branch's configuration names.
@@ -379,7 +381,7 @@ def _add_questions(
     kinds = PROPOSED | KEPT - {"promotion"}
     questions = tuple(list_questions(workspace, tip, built.plan.judged, run.now, kinds))
     week = find_week(workspace, tip, questions, today, asked)
-    note = note_asked(workspace, tip, week.shown, (), today, asked)
+    note = note_asked(workspace, tip, week.shown, (), today, more=asked)
     is_changed = note != workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
     if is_changed and (week.shown or asked):
         files = {REJECTED_FILE: note}
@@ -481,4 +483,4 @@ def _push(run: Run, branch: MemoryBranch, built: Built) -> PushOutcome:
     options: Sequence[str] = ()
     if branch.request.forge is None:
         options = request_options(run.environ, run.branch)
-    return push_tip(repo, run.remote, name, built.tip, old, tuple(options))
+    return push_tip(repo, run.remote, name, built.tip, old, options=options)

@@ -92,6 +92,7 @@ READING = "Reading merged work"
 def record_command(
     ctx: click.Context,
     /,
+    *,
     push: PublishMode | None,
     at_once: bool,
     summary: TextIO | None,

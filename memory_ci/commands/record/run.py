@@ -134,6 +134,7 @@ def plan_record(
     today: date,
     progress: OnProgress,
     environ: Mapping[str, str] = NOTHING,
+    *,
     model: Model | None = None,
 ) -> Plan:
     """Return the plan of a run over a range, made on the tree of the branch's tip.
@@ -170,6 +171,8 @@ def plan_record(
     if plan.until is not None:
         first_steps: dict[Step, tuple[Change, ...]] = {"fold": folded, "extract": extracted}
         plan = _add_steps(plan, run, learner, first_steps, same)
+        if run.workspace.config.episodes.write:
+            plan = _add_episodes(plan, run, learner)
     problems += (*options.problems, *run.gatherer.problems, *tally.problems)
     return replace(plan, findings=tuple(tally.findings), problems=tuple(problems))
 
@@ -339,32 +342,48 @@ def _add_steps(
     first_steps: Mapping[Step, tuple[Change, ...]],
     same: tuple[frozenset[str], ...],
 ) -> Plan:
-    """Return the plan with its steps and episodes, now that its range is known."""
-    tally, writer = learner.tally, learner.writer
-    repo = run.workspace.repo
-    counted = list_counted(repo, run.base.sha, memory_test(run.workspace))
-    uses = [
-        (merged, use) for merged, use in tally.uses if use.ids and merged.tip.sha not in counted
-    ]
-    planned = plan_reinforcement([use for _, use in uses], run.draft.by_id)
-    reinforced = run.draft.take(planned)
+    """Return the plan with its steps, now that its range is known."""
+    tally = learner.tally
+    reinforced, counted = _reinforce(run, tally)
     reverts = _find_new_reverts(run, learner)
-    _amend_episodes(writer, tally, reverts)
+    _amend_episodes(learner.writer, tally, reverts)
+
     steps: list[PlannedStep] = []
     for step, changes in {**first_steps, "reinforce": reinforced}.items():
         if changes:
             steps.append(PlannedStep(step=step, changes=changes))
     upkeep = Upkeep(run.since, run.today, reverts.proved, same=same)
     steps += plan_upkeep(upkeep, run.draft, STEPS)
+
     tally.findings += list_refused(reverts.refused, "notice")
     tally.findings += _find_unproved_claims(run, tally, reverts)
-    counted_now = tuple(merged.tip.sha for merged, _ in uses) if reinforced else ()
-    plan = replace(plan, steps=tuple(steps), counted=counted_now)
-    if not run.workspace.config.episodes.write:
-        return plan
-    tellings = map(tombstones_at(run.base).mask_all, writer.tellings)
+    return replace(plan, steps=tuple(steps), counted=counted)
+
+
+def _reinforce(run: RecordRun, tally: Tally) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """Plan the reinforcement of the entries that merged changes used.
+
+    Returns:
+        The changes of entries, and the tips of the merged changes whose uses they count, so that no
+        later run counts them again.
+    """
+    repo = run.workspace.repo
+    counted = list_counted(repo, run.base.sha, memory_test(run.workspace))
+    uses = []
+    tips = []
+    for merged, use in tally.uses:
+        if use.ids and merged.tip.sha not in counted:
+            uses.append(use)
+            tips.append(merged.tip.sha)
+    reinforced = run.draft.take(plan_reinforcement(uses, run.draft.by_id))
+    return reinforced, tuple(tips) if reinforced else ()
+
+
+def _add_episodes(plan: Plan, run: RecordRun, learner: Learner) -> Plan:
+    """Return the plan with the files of its episodes."""
+    tellings = map(tombstones_at(run.base).mask_all, learner.writer.tellings)
     files, problems = plan_files(run.base, tellings)
-    tally.problems += problems
+    learner.tally.problems += problems
     fold_before = find_fold_day(run.base, files, run.today)
     return replace(plan, episodes=tuple(files), fold_before=fold_before)
 

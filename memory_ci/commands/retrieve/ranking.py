@@ -109,6 +109,7 @@ def find_ranked(
     request: SearchRequest,
     options: RetrieveOptions,
     today: date,
+    *,
     embedder: EmbedderChoice | None = None,
     names: Sequence[str] = (),
 ) -> Ranked:
@@ -129,7 +130,9 @@ def find_ranked(
     match_margin = margin(task, matches, terms, corpus)
     relevance = lexical_lane(task, matches, _find_session_neighbours(index, matches))
 
-    vectors = _search_vectors(index, task, relevance, request.filters, embedder, match_depth)
+    vectors = _search_vectors(
+        index, task, relevance, request.filters, embedder=embedder, depth=match_depth
+    )
     matches = [*matches, *vectors.matches]
     entries = {place_of(match.located): match.located.entry for match in matches}
     standing = find_feedback_weights(index, entries.values(), today)
@@ -158,6 +161,7 @@ def _search_vectors(
     task: str,
     lexical: Lane,
     filters: Filters,
+    *,
     embedder: EmbedderChoice | None,
     depth: int,
 ) -> _VectorLane:

@@ -46,6 +46,7 @@ Output = Literal["text", "markdown", "json", "hook", "explain", "ids"]
 
 def run(
     task: tuple[str, ...],
+    *,
     form: Format,
     ids: bool,
     explain: bool,

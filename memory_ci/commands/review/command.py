@@ -189,7 +189,7 @@ def _read_queue(
         if not stale:
             problems = fetch_sessions(repository, None, os.environ)
         options = RecordOptions(since=since, problems=problems)
-        return list_queue(repository, options, now(), os.environ, wanted, advance)
+        return list_queue(repository, options, now(), os.environ, wanted, progress=advance)
 
 
 def _render_none(

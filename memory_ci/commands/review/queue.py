@@ -81,6 +81,7 @@ def list_queue(
     now: datetime,
     environ: Mapping[str, str],
     kinds: Collection[QuestionKind] = PROPOSED | KEPT,
+    *,
     progress: OnProgress = ignore_progress,
 ) -> Queue:
     """Return the questions of some kinds on the tip of a branch.
@@ -200,6 +201,7 @@ def note_asked(
     asked: Sequence[Question],
     answered: Sequence[Question],
     today: date,
+    *,
     more: Iterable[str] = (),
 ) -> bytes:
     """Return REJECTED_FILE of a commit, with records of the questions asked and answered.

@@ -37,7 +37,9 @@ def blame(workspace: Workspace, place: str, view: str | None) -> tuple[BlamedLin
         raise UsageError(f"there is no file {path} here", slug="unknown-cite", hint=hint)
     located = load_memory(workspace, view).located
     episodes = _map_episodes(workspace, view)
-    return tuple(_blame_file(workspace, path, lines, view, located, episodes))
+    return tuple(
+        _blame_file(workspace, path, view, lines=lines, located=located, episodes=episodes)
+    )
 
 
 def _parse_place(place: str) -> tuple[str, tuple[int, int] | None]:
@@ -80,7 +82,8 @@ def list_lines_of(workspace: Workspace, prefix: str, view: str | None) -> tuple[
     for path in paths[:MAX_FILES]:
         if path not in existing_paths:
             continue
-        for lines in _blame_file(workspace, path, None, view, memory.located, episodes):
+        all_lines = _blame_file(workspace, path, view, located=memory.located, episodes=episodes)
+        for lines in all_lines:
             if entry.id in {learned.id for learned in lines.learned}:
                 lines_of_entry.append(lines)
     return tuple(lines_of_entry)
@@ -108,8 +111,9 @@ def _list_sources(entry: Entry) -> list[str]:
 def _blame_file(
     workspace: Workspace,
     path: str,
-    lines: tuple[int, int] | None,
     view: str | None,
+    *,
+    lines: tuple[int, int] | None = None,
     located: Sequence[Located],
     episodes: Mapping[str, Episode],
 ) -> Iterator[BlamedLines]:
@@ -118,8 +122,8 @@ def _blame_file(
     Args:
         workspace: the repository.
         path: the file.
-        lines: the first and last line; None is the whole file.
         view: a revision; None is the work tree.
+        lines: the first and last line; None is the whole file.
         located: the entries of memory.
         episodes: the episodes by reference to their work.
     """

@@ -105,6 +105,7 @@ def list_command(
 @click.pass_context
 def show_command(
     ctx: click.Context,
+    *,
     entry_id: str | None,
     why: bool,
     lines: bool,

@@ -132,6 +132,7 @@ def _promote_globally(dry_run: bool, as_json: bool) -> None:
 @option("--db", type=FILE, help="This file, not the one in the git directory.")
 @view_options
 def index_command(
+    *,
     only_key: bool,
     verify: bool,
     vectors: bool,
