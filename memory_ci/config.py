@@ -94,7 +94,7 @@ def _quoting(text: str) -> Iterator[None]:
         raise
 
 
-def narrow(config: Config, policy: bytes | None, required: str = "") -> Config:
+def apply_policy(config: Config, policy: bytes | None, required: str = "") -> Config:
     """Return the configuration with the limits of the policy that it extends.
 
     A policy only takes away: of two caps the lower holds, of two lists the common part.

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from memory_ci import __version__
-from memory_ci.cli.plain import COLORS, choose_color, reported, say
+from memory_ci.cli.plain import COLORS, choose_color, run_reported, say
 from memory_ci.commands import former
 from memory_ci.commands.table import COMMANDS, group_commands
 
@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:  # noqa: ANN401 - click's
         """Run the command line; errors that a user can act on are printed without a traceback."""
-        return reported(super().main, args, *others, **options)
+        return run_reported(super().main, args, *others, **options)
 
 
 def _command_name(ctx: click.Context) -> str:

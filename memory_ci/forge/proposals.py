@@ -234,7 +234,7 @@ class GitHubProposals:
         path = f"{self._issues}/{proposal.number}/labels"
         self._client.write("POST", path, {"labels": labels}, Any)
 
-    def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
+    def request_reviews(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
         """Request a review of people, on GitHub also of teams (`owner/team`)."""
         data = {
             "reviewers": [name for name in reviewers if "/" not in name],
@@ -430,7 +430,7 @@ class GitLabProposals:
         """Add labels to a request."""
         self._put(proposal, {"add_labels": ",".join(labels)})
 
-    def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
+    def request_reviews(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
         """Request a review of people."""
         users_by_name = {
             name: self._client.find(f"/users?{urlencode({'username': name})}", Users)

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NEW_IMPORTANCE, PROJECT, Entry, Located, ScopeOf, new_entry
+from memory_ci.records.entry import NEW_IMPORTANCE, PROJECT, Entry, Located, ScopeOf, create_entry
 from memory_ci.records.plan import Change
 from memory_ci.records.report import Finding
 from memory_ci.text import content_words
@@ -45,7 +45,7 @@ def strip_claims(note: Located, day: date) -> Located:
     Its scope is kept if it is a team or the project.
     """
     old = note.entry
-    entry = new_entry(old.id, old.title, old.body, (old.type, "task", NEW_IMPORTANCE), day)
+    entry = create_entry(old.id, old.title, old.body, (old.type, "task", NEW_IMPORTANCE), day)
     scope = note.scope if note.scope.name in ("team", "project") else PROJECT
     return Located(entry, note.path, note.line, scope)
 

@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.compaction import rank
+from memory_ci.lifecycle.compaction import survival_key
 from memory_ci.lifecycle.consolidation import JOBS
 from memory_ci.lifecycle.reinforcement import list_occurrences, unite_occurrences
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.lifecycle.similarity import said, similar_pairs
+from memory_ci.lifecycle.similarity import parse_entry_words, similar_pairs
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 
@@ -266,14 +266,14 @@ def _find_recurring(
     an entry of the target scope is left out.
     """
     list_sources = list_sources or _list_sources
-    entry_words = [said(place.entry) for place in places]
+    entry_words = [parse_entry_words(place.entry) for place in places]
     similar: defaultdict[int, list[int]] = defaultdict(list)
     for first, second in similar_pairs([text.words for text in entry_words], RECURRING):
         if entry_words[first].claims == entry_words[second].claims:
             similar[first].append(second)
             similar[second].append(first)
     target_ids = {place.entry.id for place in places if place.scope == target}
-    order = [(*rank(place)[:4], place.path) for place in places]
+    order = [(*survival_key(place)[:4], place.path) for place in places]
     taken: set[int] = set()
     for best in sorted(range(len(places)), key=order.__getitem__):
         if best in taken:

@@ -66,7 +66,7 @@ class EntryWords(NamedTuple):
     claims: tuple[tuple[str, str], ...]
 
 
-def said(entry: Entry) -> EntryWords:
+def parse_entry_words(entry: Entry) -> EntryWords:
     """Return the words of an entry's title and body.
 
     Stop words, template labels, dates and references are left out, and negations are read as `not`.
@@ -94,7 +94,7 @@ def said(entry: Entry) -> EntryWords:
 
 def words_of(entry: Entry) -> frozenset[str]:
     """Return the content words of an entry."""
-    return said(entry).words
+    return parse_entry_words(entry).words
 
 
 def title_stems(entry: Entry) -> frozenset[str]:

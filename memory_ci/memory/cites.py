@@ -23,12 +23,12 @@ from memory_ci.anchors.anchors import (
     make_anchor,
     parse_anchor,
 )
-from memory_ci.anchors.subjects import choose_touched, find_named, list_touched
+from memory_ci.anchors.subjects import choose_touched, find_named_definitions, list_touched
 from memory_ci.extraction.cites import find_named_places
 from memory_ci.gitrepo.blobs import TreeFile, list_worktree, read_files, tree_at
 from memory_ci.gitrepo.log import (
     MAX_WORDS,
-    find_last_touches,
+    find_last_changes,
     find_mentions,
     follow_renames,
     list_pending_renames,
@@ -189,7 +189,7 @@ def _choose_places(
     if definitions:
         return [(definition.path, definition.name) for definition in definitions]
 
-    named_definitions = find_named(prose, texts_after)
+    named_definitions = find_named_definitions(prose, texts_after)
     if named_definitions:
         return [(path, name) for path, name in named_definitions]
 
@@ -340,7 +340,7 @@ def gone_since(
 
     all_paths = frozenset().union(*paths_by_id.values())
     tip = resolve_commit(workspace.repo, rev)
-    last_touches = find_last_touches(workspace.repo, tip, all_paths)
+    last_touches = find_last_changes(workspace.repo, tip, all_paths)
 
     days = {}
     for entry_id, paths in paths_by_id.items():
@@ -746,7 +746,7 @@ class _Judge:
         successor: str | None,
         earlier_files: Mapping[FilePlace, TreeFile],
     ) -> _Outcome:
-        from memory_ci.anchors.verdicts import find_trace, judge
+        from memory_ci.anchors.verdicts import find_search_text, judge_anchor
 
         blob = self._blobs[anchor]
         cited_text = self._texts.get(blob) if blob else None
@@ -765,10 +765,10 @@ class _Judge:
             if earlier_file in self._texts:
                 earlier_texts[path] = self._texts[earlier_file]
 
-        verdict = judge(anchor, cited_text, texts, successor, earlier_texts)
+        verdict = judge_anchor(anchor, cited_text, texts, successor, earlier_texts)
         if verdict.kind in ("fresh", "moved"):
             return _Outcome(verdict)
-        return _Outcome(verdict, find_trace(anchor, cited_text, texts.get(successor or "")))
+        return _Outcome(verdict, find_search_text(anchor, cited_text, texts.get(successor or "")))
 
     def _is_link(self, anchor: Anchor) -> bool:
         commit = find_commit(self._repo, anchor.commit)

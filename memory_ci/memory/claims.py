@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.log import list_committers, read_log
-from memory_ci.gitrepo.merges import find_landing
+from memory_ci.gitrepo.merges import find_first_parent_commit
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
 from memory_ci.gitrepo.sessionrefs import (
     NOTES,
@@ -32,7 +32,7 @@ from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import HOLDOUT, SERVED, SHA_WIDTH, USED
+from memory_ci.records.names import HOLDOUT_TRAILER, SERVED_TRAILER, SHA_WIDTH, USED_TRAILER
 from memory_ci.records.report import Finding, Level
 from memory_ci.store.document import parse_memory_file
 
@@ -52,7 +52,7 @@ def list_ids(texts: Iterable[str], key: str) -> tuple[str, ...]:
     """Return the ids that the trailers `key` of messages name, unchanged and in order."""
     ids: dict[str, None] = {}
     for text in texts:
-        for name, value in find_trailers(text, (SERVED, USED, HOLDOUT)):
+        for name, value in find_trailers(text, (SERVED_TRAILER, USED_TRAILER, HOLDOUT_TRAILER)):
             if name == key:
                 ids |= dict.fromkeys(split_ids(value))
     return tuple(ids)[:MAX_IDS]
@@ -75,7 +75,10 @@ class Copies:
         A copy has the same author, author date and subject.
         """
         message = commit.message.lower()
-        if f"{SERVED.lower()}:" not in message and f"{USED.lower()}:" not in message:
+        if (
+            f"{SERVED_TRAILER.lower()}:" not in message
+            and f"{USED_TRAILER.lower()}:" not in message
+        ):
             return True
         original_sha = self._sha_by_authorship.setdefault(_authorship(commit), commit.sha)
         return original_sha == commit.sha
@@ -89,7 +92,12 @@ class Copies:
         start = self._since and find_commit(self._repo, self._since)
         if not start:
             return {}
-        grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={SERVED}:", f"--grep={USED}:")
+        grep = (
+            "--fixed-strings",
+            "--regexp-ignore-case",
+            f"--grep={SERVED_TRAILER}:",
+            f"--grep={USED_TRAILER}:",
+        )
         log = read_log(self._repo, *grep, "--end-of-options", start, "--")
         # The log is newest first, so the oldest commit remains.
         return {_authorship(commit): commit.sha for commit, _ in log}
@@ -197,7 +205,9 @@ def find_claimed_uses(commit: Commit, level: Level) -> Iterator[Finding]:
 
     Such trailers would change the utility of entries.
     """
-    keys = dict.fromkeys(key for key, _ in find_trailers(commit.message, (SERVED, USED)))
+    keys = dict.fromkeys(
+        key for key, _ in find_trailers(commit.message, (SERVED_TRAILER, USED_TRAILER))
+    )
     if keys:
         message = (
             f"the commit {commit.sha[:SHA_WIDTH]} says {' and '.join(keys)}: "
@@ -288,7 +298,7 @@ class _Prover:
 def _read_commit_texts(base: Snapshot, sha: str) -> _CommitTexts | None:
     workspace = base.workspace
     commit = find_commit(workspace.repo, sha)
-    landing = find_landing(workspace.repo, sha, base.sha)
+    landing = find_first_parent_commit(workspace.repo, sha, base.sha)
     if commit is None or landing is None:
         return None
     merged = change_of_tip(workspace, landing)

@@ -24,7 +24,7 @@ from memory_ci.memory.screening import (
 )
 from memory_ci.memory.workspace import Workspace, list_view, readable_path, work_tree
 from memory_ci.records.entry import PROJECT, Entry
-from memory_ci.records.episode import Feedback, Telling, UseCount
+from memory_ci.records.episode import EpisodeRecord, Feedback, UseCount
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
@@ -42,7 +42,7 @@ from memory_ci.store.layout import EPISODES
 class Episodes(msgspec.Struct, frozen=True):
     """The tellings of all episode files of a view, and findings on unreadable ones."""
 
-    tellings: tuple[Telling, ...] = ()
+    tellings: tuple[EpisodeRecord, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
@@ -57,7 +57,7 @@ def load_episodes(workspace: Workspace, view: str | None) -> Episodes:
 
     Content that cannot be read becomes a finding, and never an error.
     """
-    tellings: list[Telling] = []
+    tellings: list[EpisodeRecord] = []
     findings: list[Finding] = []
     for _, parsed in read_episode_files(workspace, list_episode_files(workspace, view)):
         tellings += parsed.tellings
@@ -100,7 +100,7 @@ def find_episode_findings(read: Iterable[tuple[bytes, ParsedEpisodes]]) -> tuple
     not be in memory.
     """
     findings: list[Finding] = []
-    first_by_id: dict[str, tuple[Telling, str]] = {}
+    first_by_id: dict[str, tuple[EpisodeRecord, str]] = {}
     for data, file in read:
         findings += (*file.findings, *find_credentials(file.path, data))
         for line, telling in zip(file.lines, file.tellings, strict=True):
@@ -112,7 +112,7 @@ def find_episode_findings(read: Iterable[tuple[bytes, ParsedEpisodes]]) -> tuple
     return tuple(findings)
 
 
-def _find_unsafe_texts(path: str, line: int, telling: Telling) -> Iterable[Finding]:
+def _find_unsafe_texts(path: str, line: int, telling: EpisodeRecord) -> Iterable[Finding]:
     findings: dict[Finding, None] = {}
     # Each text is screened alone: the words of a title and of a branch do not form a sentence.
     for text in list_texts(telling):
@@ -120,7 +120,7 @@ def _find_unsafe_texts(path: str, line: int, telling: Telling) -> Iterable[Findi
     return findings
 
 
-def _report_duplicate(path: str, line: int, telling: Telling, first_place: str) -> Finding:
+def _report_duplicate(path: str, line: int, telling: EpisodeRecord, first_place: str) -> Finding:
     message = f"{telling.id} stands at {first_place} already, and says something else"
     return Finding(path, line, "duplicate-episode", message, "Keep the one that is true.")
 
@@ -181,7 +181,7 @@ def _mask(text: str) -> str:
     return f"[withheld:{hashlib.sha256(text.encode()).hexdigest()[:8]}]"
 
 
-def save_telling(workspace: Workspace, telling: Telling) -> Path:
+def save_telling(workspace: Workspace, telling: EpisodeRecord) -> Path:
     """Write a telling into a file of its own in the work tree.
 
     An equal file is not written again.

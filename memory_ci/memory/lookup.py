@@ -12,7 +12,12 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.findings import render_finding
 from memory_ci.gitrepo.blobs import TreeFile, read_files
-from memory_ci.gitrepo.history import FileVersion, list_added_lines, list_mentioning, list_versions
+from memory_ci.gitrepo.history import (
+    FileVersion,
+    list_added_lines,
+    list_commits_mentioning,
+    list_versions,
+)
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.prominence import prominence
 from memory_ci.lifecycle.relations import find_ids
@@ -121,13 +126,13 @@ def list_past_ids(workspace: Workspace, rev: str) -> frozenset[str]:
 
 def list_retired_ids(workspace: Workspace, rev: str, ids: Collection[str]) -> frozenset[str]:
     """Return those of `ids` whose entry is retired at a revision, or was when it was removed."""
-    places = workspace.at(rev).places
+    places = workspace.at(rev).entries_by_id
     statuses = {id_: place.entry.status for id_, place in places.items() if id_ in ids}
     missing_ids = set(ids) - statuses.keys()
     if missing_ids:
         pathspecs = memory_pathspecs(workspace.config.scopes)
-        for commit in list_mentioning(workspace.repo, rev, sorted(missing_ids), pathspecs):
-            before = workspace.at(f"{commit}^").places
+        for commit in list_commits_mentioning(workspace.repo, rev, sorted(missing_ids), pathspecs):
+            before = workspace.at(f"{commit}^").entries_by_id
             for id_ in missing_ids & before.keys():
                 statuses[id_] = before[id_].entry.status
             missing_ids -= statuses.keys()

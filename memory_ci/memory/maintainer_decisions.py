@@ -13,11 +13,17 @@ from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
 from memory_ci.gitrepo.history import RANGE, STEP
-from memory_ci.gitrepo.log import FILES, list_committers, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, list_committers, read_log
 from memory_ci.gitrepo.repo import find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.memory.forgotten import REJECTED_FILE, read_rejected
-from memory_ci.memory.workspace import Snapshot, Workspace, holds_entries, memory_test, workspace_at
+from memory_ci.memory.workspace import (
+    Snapshot,
+    Workspace,
+    build_memory_test,
+    holds_entries,
+    workspace_at,
+)
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.store.document import parse_memory_file
@@ -141,10 +147,10 @@ def read_decisions(
     lines = [line for line in lines if line not in released]
     released |= _list_released(workspace, theirs, lines)
 
-    removed, edits = _read_edits(workspace, theirs, workspace.at(fork).places)
+    removed, edits = _read_edits(workspace, theirs, workspace.at(fork).entries_by_id)
     if len(preserved) > len(theirs):
-        _, edits = _read_edits(workspace, preserved, workspace.at(fork).places)
-    remaining_ids = tip.places.keys() - boxes.unticked
+        _, edits = _read_edits(workspace, preserved, workspace.at(fork).entries_by_id)
+    remaining_ids = tip.entries_by_id.keys() - boxes.unticked
     removed |= _list_unticked(tip, boxes.unticked, edits)
     taken_out = _list_taken_out(removed, remaining_ids, released)
 
@@ -179,7 +185,7 @@ def _list_unticked(
 ) -> dict[str, tuple[Entry, ...]]:
     """Return the first and last version of the entries whose boxes are unticked, by id."""
     unticked = {}
-    for entry_id, located in tip.places.items():
+    for entry_id, located in tip.entries_by_id.items():
         if entry_id in unticked_ids:
             first = edits[entry_id].first if entry_id in edits else located.entry
             unticked[entry_id] = tuple(dict.fromkeys((first, located.entry)))
@@ -249,8 +255,8 @@ def _read_edits(
     removed: dict[str, tuple[Entry, ...]] = {}
     edits: dict[str, Edit] = {}
     for commit in commits:
-        old = workspace.at(commit.parents[0]).places
-        new = workspace.at(commit.sha).places
+        old = workspace.at(commit.parents[0]).entries_by_id
+        new = workspace.at(commit.sha).entries_by_id
         for entry_id in old.keys() - new.keys():
             last = old[entry_id].entry
             first = edits[entry_id].first if entry_id in edits else last
@@ -299,7 +305,7 @@ def _extend_edit(
 
 def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> list[Touched]:
     """Return the memory files that commits changed, except REJECTED_FILE, which is read by line."""
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     first: dict[str, bytes | None] = {}
     last: dict[str, bytes | None] = {}
     for commit in commits:
@@ -318,7 +324,7 @@ def _find_obstacle(
 ) -> str:
     """Return why the work of others on the branch cannot be carried over, or ""."""
     workspace = tip.workspace
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     for commit in commits:
         if not all(is_memory(file.path) for file in commit.files):
             return "others changed more than memory there"
@@ -388,7 +394,7 @@ def _list_commits(
         "--reverse",
         "--topo-order",
         "--no-merges",
-        *FILES,
+        *FILE_OPTIONS,
         "--no-renames",
         "--end-of-options",
         branch,

@@ -110,7 +110,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     entry_id: str | None = None
 
 
-ACCEPTED_IN = "in the memory pull request"
+ACCEPTED_IN_REQUEST = "in the memory pull request"
 
 MAX_SUGGESTIONS = 5
 """Suggestions that are shown at once: as many as a person answers in a minute."""
@@ -141,7 +141,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 EngineTask = Literal["learnings", "premortem", "promotion", "consolidation"]
 
 
-class Known(msgspec.Struct, frozen=True):
+class ExistingEntry(msgspec.Struct, frozen=True):
     """An entry of memory that a model may restate or contradict by its id."""
 
     id: str
@@ -161,7 +161,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     change: str
     evidence: tuple[Evidence, ...]
-    existing: tuple[Known, ...] = ()
+    existing: tuple[ExistingEntry, ...] = ()
     notice: str = ""
     about: str = ""
     changed: str = ""

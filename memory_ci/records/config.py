@@ -347,7 +347,7 @@ class PolicyPublish(msgspec.Struct, frozen=True):
 class Policy(msgspec.Struct, frozen=True):
     """Limits that a platform sets for many repositories.
 
-    Its keys are the keys of a configuration that `narrow` reads.
+    Its keys are the keys of a configuration that `apply_policy` reads.
     """
 
     engine: PolicyEngine = PolicyEngine()

@@ -32,7 +32,7 @@ NO_FEEDBACK = 0.5
 NEW_IMPORTANCE = 0.5
 """The importance of an entry if nobody says how much it matters."""
 
-SAYS_REJECTED = re.compile(r"\A\s*(?:tried and )?rejected\s*[:-]\s*", re.IGNORECASE)
+REJECTED_PREFIX = re.compile(r"\A\s*(?:tried and )?rejected\s*[:-]\s*", re.IGNORECASE)
 """The beginning of a rejected learning that says so; `name_entry` writes its own before titles."""
 
 
@@ -97,7 +97,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return len({self.origin, *self.occurrences} - {""})
 
 
-def new_entry(
+def create_entry(
     id_: str, title: str, body: str, kind: tuple[EntryType, Domain, float], day: date
 ) -> Entry:
     """Return an active entry.
@@ -128,7 +128,7 @@ def name_entry(entry: Entry) -> str:
     """Return the title of an entry, after `Rejected: ` if it was tried and rejected."""
     if entry.adoption != "rejected":
         return entry.title
-    return f"Rejected: {SAYS_REJECTED.sub('', entry.title)}"
+    return f"Rejected: {REJECTED_PREFIX.sub('', entry.title)}"
 
 
 class ScopeOf(msgspec.Struct, frozen=True):

@@ -99,18 +99,13 @@ def _read_form(segment: str) -> CommandForm | None:
     name = words[0].strip("()")
     is_script = "/" in name and not name.startswith(("/", "~"))
     program = name if is_script else name.rsplit("/", 1)[-1]
+    matches = [OPTION.match(word) for word in words[1:]]
+    options = [match[0] for match in matches if match]
     subcommands: list[str] = []
-    options: list[str] = []
-    for word in words[1:]:
-        option = OPTION.match(word)
-        if option is not None:
-            options.append(option[0])
-        elif REDIRECTION.match(word):
-            continue
-        elif not options and len(subcommands) < MAX_SUBCOMMANDS and program not in PLAIN:
-            if not SUBCOMMAND.fullmatch(word):
-                break
-            subcommands.append(word)
+    for word in () if program in PLAIN else words[1 : 1 + MAX_SUBCOMMANDS]:
+        if not SUBCOMMAND.fullmatch(word):
+            break
+        subcommands.append(word)
     return CommandForm(program, tuple(subcommands), tuple(dict.fromkeys(options))[:MAX_OPTIONS])
 
 

@@ -20,9 +20,9 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.evidence.content import redact
-from memory_ci.evidence.trust import tier
+from memory_ci.evidence.trust import classify_trust
 from memory_ci.gitrepo.blobs import Tree, TreeFile, read_files
-from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.repo import find_objects
 from memory_ci.gitrepo.sessionrefs import DIGEST, list_stored
 from memory_ci.memory.workspace import Workspace
@@ -192,7 +192,7 @@ def _list_checkpoints(tree: Tree) -> Iterator[Source]:
     """Yield the transcripts of Entire's checkpoints, with who committed each first."""
     brought: dict[str, Commit] = {}
     # The log is newest first, so that the first commit of a checkpoint comes last.
-    for commit, _ in read_log(tree.repo, *FILES, "--end-of-options", tree.oid, "--"):
+    for commit, _ in read_log(tree.repo, *FILE_OPTIONS, "--end-of-options", tree.oid, "--"):
         for checkpoint in list_metadata(file.path for file in commit.files):
             brought[checkpoint] = commit
     for path, file in tree.files.items():
@@ -217,7 +217,7 @@ def _list_committed(workspace: Workspace, base: str) -> Iterator[Source]:
     """Yield the transcripts that were ever committed, also those that were removed since."""
     seen: set[str] = set()
     pathspecs = (":(top,glob)**/.specstory/history/*.md", ":(top,glob)**/.aider.chat.history.md")
-    log = read_log(workspace.repo, *FILES, "--end-of-options", base, "--", *pathspecs)
+    log = read_log(workspace.repo, *FILE_OPTIONS, "--end-of-options", base, "--", *pathspecs)
     for commit, oids in log:
         for file, oid in zip(commit.files, oids, strict=True):
             if file.old_path is not None:
@@ -352,7 +352,7 @@ def _keep_trusted(workspace: Workspace, turns: Iterable[PersonTurn]) -> list[Per
     trusted: dict[tuple[str, str, datetime], PersonTurn] = {}
     for turn in turns:
         event = _as_event(turn)
-        if tier(event, policy.trusted_authors, policy.bot_authors) in ("T0", "T1"):
+        if classify_trust(event, policy.trusted_authors, policy.bot_authors) in ("T0", "T1"):
             key = turn.session, turn.text, turn.at
             if key not in trusted or not trusted[key].person:
                 trusted[key] = turn

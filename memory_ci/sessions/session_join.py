@@ -114,7 +114,7 @@ class SessionFinder:
     def __init__(
         self,
         workspace: Workspace,
-        extra: Sequence[Path] = (),
+        named_paths: Sequence[Path] = (),
         since: str | None = None,
         base: str = "HEAD",
     ) -> None:
@@ -122,12 +122,12 @@ class SessionFinder:
 
         Args:
             workspace: the workspace whose repository is searched.
-            extra: transcripts, or directories of them, that the user named.
+            named_paths: transcripts, or directories of them, that the user named.
             since: the commit up to which earlier runs have read.
             base: a revision; checkpoints that a commit of its history names belong to that commit.
         """
         self._workspace = workspace
-        self._extra = extra
+        self._extra = named_paths
         self._since = since
         self._base = base
 
@@ -165,7 +165,7 @@ class SessionFinder:
         if not seen:
             self._note_unjoined(merged, request)
 
-    def tell_missed(self) -> tuple[str, ...]:
+    def describe_unjoined(self) -> tuple[str, ...]:
         """Return one line on changes without a session although a captured one edited their files.
 
         Returns:
@@ -186,7 +186,7 @@ class SessionFinder:
         """
         yield from self._read_unmerged_checkpoints()
         for session in self.unmerged_sessions.old:
-            complete = self.captured.whole(session)
+            complete = self.captured.load_events(session)
             ended = session.ended or UNKNOWN_TIME
             # What an earlier run joined, by a branch that only the forge named, is not read again.
             begin = self._find_begin(session)
@@ -238,7 +238,7 @@ class SessionFinder:
         old = tuple(session for session in sessions if session.ended and session.ended <= end)
         return UnmergedSessions(old, len(sessions) - len(old))
 
-    def tell_unnamed(self) -> str:
+    def describe_unnamed(self) -> str:
         """Return how many checkpoints no commit names and how each was used; "" without any."""
         return self.unnamed.describe() if self.unnamed else ""
 
@@ -523,7 +523,7 @@ class SessionFinder:
         """
         if session.key not in self._edits:
             edits = []
-            for event in self.captured.whole(session).events:
+            for event in self.captured.load_events(session).events:
                 if event.kind == "tool_call" and EDITS.search(event.tool or ""):
                     edits += [(event.at, path) for path in event.paths]
             self._edits[session.key] = sorted(edits)
@@ -531,7 +531,7 @@ class SessionFinder:
 
     def _join(self, session: Session, how: str, commit: Commit) -> JoinedSession:
         """Return a session, read with its events, as joined with a commit."""
-        complete = self.captured.whole(session)
+        complete = self.captured.load_events(session)
         return JoinedSession(complete, complete.events, how, commit)
 
     # -- the places where sessions are kept
@@ -541,7 +541,7 @@ class SessionFinder:
         """The sessions captured into refs (without their events) and those the user named."""
         sessions: list[Session] = []
         if self._workspace.config.sessions.read:
-            sessions += self.captured.said
+            sessions += self.captured.headers
         self.problems += self.captured.problems
 
         for place in self._extra:

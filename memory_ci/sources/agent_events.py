@@ -194,17 +194,17 @@ def _read_command(arguments: Mapping[str, Any]) -> str:
     return command if isinstance(command, str) else ""
 
 
-def find_directory(told: Mapping[str, Any]) -> str:
+def find_directory(hook_input: Mapping[str, Any]) -> str:
     """Return the directory that an agent works in, "" if the input of its hook names none.
 
     Cursor may name only its workspace.
     """
-    roots = told.get("workspace_roots")
+    roots = hook_input.get("workspace_roots")
     root = roots[0] if isinstance(roots, list) and roots else ""
-    return _text(told, "cwd") or _text({"root": root}, "root")
+    return _text(hook_input, "cwd") or _text({"root": root}, "root")
 
 
-def may_tell(event: AgentEvent) -> bool:
+def reads_answer(event: AgentEvent) -> bool:
     """Return whether the agent reads an answer to this event."""
     if event.is_before and event.agent != "copilot":
         return False

@@ -22,7 +22,7 @@ from memory_ci.commands.check.command import check_command
 from memory_ci.commands.retrieve import shortcut as retrieve
 from memory_ci.commands.retrieve.command import retrieve_command
 from memory_ci.commands.retrieve.shortcut import OPTIONS
-from memory_ci.commands.retrieve.text import ASK
+from memory_ci.commands.retrieve.text import USAGE_REQUEST
 from memory_ci.commands.shortcut import is_plain, parse_plain, run_shortcut
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
@@ -274,7 +274,9 @@ def test_a_whole_process_answers_from_arguments_input_and_hook(run: Run, zoo: Pr
     assert call(zoo, "retrieve", "zebra").stdout == text
     assert call(zoo, "retrieve", stdin=b"zebra").stdout == text
     hook = json.loads(call(zoo, "hook", "agent", "--no-ask", stdin=given_to_hook).stdout)
-    assert hook["hookSpecificOutput"]["additionalContext"].removesuffix(ASK).encode() == text
+    assert (
+        hook["hookSpecificOutput"]["additionalContext"].removesuffix(USAGE_REQUEST).encode() == text
+    )
     assert call(zoo, "retrieve", "zebra", "--limit=1").stdout == text
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from memory_ci.cli.plain import (
     Option,
+    decode_argument,
     echo_json,
     has_input,
+    open_current_workspace,
     read_input,
     say,
-    utf8,
-    workspace,
 )
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
@@ -83,20 +83,20 @@ def run(
         raise UsageError("standard input has the quote", slug="bad-quote", hint=hint)
     if title is None:
         title, _, body = _read_text().strip().partition("\n")
-    memory = Memory(workspace())
+    memory = Memory(open_current_workspace())
     quoted = None
     if quote == "-":
         quoted = read_input()
     elif quote is not None:
-        quoted = utf8(quote)
+        quoted = decode_argument(quote)
     added = memory.add(
-        utf8(title),
-        utf8(body or ""),
+        decode_argument(title),
+        decode_argument(body or ""),
         type=type_,
         domain=domain,
         scope=scope,
-        source=" ".join(utf8(source or "").split()) or None,
-        cites=[utf8(cite) for cite in cites],
+        source=" ".join(decode_argument(source or "").split()) or None,
+        cites=[decode_argument(cite) for cite in cites],
         quote=quoted,
         dry_run=dry_run,
     )

@@ -23,8 +23,8 @@ from memory_ci.sources.agent_events import (
     OURS,
     AgentEvent,
     format_answer,
-    may_tell,
     parse_event,
+    reads_answer,
 )
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _answer_event(
         from memory_ci.sessions.session_note import note_cleared
 
         note_cleared(place.workspace, event.session, now)
-    if not may_tell(event) or not _is_first(event, place, now):
+    if not reads_answer(event) or not _is_first(event, place, now):
         return ""
     request = ""
     if event.kind == "prompt" and event.session:
@@ -128,7 +128,7 @@ def _answer_tool(
         due = tell_due(event, place.start, now)
         if due:
             return due
-    if not may_tell(event):
+    if not reads_answer(event):
         return ""
     event = replace(event, paths=_list_new_files(event, place, now))
     if not event.paths or not _is_first(event, place, now):
@@ -140,9 +140,9 @@ def _is_first(event: AgentEvent, place: HookPlace, now: datetime) -> bool:
     """Return whether no other hook of the same event has answered."""
     if not event.key or event.agent not in DOUBLING:
         return True
-    from memory_ci.sessions.session_note import claim
+    from memory_ci.sessions.session_note import claim_event
 
-    return claim(place.workspace, event.session, f"{event.kind} {event.key}", now)
+    return claim_event(place.workspace, event.session, f"{event.kind} {event.key}", now)
 
 
 def _serve_alone(
@@ -154,17 +154,17 @@ def _serve_alone(
     request: str,
 ) -> str:
     """Return the memory for an event, while no other hook of this clone serves any."""
-    from memory_ci.sessions.session_note import alone
+    from memory_ci.sessions.session_note import lock_hooks
 
     workspace = place.workspace
-    with alone(workspace):
+    with lock_hooks(workspace):
         return _serve(workspace, event, now, environ, request=request)
 
 
 def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple[str, ...]:
     """Return the files of an event that the session was not served yet, and note its edits."""
     from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.session_note import Sign, list_untold, note_sign, read_head
+    from memory_ci.sessions.session_note import Sign, list_unserved, note_sign, read_head
 
     files = [place.start / path for path in event.paths]
     files = [file for file in files if file.is_file()]
@@ -181,7 +181,7 @@ def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple
             branch=read_head(bare),
         )
         note_sign(bare, sign)
-    return tuple(str(file) for file in list_untold(bare, event.session, files))
+    return tuple(str(file) for file in list_unserved(bare, event.session, files))
 
 
 def _serve(
@@ -202,10 +202,15 @@ def _serve(
         request: a request to the agent, "" for none.
     """
     from memory_ci.commands.retrieve.options import RetrieveOptions
-    from memory_ci.commands.retrieve.retrieve import injected_ids
-    from memory_ci.commands.retrieve.text import ASK, HOOK_CHARS, render_asking, render_context
+    from memory_ci.commands.retrieve.retrieve import list_served_ids
+    from memory_ci.commands.retrieve.text import (
+        HOOK_CHARS,
+        USAGE_REQUEST,
+        append_usage_request,
+        render_context,
+    )
     from memory_ci.sessions.nudge import nudge_agent
-    from memory_ci.sessions.served_ids import record_injected
+    from memory_ci.sessions.served_ids import record_served
 
     if event.kind == "prompt":
         nudge = nudge_agent(workspace, event.session or None, now.date())
@@ -214,14 +219,14 @@ def _serve(
     options = RetrieveOptions(
         session=event.session or None,
         total_chars=HOOK_CHARS,
-        reserved=len(ASK) + len(request) + 1,
+        reserved=len(USAGE_REQUEST) + len(request) + 1,
     )
     retrieval = _retrieve_all(workspace, event, now, environ, options)
 
-    ids = injected_ids(retrieval)
-    record_injected(workspace, ids, now)
+    ids = list_served_ids(retrieval)
+    record_served(workspace, ids, now)
     asks_for_feedback = _note_served(workspace, event, now, ids)
-    text = render_asking(render_context(retrieval), asks_for_feedback)
+    text = append_usage_request(render_context(retrieval), asks_for_feedback)
     if event.kind == "start":
         from memory_ci.commands.agents.conduct import serve_conduct
 
@@ -239,7 +244,7 @@ def _retrieve_all(
     """Return the entries for the prompt of an event, or for each of its files."""
     from memory_ci.api import Memory
     from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.session_note import note_given
+    from memory_ci.sessions.session_note import note_served
 
     memory = Memory(workspace, now=now, environ=environ)
     files: list[str | None] = [repository_path(workspace, Path(path)) for path in event.paths]
@@ -251,7 +256,7 @@ def _retrieve_all(
         new_hits = [hit for hit in retrieval.hits if hit.located not in served]
         combined = replace(retrieval, hits=(*combined.hits, *new_hits))
         if event.session:
-            note_given(workspace, event.session, retrieval, now, about)
+            note_served(workspace, event.session, retrieval, now, about)
     return combined
 
 
@@ -264,11 +269,11 @@ def _note_served(
         Whether to ask the agent for feedback: once a session, and at each start.
     """
     from memory_ci.sessions.served_ids import HELD_OUT
-    from memory_ci.sessions.session_note import Sign, claim, note_sign
+    from memory_ci.sessions.session_note import Sign, claim_event, note_sign
 
     if not ids:
         return False
-    was_asked = bool(event.session) and not claim(
+    was_asked = bool(event.session) and not claim_event(
         workspace, event.session, "told how to say what helped", now
     )
     served_ids = tuple(entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT))
@@ -295,7 +300,7 @@ def _finish(event: AgentEvent, place: HookPlace, now: datetime, asks: bool) -> s
         collect_notes(place.bare, f"{event.agent}:{event.session}")
     if is_end or event.agent in CAPTURED_AT_STOP:
         _capture(event, place, now)
-    if is_end or not asks or not event.session or not may_tell(event):
+    if is_end or not asks or not event.session or not reads_answer(event):
         return ""
     from memory_ci.commands.agents.correction import ask_once
 
@@ -313,11 +318,13 @@ def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
         return
     from memory_ci.memory.quotes import list_edited
     from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.capture import keep, read_own
+    from memory_ci.sessions.capture import keep, read_repository_sessions
     from memory_ci.sessions.session_note import Sign, note_sign, read_head
 
     workspace = place.workspace
-    sessions = read_own(workspace, transcript, event.agent, event.cwd, event.session)
+    sessions = read_repository_sessions(
+        workspace, transcript, event.agent, event.cwd, event.session
+    )
     keep(workspace, transcript, sessions, now)
     if event.agent != "codex":
         return

@@ -129,11 +129,11 @@ def _note_served(event: AgentEvent, start: Path, now: datetime, due: Sequence[Mo
         return
     from memory_ci.gitrepo.repo import find_repository
     from memory_ci.memory.workspace import configure
-    from memory_ci.sessions.served_ids import record_injected
+    from memory_ci.sessions.served_ids import record_served
     from memory_ci.sessions.session_note import Sign, note_sign
 
     workspace = configure(Workspace(find_repository(start), Config()))
-    record_injected(workspace, ids, now)
+    record_served(workspace, ids, now)
     sign = Sign(agent=event.agent, session=event.session, at=now, given=ids)
     note_sign(workspace, sign)
 

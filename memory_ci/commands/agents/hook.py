@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from memory_ci.cli.plain import now, say, today, workspace
+from memory_ci.cli.plain import now, open_current_workspace, say, today
 from memory_ci.commands.agents.shortcut import run as run_agent
 from memory_ci.errors import MemoryCIError
 from memory_ci.findings import printable
@@ -45,12 +45,12 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
       memory-ci hook prepare-commit-msg .git/COMMIT_EDITMSG
     """
     from memory_ci.sessions.active_session import add_session_trailer
-    from memory_ci.sessions.served_ids import add_retrieved_trailer
+    from memory_ci.sessions.served_ids import add_served_trailer
 
     with _harmless("no trailer added"):
-        current_workspace = workspace(is_quiet=True)
+        current_workspace = open_current_workspace(is_quiet=True)
         source = rest[0] if rest else ""
-        add_retrieved_trailer(current_workspace, message_file, source)
+        add_served_trailer(current_workspace, message_file, source)
         add_session_trailer(current_workspace, message_file, os.environ, now())
 
 
@@ -66,7 +66,7 @@ def pre_commit() -> None:
     from memory_ci.sessions.marked_notes import stage_notes
 
     with _harmless("no note staged"):
-        for path in stage_notes(workspace(is_quiet=True), os.environ, now()):
+        for path in stage_notes(open_current_workspace(is_quiet=True), os.environ, now()):
             say(f"memory-ci: {printable(path)} goes with this commit", err=True)
     with _harmless("nothing told"):
         _tell_due("git commit")
@@ -87,7 +87,7 @@ def pre_push(remote: str) -> None:
     from memory_ci.sessions.active_session import push_sessions
 
     with _harmless("sessions not pushed"):
-        message = push_sessions(workspace(is_quiet=True), remote, os.environ, now())
+        message = push_sessions(open_current_workspace(is_quiet=True), remote, os.environ, now())
         if message:
             say(f"memory-ci: {printable(message)}", err=True)
     with _harmless("no nudge"):
@@ -193,7 +193,7 @@ def _nudge() -> None:
     updates = sys.stdin.buffer if has_input else ()
     if not is_branch_pushed(updates, os.environ):
         return
-    line = nudge_once(workspace(is_quiet=True), session_of(os.environ), today())
+    line = nudge_once(open_current_workspace(is_quiet=True), session_of(os.environ), today())
     if line:
         say(line, err=True)
 

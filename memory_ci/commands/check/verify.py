@@ -18,8 +18,8 @@ from memory_ci.commands.check.check import CheckReport, check_memory
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.evidence.trust import find_machine
-from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP, commit_time, resolve_merge_base
-from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP, read_commit_time, resolve_merge_base
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.repo import find_merge_base, read_tips, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine
@@ -31,7 +31,13 @@ from memory_ci.memory.edits import name_edits
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.index import build_index, verify_index
 from memory_ci.memory.lookup import list_past_ids
-from memory_ci.memory.workspace import Snapshot, Workspace, memory_test, readable_path, workspace_at
+from memory_ci.memory.workspace import (
+    Snapshot,
+    Workspace,
+    build_memory_test,
+    readable_path,
+    workspace_at,
+)
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
@@ -140,8 +146,8 @@ def _verify_new_index(workspace: Workspace, commit: str) -> Sequence[Finding]:
 
 def _find_resurrected(sides: Sides) -> Iterator[Finding]:
     """Find entries that were removed or retired, and that a stale branch adds again."""
-    before_places = sides.before.places
-    after_places = sides.after.places
+    before_places = sides.before.entries_by_id
+    after_places = sides.after.entries_by_id
     new_places = {key: place for key, place in after_places.items() if key not in before_places}
 
     past_ids = frozenset[str]()
@@ -178,8 +184,8 @@ def _find_lost(sides: Sides) -> Iterator[Finding]:
     Entries that a run removed or united with others are not lost, nor are entries that were
     retired when a commit removed them.
     """
-    before_places = sides.before.places
-    after_places = sides.after.places
+    before_places = sides.before.entries_by_id
+    after_places = sides.after.entries_by_id
     superseded: set[str] = set()
     for place in after_places.values():
         superseded.update(place.entry.supersedes)
@@ -206,18 +212,25 @@ def _list_removed(sides: Sides) -> tuple[set[str], set[str]]:
         All ids, and those that a run removed or that were retired.
     """
     workspace = sides.workspace
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     removed: set[str] = set()
     rightly_removed: set[str] = set()
-    arguments = (*FILES, "--no-merges", "--no-renames", "--end-of-options", *sides.span, "--")
+    arguments = (
+        *FILE_OPTIONS,
+        "--no-merges",
+        "--no-renames",
+        "--end-of-options",
+        *sides.span,
+        "--",
+    )
     for commit, _ in read_log(workspace.repo, *arguments):
         are_memory = [is_memory(file.path) for file in commit.files]
         if not any(are_memory):
             continue
         places: Mapping[str, Located] = {}
         if commit.parents:
-            places = workspace.at(commit.parents[0]).places
-        ids = places.keys() - workspace.at(commit.sha).places.keys()
+            places = workspace.at(commit.parents[0]).entries_by_id
+        ids = places.keys() - workspace.at(commit.sha).entries_by_id.keys()
         removed |= ids
         # The commit of a run has our trailer, and changes nothing but memory.
         is_run = bool(find_trailers(commit.message, (STEP,))) and all(are_memory)
@@ -228,7 +241,7 @@ def _list_removed(sides: Sides) -> tuple[set[str], set[str]]:
 def _find_foreign(sides: Sides) -> Iterator[Finding]:
     """Find changes of a fork that agents would read, other than new inbox fragments."""
     repo = sides.workspace.repo
-    is_memory = memory_test(Workspace(repo, _fold_scopes(sides.workspace.config)))
+    is_memory = build_memory_test(Workspace(repo, _fold_scopes(sides.workspace.config)))
     before_files = set(sides.before.tree.files.values())
     after_files = set(sides.after.tree.files.values())
     changed_paths = {readable_path(file) for file in before_files ^ after_files}
@@ -239,7 +252,7 @@ def _find_foreign(sides: Sides) -> Iterator[Finding]:
         if folded_path == CONFIG_FILE or is_forbidden_memory:
             yield Finding(path, 1, "fork-memory", "a fork may not change this file", FORK_HINT)
 
-    day = commit_time(repo, sides.after.sha).date()
+    day = read_commit_time(repo, sides.after.sha).date()
     for place in sides.after.memory.located:
         if place.path in changed_paths and is_fragment(place.path):
             yield from find_note_claims(place, day, "error")
@@ -393,7 +406,7 @@ def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding
         machine = _find_machine_author(workspace, commit)
         if not machine:
             continue
-        place = head.places[key]
+        place = head.entries_by_id[key]
         priority = place.entry.priority or "normal"
         message = (
             f"priority {priority} was set by {machine} in {commit.sha[:12]}: only people set it"
@@ -404,20 +417,24 @@ def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding
 def _find_priority_setters(start: Snapshot, head: Snapshot) -> dict[str, Commit]:
     """Return the last commit that set each priority of `head` that `start` does not have."""
     workspace = start.workspace
-    unexplained = {key for key, place in head.places.items() if _is_set(place.entry, start.places)}
+    unexplained = {
+        key
+        for key, place in head.entries_by_id.items()
+        if _is_set(place.entry, start.entries_by_id)
+    }
     setters: dict[str, Commit] = {}
     if not unexplained:
         return setters
 
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     span = ("--end-of-options", head.sha, f"^{start.sha}", "--")
-    for commit, _ in read_log(workspace.repo, *FILES, "--topo-order", "--no-renames", *span):
+    for commit, _ in read_log(workspace.repo, *FILE_OPTIONS, "--topo-order", "--no-renames", *span):
         if not unexplained:
             break
         if not any(is_memory(file.path) for file in commit.files):
             continue
-        places = workspace.at(commit.sha).places
-        parents = [workspace.at(parent).places for parent in commit.parents] or [{}]
+        places = workspace.at(commit.sha).entries_by_id
+        parents = [workspace.at(parent).entries_by_id for parent in commit.parents] or [{}]
         for key in unexplained & places.keys():
             # A merge sets a priority that none of its parents has.
             if all(_is_set(places[key].entry, parent) for parent in parents):

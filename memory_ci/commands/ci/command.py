@@ -13,10 +13,10 @@ import msgspec
 
 from memory_ci.cli.common import dry_run_option, engine_option, now_option, option
 from memory_ci.cli.plain import (
-    committed_workspace,
     disarm_workflow_commands,
     echo,
     now,
+    open_committed_workspace,
     progress,
     say,
 )
@@ -113,7 +113,7 @@ def ci_command(
 
     if extract and apply:
         raise click.UsageError("--extract makes a plan, --apply performs one: choose one.")
-    repository = committed_workspace()
+    repository = open_committed_workspace()
     ci_provider = provider or find_provider(os.environ)
     is_github = ci_provider == "github"
     options = CiOptions(engine, push, extract, apply.read() if apply else None, dry_run, at_once)

@@ -16,10 +16,10 @@ from memory_ci.commands.ci.outputs import list_learned
 from memory_ci.errors import MemoryCIError
 from memory_ci.gitrepo.history import find_cursor, sum_costs
 from memory_ci.gitrepo.repo import find_commit, find_setting
-from memory_ci.memory.workspace import Workspace, memory_test
+from memory_ci.memory.workspace import Workspace, build_memory_test
 from memory_ci.records.episode import Episode
 from memory_ci.records.plan import (
-    ENDPOINTS,
+    COLLECTOR_VARIABLES,
     Lag,
     OpenRequest,
     Plan,
@@ -112,7 +112,7 @@ def _measure_lag(workspace: Workspace, run: CiRun, now: datetime) -> tuple[Lag, 
         tip = run.published.tip
     with suppress(MemoryCIError):
         month_usd = sum_costs(repo, now.date().replace(day=1), "--first-parent", tip)
-        cursor = find_cursor(repo, tip, memory_test(workspace))
+        cursor = find_cursor(repo, tip, build_memory_test(workspace))
         since = cursor.source if cursor else None
         until = tip
         if run.plan:
@@ -169,7 +169,7 @@ def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> s
     Returns:
         Why nothing was sent although a collector is named, or "".
     """
-    if not any(environ.get(name) for name in ENDPOINTS):
+    if not any(environ.get(name) for name in COLLECTOR_VARIABLES):
         return ""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -179,7 +179,7 @@ def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> s
         from opentelemetry.trace import StatusCode
     except ImportError:
         missing = "memory-ci[otel] is not installed: nothing was sent to it"
-        return f"{ENDPOINTS[0]} is set, and {missing}"
+        return f"{COLLECTOR_VARIABLES[0]} is set, and {missing}"
     service = {"service.name": "memory-ci", "service.version": line.version}
     provider = TracerProvider(resource=Resource.create(service))
     exporter = OTLPSpanExporter(timeout=COLLECTOR_SECONDS)

@@ -7,7 +7,7 @@ import os
 import click
 
 from memory_ci.cli.common import flag, json_option, option, refuse_others, show
-from memory_ci.cli.plain import progress, say, today, workspace
+from memory_ci.cli.plain import open_current_workspace, progress, say, today
 from memory_ci.findings import printable
 
 
@@ -59,18 +59,18 @@ def health_command(
         from memory_ci.commands.health.effect import measure_effect
 
         with progress("Comparing sessions"):
-            report = measure_effect(workspace(), today())
+            report = measure_effect(open_current_workspace(), today())
         show(report, render_effect(report), as_json)
         return
     if at is not None and history:
         raise click.UsageError("--at looks at one moment, --history at many: choose one.")
     if history:
         with progress("Measuring the past"):
-            past = measure_history(workspace(), today(), None, os.environ)
+            past = measure_history(open_current_workspace(), today(), None, os.environ)
         show(past, render_history(past), as_json)
         return
     with progress("Measuring"):
-        health = Memory(workspace(), at).health()
+        health = Memory(open_current_workspace(), at).health()
     show(health, render_health(health), as_json)
 
 
@@ -79,7 +79,7 @@ def _show_stages(revision: str, as_json: bool) -> None:
     from memory_ci.commands.health.text import render_stage
     from memory_ci.memory.stage import INTENT_FILE, list_stages
 
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     stages = list_stages(current_workspace, revision)
     if not stages and not as_json:
         say(f"There is no {INTENT_FILE}, so there is no stage.", err=True)

@@ -45,7 +45,7 @@ INSTRUCTIONS = (
 BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
-class Desk:
+class RequestHandlers:
     """The handlers of requests, for one caller."""
 
     def __init__(self, caller: Caller) -> None:
@@ -116,7 +116,7 @@ class Desk:
 
 def build_server(caller: Caller) -> Server[Any]:
     """Return the server for one caller."""
-    desk = Desk(caller)
+    desk = RequestHandlers(caller)
     return Server(
         "memory-ci",
         version=__version__,

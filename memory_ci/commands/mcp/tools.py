@@ -34,18 +34,18 @@ from memory_ci.commands.mcp.arguments import (
     Told,
 )
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.retrieve import injected_ids, noted_ids
+from memory_ci.commands.retrieve.retrieve import list_noted_ids, list_served_ids
 from memory_ci.commands.retrieve.similar import similar_tasks
-from memory_ci.commands.retrieve.text import ASK, render_asking, render_context
+from memory_ci.commands.retrieve.text import USAGE_REQUEST, append_usage_request, render_context
 from memory_ci.commands.retrieve.visible import find_visible, show_visible
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.findings import printable
 from memory_ci.memory.workspace import Workspace, open_workspace
-from memory_ci.records.anchor import MARKED
+from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.episode import Feedback, FeedbackKind, Recalled, RecalledEpisode
 from memory_ci.records.retrieval import Hints, Hit, Retrieval
-from memory_ci.sessions.served_ids import record_injected
-from memory_ci.sessions.session_note import note_given
+from memory_ci.sessions.served_ids import record_served
+from memory_ci.sessions.session_note import note_served
 
 MAX_CHARS = 40_000  # Characters of an answer: agents cut off or put aside much longer ones.
 BY = "mcp"  # The author of feedback: an agent, not the person whom git names.
@@ -119,18 +119,18 @@ def call_retrieve(caller: Caller, arguments: tool_arguments.Retrieve) -> tuple[s
     workspace = caller.workspace()
     fields = msgspec.structs.asdict(arguments)
     del fields["task"]
-    options = caller.options(**fields, total_chars=MAX_CHARS, reserved=len(ASK))
+    options = caller.options(**fields, total_chars=MAX_CHARS, reserved=len(USAGE_REQUEST))
     query = arguments.about or arguments.task
     retrieval = caller.memory(workspace).retrieve(query, options=options)
 
     is_noted = arguments.at is None  # The current work is served memory as it is now.
-    ids = injected_ids(retrieval)
-    context = render_asking(render_context(retrieval), is_noted and bool(ids))
+    ids = list_served_ids(retrieval)
+    context = append_usage_request(render_context(retrieval), is_noted and bool(ids))
     if is_noted:
         with suppress(MemoryCIError):  # The answer is served even if it cannot be noted.
-            record_injected(workspace, noted_ids(retrieval), caller.now)
+            record_served(workspace, list_noted_ids(retrieval), caller.now)
             if caller.session is not None:
-                note_given(workspace, caller.session, retrieval, caller.now, options.about)
+                note_served(workspace, caller.session, retrieval, caller.now, options.about)
     record = Retrieved(
         context=context,
         ids=ids,
@@ -147,7 +147,7 @@ def call_retrieve(caller: Caller, arguments: tool_arguments.Retrieve) -> tuple[s
 def _list_marked(hits: Iterable[Hit]) -> tuple[Marked, ...]:
     marked = []
     for hit in hits:
-        verdicts = tuple(verdict for verdict in hit.verdicts if verdict.kind in MARKED)
+        verdicts = tuple(verdict for verdict in hit.verdicts if verdict.kind in STALE_KINDS)
         if verdicts:
             marked.append(Marked(hit.located.entry.id, verdicts))
     return tuple(marked)

@@ -283,13 +283,13 @@ def promote_command(
       memory-ci org promote --index /srv/memory --dry-run
       memory-ci org promote --index /srv/memory --push pr
     """
-    from memory_ci.cli.plain import committed_workspace
+    from memory_ci.cli.plain import open_committed_workspace
     from memory_ci.commands.org.address import check_audiences
     from memory_ci.commands.org.promote import promote_shared
     from memory_ci.memory.workspace import branch_name
 
     check_audiences(audiences)
-    workspace = committed_workspace()
+    workspace = open_committed_workspace()
     promotion = promote_shared(
         workspace,
         index,

@@ -206,7 +206,7 @@ def _arrange(
     if is_new and publish.labels:
         steps.append(("labels", partial(forge.label, proposal, publish.labels)))
     if is_new and publish.reviewers:
-        steps.append(("reviewers", partial(forge.ask, proposal, publish.reviewers)))
+        steps.append(("reviewers", partial(forge.request_reviews, proposal, publish.reviewers)))
     if publish.auto_merge != "none" and not proposal.is_draft:
         merge = partial(forge.merge_when_ready, proposal, publish.auto_merge)
         steps.append(("auto_merge", merge))

@@ -25,11 +25,11 @@ from memory_ci.cli.common import (
     since_option,
 )
 from memory_ci.cli.plain import (
-    committed_workspace,
     echo,
     echo_json,
     has_input,
     now,
+    open_committed_workspace,
     progress,
     say,
     today,
@@ -151,7 +151,7 @@ def record_command(
     if push and dry_run:
         raise click.UsageError("--push does not go with --dry-run")
 
-    workspace = committed_workspace()
+    workspace = open_committed_workspace()
     options = _parse_range(arguments)
     if options.ref is None:
         options = replace(options, ref=check_branch(workspace))
@@ -279,11 +279,11 @@ def _confirm(question: str, refusal: UsageError) -> None:
 def _write_summary(
     file: TextIO, workspace: Workspace, plan: Plan, published: Published | None
 ) -> None:
-    from memory_ci.commands.health.health import list_remarks
+    from memory_ci.commands.health.health import list_health_remarks
     from memory_ci.memory.apply import trim_plan
     from memory_ci.memory.workspace import workspace_at
 
-    remarks = list_remarks(workspace, plan.ref, today())
+    remarks = list_health_remarks(workspace, plan.ref, today())
     settings = workspace_at(workspace.repo, plan.base).config
     trimmed_plan = trim_plan(plan, settings.evidence.quotes)
     file.write(render_summary(trimmed_plan, published, remarks=remarks))
@@ -341,7 +341,7 @@ def _write_plan(path: Path, options: RecordOptions) -> None:
     from memory_ci.commands.record.run import fetch_sessions, format_plan, save_plan
 
     with progress(READING) as advance:
-        workspace = committed_workspace()
+        workspace = open_committed_workspace()
         problems = fetch_sessions(workspace, options.ref, os.environ)
         options = replace(options, problems=problems)
         plan = Memory(workspace).record(options=options, on_progress=advance)
@@ -360,7 +360,7 @@ def _apply(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
     from memory_ci.memory.apply import parse_plan
 
     plan = parse_plan(plan_file.read())
-    applied = Memory(committed_workspace()).apply(plan, dry_run=dry_run)
+    applied = Memory(open_committed_workspace()).apply(plan, dry_run=dry_run)
 
     lines = ["Nothing to commit."]
     if applied.subjects:
@@ -408,7 +408,7 @@ def learn_command(
     from memory_ci.commands.record.learn import LearnRun, hint_to_resume, price_history
     from memory_ci.commands.record.run import check_branch, fetch_sessions
 
-    workspace = committed_workspace()
+    workspace = open_committed_workspace()
     options = _parse_range(arguments)
     options = replace(options, ref=check_branch(workspace), since=options.since or LEARN_PERIOD)
     if dry_run:

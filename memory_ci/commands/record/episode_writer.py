@@ -18,10 +18,10 @@ import msgspec
 from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.commands.record.gatherer import Gathered, RecordRun
 from memory_ci.evidence.content import redact
-from memory_ci.evidence.trust import tier
+from memory_ci.evidence.trust import classify_trust
 from memory_ci.gitrepo.forges import find_branch
-from memory_ci.gitrepo.history import read_added
-from memory_ci.gitrepo.merges import find_bringer
+from memory_ci.gitrepo.history import read_added_lines
+from memory_ci.gitrepo.merges import find_containing_merge
 from memory_ci.lifecycle.episodes import (
     BY_FACTS,
     MergedWork,
@@ -49,10 +49,18 @@ from memory_ci.memory.episodes import Episodes
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.records.candidate import Judged
 from memory_ci.records.entry import Located
-from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Given, Outcome, Telling
+from memory_ci.records.episode import (
+    Action,
+    Amendment,
+    Episode,
+    EpisodeRecord,
+    Feedback,
+    Outcome,
+    ServedEntry,
+)
 from memory_ci.records.event import Event
 from memory_ci.records.history import Commit, MergedChange, PullRequest
-from memory_ci.records.names import SHA_WIDTH, work_ref
+from memory_ci.records.names import SHA_WIDTH, format_work_ref
 from memory_ci.sources.reviews import is_outside
 from memory_ci.store.episodes import telling_path
 from memory_ci.text import shorten
@@ -98,14 +106,16 @@ ROUTINE = 0.4
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def list_given(ids: Sequence[str], at: str) -> tuple[Given, ...]:
+def list_given(ids: Sequence[str], at: str) -> tuple[ServedEntry, ...]:
     """Return entries in the order in which they were served.
 
     Args:
         ids: the ids of the entries.
         at: the commit that the work was based on.
     """
-    return tuple(Given(id=entry_id, rank=rank, at=at) for rank, entry_id in enumerate(ids, start=1))
+    return tuple(
+        ServedEntry(id=entry_id, rank=rank, at=at) for rank, entry_id in enumerate(ids, start=1)
+    )
 
 
 def list_paths(merged: MergedChange, own: Sequence[Commit]) -> list[str]:
@@ -219,7 +229,7 @@ class EpisodeWriter:
             deleted: ids of episodes that a person deleted, which stay deleted.
         """
         self._run = run
-        self.tellings: list[Telling] = []
+        self.tellings: list[EpisodeRecord] = []
         self.episodes = {episode.id: episode for episode in combine(known.tellings)}
         self.known = {telling.id for telling in known.tellings} | deleted
         self._tellings = {telling_path(telling): telling for telling in known.tellings}
@@ -268,7 +278,7 @@ class EpisodeWriter:
             return
         closed_at = (request.closed_at or request.created_at).astimezone(UTC)
         work = MergedWork(
-            ref=work_ref(request.number, ""),
+            ref=format_work_ref(request.number, ""),
             at=closed_at,
             served=frozenset(uses.given),
             used=uses.used,
@@ -330,7 +340,7 @@ class EpisodeWriter:
                 outcome = "failure"
             self._outcomes[episode.id] = outcome or episode.outcome
             self._reverted_at[episode.id] = reverted_at
-            work = work_ref(episode.action.pr, episode.action.commit)
+            work = format_work_ref(episode.action.pr, episode.action.commit)
             feedback = derive_undone_feedback(episode.used, work, reverted_at)
             text = f"Reverted in {revert.label}."
             self._amend(
@@ -411,7 +421,7 @@ class EpisodeWriter:
         files = keep_safe(paths)
         labels = keep_safe(request.labels if request else ())
         outcome = _find_outcome(paths, gathered.events)
-        work = self._find_facts(merged, gathered.events, uses, work_ref(number, sha), paths)
+        work = self._find_facts(merged, gathered.events, uses, format_work_ref(number, sha), paths)
         branch = request.branch if request else find_branch(merged.tip.message)
         base = next(iter(own[0].parents), "")[:SHA_WIDTH]
         prose = list_prose(self._list_trusted_commits(merged, gathered.events))
@@ -438,7 +448,7 @@ class EpisodeWriter:
             event.origin.id
             for event in events
             if event.kind == "commit"
-            and tier(event, config.trusted_authors, config.bot_authors) == "T0"
+            and classify_trust(event, config.trusted_authors, config.bot_authors) == "T0"
         }
         return [commit for commit in (merged.tip, *merged.commits) if commit.sha in trusted_shas]
 
@@ -477,7 +487,7 @@ class EpisodeWriter:
                 entries,
                 paths,
                 message,
-                lambda: read_added(repo, start, tip.sha) if start else "",
+                lambda: read_added_lines(repo, start, tip.sha) if start else "",
             )
         return MergedWork(
             ref=ref,
@@ -534,7 +544,7 @@ class EpisodeWriter:
         reverted = self._reverted | names
         merges: set[str] = set()
         for sha in sorted(name for name in names if ":" not in name)[:MAX_SEARCHED]:
-            bringer = find_bringer(repo, sha, base)
+            bringer = find_containing_merge(repo, sha, base)
             if bringer and reverted.issuperset(sha[:SHA_WIDTH] for sha in bringer.brought):
                 merges.add(bringer.merge)
         return [episode for episode in merged if episode.action.commit in merges]

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
-from memory_ci.gitrepo.history import Cursor, commit_time, find_addition
+from memory_ci.gitrepo.history import Cursor, find_addition, read_commit_time
 from memory_ci.memory.commit_texts import file_events
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.model import Asker, Model
@@ -82,7 +82,7 @@ def find_window(
     setup_commit = find_addition(repo, base.sha, CONFIG_FILE)
     if setup_commit is None or not base.workspace.config.episodes.write:
         return DeclinedWindow(since, since, told)
-    earliest = max(commit_time(repo, setup_commit), commit_time(repo, base.sha) - BACKLOG)
+    earliest = max(read_commit_time(repo, setup_commit), read_commit_time(repo, base.sha) - BACKLOG)
     declined_at = [
         episode.occurred_at
         for episode in episodes
@@ -144,7 +144,7 @@ class Gatherer:
     @property
     def problems(self) -> tuple[str, ...]:
         """What could not be read, each once."""
-        problems = [*self._problems, *self._finder.problems, *self._finder.tell_missed()]
+        problems = [*self._problems, *self._finder.problems, *self._finder.describe_unjoined()]
         return tuple(dict.fromkeys(problems))
 
     def gather(self, merged: MergedChange) -> Gathered:
@@ -191,7 +191,7 @@ class Gatherer:
 
     def tell_unnamed(self) -> str:
         """Return how many checkpoints no commit names, or "" if there is nothing to report."""
-        return self._finder.tell_unnamed()
+        return self._finder.describe_unnamed()
 
     def tell_unmerged_sessions(self) -> str:
         """Return how many captured sessions belong to no change, or "" if none was read."""

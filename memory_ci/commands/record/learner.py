@@ -55,12 +55,18 @@ from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
 from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.stage import find_project
-from memory_ci.memory.workspace import memory_test
-from memory_ci.records.candidate import ACCEPTED_IN, Candidate, Judged, Request
+from memory_ci.memory.workspace import build_memory_test
+from memory_ci.records.candidate import ACCEPTED_IN_REQUEST, Candidate, Judged, Request
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.event import EvidenceSet
 from memory_ci.records.history import Commit, MergedChange, PullRequest
-from memory_ci.records.names import HOLDOUT, SERVED, SHA_WIDTH, USED, work_ref
+from memory_ci.records.names import (
+    HOLDOUT_TRAILER,
+    SERVED_TRAILER,
+    SHA_WIDTH,
+    USED_TRAILER,
+    format_work_ref,
+)
 from memory_ci.records.plan import Change, Join
 from memory_ci.records.report import Finding
 from memory_ci.sessions import checkpoints, session_join
@@ -246,8 +252,8 @@ class Learner:
                 reason = f"{error.message} [{error.slug}]"
                 self.tally.problems.append(f"#{request.number}, closed without a merge: {reason}")
                 continue
-            served = self._resolve(list_ids([request.body], SERVED))
-            used = self._resolve(list_ids([request.body], USED))
+            served = self._resolve(list_ids([request.body], SERVED_TRAILER))
+            used = self._resolve(list_ids([request.body], USED_TRAILER))
             self.writer.add_declined(request, Uses(served, frozenset(used)))
             self.tally.declined += 1
             yield from self._draft.take(changes)
@@ -299,7 +305,7 @@ class Learner:
             if commit.sha[:SHA_WIDTH] not in self.tally.strangers
         ]
         uses = self._find_uses(merged, members_commits, gathered, judged)
-        work_name = work_ref(merged.number, tip)
+        work_name = format_work_ref(merged.number, tip)
         use = Use(merged.label, work_name, day, uses.reinforced, uses.restated)
         self.tally.uses.append((merged, use))
         self.writer.add_merged(merged, gathered, uses, judged)
@@ -422,7 +428,7 @@ class Learner:
             return judged
         if content_key(candidate.title, candidate.body) not in self._accepted:
             return judged
-        accepted = replace(candidate, accepted=ACCEPTED_IN)
+        accepted = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
         return replace(judged, verdict="written", reason="accepted by a person", candidate=accepted)
 
     def _was_written(self, candidate: Candidate) -> bool:
@@ -552,8 +558,8 @@ class Learner:
                 if trailers.how != "commit"
             ]
             texts += [request.body] if request else []
-        served_as_written = list_ids(texts, SERVED)
-        used_as_written = list_ids(texts, USED)
+        served_as_written = list_ids(texts, SERVED_TRAILER)
+        used_as_written = list_ids(texts, USED_TRAILER)
         self.tally.has_uses |= bool(served_as_written or used_as_written)
         served = self._resolve(served_as_written)
         if is_by_member:
@@ -569,7 +575,7 @@ class Learner:
             frozenset(self._resolve(used_as_written)),
             restated,
             self.writer.list_confirmed(paths, request),
-            list_ids(texts, HOLDOUT),
+            list_ids(texts, HOLDOUT_TRAILER),
         )
 
     def _list_named_by_agent(self, gathered: Gathered, served: Sequence[str]) -> Iterator[str]:
@@ -612,7 +618,7 @@ class Learner:
         return tuple(self._read_prose(documents[:MAX_DOCUMENTS]))
 
     def _read_prose(self, paths: Iterable[str]) -> Iterator[Paragraph]:
-        is_memory = memory_test(self._run.workspace)
+        is_memory = build_memory_test(self._run.workspace)
         wanted = {path for path in paths if not is_memory(path)}
         for content in self._run.base.tree.read(wanted, MAX_DOCUMENT_BYTES):
             if content.data is not None:

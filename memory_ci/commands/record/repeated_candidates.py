@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.extraction.entries import EARLIEST_DATE, entry_id, to_entry
-from memory_ci.records.candidate import ACCEPTED_IN, Candidate, Judged
+from memory_ci.records.candidate import ACCEPTED_IN_REQUEST, Candidate, Judged
 from memory_ci.records.config import RepeatedMode
 from memory_ci.records.plan import Change
 from memory_ci.sessions.repetitions import Repeated, describe, find_repeated, save_pending
@@ -65,7 +65,7 @@ def _judge(item: Repeated, mode: RepeatedMode, accepted: frozenset[str]) -> Judg
     reason = describe(candidate.repetition) if candidate.repetition else ""
     is_accepted = not item.keys.isdisjoint(accepted)
     if is_accepted:
-        candidate = replace(candidate, accepted=ACCEPTED_IN)
+        candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
     if not is_accepted and not (mode == "write" and _is_frequent(candidate, item.days)):
         return Judged(candidate=candidate, verdict="suspected", reason=reason, change=SOURCE)
     return Judged(

@@ -26,14 +26,14 @@ from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.forge.selection import choose_forge
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.history import (
-    commit_time,
     find_addition,
     find_cursor,
     find_lost_cursor,
-    find_start,
-    list_counted,
-    list_reverting,
+    find_range_start,
+    list_counted_commits,
+    list_reverting_commits,
     plan_range,
+    read_commit_time,
 )
 from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.repo import (
@@ -64,8 +64,8 @@ from memory_ci.memory.workspace import (
     Snapshot,
     Workspace,
     branch_tip,
+    build_memory_test,
     list_memory_files,
-    memory_test,
     workspace_at,
     workspace_here,
 )
@@ -191,10 +191,10 @@ def _open_run(
     """
     workspace = base.workspace
     repo = workspace.repo
-    cursor = find_cursor(repo, base.sha, memory_test(workspace))
+    cursor = find_cursor(repo, base.sha, build_memory_test(workspace))
     since = None
     if options.since is not None:
-        since = find_start(repo, options.since, base.sha, today)
+        since = find_range_start(repo, options.since, base.sha, today)
     elif cursor is not None:
         since = cursor.source
     elif not options.from_root and not is_shallow(repo):
@@ -295,7 +295,7 @@ def _find_start_time(run: RecordRun) -> datetime:
     if not start:
         return datetime.min.replace(tzinfo=UTC)
     midnight = datetime.combine(run.today, time.min, UTC)
-    return min(commit_time(repo, start), midnight)
+    return min(read_commit_time(repo, start), midnight)
 
 
 def _find_same_entries(
@@ -368,7 +368,7 @@ def _reinforce(run: RecordRun, tally: Tally) -> tuple[tuple[Change, ...], tuple[
         later run counts them again.
     """
     repo = run.workspace.repo
-    counted = list_counted(repo, run.base.sha, memory_test(run.workspace))
+    counted = list_counted_commits(repo, run.base.sha, build_memory_test(run.workspace))
     uses = []
     tips = []
     for merged, use in tally.uses:
@@ -418,7 +418,7 @@ def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
     """
     repo, cursor = run.workspace.repo, run.cursor
     if options.since is None:
-        lost = find_lost_cursor(repo, run.base.sha, cursor, memory_test(run.workspace))
+        lost = find_lost_cursor(repo, run.base.sha, cursor, build_memory_test(run.workspace))
         if lost is not None:
             yield (
                 f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, which its history does not "
@@ -477,7 +477,7 @@ def _find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
     if reverts:
         # A revert of a revert restores what the first one took back, and an earlier run read that.
         new_shas = {revert.sha for revert in reverts}
-        earlier = list_reverting(repo, cursor.source)
+        earlier = list_reverting_commits(repo, cursor.source)
         doubted: set[str] = set()
         for revert in reverts:
             if revert.sha in tally.strangers:
@@ -586,4 +586,4 @@ def _is_first_run(workspace: Workspace, options: RecordOptions, base: str) -> bo
     if options.is_range_named:
         return False
     committed = workspace_at(workspace.repo, base)
-    return find_cursor(workspace.repo, base, memory_test(committed)) is None
+    return find_cursor(workspace.repo, base, build_memory_test(committed)) is None

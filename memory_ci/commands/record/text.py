@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memory_ci.cli.markdown import describe_cost, escape_markdown, fit
+from memory_ci.cli.markdown import cut_lines, describe_cost, escape_markdown
 from memory_ci.findings import printable, render_finding
 from memory_ci.memory.commit_message import WHY_WIDTH
 from memory_ci.records.entry import name_entry
@@ -207,7 +207,7 @@ def render_summary(
         index: the index that was built, if any.
         remarks: lines about memory as a whole.
     """
-    return fit(_list_page_lines(plan, published, index, remarks), MAX_BYTES, CUT)
+    return cut_lines(_list_page_lines(plan, published, index, remarks), MAX_BYTES, CUT)
 
 
 def list_outcome(published: Published | None) -> tuple[str, ...]:
@@ -230,7 +230,7 @@ def render_findings(title: str, findings: Sequence[Finding], limit: int = MAX_BY
     ]
     table = _list_table_lines(("where", "level", "code", "what"), rows)
     lines = table if rows else ["Nothing found."]
-    return fit([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *lines], limit, CUT)
+    return cut_lines([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *lines], limit, CUT)
 
 
 def _list_page_lines(

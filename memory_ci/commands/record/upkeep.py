@@ -20,7 +20,7 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.entries import deepest_directory
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.support import find_ungrounded
-from memory_ci.gitrepo.history import find_cursor, list_replacing
+from memory_ci.gitrepo.history import find_cursor, list_commits_replacing
 from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
 from memory_ci.lifecycle.consolidation import plan_consolidation
@@ -39,14 +39,14 @@ from memory_ci.memory.workspace import (
     Snapshot,
     Workspace,
     branch_tip,
-    memory_test,
+    build_memory_test,
     open_committed,
     workspace_at,
 )
 from memory_ci.records.candidate import Request
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
-from memory_ci.records.names import work_ref
+from memory_ci.records.names import format_work_ref
 from memory_ci.records.plan import (
     PLAN_VERSION,
     STEPS,
@@ -165,7 +165,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
         tellings = load_episodes(base.workspace, base.sha).tellings
         actions = [episode.action for episode in combine(tellings)]
         return {
-            work_ref(action.pr, action.commit): deepest_directory(action.files)
+            format_work_ref(action.pr, action.commit): deepest_directory(action.files)
             for action in actions
             if action.files
         }
@@ -218,7 +218,7 @@ def _was_replaced(base: Snapshot, entry: Entry, successor: Located) -> bool:
     line = max(own_lines, key=len, default="")[:MAX_SEARCHED_CHARS]
     if not line:
         return False
-    for sha in list_replacing(workspace.repo, base.sha, path, line):
+    for sha in list_commits_replacing(workspace.repo, base.sha, path, line):
         before, after = read_texts(f"{sha}^"), read_texts(sha)
         if before == [entry.text] and len(after) == 1 and after != before:
             return True
@@ -246,7 +246,7 @@ def plan_upkeep_alone(
     ref, base = branch_tip(workspace, branch)
     workspace = workspace_at(workspace.repo, base)
     draft = Draft(workspace.at(base))
-    cursor = find_cursor(workspace.repo, base, memory_test(workspace))
+    cursor = find_cursor(workspace.repo, base, build_memory_test(workspace))
     since = cursor.source if cursor else None
     upkeep = Upkeep(since, today, stale_after=stale_after)
     planned = tuple(plan_upkeep(upkeep, draft, steps))

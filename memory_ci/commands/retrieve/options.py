@@ -87,7 +87,7 @@ class SearchRequest(msgspec.Struct, frozen=True):
     walk: int = 0
 
 
-def make_sound(options: RetrieveOptions, config: Config, today: date) -> SearchRequest:
+def bound_options(options: RetrieveOptions, config: Config, today: date) -> SearchRequest:
     """Bring options into their ranges.
 
     A value that is out of range or unknown is replaced by the nearest valid one, with a note.

@@ -12,7 +12,14 @@ import click
 import msgspec
 
 from memory_ci.cli.common import change_options, complete_id, flag, option, show, since_option
-from memory_ci.cli.plain import has_input, now, progress, say, utf8, workspace
+from memory_ci.cli.plain import (
+    decode_argument,
+    has_input,
+    now,
+    open_current_workspace,
+    progress,
+    say,
+)
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
 from memory_ci.records.candidate import LISTED, MAX_SUGGESTIONS
@@ -104,7 +111,7 @@ def _run(
     """
     from memory_ci.commands.review.review import answer
 
-    repository = workspace()
+    repository = open_current_workspace()
     is_range_named = since is not None
     queue = _read_queue(repository, kinds, since, stale=stale)
     is_view = stale or kinds is not None or show_all
@@ -263,7 +270,7 @@ def _edit(question: Question) -> str:
         message = f'the editor saved no text, so "{question.title}" is not accepted'
         hint = "Nothing was written. Save it, if only as it is."
         raise UsageError(message, slug="unsaved-edit", hint=hint)
-    return utf8(text)
+    return decode_argument(text)
 
 
 def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:

@@ -10,12 +10,12 @@ from datetime import date, datetime
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.anchors.text import say_verdict
+from memory_ci.anchors.text import format_verdict
 from memory_ci.anchors.verdicts import judge_entry
 from memory_ci.commands.record.learner import OnProgress, ignore_progress
 from memory_ci.commands.record.run import RecordOptions, plan_record
 from memory_ci.commands.record.upkeep import names_of, promote_globally
-from memory_ci.commands.retrieve.anchor_verdicts import judge_located
+from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
 from memory_ci.commands.review.priority import (
     DOUBT,
     PAUSE_DAYS,
@@ -40,8 +40,8 @@ from memory_ci.memory.draft import Draft
 from memory_ci.memory.edits import name_edits
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.forgotten import HEADER, REJECTED_FILE, read_rejected
-from memory_ci.memory.workspace import Workspace, branch_tip, memory_test, workspace_at
-from memory_ci.records.anchor import MARKED
+from memory_ci.memory.workspace import Workspace, branch_tip, build_memory_test, workspace_at
+from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import LISTED, Judged, Question, QuestionKind, Suggestion
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import UseCount
@@ -129,7 +129,7 @@ def _choose_range(options: RecordOptions) -> RecordOptions:
 def find_last_range(workspace: Workspace, ref: str | None) -> str | None:
     """Return where the last record run began: where the run before ended, or the set-up commit."""
     _, base = branch_tip(workspace, ref)
-    is_memory = memory_test(workspace_at(workspace.repo, base))
+    is_memory = build_memory_test(workspace_at(workspace.repo, base))
     last = find_cursor(workspace.repo, base, is_memory)
     start = find_commit(workspace.repo, f"{last.commit}^") if last else None
     before = find_cursor(workspace.repo, start, is_memory) if start else None
@@ -313,12 +313,14 @@ def _list_stale(
     workspace: Workspace, places: Sequence[Located], base: str, usage: Mapping[str, UseCount]
 ) -> Iterator[Question]:
     """Yield questions about entries whose code has changed or is gone."""
-    truth = judge_located(workspace, places, base)
-    marked = [place for place in places if judge_entry(truth.get(place.entry, ())) in MARKED]
+    truth = judge_cites(workspace, places, base)
+    marked = [place for place in places if judge_entry(truth.get(place.entry, ())) in STALE_KINDS]
     entries = [(place.entry, truth[place.entry]) for place in marked]
     for place, verdicts in zip(marked, name_edits(workspace, entries, base), strict=True):
         kind: QuestionKind = "gone" if judge_entry(verdicts) == "gone" else "changed"
-        why = "; ".join(say_verdict(verdict) for verdict in verdicts if verdict.kind in MARKED)
+        why = "; ".join(
+            format_verdict(verdict) for verdict in verdicts if verdict.kind in STALE_KINDS
+        )
         cites = " ".join(place.entry.cites)
         yield replace(_build_question(kind, place, why, usage, cites), verdicts=verdicts)
 

@@ -41,9 +41,9 @@ from memory_ci.store.steps import (
     HASHES,
     MARKDOWN,
     InstallStep,
+    insert_block,
     read_text,
-    with_block,
-    without_block,
+    remove_block,
 )
 
 VERSIONED = '{\n  "version": 1\n}\n'
@@ -453,7 +453,7 @@ def _put_instructions(text: str, options: AgentOptions) -> str:
         lines += READING_TEXT.split("\n")
     if options.is_asking:
         lines += ASKING_TEXT.split("\n")
-    return with_block(text, MARKDOWN, lines) if lines else without_block(text, MARKDOWN)
+    return insert_block(text, MARKDOWN, lines) if lines else remove_block(text, MARKDOWN)
 
 
 def _put_server_block(text: str, part: Part, options: AgentOptions) -> str:
@@ -462,11 +462,11 @@ def _put_server_block(text: str, part: Part, options: AgentOptions) -> str:
     Raises:
         ValueError: the text is no TOML.
     """
-    if PROGRAM in tomllib.loads(without_block(text, HASHES)).get("mcp_servers", {}):
+    if PROGRAM in tomllib.loads(remove_block(text, HASHES)).get("mcp_servers", {}):
         return text
     words = [json.dumps(word, ensure_ascii=False) for word in (*options.program, "mcp")]
     lines = [str(part.content), f"command = {words[0]}", f"args = [{', '.join(words[1:])}]"]
-    extended = with_block(text, HASHES, lines)
+    extended = insert_block(text, HASHES, lines)
     tomllib.loads(extended)
     return extended
 
@@ -485,7 +485,7 @@ def _remove_parts(
             if text.startswith(_first_words(part)):
                 text = ""
         elif part.form == "block":
-            text = without_block(text, MARKDOWN if part.name == "text" else HASHES)
+            text = remove_block(text, MARKDOWN if part.name == "text" else HASHES)
         elif part.name != "allow" or "allow" in noted_parts:
             text = _remove_settings(agent, part, text, place)
     return text

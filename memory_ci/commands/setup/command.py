@@ -21,9 +21,9 @@ from memory_ci.cli.plain import (
     has_input,
     is_terminal,
     now,
+    open_current_workspace,
     progress,
     say,
-    workspace,
 )
 from memory_ci.findings import printable, printable_lines
 from memory_ci.sources.agent_events import AGENT_NAMES
@@ -81,7 +81,7 @@ def _set_up_clone(agents: AgentChoice, dry_run: bool, as_json: bool) -> None:
     from memory_ci.commands.setup.hooks import find_hook_manager
     from memory_ci.commands.setup.install import install
 
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     has_mcp = find_spec("mcp") is not None
     with_hook = "hooks" not in agents.without
     with_mcp = "mcp" not in agents.without
@@ -178,7 +178,7 @@ def _clear_clone(dry_run: bool, as_json: bool) -> None:
     """Take out what `init --clone` put into this clone."""
     from memory_ci.commands.setup.install import uninstall
 
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     steps = uninstall(current_workspace, dry_run=dry_run)
     show_steps(steps, dry_run=dry_run, as_json=as_json, root=current_workspace.repo.root)
 
@@ -364,7 +364,7 @@ def _set_up(
     from memory_ci.commands.setup.ci_files import find_release, need_release
     from memory_ci.commands.setup.init import InitOptions
 
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     preview = _preview(current_workspace, history, as_json) if history else None
     options = InitOptions(files.pre_commit, files.ci or "none", find_release())
     ci_source = files.ci_source
@@ -489,7 +489,7 @@ def _remove(dry_run: bool, as_json: bool) -> None:
     from memory_ci.commands.setup.init import INSTALLED, uninit_repository
     from memory_ci.commands.setup.install import uninstall
 
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     note = current_workspace.repo.git_dir / INSTALLED
     is_installed_by_init = note.exists()
     steps_out = uninstall(current_workspace, dry_run=dry_run or not is_installed_by_init)
@@ -588,14 +588,14 @@ def _set_up_cloud(
     current_workspace: Workspace, name: str, dry_run: bool
 ) -> tuple[tuple[InstallStep, ...], str]:
     """Set up a cloud agent, and return the result for each file and what to do by hand."""
-    from memory_ci.commands.setup.init import find_remark, set_up_cloud
-    from memory_ci.commands.setup.install import MADE
+    from memory_ci.commands.setup.init import find_manual_step, set_up_cloud
+    from memory_ci.commands.setup.install import MADE_FILE
     from memory_ci.memory.agents_block import export
     from memory_ci.store.steps import InstallStep
 
     steps = set_up_cloud(
-        current_workspace, name, current_workspace.repo.git_dir / MADE, dry_run=dry_run
+        current_workspace, name, current_workspace.repo.git_dir / MADE_FILE, dry_run=dry_run
     )
     block = export(current_workspace, None, dry_run=dry_run)
-    remark = find_remark(current_workspace.repo.root or Path(), name)
+    remark = find_manual_step(current_workspace.repo.root or Path(), name)
     return (*steps, InstallStep("cloud", block.path, block.result)), remark

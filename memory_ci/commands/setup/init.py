@@ -452,7 +452,7 @@ def _put_whole(root: Path, file: str, text: str, dry_run: bool) -> InstallStep:
     return InstallStep("cloud", str(root / file), "written" if is_due else "kept")
 
 
-def find_remark(root: Path, name: str) -> str:
+def find_manual_step(root: Path, name: str) -> str:
     """Return the step that is left to the user of a cloud agent, "" for none."""
     cloud = CLOUDS[name]
     call = f"sh {SCRIPT_FILE} {name}"

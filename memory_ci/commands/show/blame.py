@@ -16,7 +16,7 @@ from memory_ci.memory.workspace import Workspace, list_view, load_memory
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import BlamedLines, NamedEntry
-from memory_ci.records.names import SHA_WIDTH, work_ref
+from memory_ci.records.names import SHA_WIDTH, format_work_ref
 
 MAX_FILES = 50  # Files of one piece of work whose lines are blamed.
 
@@ -134,7 +134,7 @@ def _blame_file(
         number = numbers.get(hunk.sha)
         refs: tuple[str, ...] = ()
         if hunk.sha:
-            refs = (work_ref(number, hunk.sha), f"commit:{hunk.sha[:SHA_WIDTH]}")
+            refs = (format_work_ref(number, hunk.sha), f"commit:{hunk.sha[:SHA_WIDTH]}")
         episode = next((episodes[ref] for ref in refs if ref in episodes), None)
         yield BlamedLines(
             path=path,

@@ -22,15 +22,15 @@ from memory_ci.cli.common import (
     view_options,
 )
 from memory_ci.cli.plain import (
+    decode_argument,
     echo,
     echo_json,
+    open_current_workspace,
     progress,
     say,
     terminal_width,
     today,
-    utf8,
     warn,
-    workspace,
 )
 from memory_ci.findings import printable, printable_lines
 from memory_ci.records.entry import EntryType
@@ -64,7 +64,7 @@ def list_command(
     from memory_ci.api import Memory
     from memory_ci.cli.terminal import render_entries
 
-    listing = Memory(workspace(), view).list()
+    listing = Memory(open_current_workspace(), view).list()
     warn(listing.findings)
     ranked = []
     for listed in listing.entries:
@@ -137,9 +137,9 @@ def show_command(
         raise click.UsageError("Give the ID of an entry, or --blame PATH.")
     if place is not None:
         refuse_others(ctx, "place", ("view", "as_json"))
-        _show_blame(utf8(place), view, as_json)
+        _show_blame(decode_argument(place), view, as_json)
         return
-    shown_id = utf8(entry_id or "")
+    shown_id = decode_argument(entry_id or "")
     if why:
         refuse_others(ctx, "why", ("entry_id", "view", "as_json"))
         _show_why(shown_id, view, as_json)
@@ -161,7 +161,7 @@ def show_command(
 def _show_entry(entry_id: str, view: str | None, as_json: bool) -> None:
     from memory_ci.memory.lookup import show_entry
 
-    shown = show_entry(workspace(), entry_id, view, today())
+    shown = show_entry(open_current_workspace(), entry_id, view, today())
     if as_json:
         echo_json(shown)
         return
@@ -177,7 +177,7 @@ def _show_log(entry_id: str, as_json: bool) -> None:
     from memory_ci.memory.lookup import list_entry_versions
 
     with progress("Reading history"):
-        versions = list_entry_versions(workspace(), entry_id)
+        versions = list_entry_versions(open_current_workspace(), entry_id)
     records = []
     lines = []
     for version in versions:
@@ -202,7 +202,7 @@ def _show_graph(entry_id: str, *, as_dot: bool, as_json: bool) -> None:
     from memory_ci.commands.show.text import render_dot, render_tree
 
     with progress("Relating"):
-        graph = build_graph(workspace(), entry_id, 2 if as_dot else 1)
+        graph = build_graph(open_current_workspace(), entry_id, 2 if as_dot else 1)
     if as_dot and not as_json:
         echo(render_dot(graph))
     else:
@@ -218,7 +218,7 @@ def _show_blame(place: str, view: str | None, as_json: bool) -> None:
     from memory_ci.commands.show.text import render_blame
 
     with progress("Reading history"):
-        blamed = blame(workspace(), place, view)
+        blamed = blame(open_current_workspace(), place, view)
     show(blamed, render_blame(blamed), as_json)
 
 
@@ -228,7 +228,7 @@ def _show_lines(entry_id: str, view: str | None, as_json: bool) -> None:
     from memory_ci.commands.show.text import render_blame
 
     with progress("Reading history"):
-        lines = list_lines_of(workspace(), entry_id, view)
+        lines = list_lines_of(open_current_workspace(), entry_id, view)
     text = render_blame(lines) or "No line that stands today was brought by what taught it.\n"
     show(lines, text, as_json)
 
@@ -238,6 +238,6 @@ def _show_why(entry_id: str, view: str | None, as_json: bool) -> None:
     from memory_ci.commands.show.text import render_why
     from memory_ci.commands.show.why import explain_entry
 
-    why = explain_entry(workspace(), entry_id, today(), view)
+    why = explain_entry(open_current_workspace(), entry_id, today(), view)
     warn(why.findings)
     show(why, render_why(why), as_json)

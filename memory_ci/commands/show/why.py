@@ -8,9 +8,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from memory_ci.commands.retrieve.anchor_verdicts import Truth, judge_located, weigh_truth
+from memory_ci.commands.retrieve.anchor_verdicts import Truth, judge_cites, weigh_truth
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.ranking import FeedbackWeights, weights_of
+from memory_ci.commands.retrieve.ranking import FeedbackWeights, make_weights
 from memory_ci.commands.show.records import CountedFeedback, Why
 from memory_ci.errors import UsageError
 from memory_ci.lifecycle import episodes as lifecycle_episodes
@@ -24,7 +24,7 @@ from memory_ci.memory.past_index import find_moment
 from memory_ci.memory.screening import find_unsafe, is_unsafe
 from memory_ci.memory.workspace import Workspace, load_memory
 from memory_ci.records.entry import Entry, Located
-from memory_ci.records.episode import Episode, Telling, UseCount
+from memory_ci.records.episode import Episode, EpisodeRecord, UseCount
 from memory_ci.records.retrieval import Match
 from memory_ci.search.rank import rank
 from memory_ci.search.search import list_entries
@@ -71,7 +71,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
     is_low = entry.id in utilities and utilities[entry.id].is_low
 
     # Global memory cites other repositories.
-    truth = {} if located.scope.name == "global" else judge_located(workspace, [located], view)
+    truth = {} if located.scope.name == "global" else judge_cites(workspace, [located], view)
     factors = _rank_factors(located, standing, truth)
     notes = [*_note_duplicate_ids(located, all_located)]
     if is_low:
@@ -113,7 +113,7 @@ def _rank_factors(
     """Return the factors of an entry's score without its relevance; none if it is not ranked."""
     if located.scope.name == "institutional":
         return ()
-    weights = weights_of(RetrieveOptions(), standing)
+    weights = make_weights(RetrieveOptions(), standing)
     weights = replace(weights, truth=partial(weigh_truth, truth, stale=False))
     hits = rank([Match(located, 1.0)], weights)
     return hits[0].factors[1:] if hits else ()
@@ -138,7 +138,7 @@ def _list_parts(entry: Entry, standing: FeedbackWeights) -> tuple[tuple[str, flo
 
 def _list_counted(
     entry_id: str,
-    tellings: Sequence[Telling],
+    tellings: Sequence[EpisodeRecord],
     heirs: lifecycle_episodes.Heirs,
 ) -> Iterator[CountedFeedback]:
     """Yield the feedback on an entry in the order of replay, each with its episode."""
@@ -164,7 +164,7 @@ def _list_counted(
 
 
 def _map_episodes(
-    tellings: Sequence[Telling], heirs: lifecycle_episodes.Heirs
+    tellings: Sequence[EpisodeRecord], heirs: lifecycle_episodes.Heirs
 ) -> dict[object, Episode]:
     """Map the key of each feedback event to its episode, the first of several."""
     episodes: dict[object, Episode] = {}

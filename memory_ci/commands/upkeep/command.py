@@ -17,7 +17,13 @@ from memory_ci.cli.common import (
     show,
     view_options,
 )
-from memory_ci.cli.plain import committed_workspace, now, progress, today, workspace
+from memory_ci.cli.plain import (
+    now,
+    open_committed_workspace,
+    open_current_workspace,
+    progress,
+    today,
+)
 from memory_ci.findings import render_finding
 from memory_ci.text import plural
 
@@ -93,7 +99,7 @@ def _run_steps(
     from memory_ci.commands.record.text import render_plan
     from memory_ci.commands.record.upkeep import plan_upkeep_alone
 
-    current_workspace = committed_workspace()
+    current_workspace = open_committed_workspace()
     with progress("Reading memory"):
         plan = plan_upkeep_alone(current_workspace, steps, None, today(), stale_after)
     applied = None
@@ -112,7 +118,7 @@ def _promote_globally(dry_run: bool, as_json: bool) -> None:
     from memory_ci.commands.record.upkeep import agreed_by_model, promote_globally, propose_globally
     from memory_ci.memory.model import choose_model
 
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     config = current_workspace.config
     model = choose_model(config.engine, None, os.environ)
     proposed = propose_globally(current_workspace, None, today())
@@ -159,22 +165,22 @@ def index_command(
     if vectors and (db or view):
         raise click.UsageError("--vectors are those of the work tree: give no --db and no --at.")
     if only_key:
-        key = index_key(workspace(), view or "HEAD")
+        key = index_key(open_current_workspace(), view or "HEAD")
         show({"key": key}, [key], as_json)
     elif verify:
         with progress("Comparing the index with the files"):
-            findings = verify_index(workspace(), view, db)
+            findings = verify_index(open_current_workspace(), view, db)
         show(findings, map(render_finding, findings), as_json)
         raise SystemExit(1 if findings else 0)
     elif vectors:
         from memory_ci.memory.embedding import build_vectors
 
         with progress("Embedding") as advance:
-            built = build_vectors(workspace(), os.environ, advance, today())
+            built = build_vectors(open_current_workspace(), os.environ, advance, today())
         show(built, [f"{plural(built.embedded, 'entry')} embedded by {built.model_id}"], as_json)
     else:
         with progress("Building the index"):
-            report = build_index(workspace(), view, db)
+            report = build_index(open_current_workspace(), view, db)
         how = (
             "rebuilt"
             if report.was_rebuilt
