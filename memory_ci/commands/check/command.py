@@ -262,8 +262,8 @@ def resolve_command(base: str | None, push: bool, dry_run: bool, as_json: bool) 
     """Merge the base into a branch, memory files entry by entry.
 
     For a pull request that a forge reports as conflicting: forges merge lines, and know no merge
-    driver. It works without `memory-ci init --clone`. Where anything conflicts, nothing is merged. Fetch
-    first; this does not.
+    driver. It works without `memory-ci init --clone`. Where anything conflicts, nothing is merged.
+    Fetch first; this does not.
 
     \b
     Example:

@@ -92,8 +92,8 @@ def ci_command(
     The last line of standard output is one of JSON that says how the run went
     (`memory-ci help ci`).
 
-    A run that stopped before its end says so. It ends with status 5 after a wrong permission or a bad
-    answer, which last, and with 0 after a limit or a fault of the network.
+    A run that stopped before its end says so. It ends with status 5 after a wrong permission or a
+    bad answer, which last, and with 0 after a limit or a fault of the network.
 
     Exit status: 0 done or nothing to do, 1 findings, 2 an event that is refused or configuration, 3
     a memory file, 4 repository, 5 engine or network.

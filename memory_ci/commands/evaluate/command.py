@@ -94,8 +94,8 @@ def retrieval(
 
     Without DIR: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against`
     they protect its memory. DIR has entries.jsonl, queries.jsonl and qrels.jsonl, which says which
-    entry answers which query (`memory-ci help ranking`). Every mean is printed with its 95 % interval; times are those of this
-    run.
+    entry answers which query (`memory-ci help ranking`). Every mean is printed with its 95 %
+    interval; times are those of this run.
 
     \b
     Example:

@@ -1,8 +1,8 @@
-"""Publishing: a record run whose commits reach the remote, by push, by pull request or by the forge's API.
+"""Publishing: the commits of a run reach the remote by push, pull request or the forge's API.
 
 The pull request has one branch that holds what memory would gain, made again by each run. What
-maintainers did on that branch is kept (`memory.maintainer_decisions`, `carry_over`). The branch moves only
-from where it was read. `pull_request` keeps the request up to date.
+maintainers did on that branch is kept (`memory.maintainer_decisions`, `carry_over`). The branch
+moves only from where it was read. `pull_request` keeps the request up to date.
 """
 
 from __future__ import annotations

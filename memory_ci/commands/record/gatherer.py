@@ -133,7 +133,7 @@ class Gatherer:
     """Queries every source about one change after another."""
 
     def __init__(self, workspace: Workspace, finder: SessionFinder, forge: Forge | None) -> None:
-        """Create a gatherer that reads git, the sessions of `finder`, and a forge if there is one."""
+        """Create a gatherer that reads git, the sessions of a finder, and a forge if any."""
         self._workspace = workspace
         self._finder = finder
         self._forge = forge

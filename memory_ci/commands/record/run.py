@@ -404,8 +404,8 @@ def _find_unproved_claims(run: RecordRun, tally: Tally, reverts: NewReverts) -> 
     if run.gatherer.has_forge or not (tally.has_uses or has_reverts):
         return []
     message = (
-        "no forge was asked who may write: what commits say of other work (reverts, Memory-Retrieved, Memory-Used) "
-        "counts for whoever extraction.trusted_authors names"
+        "no forge was asked who may write: what commits say of other work (reverts, "
+        "Memory-Retrieved, Memory-Used) counts for whoever extraction.trusted_authors names"
     )
     return [unproved(message, "notice")]
 
@@ -421,9 +421,9 @@ def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
         lost = find_lost_cursor(repo, run.base.sha, cursor, build_memory_test(run.workspace))
         if lost is not None:
             yield (
-                f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, which its history does not "
-                "hold, for the branch was rewritten. Older changes are read again; "
-                "what kept its commit is not counted twice"
+                f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, "
+                "which its history does not hold, for the branch was rewritten. "
+                "Older changes are read again; what kept its commit is not counted twice"
             )
     if cursor is None or run.since in (None, cursor.source):
         return
@@ -431,8 +431,8 @@ def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
         return
     count = plan_range(repo, cursor.source, run.since).change_count
     yield (
-        f"{plural(count, 'change')} between the end of the last run ({cursor.source[:10]}) and --since: "
-        "later runs go on from here. Without --since they are read"
+        f"{plural(count, 'change')} between the end of the last run ({cursor.source[:10]}) "
+        "and --since: later runs go on from here. Without --since they are read"
     )
 
 

@@ -252,8 +252,8 @@ CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
     "--without",
     multiple=True,
     choices=get_args(Part),
-    help="With --clone and --user: leave out git's hooks, or for agents reading memory, asking them "
-    "to note what a person taught, or the MCP server.",
+    help="With --clone and --user: leave out git's hooks, or for agents reading memory, asking "
+    "them to note what a person taught, or the MCP server.",
 )
 @option(
     "--policy",

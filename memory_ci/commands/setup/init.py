@@ -37,7 +37,7 @@ CHANGED = "what `init` wrote there was changed: it stays as it is"
 TAKEN = "our lines are out, and the rest is as it was"
 CALLED = "it runs memory-ci already"
 INSTALLED = "memory-ci/init"
-"""A file in the git directory: `init` hooked an agent in, so that `init --remove` clears the clone."""
+"""A file in the git directory: `init` hooked an agent in, and `init --remove` clears the clone."""
 
 CONFIG_TEXT = """\
 # memory-ci: every key is optional; these are the defaults. All keys: memory-ci help settings.

@@ -120,9 +120,9 @@ def show_command(
 
     The start of its id is enough. --why prints its prominence today, its utility event by event
     with the episode of each, the factors by which retrieve multiplies its relevance, and the state
-    of the code that it cites; with --at a commit or a day, as of then. --graph prints relations that
-    entries state (supports, contradicts, duplicates), what they supersede, and entries that are
-    like each other, each with its weight. In --blame a merge stands for all that it brought;
+    of the code that it cites; with --at a commit or a day, as of then. --graph prints relations
+    that entries state (supports, contradicts, duplicates), what they supersede, and entries that
+    are like each other, each with its weight. In --blame a merge stands for all that it brought;
     --lines is the way back.
 
     \b

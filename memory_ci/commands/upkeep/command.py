@@ -148,8 +148,9 @@ def index_command(
 ) -> None:
     """Build the search index, prove it, or print its cache key.
 
-    The index is derived: `retrieve` opens, checks and repairs it by itself. Building it ahead saves the first
-    retrieval that work. A file written with --db is the same, byte for byte, wherever its tree is the same.
+    The index is derived: `retrieve` opens, checks and repairs it by itself. Building it ahead saves
+    the first retrieval that work. A file written with --db is the same, byte for byte, wherever its
+    tree is the same.
 
     \b
     Example:
@@ -188,5 +189,6 @@ def index_command(
             if not report.files_read
             else "updated"
         )
-        counted = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}, {report.files_read} read"
+        indexed = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}"
+        counted = f"{indexed}, {report.files_read} read"
         show(report, [f"{how}: {counted}", report.path, report.key], as_json)
