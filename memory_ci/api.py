@@ -175,6 +175,7 @@ class Memory:
         domain: str = "task",
         scope: str = "project",
         importance: float = NEW_IMPORTANCE,
+        when: str | None = None,
         source: str | None = None,
         cites: Sequence[str] = (),
         relations: Sequence[str] = (),
@@ -191,6 +192,7 @@ class Memory:
             domain: task, or team for what outlives it.
             scope: project, institutional, `team:<directory>` or `session:<job>`.
             importance: how much it matters, from 0 to 1.
+            when: the moment at which agents are told it, such as `before:commit`.
             source: where it comes from, such as `pr:128`.
             cites: code of HEAD that it speaks about: `PATH`, `PATH::SYMBOL` or `PATH:A-B`.
             relations: how it relates to other entries, such as `contradicts <id>`.
@@ -217,6 +219,7 @@ class Memory:
             "domain": domain,
             "scope": scope,
             "importance": importance,
+            "when": when,
             "source": source,
             "relations": tuple(relations),
         }

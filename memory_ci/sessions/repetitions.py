@@ -7,7 +7,7 @@ is written into the git directory, where hooks read it without reading a session
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -34,11 +34,11 @@ from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
-ENGINE = "repetition"
+REPETITION = "repetition"
 """The engine of candidates that were found by counting."""
 
-MAX_REQUESTS = 20  # Requests that are looked at; a person answers a few a week.
-MAX_FAILURES = 20
+MAX_REQUESTS = 10  # Requests that are looked at; a person answers a few a week.
+MAX_FAILURES = 10
 LEAST_SINCE = 2  # Sessions in which a written rule was asked for, from which a person is told.
 REQUEST_IMPORTANCE = 0.9  # As that of a directive that an author marked.
 FAILURE_IMPORTANCE = 0.7
@@ -78,6 +78,22 @@ class PendingLine(msgspec.Struct, frozen=True):
     kind: str
 
 
+class StandingRule(NamedTuple):
+    """A rule that memory or a document holds.
+
+    Attributes:
+        place: the id of the entry, or the document and line, as `AGENTS.md:12`.
+        title: the rule.
+        since: the day on which it was written.
+        is_entry: whether memory holds it.
+    """
+
+    place: str
+    title: str
+    since: date
+    is_entry: bool = False
+
+
 def find_repeated(snapshot: Snapshot, archive: SessionArchive) -> list[Repeated]:
     """Return what is asked again, then what fails again, each most likely first.
 
@@ -88,21 +104,46 @@ def find_repeated(snapshot: Snapshot, archive: SessionArchive) -> list[Repeated]
         snapshot: the commit whose memory and documents are compared.
         archive: what the sessions hold.
     """
-    rules = list(_list_rules(snapshot))
+    written = list_written_rules(snapshot)
     found: list[Repeated] = []
     for request in find_standing_requests(archive.turns, MAX_REQUESTS):
-        if _is_in_memory(snapshot, request.terms) or _is_taken_back(request, archive.turns):
+        if _is_taken_back(request, archive.turns):
             continue
-        rule = find_written(request.terms, rules)
+        rule = find_rule(snapshot, request.terms, written)
         if rule is None:
             found.append(_propose_request(request))
             continue
-        since = _count_since(snapshot, rule, request.occurrences)
-        if since >= LEAST_SINCE:
+        since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
+        if not rule.is_entry and since >= LEAST_SINCE:
             found.append(_propose_request(request, rule.place, since))
+    moments = {place.entry.when for place in snapshot.memory.located}
     for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
-        found.append(_propose_failure(failure, snapshot))
+        if _moment_of(failure) not in moments:
+            found.append(_propose_failure(failure, snapshot))
     return _without_unwanted(snapshot, found)
+
+
+def find_rule(
+    snapshot: Snapshot, terms: Sequence[str], written: Iterable[WrittenRule]
+) -> StandingRule | None:
+    """Return the directive of memory, or else the line of a document, that says a request.
+
+    A retired directive counts: a person has decided on it.
+
+    Args:
+        snapshot: the commit that has the memory and the documents.
+        terms: the terms of the request.
+        written: the lines of the documents.
+    """
+    for place in snapshot.memory.located:
+        entry = place.entry
+        if entry.type == "directive" and is_same_request(terms, entry.title):
+            since = entry.created_at or entry.last_reinforced
+            return StandingRule(entry.id, entry.title, since, is_entry=True)
+    rule = find_written(terms, written)
+    if rule is None:
+        return None
+    return StandingRule(rule.place, rule.text, _find_day(snapshot, rule))
 
 
 def describe(repetition: Repetition) -> str:
@@ -197,9 +238,8 @@ def _propose_request(request: StandingRequest, written_in: str = "", since: int 
         extraction_scope="institutional",
         quotes=tuple(_quote(quotation) for quotation in request.quotes),
         is_marked=False,
-        source=f"session:{request.occurrences[-1].session}",
         occurred_at=request.last,
-        engine=ENGINE,
+        engine=REPETITION,
         repetition=repetition,
     )
     wordings = [title, *(occurrence.text for occurrence in request.occurrences)]
@@ -214,7 +254,7 @@ def _propose_failure(failure: KnownFailure, snapshot: Snapshot) -> Repeated:
         people=0,
         first=failure.first,
         last=failure.last,
-        when=f"before:command {failure.form}",
+        when=_moment_of(failure),
     )
     script = failure.form.split()[0].removeprefix("./")
     candidate = Candidate(
@@ -225,14 +265,18 @@ def _propose_failure(failure: KnownFailure, snapshot: Snapshot) -> Repeated:
         importance=FAILURE_IMPORTANCE,
         scope="project",
         extraction_scope="project",
-        quotes=(),
+        quotes=(Quote("", failure.error, f"session:{failure.session}"),),
         is_marked=False,
         cites=(script,) if script in snapshot.tree.files else (),
         occurred_at=failure.last,
-        engine=ENGINE,
+        engine=REPETITION,
         repetition=repetition,
     )
     return Repeated(candidate, frozenset({content_key(candidate.title, candidate.body)}))
+
+
+def _moment_of(failure: KnownFailure) -> str:
+    return f"before:command {failure.form}"
 
 
 def _join_failure(candidate: Candidate) -> str:
@@ -246,20 +290,14 @@ def _quote(quotation: Quotation) -> Quote:
 # -- what is not proposed
 
 
-def _list_rules(snapshot: Snapshot) -> Iterator[WrittenRule]:
-    """Yield the lines of the documents that agents are told to follow."""
+def list_written_rules(snapshot: Snapshot) -> tuple[WrittenRule, ...]:
+    """Return the lines of the documents that agents are told to follow."""
     paths = [path for path in snapshot.tree.files if RULE_FILES.fullmatch(path)]
+    rules: list[WrittenRule] = []
     for content in snapshot.tree.read(paths, MAX_DOCUMENT):
         if content.data is not None:
-            yield from list_rules(content.file.path, content.data.decode("utf-8", "replace"))
-
-
-def _is_in_memory(snapshot: Snapshot, terms: Sequence[str]) -> bool:
-    """Return whether a directive of memory says what a request says, also a retired one."""
-    return any(
-        place.entry.type == "directive" and is_same_request(terms, place.entry.title)
-        for place in snapshot.memory.located
-    )
+            rules += list_rules(content.file.path, content.data.decode("utf-8", "replace"))
+    return tuple(rules)
 
 
 def _is_taken_back(request: StandingRequest, turns: Sequence[PersonTurn]) -> bool:
@@ -270,14 +308,13 @@ def _is_taken_back(request: StandingRequest, turns: Sequence[PersonTurn]) -> boo
     return is_opposite(request.text, alike)
 
 
-def _count_since(snapshot: Snapshot, rule: WrittenRule, occurrences: Iterable[Quotation]) -> int:
-    """Return in how many sessions a request was made after a document said it."""
-    written_on = date.min
+def _find_day(snapshot: Snapshot, rule: WrittenRule) -> date:
+    """Return the day on which a line of a document was committed."""
     with suppress(RepositoryError):
         repo = snapshot.workspace.repo
         for brought in blame_lines(repo, rule.path, (rule.line, rule.line), snapshot.sha):
-            written_on = brought.day
-    return sum(occurrence.day > written_on for occurrence in occurrences)
+            return brought.day
+    return date.min
 
 
 def _without_unwanted(snapshot: Snapshot, found: Iterable[Repeated]) -> list[Repeated]:

@@ -21,10 +21,11 @@ from msgspec.structs import replace
 
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.trust import classify_trust
+from memory_ci.files import read_regular
 from memory_ci.gitrepo.blobs import Tree, TreeFile, read_files
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
-from memory_ci.gitrepo.repo import find_objects
-from memory_ci.gitrepo.sessionrefs import DIGEST, list_stored
+from memory_ci.gitrepo.repo import Repository, find_commit, find_objects
+from memory_ci.gitrepo.sessionrefs import DIGEST, StoredSession, list_stored
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Origin, Session
 from memory_ci.records.history import Commit
@@ -40,7 +41,8 @@ from memory_ci.sources.transcripts.repetition import RepeatedTexts
 from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
-CACHE_VERSION = 2
+CACHE_VERSION = 3
+MAX_CACHE = 500_000_000  # Bytes of the cache that are read.
 MAX_BYTES = 1_000_000_000  # Bytes of transcripts that one run parses.
 MAX_TURN = 20_000  # Characters kept of a turn.
 MAX_OUTPUT = 2_000  # Characters kept of a command's output.
@@ -54,6 +56,10 @@ PROMPT = re.compile(
 )
 """A prompt that a commit message repeats, up to the next heading in brackets."""
 
+TRANSCRIPT_PATHS = (
+    ":(top,glob)**/.specstory/history/*.md",
+    ":(top,glob)**/.aider.chat.history.md",
+)
 PROMPTED = ("--extended-regexp", r"--grep=^\[Prompt[^]]*\]")
 
 SHELLS = frozenset("bash exec_command shell shell_command run_shell_command terminal".split())
@@ -87,11 +93,48 @@ class ParsedTranscript(msgspec.Struct, frozen=True):
     succeeded: dict[str, dict[str, datetime]] = {}
 
 
+class CommittedTranscript(msgspec.Struct, frozen=True):
+    """The newest version of a transcript that was committed.
+
+    Attributes:
+        path: its path.
+        oid: its blob.
+        author: the author of the commit, as `Name <e-mail>`.
+        at: when the commit was made.
+    """
+
+    path: str
+    oid: str
+    author: str
+    at: datetime
+
+
+class HistoryScan(msgspec.Struct, frozen=True):
+    """What the history of a commit holds of sessions.
+
+    Attributes:
+        until: the commit, "" for none.
+        committed: the transcripts that were ever committed, also those that were removed since.
+        prompts: the prompts that commit messages repeat; the commit is their session.
+    """
+
+    until: str = ""
+    committed: tuple[CommittedTranscript, ...] = ()
+    prompts: tuple[PersonTurn, ...] = ()
+
+
 class ArchiveCache(msgspec.Struct, frozen=True):
-    """The cached transcripts, by the id of their first blob."""
+    """What earlier runs have read.
+
+    Attributes:
+        version: the version of the format.
+        parsed: the transcripts, by the id of their first blob.
+        scan: what the history holds.
+    """
 
     version: int = CACHE_VERSION
     parsed: dict[str, ParsedTranscript] = {}
+    scan: HistoryScan = HistoryScan()
 
 
 class SessionArchive(msgspec.Struct, frozen=True):
@@ -130,13 +173,17 @@ class Source(NamedTuple):
 
 
 def read_archive(
-    workspace: Workspace, base: str, progress: OnProgress = lambda _done, _count: None
+    workspace: Workspace,
+    base: str,
+    captured: Sequence[StoredSession] | None = None,
+    progress: OnProgress = lambda _done, _count: None,
 ) -> SessionArchive:
     """Return what all sessions of a repository hold.
 
     Args:
         workspace: the repository, with the configuration that says whose words count.
         base: the commit whose history is searched for committed transcripts and prompts.
+        captured: the captured sessions, if the caller knows them.
         progress: called with the number of transcripts parsed, and of all.
 
     Raises:
@@ -144,22 +191,27 @@ def read_archive(
     """
     if not workspace.config.sessions.read:
         return SessionArchive()
-    sources = list(_list_sources(workspace, base))
+    repo = workspace.repo
     cache = _load_cache(workspace)
-    new_sources = [source for source in sources if source.key not in cache]
-    parsed = {source.key: cache[source.key] for source in sources if source.key in cache}
+    scan = _scan_history(repo, base, cache.scan)
+    stored = list_stored(repo) if captured is None else captured
+    sources = [*_list_captured(stored), *_list_in_refs(repo), *_list_committed(scan)]
+
+    new_sources = [source for source in sources if source.key not in cache.parsed]
+    parsed = {
+        source.key: cache.parsed[source.key] for source in sources if source.key in cache.parsed
+    }
     problems: list[str] = []
     for number, (source, transcript) in enumerate(_parse_all(workspace, new_sources, problems)):
         parsed[source.key] = transcript
         progress(number + 1, len(new_sources))
-    if parsed.keys() != cache.keys():
-        _save_cache(workspace, parsed)
+    if parsed.keys() != cache.parsed.keys() or scan != cache.scan:
+        _save_cache(workspace, ArchiveCache(parsed=parsed, scan=scan))
 
-    turns: list[PersonTurn] = []
+    turns = list(scan.prompts)
     for source in sources:
         if source.key in parsed:
             turns += _attribute(parsed[source.key].turns, source)
-    turns += _list_prompts(workspace, base)
     transcripts = list(parsed.values())
     return SessionArchive(
         turns=tuple(_keep_trusted(workspace, turns)),
@@ -172,12 +224,15 @@ def read_archive(
 # -- where transcripts are
 
 
-def _list_sources(workspace: Workspace, base: str) -> Iterator[Source]:
-    """Yield all transcripts that the repository holds."""
-    repo = workspace.repo
-    for stored in list_stored(repo):
+def _list_captured(captured: Iterable[StoredSession]) -> Iterator[Source]:
+    """Yield the sessions that were captured into refs; no commit says who brought them."""
+    for stored in captured:
         file = TreeFile(stored.ref, f"{stored.oid}:{DIGEST}")
         yield Source((file,), "", stored.at)
+
+
+def _list_in_refs(repo: Repository) -> Iterator[Source]:
+    """Yield the transcripts that tools keep in branches and notes of their own."""
     refs = [f"{ref}^{{commit}}" for ref in (*ENTIRE, *NOTES)]
     local, remote, notes, remote_notes = find_objects(repo, refs)
     if checkpoints := local or remote:
@@ -185,7 +240,12 @@ def _list_sources(workspace: Workspace, base: str) -> Iterator[Source]:
     if noted := notes or remote_notes:
         for file in Tree(repo, noted).files.values():
             yield Source((file,), "", UNKNOWN_TIME)
-    yield from _list_committed(workspace, base)
+
+
+def _list_committed(scan: HistoryScan) -> Iterator[Source]:
+    for transcript in scan.committed:
+        file = TreeFile(transcript.path, transcript.oid)
+        yield Source((file,), transcript.author, transcript.at)
 
 
 def _list_checkpoints(tree: Tree) -> Iterator[Source]:
@@ -213,11 +273,28 @@ def _list_parts(tree: Tree, path: str) -> list[TreeFile]:
     return parts
 
 
-def _list_committed(workspace: Workspace, base: str) -> Iterator[Source]:
-    """Yield the transcripts that were ever committed, also those that were removed since."""
+def _scan_history(repo: Repository, base: str, earlier: HistoryScan) -> HistoryScan:
+    """Return what the history up to a commit holds; only commits after an earlier scan are read.
+
+    What commits held that history has lost since is kept: somebody typed it.
+    """
+    until = find_commit(repo, earlier.until) if earlier.until else None
+    if until == find_commit(repo, base):
+        return earlier
+    revisions = [base, f"^{until}"] if until else [base]
+    committed: dict[str, CommittedTranscript] = {}
+    for transcript in _find_committed(repo, revisions):
+        committed[transcript.path] = transcript
+    for transcript in earlier.committed:
+        committed.setdefault(transcript.path, transcript)
+    prompts = (*_find_prompts(repo, revisions), *earlier.prompts)
+    return HistoryScan(find_commit(repo, base) or "", tuple(committed.values()), prompts)
+
+
+def _find_committed(repo: Repository, revisions: Sequence[str]) -> Iterator[CommittedTranscript]:
+    """Yield the newest version of each transcript that commits added or changed."""
     seen: set[str] = set()
-    pathspecs = (":(top,glob)**/.specstory/history/*.md", ":(top,glob)**/.aider.chat.history.md")
-    log = read_log(workspace.repo, *FILE_OPTIONS, "--end-of-options", base, "--", *pathspecs)
+    log = read_log(repo, *FILE_OPTIONS, "--end-of-options", *revisions, "--", *TRANSCRIPT_PATHS)
     for commit, oids in log:
         for file, oid in zip(commit.files, oids, strict=True):
             if file.old_path is not None:
@@ -225,12 +302,12 @@ def _list_committed(workspace: Workspace, base: str) -> Iterator[Source]:
             if file.path in seen or not COMMITTED.fullmatch(file.path) or not oid.strip("0"):
                 continue
             seen.add(file.path)
-            yield Source((TreeFile(file.path, oid),), author_of(commit), commit.authored_at)
+            yield CommittedTranscript(file.path, oid, author_of(commit), commit.authored_at)
 
 
-def _list_prompts(workspace: Workspace, base: str) -> Iterator[PersonTurn]:
-    """Yield the prompts that commit messages repeat; the commit is their session."""
-    for commit, _ in read_log(workspace.repo, *PROMPTED, "--end-of-options", base, "--"):
+def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[PersonTurn]:
+    """Yield the prompts that commit messages repeat."""
+    for commit, _ in read_log(repo, *PROMPTED, "--end-of-options", *revisions, "--"):
         for match in PROMPT.finditer(commit.message):
             text = redact(match["text"].strip()[:MAX_TURN]).text
             if text:
@@ -382,21 +459,20 @@ def _each_once(transcripts: Iterable[ParsedTranscript]) -> dict[FailedRun, None]
 # -- the cache
 
 
-def _load_cache(workspace: Workspace) -> Mapping[str, ParsedTranscript]:
-    """Return the cached transcripts; none if the cache is missing, broken or of another version."""
-    with suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
-        data = _cache_path(workspace).read_bytes()
+def _load_cache(workspace: Workspace) -> ArchiveCache:
+    """Return what earlier runs read; nothing if it is missing, broken or of another version."""
+    with suppress(OSError, ValueError, msgspec.DecodeError, msgspec.ValidationError):
+        data = read_regular(_cache_path(workspace), MAX_CACHE)
         cache = msgspec.msgpack.decode(data, type=ArchiveCache)
         if cache.version == CACHE_VERSION:
-            return cache.parsed
-    return {}
+            return cache
+    return ArchiveCache()
 
 
-def _save_cache(workspace: Workspace, parsed: dict[str, ParsedTranscript]) -> None:
+def _save_cache(workspace: Workspace, cache: ArchiveCache) -> None:
     """Write the cache; without it the next run parses again."""
-    data = msgspec.msgpack.encode(ArchiveCache(parsed=parsed))
     with suppress(OSError):
-        write_file(_cache_path(workspace), data)
+        write_file(_cache_path(workspace), msgspec.msgpack.encode(cache))
 
 
 def _cache_path(workspace: Workspace) -> Path:

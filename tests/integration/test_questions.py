@@ -123,9 +123,9 @@ def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         ("verify", 5),
         ("verify --base HEAD~2", 6),
-        ("record --dry-run", 17),
+        ("record --dry-run", 19),
         ("doctor", 33),
-        ("health", 11),
+        ("health", 14),
         ("check", 3),
         ("check --staged", 4),
         ("retrieve card", 12),

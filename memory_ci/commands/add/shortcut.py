@@ -15,7 +15,7 @@ from memory_ci.cli.plain import (
 )
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
-from memory_ci.records.entry import Domain, EntryType
+from memory_ci.records.entry import MOMENT, EntryType
 
 if TYPE_CHECKING:
     from memory_ci.commands.add.add import Added
@@ -32,7 +32,10 @@ OPTIONS = (
         "--type type_", "What kind of learning.", choices=get_args(EntryType), default="procedural"
     ),
     Option(
-        "--domain", "task, or team for what outlives it.", choices=get_args(Domain), default="task"
+        "--when",
+        "When agents are told it: start, before:commit, before:push, before:pull-request, "
+        "before:command COMMAND, before:edit GLOB or after:failure COMMAND.",
+        metavar="MOMENT",
     ),
     Option(
         "--scope",
@@ -67,7 +70,7 @@ def run(
     body: str | None,
     *,
     type_: str,
-    domain: str,
+    when: str | None,
     scope: str,
     source: str | None,
     cites: tuple[str, ...],
@@ -93,7 +96,8 @@ def run(
         decode_argument(title),
         decode_argument(body or ""),
         type=type_,
-        domain=domain,
+        domain="team" if type_ == "directive" else "task",
+        when=_read_moment(when),
         scope=scope,
         source=" ".join(decode_argument(source or "").split()) or None,
         cites=[decode_argument(cite) for cite in cites],
@@ -104,6 +108,20 @@ def run(
         echo_json(added)
     else:
         _show(added, dry_run)
+
+
+def _read_moment(when: str | None) -> str | None:
+    """Return the moment of an option.
+
+    Raises:
+        UsageError: bad-moment.
+    """
+    if when is None or MOMENT.fullmatch(when):
+        return when
+    message = f"{printable(when)} is no moment"
+    hint = "Say start, before:commit, before:push, before:pull-request, before:command COMMAND, "
+    hint += "before:edit GLOB or after:failure COMMAND."
+    raise UsageError(message, slug="bad-moment", hint=hint)
 
 
 def _show(added: Added, dry_run: bool) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from memory_ci.cli.common import flag, json_option, option, refuse_others, show
 from memory_ci.cli.plain import open_current_workspace, progress, say, today
 from memory_ci.findings import printable
+
+if TYPE_CHECKING:
+    from memory_ci.commands.health.records import Health
+    from memory_ci.memory.workspace import Workspace
 
 
 @click.command("health")
@@ -70,8 +76,22 @@ def health_command(
         show(past, render_history(past), as_json)
         return
     with progress("Measuring"):
-        health = Memory(open_current_workspace(), at).health()
+        current_workspace = open_current_workspace()
+        health = Memory(current_workspace, at).health()
+        if at is None:
+            health = _add_asked_again(current_workspace, health)
     show(health, render_health(health), as_json)
+
+
+def _add_asked_again(current_workspace: Workspace, health: Health) -> Health:
+    """Return health with what people asked again, by the rules of HEAD."""
+    from memory_ci.commands.health.asked_again import count_asked_again
+    from memory_ci.gitrepo.repo import find_commit
+
+    head = find_commit(current_workspace.repo, "HEAD")
+    if head is None:
+        return health
+    return replace(health, asked_again=count_asked_again(current_workspace.at(head)))
 
 
 def _show_stages(revision: str, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from functools import cached_property
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
@@ -19,7 +20,8 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
 from memory_ci.gitrepo.history import Cursor, find_addition, read_commit_time
-from memory_ci.memory.commit_texts import file_events
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.memory.commit_texts import file_events, fold_blanks
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.model import Asker, Model
 from memory_ci.memory.workspace import Snapshot, Workspace
@@ -28,6 +30,7 @@ from memory_ci.records.episode import Episode
 from memory_ci.records.event import Event
 from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.plan import Join
+from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.sessions.session_join import SessionFinder, UnmergedWork
 from memory_ci.sources.commits import (
     author_of,
@@ -146,6 +149,22 @@ class Gatherer:
         """What could not be read, each once."""
         problems = [*self._problems, *self._finder.problems, *self._finder.describe_unjoined()]
         return tuple(dict.fromkeys(problems))
+
+    @cached_property
+    def archive(self) -> SessionArchive:
+        """What people typed in all sessions, whether their work was merged or not."""
+        base = find_commit(self._workspace.repo, self._finder.base)
+        if base is None:
+            return SessionArchive()
+        return read_archive(self._workspace, base, self._finder.captured.stored)
+
+    def is_typed(self, session: str, words: str) -> bool:
+        """Return whether a person typed some words in a session, or in all of it for no words."""
+        folded = fold_blanks(words)
+        return any(
+            turn.session == session and folded in fold_blanks(turn.text)
+            for turn in self.archive.turns
+        )
 
     def gather(self, merged: MergedChange) -> Gathered:
         """Return the events of a merged change.
