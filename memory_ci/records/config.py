@@ -295,8 +295,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
             r"^(|[^\s@]\S{0,500}@[^\s@]{1,200} sha256:[0-9a-f]{64})$", "ADDRESS@REV sha256:DIGEST"
         ),
     ] = ""
-    """The policy that narrows these settings, `SOURCE@REV sha256:…`; `memory-ci init --policy` writes it
-    (docs/configuration.md#policy)."""
+    """The policy that narrows these settings, `SOURCE@REV sha256:…`; `memory-ci init --policy`
+    writes it (docs/configuration.md#policy)."""
     minimum_version: Annotated[str, text_like(VERSION, "0.2.0")] = ""
     """An older memory-ci refuses to run: `"0.2"`."""
     scopes: ScopePatterns = ScopePatterns()

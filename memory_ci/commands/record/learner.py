@@ -1,4 +1,4 @@
-"""Learning from merged changes: events become evidence, candidates, and the entries that are written."""
+"""Learning from merged changes: events become evidence, candidates and written entries."""
 
 from __future__ import annotations
 
@@ -93,6 +93,10 @@ MAX_CHANGED_FILES = 3
 
 CHANGED_WIDTH = 2_000
 """Characters of all these hunks."""
+
+
+def ignore_progress(_done: int, _total: int) -> None:
+    """Show nothing, where nobody waits for the progress."""
 
 
 class WorkItem(NamedTuple):
@@ -255,7 +259,7 @@ class Learner:
             yield from self._draft.take(changes)
 
     def learn_unmerged(self) -> Iterator[Change]:
-        """Yield the additions of sessions that were joined to no change; only the rules read them."""
+        """Yield additions of sessions that were joined to no change; only the rules read them."""
         if self.tally.failure is not None:
             return
         gatherer = self._run.gatherer
@@ -330,7 +334,8 @@ class Learner:
             is_fit = is_proved(proved) and not find_fault(note) and not any(find_unsafe(place))
             if path is None or not is_fit:
                 self.tally.problems.append(
-                    f"a note of the session {key} proves something else, or is not fit: {entry.id[:8]}"
+                    f"a note of the session {key} proves something else, or is not fit: "
+                    f"{entry.id[:8]}"
                 )
                 continue
             existing = (*self._draft.kept, *self._draft.inbox)
@@ -379,8 +384,14 @@ class Learner:
         changes: list[Change] = []
         for candidate, path, entry in zip(candidates, paths, cited, strict=True):
             if path is None:
-                message = f"{candidate.scope} memory has no file that could be written: a directory or link is there"
-                hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."
+                message = (
+                    f"{candidate.scope} memory has no file that could be written: "
+                    "a directory or link is there"
+                )
+                hint = (
+                    "Move it out of the way, or name another file under `scopes:`. "
+                    "Nothing was recorded."
+                )
                 raise UnreadableMemoryError(message, slug="no-scope-file", hint=hint)
             why = f"from {work.label}"
             changes.append(Change(step="extract", kind="add", path=path, entry=entry, why=why))
