@@ -11,7 +11,7 @@ from itertools import combinations
 
 from benchmarks.timing import Row
 from memory_ci.lifecycle.compaction import plan_compaction
-from memory_ci.lifecycle.similarity import said, similar_pairs
+from memory_ci.lifecycle.similarity import parse_entry_words, similar_pairs
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.text import jaccard
 
@@ -39,7 +39,7 @@ def bench_compaction() -> list[Row]:
                 f"{changes} changes; baseline: the size before",
             )
         )
-        texts = [said(place.entry).words for place in memory]
+        texts = [parse_entry_words(place.entry).words for place in memory]
         searched, pairs = _timed(similar_pairs, texts)
         rows.append(
             Row(

@@ -22,7 +22,7 @@ from benchmarks.processes import make_entries
 from benchmarks.timing import Row, bench_environment
 from memory_ci.commands.setup.install import install
 from memory_ci.memory.workspace import open_workspace
-from memory_ci.sessions.served_ids import record_injected
+from memory_ci.sessions.served_ids import record_served
 
 ROOT = Path(__file__).parent.parent
 RUNS = 20
@@ -168,7 +168,7 @@ def _commit(variant: Variant, number: int) -> float:
     (place / path).write_text(text)
     _git(place, "add", path)
     if variant.is_given:
-        record_injected(open_workspace(place), ["0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11"], NOW)
+        record_served(open_workspace(place), ["0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11"], NOW)
     start = time.perf_counter()
     _git(place, "commit", "-q", "-m", f"Commit {number}")
     seconds = time.perf_counter() - start

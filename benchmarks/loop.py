@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.commands.evaluate.evaluate_retrieval import RetrievalSet, load_set, replay
+from memory_ci.commands.evaluate.evaluate_retrieval import RetrievalSet, load_set, replay_set
 from memory_ci.commands.evaluate.retrieval_metrics import mean, ndcg
-from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
-from memory_ci.commands.retrieve.ranking import Ranked, arrange, find_ranked
+from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
+from memory_ci.commands.retrieve.ranking import Ranked, order_hits, rank_task
 from memory_ci.records.config import Config, RetrieveConfig
 from memory_ci.records.entry import Entry
 from memory_ci.search.rank import rank
@@ -54,13 +54,13 @@ def run_loop(data: RetrievalSet, settings: RetrieveConfig | None) -> Loop:
     config = Config(retrieve=settings or RetrieveConfig())
     given: dict[str, tuple[int, date]] = {}
     scores, places = [], Counter[str]()
-    for index, asking in replay(data):
+    for index, asking in replay_set(data):
         options = RetrieveOptions()
-        asked = make_sound(options, config, asking.today)
-        found = find_ranked(index, asking.text, asked, options, asking.today)
+        asked = bound_options(options, config, asking.today)
+        found = rank_task(index, asking.text, asked, options, asking.today)
         if settings:
             found = _reinforced(found, given)
-        hits, _ = arrange(found.hits, asked.limit)
+        hits, _ = order_hits(found.hits, asked.limit)
         ids = [hit.located.entry.id for hit in hits]
         scores.append(ndcg(ids, asking.grades, 10))
         places.update(ids[:GIVEN])

@@ -13,7 +13,7 @@ import msgspec
 
 from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.anchors.verdicts import truth_factor
-from memory_ci.commands.retrieve.anchor_verdicts import judge_located
+from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
 from memory_ci.extraction.cites import find_cites
 from memory_ci.extraction.entries import sample_entry
 from memory_ci.memory.cites import anchor_entries, cite_touched
@@ -76,7 +76,7 @@ def form_of(entry: Entry) -> str:
 
 def look(workspace: Workspace, entries: Sequence[Entry], rev: str) -> list[Shown]:
     """What `retrieve` says of each entry at a revision."""
-    truth = judge_located(
+    truth = judge_cites(
         workspace, [Located(entry, "MEMORY.md", 1, PROJECT) for entry in entries], rev
     )
     return [_shown(truth[entry]) for entry in entries]

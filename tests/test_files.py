@@ -13,7 +13,7 @@ from memory_ci.commands.evaluate.evaluate_retrieval import SetEntry
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines.replay import ReplayEngine
 from memory_ci.files import open_regular, read_regular, replacing
-from memory_ci.forge.github import Offline
+from memory_ci.forge.github import EventReader
 from memory_ci.records.candidate import Request
 from memory_ci.sources.transcripts.registry import read_transcript
 
@@ -53,7 +53,7 @@ def test_no_pipe_holds_up_whoever_is_given_one(pipe: Path) -> None:
         load_lines(pipe, SetEntry, "bad-queries", "")
     with pytest.raises(EngineError, match="not a regular file"):
         ReplayEngine(pipe).extract(Request(change="c", evidence=()))
-    assert Offline(pipe).find_pull_request(1) is None
+    assert EventReader(pipe).find_pull_request(1) is None
 
 
 def git(*words: str, cwd: Path) -> None:

@@ -22,11 +22,11 @@ from memory_ci.commands.evaluate.evaluate_retrieval import (
     SetEntry,
     SetQuery,
     answer_set,
-    replay,
+    replay_set,
 )
 from memory_ci.commands.evaluate.retrieval_metrics import recall
-from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
-from memory_ci.commands.retrieve.ranking import arrange, find_ranked
+from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
+from memory_ci.commands.retrieve.ranking import order_hits, rank_task
 from memory_ci.records.config import Config
 from memory_ci.search.strength import drop_weak
 
@@ -57,11 +57,11 @@ def _lines() -> Iterator[tuple[str, int, str]]:
 def find_given(of: RetrievalSet) -> dict[str, bool]:
     """Of each question whether its entry is given."""
     given, options, config = {}, RetrieveOptions(), Config()
-    for index, asking in replay(of):
-        asked = make_sound(options, config, asking.today)
-        found = find_ranked(index, asking.text, asked, options, asking.today)
+    for index, asking in replay_set(of):
+        asked = bound_options(options, config, asking.today)
+        found = rank_task(index, asking.text, asked, options, asking.today)
         hits = drop_weak(
-            arrange(found.hits, asked.limit)[0],
+            order_hits(found.hits, asked.limit)[0],
             is_near=found.margin >= 0,
             is_exempt=lambda _: False,
         )
@@ -80,10 +80,10 @@ def find_answered(of: RetrievalSet) -> dict[str, bool]:
             one for one in of.queries if fifth[entry_of[one.id]] == (part + 2) % (EACH // FIFTH)
         )
         config, options = Config(), RetrieveOptions()
-        for index, asking in replay(RetrievalSet(entries, queries, of.judgements)):
-            asked = make_sound(options, config, asking.today)
+        for index, asking in replay_set(RetrievalSet(entries, queries, of.judgements)):
+            asked = bound_options(options, config, asking.today)
             answered[asking.name] = (
-                find_ranked(index, asking.text, asked, options, asking.today).margin >= 0
+                rank_task(index, asking.text, asked, options, asking.today).margin >= 0
             )
     return answered
 

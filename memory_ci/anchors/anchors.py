@@ -137,7 +137,7 @@ def format_anchor(anchor: Anchor) -> str:
     return cite
 
 
-def fold(text: str) -> str:
+def strip_layout(text: str) -> str:
     """Return a text normalised against formatters: white space, LAYOUT, the kind of quotes.
 
     Lines that are folded and joined are the folded text, wherever lines are broken.
@@ -160,7 +160,7 @@ def has_hash(anchor: Anchor, tokens: Tokens, text: str) -> bool:
     """
     if anchor.text is None:
         return False
-    digest = _hash_words(tokens) if anchor.is_by_words else _hash(fold(text))
+    digest = _hash_words(tokens) if anchor.is_by_words else _hash(strip_layout(text))
     return digest.startswith(anchor.text)
 
 
@@ -225,7 +225,7 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
     """
     if anchor.text is not None:
         return anchor
-    lines = lines_of(anchor)
+    lines = get_lines(anchor)
     symbol = anchor.symbol
     if lines is None and symbol is None:
         named = find_named(anchor.path, text, prose)
@@ -236,7 +236,7 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
 def find_subject(anchor: Anchor, text: str) -> Subject | None:
     """Return the part of `text` that an anchor cites; None if that has no words."""
     path = anchor.path
-    lines = lines_of(anchor)
+    lines = get_lines(anchor)
     enclosing, is_all = find_enclosing(path, text, lines) if lines else (None, False)
     if enclosing and is_all and anchor.symbol in (None, enclosing.name):
         return Subject(enclosing, False, lines, normalize_definition(path, text, enclosing), path)
@@ -259,7 +259,7 @@ def find_subject(anchor: Anchor, text: str) -> Subject | None:
     return Subject(None, True, lines, tokens, "") if tokens.words else None
 
 
-def lines_of(place: Anchor | Verdict) -> Lines | None:
+def get_lines(place: Anchor | Verdict) -> Lines | None:
     """Return the first and the last line of a place; None for a whole file."""
     if place.first is None or place.last is None:
         return None

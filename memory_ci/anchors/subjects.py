@@ -135,7 +135,7 @@ def choose_touched(
     return chosen[:MAX_CITES]
 
 
-def find_named(prose: str, texts: Texts) -> list[tuple[str, str]]:
+def find_named_definitions(prose: str, texts: Texts) -> list[tuple[str, str]]:
     """Find definitions that an entry names as code, whether touched or not.
 
     Returns:
@@ -151,10 +151,11 @@ def find_named(prose: str, texts: Texts) -> list[tuple[str, str]]:
     return named[:MAX_CITES]
 
 
-def is_meant(mention: str, name: str) -> bool:
+def matches_name(mention: str, name: str) -> bool:
     """Return whether a mention, with or without owners, can be the name of a definition.
 
-    >>> [is_meant(mention, "Client.post") for mention in ("api.Client.post", "post", "Server.post")]
+    >>> mentions = ("api.Client.post", "post", "Server.post")
+    >>> [matches_name(mention, "Client.post") for mention in mentions]
     [True, True, False]
     """
     mention_parts = mention.split(".")
@@ -164,7 +165,7 @@ def is_meant(mention: str, name: str) -> bool:
 
 
 def _is_mentioned(name: str, mentions: Sequence[str]) -> bool:
-    return any(is_meant(mention, name) for mention in mentions)
+    return any(matches_name(mention, name) for mention in mentions)
 
 
 def _group_by_name(path: str, text: str) -> dict[str, tuple[Definition, Words]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from memory_ci.records.anchor import Verdict, place_of
+from memory_ci.records.anchor import Verdict, format_place
 
 
-def say_verdict(verdict: Verdict) -> str:
+def format_verdict(verdict: Verdict) -> str:
     """Return a verdict with the place that is cited."""
-    return f"{verdict.kind}: {''.join(place_of(verdict))}"
+    return f"{verdict.kind}: {''.join(format_place(verdict))}"

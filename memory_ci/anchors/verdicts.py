@@ -18,10 +18,10 @@ from memory_ci.anchors.anchors import (
     cut_lines,
     cut_tokens,
     find_subject,
-    fold,
+    get_lines,
     has_hash,
-    lines_of,
     normalize_definition,
+    strip_layout,
 )
 from memory_ci.anchors.named_parts import FEW_PARTS, find_edited_share
 from memory_ci.anchors.symbols import (
@@ -39,7 +39,7 @@ from memory_ci.anchors.words import (
     Tokens,
     read_code,
 )
-from memory_ci.records.anchor import MARKED, Anchor, Verdict, VerdictKind
+from memory_ci.records.anchor import STALE_KINDS, Anchor, Verdict, VerdictKind
 
 EDITED = "edited since"
 FILE_LOST = "the file is not there any more"
@@ -90,7 +90,7 @@ class _Candidate(NamedTuple):
 
 
 class _View(NamedTuple):
-    """The arguments of `judge`."""
+    """The arguments of `judge_anchor`."""
 
     anchor: Anchor
     old_text: str
@@ -99,7 +99,7 @@ class _View(NamedTuple):
     old_files: Mapping[str, str]
 
 
-def judge(
+def judge_anchor(
     anchor: Anchor,
     old_text: str | None,
     files: Mapping[str, str],
@@ -117,7 +117,7 @@ def judge(
         old_files: texts that some of `files` had at the commit of the anchor. Text that they
             had then was not moved to them.
     """
-    lines = lines_of(anchor)
+    lines = get_lines(anchor)
     new_text = files.get(successor or "")
     if lines and successor and old_text is not None and new_text is not None:
         untouched = _map_untouched(old_text, new_text, lines)
@@ -144,7 +144,7 @@ def judge(
     return verdict or _judge_lost(subject, view)
 
 
-def find_trace(anchor: Anchor, old_text: str | None, new_text: str | None) -> str:
+def find_search_text(anchor: Anchor, old_text: str | None, new_text: str | None) -> str:
     """Return a text to search for in other files, to which the cited code may have moved.
 
     It is the name of a definition that the file no longer has, else the longest of the cited lines.
@@ -195,7 +195,7 @@ def judge_parts(anchor: Anchor, verdicts: Sequence[Verdict]) -> Verdict:
     is_lost = all(verdict.kind == "gone" and verdict.path == anchor.path for verdict in verdicts)
     if is_lost and any(verdict.note == FILE_LOST for verdict in verdicts):
         return Verdict("gone", anchor.path, note=FILE_LOST)
-    stale = [verdict for verdict in verdicts if verdict.kind in MARKED]
+    stale = [verdict for verdict in verdicts if verdict.kind in STALE_KINDS]
     if stale and len(verdicts) > FEW_PARTS:
         note = f"{EDITED}: {len(stale)} of {len(verdicts)} places that it names"
         edited_share = round(len(stale) / len(verdicts), 2)
@@ -583,7 +583,7 @@ def _judge_hash_in_file(
     anchor: Anchor, named: Definition | None, path: str, text: str
 ) -> Verdict | None:
     """Return the verdict on text of a file that has the hash of the anchor; None if none has it."""
-    lines = lines_of(anchor)
+    lines = get_lines(anchor)
     if named:
         named_lines = (named.first, named.last)
         tokens = normalize_definition(path, text, named)
@@ -606,7 +606,7 @@ def _find_window(anchor: Anchor, lines: Lines, path: str, text: str) -> Lines | 
         return None
     rows = text.split("\n")
     tokens = read_code(path, text).normalize_all()
-    folded = [] if anchor.is_by_words else [fold(row) for row in rows]
+    folded = [] if anchor.is_by_words else [strip_layout(row) for row in rows]
     starts = range(1, len(rows) - width + 2)
     for start in sorted(starts, key=lambda start: abs(start - lines[0])):
         stop = start + width - 1

@@ -32,7 +32,7 @@ def escape_markdown(text: str, width: int) -> str:
     return REFERENCE.sub("&#8203;", SPECIAL.sub(r"\\\1", line).translate(HTML))
 
 
-def code(text: str) -> str:
+def code_span(text: str) -> str:
     """Return text as a code span in one line, which it cannot leave (CommonMark 6.1)."""
     line = printable(" ".join(mask_secrets(text).split()))
     if not line:
@@ -45,7 +45,7 @@ def code(text: str) -> str:
 
 def describe_cost(use: EngineUse) -> str:
     """Return the engine that learned, its model, its cost and its tokens, in words."""
-    name = code(f"{use.name} {use.model or ''}")
+    name = code_span(f"{use.name} {use.model or ''}")
     if not use.answers:
         return f"{name}, no model was asked"
     input_tokens = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens
@@ -54,7 +54,7 @@ def describe_cost(use: EngineUse) -> str:
     return f"{cost}; {name}, {calls}, {input_tokens:,} tokens in, {use.output_tokens:,} out"
 
 
-def fit(lines: Iterable[str], limit: int, closing: str) -> str:
+def cut_lines(lines: Iterable[str], limit: int, closing: str) -> str:
     """Return the lines that fit into `limit` bytes, and `closing` instead of the others."""
     fitting: list[str] = []
     free = limit - len(closing.encode()) - 2

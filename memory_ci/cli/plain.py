@@ -75,7 +75,7 @@ class Option(NamedTuple):
         return False if self.kind is bool and not self.negation else self.default
 
 
-def reported(run: Callable[..., T], *args: Any, **options: Any) -> T:  # noqa: ANN401 - as `run`
+def run_reported(run: Callable[..., T], *args: Any, **options: Any) -> T:  # noqa: ANN401 - as `run`
     """Call a function, and report an error that a user can act on.
 
     Such an error is printed with a hint and ends the process with its exit status. So does a full
@@ -282,7 +282,7 @@ def today() -> date:
     return now().date()
 
 
-def workspace(*, is_quiet: bool = False) -> Workspace:
+def open_current_workspace(*, is_quiet: bool = False) -> Workspace:
     """Open the current directory with the configuration of its work tree.
 
     Args:
@@ -296,7 +296,7 @@ def workspace(*, is_quiet: bool = False) -> Workspace:
     return opened
 
 
-def committed_workspace() -> Workspace:
+def open_committed_workspace() -> Workspace:
     """Open the current directory with the committed configuration, to work on a branch."""
     from memory_ci.memory.workspace import open_committed
 
@@ -340,7 +340,7 @@ def warn(findings: Iterable[Finding]) -> None:
         say(f"Warning: {render_finding(finding, with_level=False)}", err=True)
 
 
-def utf8(text: str) -> str:
+def decode_argument(text: str) -> str:
     """Return an argument decoded as UTF-8, whatever the locale; invalid bytes become U+FFFD."""
     return os.fsencode(text).decode("utf-8", "replace")
 
@@ -362,7 +362,7 @@ def read_words_or_input(words: Sequence[str], request: str, command: str) -> str
         click.UsageError: there is neither.
     """
     if words:
-        return utf8(" ".join(words))
+        return decode_argument(" ".join(words))
     if not has_input():
         from click import UsageError  # click reports it
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memory_ci.cli.plain import COLORS, Option, choose_color, reported
+from memory_ci.cli.plain import COLORS, Option, choose_color, run_reported
 
 FEATURES = {"retrieve": "retrieve", "check": "check", "add": "add", "hook": "agents"}
 """The feature of each command; its module `shortcut` has OPTIONS, `read_words` and `run`.
@@ -43,7 +43,7 @@ def run_shortcut(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
 
     choose_color(color, os.environ)
     try:
-        reported(command.run, **values)
+        run_reported(command.run, **values)
     except BrokenPipeError:
         # Python flushes once more at exit (its manual: signal, Note on SIGPIPE).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -70,7 +70,7 @@ def _is_bare_command(text: str) -> bool:
     return all("/" in argument or "." in argument for argument in arguments)
 
 
-def is_answer(turn: str, said: str) -> bool:
+def is_answer(turn: str, agent_text: str) -> bool:
     """Return whether a person's turn can only be understood with the agent's text before it.
 
     >>> is_answer("I think 2 is right", ""), is_answer("word " * 20, "Shall I retry?")
@@ -79,7 +79,9 @@ def is_answer(turn: str, said: str) -> bool:
     False
     """
     first = next(words(turn), "")
-    return count_words(turn) <= SHORT_TURN or first in ANSWERS or said.endswith(("?", "\uff1f"))
+    return (
+        count_words(turn) <= SHORT_TURN or first in ANSWERS or agent_text.endswith(("?", "\uff1f"))
+    )
 
 
 def last_words(text: str, width: int) -> str:

@@ -14,7 +14,7 @@ from memory_ci.evidence.content import own_words, says_something
 from memory_ci.evidence.trust import is_bot
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Actor, Event, EventKind, Severity
-from memory_ci.records.names import MARK, MERGE_LINE, OWN, TRAILER
+from memory_ci.records.names import LEARNING_MARK, MERGE_LINE, OWN_TRAILER, TRAILER_LINE
 
 Mark = Literal["keep", "skip"]
 
@@ -110,7 +110,7 @@ INTAKE: tuple[Intake, ...] = (
 
 
 def _is_own_commit(event: Event, _: ExtractionConfig) -> bool:
-    return event.kind in ("commit", "pr") and bool(re.search(OWN, _lines(event)))
+    return event.kind in ("commit", "pr") and bool(re.search(OWN_TRAILER, _lines(event)))
 
 
 def _is_bare_merge(event: Event, _: ExtractionConfig) -> bool:
@@ -200,7 +200,7 @@ def find_reason_to_leave_out(
         mark: the mark of its whole change, which counts like its own.
     """
     # The author's own mark, by trailer or label; a veto is stronger than a wish.
-    own_mark = _strongest([*re.findall(MARK, _lines(event)), *_list_label_marks(event)])
+    own_mark = _strongest([*re.findall(LEARNING_MARK, _lines(event)), *_list_label_marks(event)])
     if "skip" in (mark, own_mark):
         return "vetoed"
     is_kept = "keep" in (mark, own_mark)
@@ -232,7 +232,7 @@ def find_change_mark(events: Iterable[Event]) -> Mark | None:
         if event.kind != "pr":
             continue
         if not event.is_outside:
-            marks += re.findall(MARK, event.text)
+            marks += re.findall(LEARNING_MARK, event.text)
         marks += _list_label_marks(event)
     return _strongest(marks)
 
@@ -306,7 +306,9 @@ def _prose(lines: Sequence[str]) -> list[str]:
     prose = []
     for line in lines:
         stripped = line.strip()
-        is_form = any(re.fullmatch(form, stripped) for form in (TRAILER, MERGE_LINE, MARK))
+        is_form = any(
+            re.fullmatch(form, stripped) for form in (TRAILER_LINE, MERGE_LINE, LEARNING_MARK)
+        )
         if stripped and not is_form:
             prose.append(stripped)
     return prose

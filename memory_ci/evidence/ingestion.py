@@ -24,7 +24,7 @@ from memory_ci.evidence.filters import (
     message_words,
 )
 from memory_ci.evidence.paste import withdraw_pasted
-from memory_ci.evidence.trust import tier
+from memory_ci.evidence.trust import classify_trust
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import (
     REFUSED,
@@ -76,7 +76,7 @@ class Admitted(NamedTuple):
     before: str = ""
 
 
-def collect(events: Iterable[Event], policy: ExtractionConfig, called: str = "") -> EvidenceSet:
+def collect(events: Iterable[Event], policy: ExtractionConfig, names: str = "") -> EvidenceSet:
     """Return the redacted, trust-tiered evidence of one merged change.
 
     Of a text over `MAX_LENGTH` the beginning is evidence, and its end is left out as `too-long`. A
@@ -86,7 +86,7 @@ def collect(events: Iterable[Event], policy: ExtractionConfig, called: str = "")
     Args:
         events: the events of the change.
         policy: the configuration.
-        called: the title, the branch and the labels of the change, a line each, for its `about`.
+        names: the title, the branch and the labels of the change, a line each, for its `about`.
     """
     events = withdraw_pasted(events, policy)
     admitted, left_out = _admit(events, policy)
@@ -118,7 +118,7 @@ def collect(events: Iterable[Event], policy: ExtractionConfig, called: str = "")
             )
         )
     reasons = {left.origin: left.reason for left in left_out}
-    about = _describe(called.splitlines(), events, reasons, pieces)
+    about = _describe(names.splitlines(), events, reasons, pieces)
     return EvidenceSet(tuple(pieces), tuple(left_out), redactions, about)
 
 
@@ -193,7 +193,7 @@ def _admit(
         if reason:
             left_out.append(LeftOut(event.origin, reason))
         else:
-            trust = tier(event, policy.trusted_authors, policy.bot_authors)
+            trust = classify_trust(event, policy.trusted_authors, policy.bot_authors)
             admitted.append(Admitted(event, trust, before.get(index, "")))
 
     originals = _drop_copies(admitted)

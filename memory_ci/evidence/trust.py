@@ -55,7 +55,9 @@ BOTS = ("memory-ci*", "github-actions*", "*[bot]*")
 """Bots under any configuration: those that commit memory."""
 
 
-def tier(event: Event, trusted_authors: Iterable[str], bot_authors: Iterable[str]) -> Trust:
+def classify_trust(
+    event: Event, trusted_authors: Iterable[str], bot_authors: Iterable[str]
+) -> Trust:
     """Return the trust tier of an event; a bot stays a bot even where all authors are trusted."""
     if event.is_outside or event.actor == "bot" or is_author(event.author, bot_authors):
         return "T3"

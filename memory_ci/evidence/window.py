@@ -67,7 +67,7 @@ class EvidenceWindow(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
 
 
-def choose(
+def choose_pieces(
     evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bool]
 ) -> EvidenceWindow:
     """Return the pieces that fit into a budget: all, or by rank.

@@ -173,6 +173,7 @@ def to_entry(
         occurred_at=candidate.occurred_at,
         source=candidate.source or None,
         session=candidate.session,
+        when=_find_when(candidate),
         relations=candidate.relations,
         engine=candidate.engine,
         evidence=tuple(evidence),
@@ -183,6 +184,12 @@ def to_entry(
         title=candidate.title,
         body=candidate.body,
     )
+
+
+def _find_when(candidate: Candidate) -> str | None:
+    """Return the moment of a repeated request or failure; the start needs no mention."""
+    when = candidate.repetition.when if candidate.repetition else "start"
+    return None if when == "start" else when
 
 
 # -- extraction scopes

@@ -91,9 +91,9 @@ def list_suggestions(
 ) -> list[Suggestion]:
     """Return what was proposed, or was accepted in this run.
 
-    Suggestions of more changes come first. Then come those of a model, and those that sound
-    lasting, give a reason or name code. Among equals the newest comes first, which a run reads
-    last. Candidates without any weight are left out.
+    What is asked again or fails again comes first, then suggestions of more changes. Then come
+    those of a model, and those that sound lasting, give a reason or name code. Among equals the
+    newest comes first, which a run reads last. Candidates without any weight are left out.
 
     Args:
         judged: the judged candidates of a run, in its order.
@@ -119,7 +119,14 @@ def list_suggestions(
             suggestion_words.append(candidate_words)
 
     suggestions.reverse()
-    return sorted(suggestions, key=lambda item: (-len(item.changes), -item.weight))
+    return sorted(suggestions, key=_rank)
+
+
+def _rank(suggestion: Suggestion) -> tuple[bool, float, int, float]:
+    """Return the sort key of a suggestion: what is asked again comes first."""
+    repetition = suggestion.candidate.repetition
+    score = repetition.score if repetition else 0.0
+    return repetition is None, -score, -len(suggestion.changes), -suggestion.weight
 
 
 def _make_suggestion(item: Judged) -> Suggestion:
@@ -135,7 +142,8 @@ def _make_suggestion(item: Judged) -> Suggestion:
 def _is_open(item: Judged, suggestion: Suggestion, unwanted: Collection[str]) -> bool:
     if suggestion.is_accepted:
         return True
-    return item.verdict == "suspected" and suggestion.weight > 0 and suggestion.key not in unwanted
+    is_waiting = item.verdict in ("suspected", "over_limit")
+    return is_waiting and suggestion.weight > 0 and suggestion.key not in unwanted
 
 
 def _find_same(

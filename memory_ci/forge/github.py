@@ -433,7 +433,7 @@ def _granted_level(granted: Granted | None) -> Permission | None:
     return granted.level if granted else None
 
 
-class Offline:
+class EventReader:
     """The pull request of one event (`$GITHUB_EVENT_PATH`), if the event has one.
 
     Strangers wrote parts of the event, so no shape of it is an error: malformed parts count as

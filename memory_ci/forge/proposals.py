@@ -234,7 +234,7 @@ class GitHubProposals:
         path = f"{self._issues}/{proposal.number}/labels"
         self._client.write("POST", path, {"labels": labels}, Any)
 
-    def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
+    def request_reviews(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
         """Request a review of people, on GitHub also of teams (`owner/team`)."""
         data = {
             "reviewers": [name for name in reviewers if "/" not in name],
@@ -291,7 +291,12 @@ class GitHubProposals:
         """Add a comment to a request."""
         self._client.write("POST", f"{self._issues}/{number}/comments", {"body": body}, Any)
 
-    def update_comment(self, number: int, comment: Comment, body: str) -> None:
+    def update_comment(
+        self,
+        number: int,  # noqa: ARG002 - GitLab needs it
+        comment: Comment,
+        body: str,
+    ) -> None:
         """Replace the text of a comment."""
         self._client.write("PATCH", f"{self._issues}/comments/{comment.id}", {"body": body}, Any)
 
@@ -425,7 +430,7 @@ class GitLabProposals:
         """Add labels to a request."""
         self._put(proposal, {"add_labels": ",".join(labels)})
 
-    def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
+    def request_reviews(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
         """Request a review of people."""
         users_by_name = {
             name: self._client.find(f"/users?{urlencode({'username': name})}", Users)

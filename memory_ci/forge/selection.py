@@ -21,7 +21,7 @@ from memory_ci.forge.rest import Client, Listing, require
 from memory_ci.records.config import ForgeConfig
 from memory_ci.text import plain_host
 
-Forge = github.GitHub | gitlab.GitLab | github.Offline
+Forge = github.GitHub | gitlab.GitLab | github.EventReader
 ForgeName = Literal["github", "gitlab"]
 Visibility = Literal["public", "internal", "private"]
 
@@ -72,7 +72,7 @@ def choose_forge(
     event = environ.get("GITHUB_EVENT_PATH")
     if event and config.name != "gitlab":
         reason = "no token: only the event of the job (GITHUB_EVENT_PATH)"
-        return github.Offline(Path(event)), reason
+        return github.EventReader(Path(event)), reason
     if config.name != "github" and environ.get("CI_PROJECT_ID"):
         return None, f"no token: {GITLAB_TOKENS[0]} with read_api"
     return None, f"{_describe_needs(config)} (in the environment)"

@@ -38,11 +38,13 @@ def find_web_address(remote: str) -> str | None:
     return f"https://{host}/{path.lstrip('/')}"
 
 
-def address_of(remote: str) -> str:
+def normalize_address(remote: str) -> str:
     """Return one spelling for all addresses of a repository; "" for a directory.
 
-    >>> address_of("git@github.com:Acme/pay.git"), address_of("https://me@github.com/acme/pay/")
-    ('github.com/acme/pay', 'github.com/acme/pay')
+    >>> normalize_address("git@github.com:Acme/pay.git")
+    'github.com/acme/pay'
+    >>> normalize_address("https://me@github.com/acme/pay/")
+    'github.com/acme/pay'
     """
     web_address = find_web_address(remote.strip().rstrip("/")) or ""
     page = web_address.partition("://")[2].lower().removesuffix(".git")
@@ -50,12 +52,12 @@ def address_of(remote: str) -> str:
     return f"{plain_host(host)}/{path}" if path else ""
 
 
-def find_address(remote: str) -> str:
+def find_forge_address(remote: str) -> str:
     """Return the web address of a repository on GitHub or GitLab; "" for another remote.
 
-    >>> find_address("git@github.com:acme/shop.git"), find_address("/shop")
+    >>> find_forge_address("git@github.com:acme/shop.git"), find_forge_address("/shop")
     ('https://github.com/acme/shop', '')
-    >>> find_address("https://me:token@gitlab.com/a/b")
+    >>> find_forge_address("https://me:token@gitlab.com/a/b")
     'https://gitlab.com/a/b'
     """
     web_address = find_web_address(remote) or ""

@@ -31,7 +31,7 @@ class Spot(NamedTuple):
 
     Attributes:
         path: the path of the file.
-        was: an older path of the file.
+        old_path: an older path of the file.
         first: the first line; None for the whole file.
         last: the last line; None for the whole file.
         word: the name of code that is gone. Then the commit is searched that removed the last line
@@ -39,7 +39,7 @@ class Spot(NamedTuple):
     """
 
     path: str
-    was: str
+    old_path: str
     first: int | None = None
     last: int | None = None
     word: str = ""
@@ -101,7 +101,7 @@ def find_last_edits(
         spots: the spots; without an edit that was found they are not in the result.
     """
     trails = {spot: _Trail(spot) for spot in spots}
-    paths = {spot.path for spot in trails} | {spot.was for spot in trails}
+    paths = {spot.path for spot in trails} | {spot.old_path for spot in trails}
 
     edits: dict[Spot, LastEdit] = {}
     for edit, files in _iter_edits(repo, rev, sorted(paths)):

@@ -14,21 +14,21 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.forges import describe_change
-from memory_ci.gitrepo.log import FILES, LOG_SETTINGS, parse_date, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, parse_date, read_log
 from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import (
     Repository,
     find_commit,
     find_merge_base,
     is_ancestor,
-    is_held,
+    is_in_history,
     is_shallow,
     list_cut,
     resolve_commit,
 )
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import FULL_ID, SERVED
+from memory_ci.records.names import FULL_ID, SERVED_TRAILER
 
 STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
@@ -95,7 +95,7 @@ class LineCount(msgspec.Struct, frozen=True):
     """Counts of the lines with each prefix that a commit added, less those that it removed."""
 
     sha: str
-    at: datetime
+    committed_at: datetime
     added: dict[str, int]
 
 
@@ -148,14 +148,14 @@ def iter_merged_changes(repo: Repository, history: HistoryRange) -> Iterator[Mer
     """
     shas = "".join(f"{sha}\n" for sha in chain.from_iterable(history.groups)).encode()
     # Without commits git would read HEAD. With no group nothing is read, so git is never started.
-    with closing(read_log(repo, *FILES, "--no-walk=unsorted", "--stdin", input=shas)) as log:
+    with closing(read_log(repo, *FILE_OPTIONS, "--no-walk=unsorted", "--stdin", input=shas)) as log:
         commits = (commit for commit, _ in log)
         changes = (describe_change(tuple(islice(commits, len(group)))) for group in history.groups)
         for _, neighbours in groupby(changes, _rebase_key):
             yield _join_rebased(list(neighbours))
 
 
-def find_start(repo: Repository, since: str, tip: str, today: date) -> str | None:
+def find_range_start(repo: Repository, since: str, tip: str, today: date) -> str | None:
     """Return the commit after which a range begins.
 
     Args:
@@ -295,13 +295,17 @@ def find_lost_cursor(
     """
     exclusions = [f"^{cursor.commit}"] if cursor else []
     for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, "--first-parent", *exclusions):
-        lost = [source for source in _list_sources(commit) if not is_held(repo, source, commit.sha)]
+        lost = [
+            source
+            for source in _list_sources(commit)
+            if not is_in_history(repo, source, commit.sha)
+        ]
         if lost:
             return Cursor(lost[-1], commit.sha)
     return None
 
 
-def list_counted(
+def list_counted_commits(
     repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown
 ) -> frozenset[str]:
     """Return the commits whose trailers earlier runs counted, so that a replay counts none twice.
@@ -345,7 +349,7 @@ def _iter_cursors(
     """Yield the cursors of record commits of `rev`, newest first; options as for `git log`."""
     for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, *options):
         for source in reversed(_list_sources(commit)):
-            if is_held(repo, source, commit.sha):
+            if is_in_history(repo, source, commit.sha):
                 yield Cursor(source, commit.sha)
                 break
 
@@ -387,7 +391,7 @@ def _is_further(
 
     groups = group_commits(parents, tip)
     merge_sha = next(group[-1] for group in groups if cursor.commit in group)
-    merge_options = (*FILES, "--no-renames", "--no-walk", "--end-of-options", merge_sha)
+    merge_options = (*FILE_OPTIONS, "--no-renames", "--no-walk", "--end-of-options", merge_sha)
     ((merge, _),) = read_log(repo, *merge_options)
     return bool(merge.files) and all(is_memory(file.path) for file in merge.files)
 
@@ -397,7 +401,7 @@ def _iter_record_commits(
 ) -> Iterator[Commit]:
     """Yield the record commits of `rev` with `key:` in the message, newest first."""
     grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
-    files = (*FILES, "--no-renames")
+    files = (*FILE_OPTIONS, "--no-renames")
     for commit, _ in read_log(repo, *options, *files, *grep, "--end-of-options", rev, "--"):
         if _is_record_commit(commit, is_memory):
             yield commit
@@ -433,7 +437,14 @@ def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
 
 def find_addition(repo: Repository, rev: str, path: str) -> str | None:
     """Return the first-parent commit of `rev` that first added `path`."""
-    options = ("--first-parent", *FILES, "--no-renames", "--diff-filter=A", "--end-of-options", rev)
+    options = (
+        "--first-parent",
+        *FILE_OPTIONS,
+        "--no-renames",
+        "--diff-filter=A",
+        "--end-of-options",
+        rev,
+    )
     log = read_log(repo, *options, "--", f":(top,literal){path}")
     shas = [commit.sha for commit, _ in log]
     return shas[-1] if shas else None
@@ -444,14 +455,22 @@ def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Itera
 
     A renamed file counts as two files.
     """
-    options = ("--first-parent", *FILES, "--no-renames", "--end-of-options", rev, "--", *pathspecs)
+    options = (
+        "--first-parent",
+        *FILE_OPTIONS,
+        "--no-renames",
+        "--end-of-options",
+        rev,
+        "--",
+        *pathspecs,
+    )
     for commit, oids in read_log(repo, *options):
         for file, oid in zip(commit.files, oids, strict=True):
             is_deleted = not oid.strip("0")
             yield FileVersion(commit, file.path, None if is_deleted else oid)
 
 
-def list_reverting(repo: Repository, rev: str) -> list[Commit]:
+def list_reverting_commits(repo: Repository, rev: str) -> list[Commit]:
     """Return the commits that say that they revert another, oldest first, without files."""
     grep = (
         "--regexp-ignore-case",
@@ -483,7 +502,7 @@ def list_added_lines(
     return frozenset(added)
 
 
-def list_mentioning(
+def list_commits_mentioning(
     repo: Repository, rev: str, words: Sequence[str], pathspecs: Sequence[str]
 ) -> list[str]:
     """Return the first-parent commits that added or removed a line with one of `words`.
@@ -498,7 +517,7 @@ def list_mentioning(
     return run_git(repo.cwd, *LOG_SETTINGS, *args, *revision).decode().split()
 
 
-def list_replacing(repo: Repository, rev: str, path: str, text: str) -> list[str]:
+def list_commits_replacing(repo: Repository, rev: str, path: str, text: str) -> list[str]:
     """Return the commits that changed how often `text` occurs in a file.
 
     Commits of merged branches are among them; merges and commits without parents are not.
@@ -515,7 +534,12 @@ def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
     """
     keys = (SURFACE, "Memory-Session")
     values = "".join(f"%x00%(trailers:key={key},valueonly,separator=%x2C)" for key in keys)
-    options = (f"-n{MAX_READERS}", f"--grep=^{SERVED}:", "--date=raw", f"--format=%cd{values}")
+    options = (
+        f"-n{MAX_READERS}",
+        f"--grep=^{SERVED_TRAILER}:",
+        "--date=raw",
+        f"--format=%cd{values}",
+    )
     args = ("log", *options, "--end-of-options", rev, "--")
     listing = run_git(repo.cwd, *LOG_SETTINGS, *args).decode("utf-8", "replace")
 
@@ -536,7 +560,7 @@ def _list_agents(surface: str, sessions: str) -> set[str]:
     return agents - {""}
 
 
-def find_told(repo: Repository, words: str) -> datetime | None:
+def find_unmerged_mention(repo: Repository, words: str) -> datetime | None:
     """Return when the newest commit with `words` in its message was made on a branch ahead of HEAD.
 
     Only commits of local branches that descend from HEAD are searched.
@@ -585,24 +609,24 @@ def _count_line(added: dict[str, int], line: bytes) -> None:
             added[start] -= 1
 
 
-def list_releases(repo: Repository, since: str, rev: str, most: int) -> list[str]:
+def list_releases(repo: Repository, since: str, rev: str, limit: int) -> list[str]:
     """Return the newest tags between two commits that name a version, oldest first.
 
     Args:
         repo: the repository.
         since: the older commit.
         rev: the newer commit.
-        most: how many tags to return at most.
+        limit: how many tags to return at most.
     """
     names = ("[vV][0-9]*", "[0-9]*.[0-9]*")
     args = ("--contains", since, "--merged", rev, "--sort=creatordate", "--list", *names)
-    return run_git(repo.cwd, "tag", *args).decode("utf-8", "replace").splitlines()[-most:]
+    return run_git(repo.cwd, "tag", *args).decode("utf-8", "replace").splitlines()[-limit:]
 
 
 # -- differences between two commits
 
 
-def read_added(repo: Repository, base: str, tip: str, limit: int = 1 << 20) -> str:
+def read_added_lines(repo: Repository, base: str, tip: str, limit: int = 1 << 20) -> str:
     """Return the lines that `tip` has and `base` has not, without changes of white space.
 
     At most `limit` bytes of the diff are read.
@@ -682,7 +706,7 @@ def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | Non
     return sha
 
 
-def commit_time(repo: Repository, sha: str) -> datetime:
+def read_commit_time(repo: Repository, sha: str) -> datetime:
     """Return when a commit was made, in UTC."""
     ((commit, _),) = read_log(repo, "--no-walk", "--end-of-options", sha)
     return commit.committed_at.astimezone(UTC)

@@ -31,7 +31,7 @@ LOG_SETTINGS = (
 
 RECORD_OPTIONS = ("-z", f"--format={FORMAT}", "--encoding=UTF-8", "--date=raw", "-O/dev/null")
 
-FILES = ("--raw", "--no-abbrev", "--diff-merges=first-parent", "-M100%")
+FILE_OPTIONS = ("--raw", "--no-abbrev", "--diff-merges=first-parent", "-M100%")
 """Adds the files of each commit against its first parent.
 
 Only exact renames are found: others cost a comparison of texts.
@@ -330,7 +330,7 @@ def _escape_word(word: str) -> str:
     return re.sub(r"([][\\.^$*+?(){}|])", r"\\\1", word)
 
 
-def find_last_touches(repo: Repository, rev: str, paths: Collection[str]) -> dict[str, date]:
+def find_last_changes(repo: Repository, rev: str, paths: Collection[str]) -> dict[str, date]:
     """Return the day (UTC) of the newest first-parent commit that touched each path.
 
     For a path that is gone that is the day of its removal.
@@ -338,7 +338,7 @@ def find_last_touches(repo: Repository, rev: str, paths: Collection[str]) -> dic
     if not paths:
         return {}
     literal_paths = [f":(top,literal){path}" for path in sorted(paths)]
-    options = ("--first-parent", *FILES, "--no-renames", "--end-of-options", rev, "--")
+    options = ("--first-parent", *FILE_OPTIONS, "--no-renames", "--end-of-options", rev, "--")
 
     touched: dict[str, date] = {}
     for commit, _ in read_log(repo, *options, *literal_paths):

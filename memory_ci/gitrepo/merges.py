@@ -38,12 +38,12 @@ class Bringer(NamedTuple):
     brought: tuple[str, ...]
 
 
-def find_bringer(repo: Repository, sha: str, tip: str) -> Bringer | None:
+def find_containing_merge(repo: Repository, sha: str, tip: str) -> Bringer | None:
     """Return the merge by which a commit came into `tip`, given its id or the beginning of it.
 
     None if the commit is on the first-parent line itself, or not in the history.
     """
-    merge = find_landing(repo, sha, tip)
+    merge = find_first_parent_commit(repo, sha, tip)
     if merge is None or find_commit(repo, f"{merge}^2") is None:
         return None
     listing = run_git(repo.cwd, "rev-list", "--no-merges", f"{merge}^1..{merge}", "--")
@@ -51,7 +51,7 @@ def find_bringer(repo: Repository, sha: str, tip: str) -> Bringer | None:
     return Bringer(merge, merged) if find_commit(repo, sha) in merged else None
 
 
-def find_landing(repo: Repository, sha: str, tip: str) -> str | None:
+def find_first_parent_commit(repo: Repository, sha: str, tip: str) -> str | None:
     """Return the first-parent commit by which a commit (or a short id) came into `tip`.
 
     That may be the commit itself. None if the commit is not in the history.

@@ -124,11 +124,12 @@ class PushOutcome(NamedTuple):
 
     Attributes:
         state: `done`, `moved` (another push came first: try again) or `refused`.
-        said: the reason in the words of the remote.
+        detail: the reason of a refusal in the words of the remote; the tip of the branch after a
+            push that is done, if it is not the commit that was to be pushed.
     """
 
     state: Literal["done", "moved", "refused"]
-    said: str = ""
+    detail: str = ""
 
 
 # -- commands and their errors
@@ -245,7 +246,7 @@ def _list_header_settings(environ: Mapping[str, str], source: TokenSource) -> li
     return [(key, ""), (key, f"Authorization: Basic {credentials}")]
 
 
-def is_readable_by_anybody(address: str) -> bool | None:
+def is_public(address: str) -> bool | None:
     """Return whether a web address answers git without credentials.
 
     None where that is not known after PUBLIC_SECONDS.
@@ -354,7 +355,8 @@ def push_tip(
     branch: str,
     new: str | None,
     expected: str | None,
-    options: tuple[str, ...] = (),
+    *,
+    options: Sequence[str] = (),
 ) -> PushOutcome:
     """Move a branch of the remote by compare-and-swap.
 
@@ -416,11 +418,11 @@ def _is_reason(line: str) -> bool:
 # -- files and commits of a repository that is not cloned
 
 
-def read_remote_file(place: Path, remote: Remote, rev: str, path: str) -> bytes | None:
+def read_remote_file(directory: Path, remote: Remote, rev: str, path: str) -> bytes | None:
     """Return a file of a branch, a tag or a commit of a remote, or None.
 
     Args:
-        place: an empty directory to fetch into.
+        directory: an empty directory to fetch into.
         remote: the remote.
         rev: the branch, tag or commit.
         path: the path of the file.
@@ -428,43 +430,43 @@ def read_remote_file(place: Path, remote: Remote, rev: str, path: str) -> bytes 
     Raises:
         EngineError: remote-failed.
     """
-    run_git(place, "init", "--quiet", "--bare")
-    find_repository(place, is_named=True)
+    run_git(directory, "init", "--quiet", "--bare")
+    find_repository(directory, is_named=True)
     args = ("fetch", "--quiet", "--no-tags", "--depth=1", "--", remote.name, rev)
-    run_remote_git(place, *NO_HOOKS, *args, env=remote.env)
+    run_remote_git(directory, *NO_HOOKS, *args, env=remote.env)
 
-    entry = run_git(place, "ls-tree", "--end-of-options", "FETCH_HEAD", "--", path)
+    entry = run_git(directory, "ls-tree", "--end-of-options", "FETCH_HEAD", "--", path)
     is_regular = entry.startswith(b"100")
     if not is_regular:
         return None
     oid = entry.split()[2].decode()
-    return run_git(place, "cat-file", "blob", oid)
+    return run_git(directory, "cat-file", "blob", oid)
 
 
 def fetch_history(
-    remote: Remote, place: Path, commits: Sequence[str], seconds: float
+    remote: Remote, directory: Path, commits: Sequence[str], seconds: float
 ) -> Repository:
     """Fetch the newest HISTORY_DEPTH commits before each of `commits`, without file contents.
 
     Args:
         remote: the remote.
-        place: where a new bare repository is made.
+        directory: where a new bare repository is made.
         commits: full ids.
         seconds: for the command.
 
     Raises:
         EngineError: remote-failed.
     """
-    run_git(place.parent, "init", "--quiet", "--bare", "--template=", str(place))
-    repo = find_repository(place, is_named=True)
+    run_git(directory.parent, "init", "--quiet", "--bare", "--template=", str(directory))
+    repo = find_repository(directory, is_named=True)
     options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
     args = ("fetch", *options, f"--depth={HISTORY_DEPTH}", "--", remote.name, *commits)
-    run_remote_git(place, *args, env=remote.env, seconds=seconds)
+    run_remote_git(directory, *args, env=remote.env, seconds=seconds)
     return repo
 
 
-def fetch_tree(remote: Remote, place: Path, seconds: float) -> Repository:
-    """Fetch the newest commit of the default branch into a new bare repository at `place`.
+def fetch_tree(remote: Remote, directory: Path, seconds: float) -> Repository:
+    """Fetch the newest commit of the default branch into a new bare repository at `directory`.
 
     The content of files is left out where the server can do so.
 
@@ -472,9 +474,9 @@ def fetch_tree(remote: Remote, place: Path, seconds: float) -> Repository:
         EngineError: remote-failed.
     """
     depth = ("--depth=1", "--single-branch", "--no-tags", "--filter=blob:none")
-    args = ("clone", "--quiet", "--bare", *depth, "--template=", "--", remote.name, str(place))
-    run_remote_git(place.parent, *args, env=remote.env, seconds=seconds)
-    return find_repository(place, is_named=True)
+    args = ("clone", "--quiet", "--bare", *depth, "--template=", "--", remote.name, str(directory))
+    run_remote_git(directory.parent, *args, env=remote.env, seconds=seconds)
+    return find_repository(directory, is_named=True)
 
 
 def fetch_files(repo: Repository, remote: Remote, oids: Iterable[str], seconds: float) -> None:

@@ -418,12 +418,12 @@ def is_ancestor(repo: Repository, old: str, new: str) -> bool:
     return is_in_history
 
 
-def is_held(repo: Repository, sha: str, tip: str) -> bool:
+def is_in_history(repo: Repository, sha: str, tip: str) -> bool:
     """Return whether `sha` is the full id of a commit in the history of `tip`."""
     return find_commit(repo, sha) == sha and is_ancestor(repo, sha, tip)
 
 
-def list_foreign(repo: Repository, shas: Iterable[str], tip: str) -> frozenset[str]:
+def list_outside_history(repo: Repository, shas: Iterable[str], tip: str) -> frozenset[str]:
     """Return the full ids that are not those of commits in the history of `tip`."""
     distinct = tuple(dict.fromkeys(shas))
     oids = find_objects(repo, [f"{sha}^{{commit}}" for sha in distinct])

@@ -26,7 +26,7 @@ from memory_ci.gitrepo.repo import Repository
 SESSIONS = "refs/memory-ci/sessions/"
 PUSHED = "refs/memory-ci/pushed/"
 DIGEST = "digest.jsonl"
-FULL = "transcript"
+TRANSCRIPT = "transcript"
 NOTES = "notes.md"
 DIGEST_SIZE = 2_000_000  # Bytes of a digest that is written; the oldest turns are left out.
 MAX_DIGEST = 100_000_000

@@ -15,7 +15,7 @@ from typing import IO, Literal, NamedTuple
 
 import msgspec
 
-from memory_ci.gitrepo.log import FILES, LOG_SETTINGS, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, read_log
 from memory_ci.gitrepo.process import ask_git, decode_path, run_git, stream_git
 from memory_ci.gitrepo.repo import (
     Repository,
@@ -26,9 +26,9 @@ from memory_ci.gitrepo.repo import (
 )
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import FULL_ID, HOLDOUT, SERVED, USED
+from memory_ci.records.names import FULL_ID, HOLDOUT_TRAILER, SERVED_TRAILER, USED_TRAILER
 
-KEYS = (SERVED, USED, "Memory-Session", HOLDOUT)
+KEYS = (SERVED_TRAILER, USED_TRAILER, "Memory-Session", HOLDOUT_TRAILER)
 REQUEST_PREFIXES = ("refs/pull", "refs/merge-requests")
 REF_PREFIXES = ("refs/heads", "refs/remotes", *REQUEST_PREFIXES)
 UNMERGED = (
@@ -72,7 +72,7 @@ How = Literal["commit", "pull request", "tree", "patch-id"]
 Pair = tuple[str, str]  # A commit, and the commit that it is compared with.
 
 
-class Buried(msgspec.Struct, frozen=True):
+class BuriedCommit(msgspec.Struct, frozen=True):
     """A commit with trailers that belongs to a merged change, and how it was matched."""
 
     sha: str
@@ -113,7 +113,9 @@ class BuriedTrailers:
         self._matched: set[str] = set()
         self._patch_ids: dict[Pair, str] = {}
 
-    def find(self, merged: MergedChange, request_shas: Collection[str] = ()) -> tuple[Buried, ...]:
+    def find(
+        self, merged: MergedChange, request_shas: Collection[str] = ()
+    ) -> tuple[BuriedCommit, ...]:
         """Return the commits with trailers that a change was made from, oldest first.
 
         Its own commits come before those that were dropped. The latter are matched by the first way
@@ -124,18 +126,18 @@ class BuriedTrailers:
             merged: the change.
             request_shas: the commits that its pull request lists.
         """
-        own: list[Buried] = []
+        own: list[BuriedCommit] = []
         for commit in merged.commits:
             trailers = find_trailers(commit.message, KEYS)
             if trailers:
-                own.append(Buried(commit.sha, "commit", trailers))
-        if any(SERVED in dict(commit.trailers) for commit in own):
+                own.append(BuriedCommit(commit.sha, "commit", trailers))
+        if any(SERVED_TRAILER in dict(commit.trailers) for commit in own):
             return tuple(own)
 
         buried = self._find_listed(merged, request_shas) or self._search(merged)
         return (*own, *buried)
 
-    def _find_listed(self, merged: MergedChange, shas: Collection[str]) -> tuple[Buried, ...]:
+    def _find_listed(self, merged: MergedChange, shas: Collection[str]) -> tuple[BuriedCommit, ...]:
         """Match the commits that the request lists, though no branch may hold them any more."""
         own = {commit.sha for commit in merged.commits}
         listed = [
@@ -148,7 +150,7 @@ class BuriedTrailers:
             carriers = self._unmerged.read_carriers(listed)
         return self._match("pull request", [carriers[sha] for sha in listed if sha in carriers])
 
-    def _search(self, merged: MergedChange) -> tuple[Buried, ...]:
+    def _search(self, merged: MergedChange) -> tuple[BuriedCommit, ...]:
         start = next(iter(merged.commits[0].parents), None)
         if merged.kind == "merge" or start is None or not self._unmerged.carriers:
             return ()
@@ -173,7 +175,7 @@ class BuriedTrailers:
 
     def _find_by_tree(
         self, merged: MergedChange, start: str, tips: Sequence[str]
-    ) -> tuple[Buried, ...]:
+    ) -> tuple[BuriedCommit, ...]:
         if not tips:
             return ()
         tree, tree_before = find_objects(
@@ -191,7 +193,7 @@ class BuriedTrailers:
 
     def _find_by_patch(
         self, merged: MergedChange, start: str, tips: Sequence[str]
-    ) -> tuple[Buried, ...]:
+    ) -> tuple[BuriedCommit, ...]:
         """Match a branch with the same patch, else single commits; their paths must agree."""
         paths_of_commits = [_list_paths(commit) for commit in merged.commits]
         branches = self._list_branches(tips, frozenset().union(*paths_of_commits))
@@ -239,11 +241,11 @@ class BuriedTrailers:
     def _is_free(self, carrier: _Carrier) -> bool:
         return carrier.sha not in self._matched
 
-    def _match(self, how: How, carriers: Iterable[_Carrier]) -> tuple[Buried, ...]:
+    def _match(self, how: How, carriers: Iterable[_Carrier]) -> tuple[BuriedCommit, ...]:
         """Return the carriers that were not matched before, and note that they are now."""
         free = [carrier for carrier in carriers if self._is_free(carrier)]
         self._matched.update(carrier.sha for carrier in free)
-        return tuple(Buried(carrier.sha, how, carrier.trailers) for carrier in free)
+        return tuple(BuriedCommit(carrier.sha, how, carrier.trailers) for carrier in free)
 
     def _read_patch_ids(self, pairs: Iterable[Pair]) -> None:
         missing = [pair for pair in dict.fromkeys(pairs) if pair not in self._patch_ids]
@@ -356,7 +358,13 @@ class _UnmergedCommits:
         self, revisions: Sequence[str], input: bytes | None = None
     ) -> dict[str, _Carrier]:
         greps = [f"--grep={key}" for key in KEYS]
-        options = ("--fixed-strings", "--regexp-ignore-case", *greps, f"-n{MAX_CARRIERS}", *FILES)
+        options = (
+            "--fixed-strings",
+            "--regexp-ignore-case",
+            *greps,
+            f"-n{MAX_CARRIERS}",
+            *FILE_OPTIONS,
+        )
         log = read_log(self._repo, *revisions, *options, f"^{self._base}", "--", input=input)
 
         carriers: dict[str, _Carrier] = {}

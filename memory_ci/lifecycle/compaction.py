@@ -19,7 +19,12 @@ from memory_ci.lifecycle.fold import is_proved
 from memory_ci.lifecycle.prominence import effective_importance, priority_floor
 from memory_ci.lifecycle.reinforcement import unite_occurrences
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.lifecycle.similarity import NEAR_DUPLICATE, said, similar_pairs, title_stems
+from memory_ci.lifecycle.similarity import (
+    NEAR_DUPLICATE,
+    parse_entry_words,
+    similar_pairs,
+    title_stems,
+)
 from memory_ci.records.entry import Entry, EntryType, Located, Phase, ScopeName
 from memory_ci.records.plan import Change
 
@@ -76,7 +81,7 @@ def plan_compaction(
     }
     planned: list[PlannedChange] = []
 
-    # One retired copy retires all: if only that copy went, an older active copy would be served again.
+    # One retired copy retires all: else an older active copy would be served again.
     retired_ids = {place.entry.id for place in located if place.entry.status == "retired"}
     for entry_id in retired_ids & copies_by_id.keys():
         copies = copies_by_id.pop(entry_id)
@@ -116,7 +121,7 @@ def _is_one_learning(copies: Sequence[Located], older: Collection[Located]) -> b
     """Return whether all copies of an id say the same, apart from those that another replaced."""
     if len(copies) == 1:
         return True
-    current = [said(place.entry) for place in copies if place not in older]
+    current = [parse_entry_words(place.entry) for place in copies if place not in older]
     if len({entry_words.claims for entry_words in current}) != 1:
         return False
     # As a set: copies with the same words and claims count once.
@@ -135,13 +140,13 @@ def _find_clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
     similar.
     """
     comparable: dict[object, list[Located]] = defaultdict(list)
-    for place in sorted(places, key=rank):
+    for place in sorted(places, key=survival_key):
         entry = place.entry
         if entry.status == "retired":
             yield [place]
             continue
-        claims = said(entry).claims
-        key = (place.path, entry.type, entry.adoption, entry.valid_until, claims)
+        claims = parse_entry_words(entry).claims
+        key = (place.path, entry.type, entry.adoption, entry.valid_until, entry.when, claims)
         comparable[key].append(place)
     for group in comparable.values():
         yield from _split_group(group)
@@ -149,7 +154,7 @@ def _find_clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
 
 def _split_group(group: Sequence[Located]) -> Iterator[list[Located]]:
     """Yield the clusters of comparable entries; each takes what is similar and still free."""
-    word_sets = [said(place.entry).words for place in group]
+    word_sets = [parse_entry_words(place.entry).words for place in group]
     duplicates = find_near_duplicates(word_sets)
     if group[0].entry.type in RULE_TYPES:
         titles = [title_stems(place.entry) for place in group]
@@ -213,10 +218,10 @@ def _join_clusters(
         group = next((group for group in same if group & ids), None)
         key: object = entry.id
         if group is not None and entry.status != "retired":
-            key = (group, cluster[0].path, entry.adoption, entry.valid_until)
+            key = (group, cluster[0].path, entry.adoption, entry.valid_until, entry.when)
         joined.setdefault(key, []).extend(cluster)
     for places in joined.values():
-        best, *others = sorted(places, key=rank)
+        best, *others = sorted(places, key=survival_key)
         members = _select_compatible(best, others)
         yield members
         for place in places:
@@ -259,7 +264,7 @@ def _unite_copies(copies: Sequence[Located], older: Collection[Located]) -> Loca
     """
     if len(copies) == 1:
         return copies[0]
-    ranked_places = sorted(copies, key=lambda place: (place in older, *rank(place)))
+    ranked_places = sorted(copies, key=lambda place: (place in older, *survival_key(place)))
     ranked = [place.entry for place in ranked_places]
     merged = _merge_entries(copies[0].entry, ranked, max)
     entry = replace(
@@ -313,7 +318,7 @@ def _merge_entries(
     )
 
 
-def rank(place: Located) -> tuple[bool, float, int, str, str, str]:
+def survival_key(place: Located) -> tuple[bool, float, int, str, str, str]:
     """Return the sort key by which entries survive, the best first.
 
     Proved entries come first, because evidence is not lent to other words; then the most important,

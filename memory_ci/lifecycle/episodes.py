@@ -16,14 +16,14 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.episode import (
     Amendment,
     Episode,
+    EpisodeRecord,
     EventKind,
     Feedback,
     FeedbackKind,
     Outcome,
     Situation,
-    Telling,
     UseCount,
-    in_utc,
+    to_utc,
 )
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.text import content_words, shorten, unfenced_lines, words
@@ -45,10 +45,10 @@ def make_amendment(
 
     Two writers of the same content write the same file.
     """
-    events = [replace(event, at=in_utc(event.at)) for event in unique_events(feedback)]
+    events = [replace(event, at=to_utc(event.at)) for event in unique_events(feedback)]
     amendment = Amendment(
         id="",
-        at=in_utc(at),
+        at=to_utc(at),
         amends=amends,
         outcome=outcome,
         valence=valence,
@@ -59,7 +59,7 @@ def make_amendment(
     return replace(amendment, id=f"{amends or 'feedback'}+{digest}")
 
 
-def combine(tellings: Iterable[Telling]) -> tuple[Episode, ...]:
+def combine(tellings: Iterable[EpisodeRecord]) -> tuple[Episode, ...]:
     """Return every episode once, with its amendments applied, ordered by time and id.
 
     Where several files hold different versions of an episode, the earliest version counts, with
@@ -80,7 +80,7 @@ def combine(tellings: Iterable[Telling]) -> tuple[Episode, ...]:
     return tuple(sorted(episodes, key=lambda episode: (episode.occurred_at, episode.id)))
 
 
-def list_feedback(tellings: Iterable[Telling]) -> tuple[Feedback, ...]:
+def list_feedback(tellings: Iterable[EpisodeRecord]) -> tuple[Feedback, ...]:
     """Return all feedback on entries, each event once, in the order of replay."""
     return unique_events(event for telling in tellings for event in telling.feedback)
 
@@ -194,8 +194,8 @@ def _replace_by_heirs(ids: Iterable[str], heirs: Heirs) -> set[str]:
 
 
 def weigh_by_learned(
-    tellings: Iterable[Telling], written_ids: Container[str], entries: Iterable[Entry]
-) -> tuple[Telling, ...]:
+    tellings: Iterable[EpisodeRecord], written_ids: Container[str], entries: Iterable[Entry]
+) -> tuple[EpisodeRecord, ...]:
     """Return derived episodes with the importance of what was learned from their change.
 
     Git's history does not have it, but the entries do that name the change. A written episode has
@@ -211,7 +211,7 @@ def weigh_by_learned(
         for ref in [*(entry.source or "").split(), *entry.occurrences]:
             importance_by_ref[ref] = max(importance_by_ref.get(ref, 0.0), entry.importance)
 
-    weighed: list[Telling] = []
+    weighed: list[EpisodeRecord] = []
     for telling in tellings:
         if isinstance(telling, Episode) and telling.id not in written_ids:
             action = telling.action

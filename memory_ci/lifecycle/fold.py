@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NEW_IMPORTANCE, PROJECT, Entry, Located, ScopeOf, new_entry
+from memory_ci.records.entry import NEW_IMPORTANCE, PROJECT, Entry, Located, ScopeOf, create_entry
 from memory_ci.records.plan import Change
 from memory_ci.records.report import Finding
 from memory_ci.text import content_words
@@ -17,7 +17,10 @@ CLAIMED = "claimed:"
 """Precedes an address in `source` and `evidence` that could not be looked up."""
 
 CHECKED_ADDRESSES = ("commit:", "pr:", "review:", "session:")
-"""Addresses of words and of work. Anything else in a source (`teaparty:MEMORY.md`) proves nothing."""
+"""Addresses of words and of work.
+
+Anything else in a source, such as `teaparty:MEMORY.md`, proves nothing.
+"""
 
 MAX_CLOCK_ERROR = timedelta(days=365)
 """A note's date that is later by more than this was set by hand, and not by a wrong clock."""
@@ -45,13 +48,13 @@ def strip_claims(note: Located, day: date) -> Located:
     Its scope is kept if it is a team or the project.
     """
     old = note.entry
-    entry = new_entry(old.id, old.title, old.body, (old.type, "task", NEW_IMPORTANCE), day)
+    entry = create_entry(old.id, old.title, old.body, (old.type, "task", NEW_IMPORTANCE), day)
     scope = note.scope if note.scope.name in ("team", "project") else PROJECT
     return Located(entry, note.path, note.line, scope)
 
 
 def list_claims(note: Located, day: date) -> list[str]:
-    """Return the fields by which a note claims a weight, a past or a place that strangers cannot."""
+    """Return the fields by which a note claims a weight, past or place that strangers cannot."""
     entry = note.entry
     stripped = strip_claims(note, day)
     claims: list[str] = []

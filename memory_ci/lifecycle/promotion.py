@@ -1,7 +1,7 @@
 """Promotion of entries to a wider scope than the one they were learned in.
 
-The scopes from narrow to wide are team, session, project, global: a task of a job is promoted to the
-session of that job, a team's directory and a session to the project. A directive of the project
+The scopes from narrow to wide are team, session, project, global: a task of a job is promoted to
+the session of that job, a team's directory and a session to the project. A directive of the project
 becomes a norm once changes of several directories have said it.
 """
 
@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.compaction import rank
+from memory_ci.lifecycle.compaction import survival_key
 from memory_ci.lifecycle.consolidation import JOBS
 from memory_ci.lifecycle.reinforcement import list_occurrences, unite_occurrences
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.lifecycle.similarity import said, similar_pairs
+from memory_ci.lifecycle.similarity import parse_entry_words, similar_pairs
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 
@@ -80,10 +80,11 @@ def plan_promotion(
 ) -> Promotion:
     """Plan the moves of recurring entries one scope up.
 
-    An entry recurs if `RECURRENCES` distinct changes or sessions said it. Each move is the removals,
-    then an addition. The best entry keeps its id and supersedes the others. An entry that the wider
-    scope has already is not moved, so planning again after the changes gives none. Global memory is
-    outside of the repository: entries that name nothing of this repository are proposed for it.
+    An entry recurs if `RECURRENCES` distinct changes or sessions said it. Each move is the
+    removals, then an addition. The best entry keeps its id and supersedes the others. An entry that
+    the wider scope has already is not moved, so planning again after the changes gives none. Global
+    memory is outside of the repository: entries that name nothing of this repository are proposed
+    for it.
 
     Args:
         located: all entries.
@@ -266,14 +267,14 @@ def _find_recurring(
     an entry of the target scope is left out.
     """
     list_sources = list_sources or _list_sources
-    entry_words = [said(place.entry) for place in places]
+    entry_words = [parse_entry_words(place.entry) for place in places]
     similar: defaultdict[int, list[int]] = defaultdict(list)
     for first, second in similar_pairs([text.words for text in entry_words], RECURRING):
         if entry_words[first].claims == entry_words[second].claims:
             similar[first].append(second)
             similar[second].append(first)
     target_ids = {place.entry.id for place in places if place.scope == target}
-    order = [(*rank(place)[:4], place.path) for place in places]
+    order = [(*survival_key(place)[:4], place.path) for place in places]
     taken: set[int] = set()
     for best in sorted(range(len(places)), key=order.__getitem__):
         if best in taken:
@@ -297,7 +298,7 @@ def _list_sources(members: Iterable[Located]) -> set[str]:
 
 
 def _build_promoted(members: Sequence[Located], today: date) -> Entry:
-    """Return the best entry with the counts and the evidence of all; copies of one id count once."""
+    """Return the best entry with the counts and evidence of all; copies of an id count once."""
     best = members[0]
     entries = [place.entry for place in members]
     counts: dict[str, int] = {}

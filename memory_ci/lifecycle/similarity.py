@@ -18,8 +18,8 @@ NEAR_DUPLICATE = Fraction(4, 5)
 
 LABEL = re.compile(
     r"""^[ \t>*_#\-]*
-    (?:root[ ]cause|cause|fix|context|error|lesson(?:[ ]learned)?|learning|problem|symptom|solution|resolution|decision
-      |constraint|rejected|directive|convention|gotcha|invariant|rule|rationale|prevention|impact|why|how|example|note)
+    (?:root[ ]cause|cause|fix|context|error|lesson(?:[ ]learned)?|learning|problem|symptom
+      |solution|resolution|decision|constraint|rejected|directive|convention|gotcha|invariant|rule|rationale|prevention|impact|why|how|example|note)
     [ \t*_]*(?::[*_]*|$)""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
@@ -66,7 +66,7 @@ class EntryWords(NamedTuple):
     claims: tuple[tuple[str, str], ...]
 
 
-def said(entry: Entry) -> EntryWords:
+def parse_entry_words(entry: Entry) -> EntryWords:
     """Return the words of an entry's title and body.
 
     Stop words, template labels, dates and references are left out, and negations are read as `not`.
@@ -94,7 +94,7 @@ def said(entry: Entry) -> EntryWords:
 
 def words_of(entry: Entry) -> frozenset[str]:
     """Return the content words of an entry."""
-    return said(entry).words
+    return parse_entry_words(entry).words
 
 
 def title_stems(entry: Entry) -> frozenset[str]:
@@ -160,7 +160,7 @@ def _find_partners(
         holders: for each word a number whose bits say which sets hold it.
         threshold: a Jaccard index.
     """
-    # The union is no smaller than the set, so similar sets share more than threshold x n of its words.
+    # The union is no smaller than the set: similar sets share more than threshold x n words.
     least = threshold.numerator * len(texts[index]) // threshold.denominator + 1
     all_sets = (1 << len(texts)) - 1
     candidates = _find_common_bits(least, [holders.get(word, 0) for word in texts[index]], all_sets)

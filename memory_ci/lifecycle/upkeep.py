@@ -9,7 +9,7 @@ from datetime import date
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.anchors.anchors import fold, format_anchor, lines_of, may_hide, parse_anchor
+from memory_ci.anchors.anchors import format_anchor, get_lines, may_hide, parse_anchor, strip_layout
 from memory_ci.anchors.verdicts import judge_entry, list_differences
 from memory_ci.lifecycle.compaction import may_retire, retire
 from memory_ci.records.anchor import Verdict
@@ -179,7 +179,7 @@ def _find_touched(touch: Touch) -> Finding | None:
     before, after = touch.before, touch.after
     if before.kind in ("gone", "unverifiable") or after.kind == "unverifiable":
         return None
-    lines = lines_of(before)
+    lines = get_lines(before)
     line = None
     if after.kind in ("changed", "gone"):
         line = first_change(touch.old, touch.new, lines)
@@ -230,7 +230,7 @@ def first_change(old: str, new: str, lines: tuple[int, int] | None) -> int | Non
 
 def _number_lines(text: str) -> list[tuple[int, str]]:
     """Return the lines that are not blank, white space folded, with their 1-based numbers."""
-    numbered = enumerate((fold(line) for line in text.split("\n")), start=1)
+    numbered = enumerate((strip_layout(line) for line in text.split("\n")), start=1)
     return [(number, line) for number, line in numbered if line]
 
 

@@ -28,7 +28,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import is_fragment
-from memory_ci.store.steps import Fence, read_text, with_block, without_block
+from memory_ci.store.steps import Fence, insert_block, read_text, remove_block
 from memory_ci.text import plural, shorten, strip_comments
 
 FENCE = Fence(
@@ -78,12 +78,12 @@ def export(workspace: Workspace, path: Path | None, *, dry_run: bool = False) ->
 
 def put_block(text: str, lines: tuple[str, ...]) -> str:
     """Return a text with these lines as its block; without lines it has no block."""
-    return with_block(text, FENCE, lines) if lines else without_block(text, FENCE)
+    return insert_block(text, FENCE, lines) if lines else remove_block(text, FENCE)
 
 
 def drop_block(text: str) -> str:
     """Return a text without the block, which people did not write."""
-    return without_block(text, FENCE)
+    return remove_block(text, FENCE)
 
 
 def find_stale(

@@ -28,7 +28,7 @@ from memory_ci.extraction.entries import (
 )
 from memory_ci.extraction.gate import check_words
 from memory_ci.gitrepo.history import SOURCE, iter_merged_changes, plan_range
-from memory_ci.gitrepo.repo import list_foreign
+from memory_ci.gitrepo.repo import list_outside_history
 from memory_ci.lifecycle.fold import CLAIMED, is_kept, strip_claims
 from memory_ci.memory import episode_files
 from memory_ci.memory.claims import prove
@@ -45,11 +45,19 @@ from memory_ci.memory.workspace import (
     load_files,
     workspace_at,
 )
-from memory_ci.records.candidate import ACCEPTED_IN
+from memory_ci.records.candidate import ACCEPTED_IN_REQUEST
 from memory_ci.records.config import Quotes
 from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.names import FULL_ID
-from memory_ci.records.plan import ALONE, PLAN_VERSION, STEPS, Change, Plan, PlannedStep, Step
+from memory_ci.records.plan import (
+    COMMITTED_ALONE,
+    PLAN_VERSION,
+    STEPS,
+    Change,
+    Plan,
+    PlannedStep,
+    Step,
+)
 from memory_ci.store.edits import apply_changes
 from memory_ci.store.layout import RECORDED_FILE, classify_scope, is_canonical_path
 
@@ -125,7 +133,7 @@ PreparedCommit = tuple[str, dict[str, bytes | None]]
 """The message and the files of a commit; None deletes a file."""
 
 
-class Beside(msgspec.Struct, frozen=True):
+class ExtraFiles(msgspec.Struct, frozen=True):
     """Files that are committed together with a plan.
 
     They go into the first commit of the plan, or into a commit of their own if it has none.
@@ -133,12 +141,12 @@ class Beside(msgspec.Struct, frozen=True):
     Attributes:
         message: the message of that own commit.
         files: the content by path; None deletes a file.
-        by: the author (`NAME <MAIL>`); empty for the author that is configured.
+        author: the author (`NAME <MAIL>`); empty for the author that is configured.
     """
 
     message: str
     files: Mapping[str, bytes | None]
-    by: str = ""
+    author: str = ""
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -186,8 +194,8 @@ def apply_plan(
     now: datetime,
     *,
     in_actions: bool = False,
-    covers: bool = True,
-    beside: Beside | None = None,
+    covers_range: bool = True,
+    extra_files: ExtraFiles | None = None,
 ) -> Applied:
     """Commit a plan: all of its commits, or none.
 
@@ -198,8 +206,8 @@ def apply_plan(
         plan: the plan.
         now: the time of the commits.
         in_actions: whether this runs in GitHub Actions, which has another default identity.
-        covers: whether later runs begin after the range of the plan.
-        beside: other files to commit.
+        covers_range: whether later runs begin after the range of the plan.
+        extra_files: other files to commit.
 
     Raises:
         RepositoryError: ref-moved, if the branch has another tip than the plan was made for;
@@ -208,19 +216,19 @@ def apply_plan(
     """
     from memory_ci.gitrepo import writer  # GitPython: 75 ms, only to write
 
-    prepared = _prepare_commits(workspace, plan, now, beside)
+    prepared = _prepare_commits(workspace, plan, now, extra_files)
     preview = _describe_commits(plan, prepared)
     if not prepared:
         return preview
 
     config = workspace_at(workspace.repo, plan.base).config.publish
-    if beside and beside.by:
-        config = replace(config, author=beside.by)
+    if extra_files and extra_files.author:
+        config = replace(config, author=extra_files.author)
 
     commits = []
     for message, files in prepared:
-        if not covers:
-            message = without_source(message)
+        if not covers_range:
+            message = remove_source_trailer(message)
         commits.append(writer.PlannedCommit(files, message))
 
     tip = writer.commit_series(
@@ -234,17 +242,17 @@ def apply_plan(
     return replace(preview, tip=tip)
 
 
-def without_source(message: str) -> str:
+def remove_source_trailer(message: str) -> str:
     """Remove the trailer from a commit message that says how far a run came."""
     lines = message.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith(f"{SOURCE}:"))
 
 
 def preview_plan(
-    workspace: Workspace, plan: Plan, now: datetime, beside: Beside | None = None
+    workspace: Workspace, plan: Plan, now: datetime, extra_files: ExtraFiles | None = None
 ) -> Applied:
     """Return what `apply_plan` would commit, after all of its checks, and write nothing."""
-    prepared = _prepare_commits(workspace, plan, now, beside)
+    prepared = _prepare_commits(workspace, plan, now, extra_files)
     return _describe_commits(plan, prepared)
 
 
@@ -254,7 +262,7 @@ def _describe_commits(plan: Plan, prepared: Iterable[PreparedCommit]) -> Applied
 
 
 def _prepare_commits(
-    workspace: Workspace, plan: Plan, now: datetime, beside: Beside | None
+    workspace: Workspace, plan: Plan, now: datetime, extra_files: ExtraFiles | None
 ) -> list[PreparedCommit]:
     """Check a plan on the tree that it was made for, and return its commits."""
     _require_base(workspace, plan)
@@ -275,8 +283,8 @@ def _prepare_commits(
     if prepared and workspace.config.export.record:
         last_files = prepared[-1][1]
         last_files.update(_export_block(workspace, plan, content))
-    if beside and beside.files:
-        _add_files(prepared, beside)
+    if extra_files and extra_files.files:
+        _add_files(prepared, extra_files)
     return prepared
 
 
@@ -290,7 +298,7 @@ def _render_message(
 def _list_episode_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
     """Return the files of episodes that a plan changes, with that of the recorded ranges."""
     changes = episode_files.list_changes(workspace, plan)
-    has_joint_step = any(step.step not in ALONE for step in plan.steps)
+    has_joint_step = any(step.step not in COMMITTED_ALONE for step in plan.steps)
     recorded_file = plan_recorded_file(
         workspace.at(plan.base), plan, is_committed=bool(changes) or has_joint_step
     )
@@ -333,10 +341,10 @@ def _group_steps(
 ) -> list[tuple[list[PlannedStep], dict[str, bytes | None]]]:
     """Return the steps and the episode files of each commit."""
     groups: list[tuple[list[PlannedStep], dict[str, bytes | None]]] = []
-    joint_steps = [step for step in plan.steps if step.step not in ALONE]
+    joint_steps = [step for step in plan.steps if step.step not in COMMITTED_ALONE]
     if joint_steps or episodes:
         groups.append((joint_steps, episodes))
-    groups += [([step], {}) for step in plan.steps if step.step in ALONE]
+    groups += [([step], {}) for step in plan.steps if step.step in COMMITTED_ALONE]
     return groups
 
 
@@ -348,12 +356,12 @@ def _update_content(content: dict[str, bytes], changed_files: Mapping[str, bytes
             content[path] = data
 
 
-def _add_files(prepared: list[PreparedCommit], beside: Beside) -> None:
+def _add_files(prepared: list[PreparedCommit], extra_files: ExtraFiles) -> None:
     """Add files to the first commit; without a commit, they become one."""
     if not prepared:
-        prepared.append((beside.message, {}))
+        prepared.append((extra_files.message, {}))
     first_files = prepared[0][1]
-    first_files.update(beside.files)
+    first_files.update(extra_files.files)
 
 
 def trim_plan(plan: Plan, quotes: Quotes) -> Plan:
@@ -429,7 +437,7 @@ def _check_covered_commits(workspace: Workspace, plan: Plan) -> Iterator[str]:
         covered.insert(0, plan.until)
 
     well_formed = [sha for sha in covered if SHA.fullmatch(sha)]
-    foreign = list_foreign(workspace.repo, well_formed, plan.base)
+    foreign = list_outside_history(workspace.repo, well_formed, plan.base)
     for sha in covered:
         if sha in foreign or not SHA.fullmatch(sha):
             yield f"{sha!r} is no commit of the history of its base"
@@ -627,7 +635,7 @@ class _PlanChecker:
         origin, _, words = quote.partition(" ")
         if origin == "accepted":
             # It says that a person accepted the entry; all other quotes must be grounded still.
-            return words == ACCEPTED_IN
+            return words == ACCEPTED_IN_REQUEST
         if not words.strip():
             return False
         texts = self._texts_by_commit.get(origin.removeprefix("commit:"), ())

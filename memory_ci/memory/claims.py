@@ -6,14 +6,14 @@ people who may write to the repository always count.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.log import list_committers, read_log
-from memory_ci.gitrepo.merges import find_landing
+from memory_ci.gitrepo.merges import find_first_parent_commit
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
 from memory_ci.gitrepo.sessionrefs import (
     NOTES,
@@ -32,7 +32,7 @@ from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import HOLDOUT, SERVED, SHA_WIDTH, USED
+from memory_ci.records.names import HOLDOUT_TRAILER, SERVED_TRAILER, SHA_WIDTH, USED_TRAILER
 from memory_ci.records.report import Finding, Level
 from memory_ci.store.document import parse_memory_file
 
@@ -48,11 +48,15 @@ The values are the tips before and after the change that the commit came in with
 """
 
 
+IsTyped = Callable[[str, str], bool]
+"""Says of the key of a session and of words whether a person typed them there."""
+
+
 def list_ids(texts: Iterable[str], key: str) -> tuple[str, ...]:
     """Return the ids that the trailers `key` of messages name, unchanged and in order."""
     ids: dict[str, None] = {}
     for text in texts:
-        for name, value in find_trailers(text, (SERVED, USED, HOLDOUT)):
+        for name, value in find_trailers(text, (SERVED_TRAILER, USED_TRAILER, HOLDOUT_TRAILER)):
             if name == key:
                 ids |= dict.fromkeys(split_ids(value))
     return tuple(ids)[:MAX_IDS]
@@ -75,7 +79,10 @@ class Copies:
         A copy has the same author, author date and subject.
         """
         message = commit.message.lower()
-        if f"{SERVED.lower()}:" not in message and f"{USED.lower()}:" not in message:
+        if (
+            f"{SERVED_TRAILER.lower()}:" not in message
+            and f"{USED_TRAILER.lower()}:" not in message
+        ):
             return True
         original_sha = self._sha_by_authorship.setdefault(_authorship(commit), commit.sha)
         return original_sha == commit.sha
@@ -89,7 +96,12 @@ class Copies:
         start = self._since and find_commit(self._repo, self._since)
         if not start:
             return {}
-        grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={SERVED}:", f"--grep={USED}:")
+        grep = (
+            "--fixed-strings",
+            "--regexp-ignore-case",
+            f"--grep={SERVED_TRAILER}:",
+            f"--grep={USED_TRAILER}:",
+        )
         log = read_log(self._repo, *grep, "--end-of-options", start, "--")
         # The log is newest first, so the oldest commit remains.
         return {_authorship(commit): commit.sha for commit, _ in log}
@@ -203,7 +215,9 @@ def find_claimed_uses(commit: Commit, level: Level) -> Iterator[Finding]:
 
     Such trailers would change the utility of entries.
     """
-    keys = dict.fromkeys(key for key, _ in find_trailers(commit.message, (SERVED, USED)))
+    keys = dict.fromkeys(
+        key for key, _ in find_trailers(commit.message, (SERVED_TRAILER, USED_TRAILER))
+    )
     if keys:
         message = (
             f"the commit {commit.sha[:SHA_WIDTH]} says {' and '.join(keys)}: "
@@ -230,13 +244,19 @@ def change_of_tip(workspace: Workspace, tip: str) -> MergedChange:
     return merged
 
 
-def prove(base: Snapshot, entry: Entry) -> Entry:
+def prove(base: Snapshot, entry: Entry, is_typed: IsTyped | None = None) -> Entry:
     """Mark each address in the source and the evidence of an entry that git does not confirm.
 
     Quotes of sessions are looked up in captured sessions. No commit holds the words of reviews, so
     they remain claims.
+
+    Args:
+        base: the commit whose history is searched.
+        entry: the entry.
+        is_typed: says of a session's key and words whether a person typed them there; None if only
+            captured sessions can prove them.
     """
-    return mark_claimed(entry, _Prover(base, entry).is_confirmed)
+    return mark_claimed(entry, _Prover(base, entry, is_typed).is_confirmed)
 
 
 class _CommitTexts(NamedTuple):
@@ -249,9 +269,10 @@ class _CommitTexts(NamedTuple):
 class _Prover:
     """A check of the addresses of one entry against the history of a snapshot."""
 
-    def __init__(self, base: Snapshot, entry: Entry) -> None:
+    def __init__(self, base: Snapshot, entry: Entry, is_typed: IsTyped | None) -> None:
         self._base = base
         self._entry = entry
+        self._is_typed = is_typed
         self._texts_by_commit: dict[str, _CommitTexts | None] = {}
 
     def is_confirmed(self, address: str, words: str) -> bool:
@@ -270,6 +291,8 @@ class _Prover:
         return not words or any(fold_blanks(words) in text for text in commit_texts.texts)
 
     def _is_in_session(self, address: str, words: str) -> bool:
+        if self._is_typed is not None and self._is_typed(address, words):
+            return True
         title = "" if self._entry.adoption == "rejected" else self._entry.title
         sessions = _list_sessions(self._base)
         return is_captured(self._base.workspace, sessions, address, words, title)
@@ -294,7 +317,7 @@ class _Prover:
 def _read_commit_texts(base: Snapshot, sha: str) -> _CommitTexts | None:
     workspace = base.workspace
     commit = find_commit(workspace.repo, sha)
-    landing = find_landing(workspace.repo, sha, base.sha)
+    landing = find_first_parent_commit(workspace.repo, sha, base.sha)
     if commit is None or landing is None:
         return None
     merged = change_of_tip(workspace, landing)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from memory_ci.findings import printable
 from memory_ci.records.entry import name_entry
-from memory_ci.records.plan import ALONE, Change, Plan, PlannedStep
+from memory_ci.records.plan import COMMITTED_ALONE, Change, Plan, PlannedStep
 from memory_ci.secrets import find_secrets
 from memory_ci.text import plural, shorten
 
@@ -83,7 +83,7 @@ def _list_trailers(
     if plan.until is not None:
         trailers.append(f"Memory-CI-Source: {plan.until}")
 
-    is_first = noted or is_read or any(name not in ALONE for name in names)
+    is_first = noted or is_read or any(name not in COMMITTED_ALONE for name in names)
     if is_first and plan.is_asked:
         trailers.append("Memory-CI-Range: asked")
     if is_first and (plan.engine.cost_usd or plan.engine.unlanded_usd):

@@ -13,22 +13,22 @@ from memory_ci.memory.workspace import MAX_FILE_BYTES, Workspace
 from memory_ci.records.event import Event
 from memory_ci.records.history import MergedChange
 from memory_ci.sources.commits import (
-    adr_paths_added,
     commit_events,
     file_event,
     job_events,
-    job_paths,
+    list_added_adrs,
+    list_job_files,
 )
 
 
 def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
     """Yield the decision records that a change added, and the notes of its job."""
     tree = Tree(workspace.repo, merged.tip.sha)
-    adr_paths = adr_paths_added(merged, workspace.config.extraction.adr_paths)
+    adr_paths = list_added_adrs(merged, workspace.config.extraction.adr_paths)
     for path, text in _read_texts(tree, adr_paths):
         yield file_event(merged, path, "adr", drop_block(text))
 
-    note_paths = job_paths(merged)
+    note_paths = list_job_files(merged)
     start = start_of(merged)
     texts_before: dict[str, str] = {}
     if start:

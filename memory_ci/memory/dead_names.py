@@ -17,7 +17,7 @@ from memory_ci.gitrepo.history import find_commit_of_day
 from memory_ci.gitrepo.log import find_words, follow_renames, list_pending_renames, list_renames
 from memory_ci.gitrepo.repo import find_commit, is_shallow
 from memory_ci.memory.cites import JudgedView, make_key
-from memory_ci.memory.workspace import Workspace, memory_test
+from memory_ci.memory.workspace import Workspace, build_memory_test
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry
 from memory_ci.store.layout import memory_pathspecs
@@ -232,7 +232,7 @@ def _find_in_tree(
     if exported_path:
         exclude.append(exported_path)
 
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     found = set()
     for path, word in find_words(workspace.repo, rev, distinct_names, exclude):
         if path != exported_path and not is_memory(path):

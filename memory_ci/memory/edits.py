@@ -13,7 +13,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.edits import LastEdit, Spot, find_last_edits
 from memory_ci.gitrepo.forges import find_number
 from memory_ci.memory.workspace import Workspace
-from memory_ci.records.anchor import MARKED, Anchor, CodeEdit, Verdict
+from memory_ci.records.anchor import STALE_KINDS, Anchor, CodeEdit, Verdict
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit
 
@@ -39,7 +39,7 @@ def name_edits(
     spots = {}
     for pairs in pairs_by_entry:
         for anchor, verdict in pairs:
-            if verdict.kind in MARKED:
+            if verdict.kind in STALE_KINDS:
                 spots[anchor, verdict] = _spot(anchor, verdict)
     if not spots:
         return [tuple(verdicts) for _, verdicts in judged]

@@ -17,11 +17,18 @@ from memory_ci.gitrepo.history import (
 )
 from memory_ci.lifecycle.reverts import find_reverts, is_revert
 from memory_ci.memory.screening import is_unsafe
-from memory_ci.memory.workspace import Workspace, memory_test
+from memory_ci.memory.workspace import Workspace, build_memory_test
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import LEAST_WIDTH, MARK, MERGE_LINE, OWN, TRAILER, names_of_change
-from memory_ci.search.query import told
+from memory_ci.records.names import (
+    LEARNING_MARK,
+    MERGE_LINE,
+    MIN_SHA_WIDTH,
+    OWN_TRAILER,
+    TRAILER_LINE,
+    list_change_names,
+)
+from memory_ci.search.query import extract_prose
 from memory_ci.sources.commits import author_of
 
 WINDOW = timedelta(days=90)
@@ -82,7 +89,7 @@ def count_judged(
         changes: the changes to count.
         names: the names of changes that entries and episodes are about.
     """
-    cursor = find_cursor(workspace.repo, tip, memory_test(workspace))
+    cursor = find_cursor(workspace.repo, tip, build_memory_test(workspace))
     ahead = plan_range(workspace.repo, cursor.source if cursor else None, tip)
     pending_shas = {sha for group in ahead.groups for sha in group}
 
@@ -96,7 +103,7 @@ def count_judged(
 
 def names_of(change: MergedChange) -> frozenset[str]:
     """Return the names that an entry or an episode may use for a change."""
-    return names_of_change(change.number, (commit.sha for commit in change.commits))
+    return list_change_names(change.number, (commit.sha for commit in change.commits))
 
 
 def title_of(change: MergedChange) -> str:
@@ -133,7 +140,7 @@ def _drop_added_lines(text: str) -> str:
 
 
 def _is_added(line: str) -> bool:
-    return any(re.fullmatch(form, line) for form in (TRAILER, MERGE_LINE, MARK))
+    return any(re.fullmatch(form, line) for form in (TRAILER_LINE, MERGE_LINE, LEARNING_MARK))
 
 
 def list_prose(commits: Iterable[Commit]) -> list[str]:
@@ -147,7 +154,7 @@ def list_paragraphs(texts: Iterable[str]) -> Iterator[str]:
     Headings, lists, code and quotations are left out.
     """
     for text in texts:
-        for part in re.split(r"\n\s*\n", told(_drop_added_lines(text))):
+        for part in re.split(r"\n\s*\n", extract_prose(_drop_added_lines(text))):
             paragraph = " ".join(part.split())
             if paragraph and paragraph[0] not in "*-#/<|>`":
                 yield paragraph
@@ -166,7 +173,7 @@ def is_routine(title: str) -> bool:
 
 def is_own_commit(commit: Commit) -> bool:
     """Return whether a run of memory-ci made a commit."""
-    return re.search(OWN, commit.message) is not None
+    return re.search(OWN_TRAILER, commit.message) is not None
 
 
 def is_own_run(change: MergedChange) -> bool:
@@ -183,7 +190,7 @@ def is_work(workspace: Workspace, change: MergedChange) -> bool:
     bots = workspace.config.extraction.bot_authors
     if all(is_author(author_of(commit), bots) for commit in commits) or is_own_run(change):
         return False
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     return not all(_touches_only(commit, is_memory) for commit in commits)
 
 
@@ -234,7 +241,7 @@ def name_question(change: MergedChange) -> str:
 def is_setup(workspace: Workspace, change: MergedChange) -> bool:
     """Return whether a change touched only memory and the set-up of memory-ci."""
     paths = {file.path for commit in own_commits(change) for file in commit.files}
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     shared_paths = {path for path in paths if not is_memory(path) and not OURS.fullmatch(path)}
     if not paths or not shared_paths <= SHARED:
         return False
@@ -253,6 +260,6 @@ def names_of_episode(episode: Episode) -> Set[str]:
     """Return the names of the change that an episode is about; its id alone is one as well."""
     kind, _, name = episode.id.partition("-")
     if kind == "commit":
-        name = name[:LEAST_WIDTH]
+        name = name[:MIN_SHA_WIDTH]
     shas = [episode.action.commit] if episode.action.commit else []
-    return {f"{kind}:{name}"} | names_of_change(episode.action.pr, shas)
+    return {f"{kind}:{name}"} | list_change_names(episode.action.pr, shas)

@@ -16,7 +16,7 @@ from memory_ci.memory.index import synced_index
 from memory_ci.memory.workspace import Workspace
 from memory_ci.search.embedders import Vectors, require_embedder
 from memory_ci.search.embedders.remote import UNHURRIED
-from memory_ci.search.vectors import missing, store
+from memory_ci.search.vectors import list_missing_texts, store_vectors
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.files import write_file
 
@@ -109,8 +109,8 @@ def build_vectors(
                     "and whether another process holds the index.",
                 )
             if hashes:
-                store(index, embedder.model_id, hashes, vectors)
-            texts = missing(index, embedder.model_id)
+                store_vectors(index, embedder.model_id, hashes, vectors)
+            texts = list_missing_texts(index, embedder.model_id)
         embedded += len(hashes)
         progress(embedded, embedded + len(texts))
         if not texts:

@@ -11,14 +11,14 @@ from datetime import date, timedelta
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import find_obstacle
 from memory_ci.gitrepo.history import STEP
-from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import BY_FACTS
 from memory_ci.memory.episodes import list_episode_files, load_episodes
 from memory_ci.memory.screening import find_credentials, is_unsafe
 from memory_ci.memory.workspace import Snapshot, Workspace
-from memory_ci.records.episode import Action, Episode, Telling
-from memory_ci.records.names import SHA_WIDTH, work_ref
+from memory_ci.records.episode import Action, Episode, EpisodeRecord
+from memory_ci.records.names import SHA_WIDTH, format_work_ref
 from memory_ci.records.plan import EpisodeFile, Plan
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
@@ -45,7 +45,7 @@ def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
     """
     arguments = (
         "--first-parent",
-        *FILES,
+        *FILE_OPTIONS,
         "--no-renames",
         "--diff-filter=D",
         "--end-of-options",
@@ -67,7 +67,9 @@ def _file_stem(path: str) -> str:
     return path.rpartition("/")[2].removesuffix(".md")
 
 
-def plan_files(base: Snapshot, tellings: Iterable[Telling]) -> tuple[list[EpisodeFile], list[str]]:
+def plan_files(
+    base: Snapshot, tellings: Iterable[EpisodeRecord]
+) -> tuple[list[EpisodeFile], list[str]]:
     """Return the files of tellings, and why some cannot be written.
 
     A telling that cannot be written does not stop the run.
@@ -166,7 +168,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     if len({file.path for file in plan.episodes}) < len(plan.episodes):
         yield "it writes an episode twice"
 
-    new_tellings: list[Telling] = []
+    new_tellings: list[EpisodeRecord] = []
     for file in plan.episodes:
         new_tellings += parse_episode_file(file.path, file.text.encode()).tellings
     for telling in new_tellings:
@@ -231,12 +233,12 @@ def _list_valid_ids(action: Action) -> set[str]:
 
 
 def _find_work_ref(
-    workspace: Workspace, plan: Plan, telling: Telling, new_tellings: Sequence[Telling]
+    workspace: Workspace, plan: Plan, telling: EpisodeRecord, new_tellings: Sequence[EpisodeRecord]
 ) -> str | None:
     """Return the reference of the work of a telling; an amendment has that of its episode."""
     if isinstance(telling, Episode):
-        return work_ref(telling.action.pr, telling.action.commit)
+        return format_work_ref(telling.action.pr, telling.action.commit)
     for episode in (*new_tellings, *load_episodes(workspace, plan.base).tellings):
         if isinstance(episode, Episode) and episode.id == telling.amends:
-            return work_ref(episode.action.pr, episode.action.commit)
+            return format_work_ref(episode.action.pr, episode.action.commit)
     return None

@@ -25,7 +25,7 @@ from memory_ci.memory.screening import (
 )
 from memory_ci.memory.workspace import Workspace, list_view, readable_path, work_tree
 from memory_ci.records.entry import PROJECT, Entry
-from memory_ci.records.episode import Feedback, Telling, UseCount
+from memory_ci.records.episode import EpisodeRecord, Feedback, UseCount
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
@@ -50,7 +50,7 @@ class Episodes(msgspec.Struct, frozen=True):
         problem: why the episodes of git's history are missing; "" if they are not.
     """
 
-    tellings: tuple[Telling, ...] = ()
+    tellings: tuple[EpisodeRecord, ...] = ()
     findings: tuple[Finding, ...] = ()
     problem: str = ""
 
@@ -131,7 +131,7 @@ def load_episode_files(workspace: Workspace, view: str | None) -> EpisodeFiles:
     listed = list_view(workspace, view, [f"{EPISODES}/*.md"])
     episode_files = [file for file in listed if is_episode_path(file.path)]
     recorded_files = [file for file in listed if file.path == RECORDED_FILE]
-    tellings: list[Telling] = []
+    tellings: list[EpisodeRecord] = []
     findings: list[Finding] = []
     recorded = Recorded()
     for content in read_files(workspace.repo, [*recorded_files, *episode_files], MAX_FILE_BYTES):
@@ -180,7 +180,7 @@ def find_episode_findings(read: Iterable[tuple[bytes, ParsedEpisodes]]) -> tuple
     not be in memory.
     """
     findings: list[Finding] = []
-    first_by_id: dict[str, tuple[Telling, str]] = {}
+    first_by_id: dict[str, tuple[EpisodeRecord, str]] = {}
     for data, file in read:
         findings += (*file.findings, *find_credentials(file.path, data))
         for line, telling in zip(file.lines, file.tellings, strict=True):
@@ -192,7 +192,7 @@ def find_episode_findings(read: Iterable[tuple[bytes, ParsedEpisodes]]) -> tuple
     return tuple(findings)
 
 
-def _find_unsafe_texts(path: str, line: int, telling: Telling) -> Iterable[Finding]:
+def _find_unsafe_texts(path: str, line: int, telling: EpisodeRecord) -> Iterable[Finding]:
     findings: dict[Finding, None] = {}
     # Each text is screened alone: the words of a title and of a branch do not form a sentence.
     for text in list_texts(telling):
@@ -200,7 +200,7 @@ def _find_unsafe_texts(path: str, line: int, telling: Telling) -> Iterable[Findi
     return findings
 
 
-def _report_duplicate(path: str, line: int, telling: Telling, first_place: str) -> Finding:
+def _report_duplicate(path: str, line: int, telling: EpisodeRecord, first_place: str) -> Finding:
     message = f"{telling.id} stands at {first_place} already, and says something else"
     return Finding(path, line, "duplicate-episode", message, "Keep the one that is true.")
 
@@ -261,7 +261,7 @@ def _mask(text: str) -> str:
     return f"[withheld:{hashlib.sha256(text.encode()).hexdigest()[:8]}]"
 
 
-def save_telling(workspace: Workspace, telling: Telling) -> Path:
+def save_telling(workspace: Workspace, telling: EpisodeRecord) -> Path:
     """Write a telling into a file of its own in the work tree.
 
     An equal file is not written again.

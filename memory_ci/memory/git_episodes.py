@@ -17,12 +17,12 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.evidence.trust import tier
+from memory_ci.evidence.trust import classify_trust
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.files import read_regular
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, list_first_parents, plan_range
-from memory_ci.gitrepo.repo import Repository, is_ancestor
+from memory_ci.gitrepo.repo import Repository, is_ancestor, is_shallow
 from memory_ci.lifecycle.episodes import derive_situation
 from memory_ci.lifecycle.reverts import find_reverts
 from memory_ci.memory.eligible import is_routine, is_work, list_prose, own_commits, title_of
@@ -30,7 +30,7 @@ from memory_ci.memory.episode_texts import MERGED_AS, keep_safe, list_paths, nam
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.config import ExtractionConfig
-from memory_ci.records.episode import Action, Episode, Outcome, Telling
+from memory_ci.records.episode import Action, Episode, EpisodeRecord, Outcome
 from memory_ci.records.event import Event
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SHA_WIDTH
@@ -113,7 +113,7 @@ def list_trusted_commits(
         event.origin.id
         for event in events
         if event.kind == "commit"
-        and tier(event, config.trusted_authors, config.bot_authors) == "T0"
+        and classify_trust(event, config.trusted_authors, config.bot_authors) == "T0"
     }
     return [commit for commit in (merged.tip, *merged.commits) if commit.sha in trusted_shas]
 
@@ -151,7 +151,10 @@ class DerivedEpisodes(NamedTuple):
 
 
 def load_derived(
-    workspace: Workspace, recorded: Recorded, written: Iterable[Telling], forgotten: Tombstones
+    workspace: Workspace,
+    recorded: Recorded,
+    written: Iterable[EpisodeRecord],
+    forgotten: Tombstones,
 ) -> DerivedEpisodes:
     """Return the derived episodes of ranges, without those of changes that have a file.
 
@@ -235,7 +238,9 @@ def _read_ranges(
                 derived_by_range[wanted] = forgotten.mask_all(extended)
                 is_changed = True
         except RepositoryError as error:
-            problem = problem or error.message.splitlines()[0]
+            # Of a shallow clone git says that it does not know the commit.
+            reason = "this clone is shallow" if is_shallow(workspace.repo) else error.message
+            problem = problem or reason.splitlines()[0]
 
     wanted_ranges = [derived_by_range[each] for each in ranges if each in derived_by_range]
     if is_changed:

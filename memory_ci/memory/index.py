@@ -18,15 +18,15 @@ from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     Workspace,
     index_path,
-    is_told,
+    is_below_episodes,
     list_indexed_files,
     load_files,
     readable_path,
 )
 from memory_ci.records.entry import ScopeOf
 from memory_ci.records.report import Finding, LoadedFile
-from memory_ci.search.builder import Known, SyncReport, open_index, sync
-from memory_ci.search.database import Index, cache_key, is_ours
+from memory_ci.search.builder import KnownDigests, SyncReport, open_index, sync
+from memory_ci.search.database import Index, cache_key, may_replace
 
 GLOBAL = ScopeOf("global")
 
@@ -64,11 +64,11 @@ def load_indexed(
     from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
 
     files = tuple(files)
-    memory_files = [file for file in files if not is_told(file)]
+    memory_files = [file for file in files if not is_below_episodes(file)]
     for loaded in load_files(workspace, memory_files, known):
         yield screen(loaded)
 
-    episode_files = [file for file in files if is_told(file)]
+    episode_files = [file for file in files if is_below_episodes(file)]
     if episode_files:
         from memory_ci.memory.episodes import load_feedback
 
@@ -131,7 +131,7 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
 def _require_index_or_nothing(db: Path) -> None:
     """Refuse to replace a file that never was an index; a damaged index may be replaced."""
     try:
-        is_replaceable = is_ours(db)
+        is_replaceable = may_replace(db)
     except OSError as error:
         raise RepositoryError(f"cannot read {db}: {error.strerror}", slug="write-failed") from error
     if not is_replaceable:
@@ -200,7 +200,7 @@ def _load_paths(
     workspace: Workspace,
     files: Mapping[str, TreeFile],
     outside_files: Mapping[str, bytes],
-    known: Mapping[str, Known],
+    known: Mapping[str, KnownDigests],
 ) -> Iterator[LoadedFile]:
     """Yield the files for the paths of `known`, which are new to the index."""
     from memory_ci.memory.screening import screen  # patterns, for text that is new to the index

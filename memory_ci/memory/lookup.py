@@ -12,7 +12,12 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.findings import render_finding
 from memory_ci.gitrepo.blobs import TreeFile, read_files
-from memory_ci.gitrepo.history import FileVersion, list_added_lines, list_mentioning, list_versions
+from memory_ci.gitrepo.history import (
+    FileVersion,
+    list_added_lines,
+    list_commits_mentioning,
+    list_versions,
+)
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.prominence import prominence
 from memory_ci.lifecycle.relations import find_ids
@@ -87,24 +92,6 @@ def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date)
     return ShownEntry(place, format_entry(place.entry), prominence(place.entry, today))
 
 
-def list_ranked(
-    workspace: Workspace, view: str | None, today: date, waiting: Sequence[Located] = ()
-) -> tuple[list[tuple[float, Located]], tuple[Finding, ...]]:
-    """Return the entries by prominence, highest first, and the findings on unreadable memory.
-
-    Args:
-        workspace: the repository.
-        view: None for the work tree, or a revision.
-        today: the day for the prominence.
-        waiting: notes that are not committed yet, to be ranked as well.
-    """
-    memory = load_memory(workspace, view)
-    places = (*memory.located, *waiting)
-    ranked = [(prominence(place.entry, today), place) for place in places]
-    ranked.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].line))
-    return ranked, memory.findings
-
-
 def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion, ...]:
     """Return the history of an entry up to HEAD, newest first.
 
@@ -139,13 +126,13 @@ def list_past_ids(workspace: Workspace, rev: str) -> frozenset[str]:
 
 def list_retired_ids(workspace: Workspace, rev: str, ids: Collection[str]) -> frozenset[str]:
     """Return those of `ids` whose entry is retired at a revision, or was when it was removed."""
-    places = workspace.at(rev).places
+    places = workspace.at(rev).entries_by_id
     statuses = {id_: place.entry.status for id_, place in places.items() if id_ in ids}
     missing_ids = set(ids) - statuses.keys()
     if missing_ids:
         pathspecs = memory_pathspecs(workspace.config.scopes)
-        for commit in list_mentioning(workspace.repo, rev, sorted(missing_ids), pathspecs):
-            before = workspace.at(f"{commit}^").places
+        for commit in list_commits_mentioning(workspace.repo, rev, sorted(missing_ids), pathspecs):
+            before = workspace.at(f"{commit}^").entries_by_id
             for id_ in missing_ids & before.keys():
                 statuses[id_] = before[id_].entry.status
             missing_ids -= statuses.keys()

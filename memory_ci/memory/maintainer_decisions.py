@@ -13,11 +13,17 @@ from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
 from memory_ci.gitrepo.history import RANGE, STEP
-from memory_ci.gitrepo.log import FILES, list_committers, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, list_committers, read_log
 from memory_ci.gitrepo.repo import find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.memory.forgotten import REJECTED_FILE, read_rejected
-from memory_ci.memory.workspace import Snapshot, Workspace, holds_entries, memory_test, workspace_at
+from memory_ci.memory.workspace import (
+    Snapshot,
+    Workspace,
+    build_memory_test,
+    holds_entries,
+    workspace_at,
+)
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.store.document import parse_memory_file
@@ -141,10 +147,10 @@ def read_decisions(
     lines = [line for line in lines if line not in released]
     released |= _list_released(workspace, theirs, lines)
 
-    removed, edits = _read_edits(workspace, theirs, workspace.at(fork).places)
+    removed, edits = _read_edits(workspace, theirs, workspace.at(fork).entries_by_id)
     if len(preserved) > len(theirs):
-        _, edits = _read_edits(workspace, preserved, workspace.at(fork).places)
-    remaining_ids = tip.places.keys() - boxes.unticked
+        _, edits = _read_edits(workspace, preserved, workspace.at(fork).entries_by_id)
+    remaining_ids = tip.entries_by_id.keys() - boxes.unticked
     removed |= _list_unticked(tip, boxes.unticked, edits)
     taken_out = _list_taken_out(removed, remaining_ids, released)
 
@@ -179,7 +185,7 @@ def _list_unticked(
 ) -> dict[str, tuple[Entry, ...]]:
     """Return the first and last version of the entries whose boxes are unticked, by id."""
     unticked = {}
-    for entry_id, located in tip.places.items():
+    for entry_id, located in tip.entries_by_id.items():
         if entry_id in unticked_ids:
             first = edits[entry_id].first if entry_id in edits else located.entry
             unticked[entry_id] = tuple(dict.fromkeys((first, located.entry)))
@@ -205,8 +211,13 @@ def _drop_released(files: Iterable[Touched], released: Collection[str]) -> list[
 
 
 def _list_deleted_episodes(files: Iterable[Touched]) -> list[str]:
-    paths = [file.path for file in files if file.new is None]
-    return [path for path in paths if is_episode_path(path) and path.isprintable()]
+    """Return the paths of deleted files of episodes that fit on a line of REJECTED_FILE."""
+    paths = []
+    for file in files:
+        is_deleted = file.new is None
+        if is_deleted and is_episode_path(file.path) and file.path.isprintable():
+            paths.append(file.path)
+    return paths
 
 
 def line_of(entry: Entry) -> str:
@@ -244,8 +255,8 @@ def _read_edits(
     removed: dict[str, tuple[Entry, ...]] = {}
     edits: dict[str, Edit] = {}
     for commit in commits:
-        old = workspace.at(commit.parents[0]).places
-        new = workspace.at(commit.sha).places
+        old = workspace.at(commit.parents[0]).entries_by_id
+        new = workspace.at(commit.sha).entries_by_id
         for entry_id in old.keys() - new.keys():
             last = old[entry_id].entry
             first = edits[entry_id].first if entry_id in edits else last
@@ -294,7 +305,7 @@ def _extend_edit(
 
 def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> list[Touched]:
     """Return the memory files that commits changed, except REJECTED_FILE, which is read by line."""
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     first: dict[str, bytes | None] = {}
     last: dict[str, bytes | None] = {}
     for commit in commits:
@@ -313,7 +324,7 @@ def _find_obstacle(
 ) -> str:
     """Return why the work of others on the branch cannot be carried over, or ""."""
     workspace = tip.workspace
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     for commit in commits:
         if not all(is_memory(file.path) for file in commit.files):
             return "others changed more than memory there"
@@ -327,24 +338,39 @@ def _find_obstacle(
 
     base_content = workspace.at(base).read(file.path for file in touched)
     for file in touched:
-        if not _can_carry_over(workspace, file, base_content.get(file.path)):
+        base_data = base_content.get(file.path)
+        if holds_entries(workspace, file.path):
+            is_in_conflict = _is_prose_in_conflict(file, base_data)
+        else:
+            is_in_conflict = _is_file_in_conflict(file, base_data)
+        if is_in_conflict:
             return f"{file.path} was changed there, and is not the same in the base"
     return ""
 
 
-def _can_carry_over(workspace: Workspace, file: Touched, base_data: bytes | None) -> bool:
-    """Return whether a change outside of entries can be made to the base.
+def _is_prose_in_conflict(file: Touched, base_data: bytes | None) -> bool:
+    """Return whether maintainers and the base changed the prose of a memory file differently.
 
-    The base must have the text before or after the change. A file that the base lacks is new,
-    except for a month of episodes: its episodes would be in the base twice.
+    Its entries do not matter here: their edits are carried over one by one.
     """
-    if holds_entries(workspace, file.path):
-        versions = (prose_of(file.old), prose_of(file.new))
-        return not changes_prose(file) or prose_of(base_data) in versions
-    if base_data in (file.old, file.new):
-        return True
-    is_month = file.path == month_path(find_month(file.path) or "")
-    return base_data is None and not is_month
+    if not changes_prose(file):
+        return False
+    base_prose = prose_of(base_data)
+    return base_prose != prose_of(file.old) and base_prose != prose_of(file.new)
+
+
+def _is_file_in_conflict(file: Touched, base_data: bytes | None) -> bool:
+    """Return whether maintainers and the base changed a file without entries differently.
+
+    A file that the base lacks can be written there. The file of a folded month cannot: the base has
+    its episodes in files of their own, and would have them twice.
+    """
+    if base_data == file.old or base_data == file.new:
+        return False
+    if base_data is None:
+        month = find_month(file.path)
+        return month is not None and file.path == month_path(month)
+    return True
 
 
 def _list_commits(
@@ -352,8 +378,8 @@ def _list_commits(
 ) -> Iterator[tuple[Commit, bool]]:
     """Yield commits of the branch, oldest first, and whether memory-ci made them.
 
-    Its own commits name their step and have it as their committer. A commit that somebody amended
-    is theirs, and so is one of step KEEP. Merges are left out.
+    A commit is its own if a trailer names a step other than KEEP, and if its committer is
+    memory-ci: a commit that somebody amended is theirs. Merges are left out.
     """
     from memory_ci.gitrepo import writer  # GitPython: 75 ms, only to publish
 
@@ -368,14 +394,15 @@ def _list_commits(
         "--reverse",
         "--topo-order",
         "--no-merges",
-        *FILES,
+        *FILE_OPTIONS,
         "--no-renames",
         "--end-of-options",
         branch,
         f"^{base}",
     )
     for commit, _ in read_log(workspace.repo, *arguments, "--"):
-        if commit.parents:
-            steps = {value for _, value in find_trailers(commit.message, (STEP,))}
-            is_ours = bool(steps - {KEEP}) and committers[commit.sha] in our_emails
-            yield commit, is_ours
+        if not commit.parents:
+            continue
+        steps = {value for _, value in find_trailers(commit.message, (STEP,))}
+        is_of_run = bool(steps - {KEEP})
+        yield commit, is_of_run and committers[commit.sha] in our_emails

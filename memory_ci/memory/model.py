@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, UsageError
-from memory_ci.evidence.window import choose
+from memory_ci.evidence.window import choose_pieces
 from memory_ci.extraction.engines import Engine, choose_engine
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.replay import CachingEngine
@@ -22,8 +22,14 @@ from memory_ci.extraction.prompt import PROMPT_TOKENS
 from memory_ci.extraction.support import QUOTABLE
 from memory_ci.gitrepo.history import list_versions, sum_costs
 from memory_ci.gitrepo.repo import Repository, find_objects
-from memory_ci.memory.workspace import PRIVATE, Workspace, narrow_at, read_config_at, workspace_at
-from memory_ci.records.candidate import EngineReply, Known, Request
+from memory_ci.memory.workspace import (
+    PRIVATE_REFS,
+    Workspace,
+    narrow_at,
+    read_config_at,
+    workspace_at,
+)
+from memory_ci.records.candidate import EngineReply, ExistingEntry, Request
 from memory_ci.records.config import Config, EngineConfig, EngineName, ExtractionConfig
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, EvidenceSet
@@ -108,7 +114,7 @@ class Asker:
         if not any(piece.trust in QUOTABLE for piece in evidence.pieces):
             return None
 
-        window = choose(evidence, self._budget, has_learning_signs)
+        window = choose_pieces(evidence, self._budget, has_learning_signs)
         active_entries = [entry for entry in written if entry.status == "active"]
         new_entries = [entry for entry in active_entries if entry.id not in self._existing_ids]
         near_titles = _choose_near(new_entries, window.pieces)
@@ -143,7 +149,7 @@ class Asker:
         return reply
 
 
-def _choose_near(entries: Sequence[Entry], pieces: Sequence[Evidence]) -> list[Known]:
+def _choose_near(entries: Sequence[Entry], pieces: Sequence[Evidence]) -> list[ExistingEntry]:
     """Return the new entries whose titles share most words with the evidence.
 
     To show all of them in each call would cost too much.
@@ -160,10 +166,10 @@ def _choose_near(entries: Sequence[Entry], pieces: Sequence[Evidence]) -> list[K
         shared = len(evidence_stems.intersection(title_stems))
         if shared >= NEAR_WORDS:
             ranked.append((-shared, entry.id, entry.title))
-    return [Known(entry_id, title) for _, entry_id, title in sorted(ranked)[:MAX_NEAR]]
+    return [ExistingEntry(entry_id, title) for _, entry_id, title in sorted(ranked)[:MAX_NEAR]]
 
 
-def _choose_existing(entries: Sequence[Entry]) -> list[Known]:
+def _choose_existing(entries: Sequence[Entry]) -> list[ExistingEntry]:
     """Return the entries whose titles a model is shown: the most important within the budget."""
     titles = []
     tokens = 0
@@ -172,7 +178,7 @@ def _choose_existing(entries: Sequence[Entry]) -> list[Known]:
         if tokens > KNOWN_TOKENS:
             break
         if entry.status == "active":
-            titles.append(Known(entry.id, entry.title))
+            titles.append(ExistingEntry(entry.id, entry.title))
     return titles
 
 
@@ -296,7 +302,7 @@ class SpentMonth(NamedTuple):
     spent: float
     limit: float
 
-    def extract(self, request: Request) -> EngineReply:
+    def extract(self, request: Request) -> EngineReply:  # noqa: ARG002 - that of an engine
         """Refuse a request.
 
         Raises:
@@ -331,7 +337,7 @@ def choose_run_model(
         return model
 
     month_start = today.replace(day=1)
-    requests = (f"--glob={PRIVATE}*", f"--glob=refs/remotes/*/{here.config.publish.branch}*")
+    requests = (f"--glob={PRIVATE_REFS}*", f"--glob=refs/remotes/*/{here.config.publish.branch}*")
     unlanded = sum_costs(here.repo, month_start, *requests, "--not", base)
     limit = settings.max_cost_usd_month
     if not limit:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.anchors.anchors import format_anchor, is_citable, make_anchor
-from memory_ci.anchors.subjects import MAX_CITES, is_meant
+from memory_ci.anchors.subjects import MAX_CITES, matches_name
 from memory_ci.anchors.symbols import find_definition, is_code, list_definitions, list_mentions
 from memory_ci.errors import UsageError
 from memory_ci.extraction.cites import NOT_CODE, SHA_WIDTH, find_named_places
@@ -19,7 +19,7 @@ from memory_ci.gitrepo.blobs import TreeFile, tree_at
 from memory_ci.gitrepo.log import find_mentions
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.cites import MAX_MENTIONS, anchor_entries, read_texts
-from memory_ci.memory.workspace import Workspace, memory_test
+from memory_ci.memory.workspace import Workspace, build_memory_test
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import parse_memory_file, render_memory_file
 from memory_ci.store.edits import edit_file
@@ -80,7 +80,7 @@ class _Commit:
         self._texts: dict[str, str] = {}
         self._definitions: dict[str, set[Place]] = defaultdict(set)
 
-        is_memory = memory_test(workspace)
+        is_memory = build_memory_test(workspace)
         for path, file in tree_at(workspace.repo, sha).files.items():
             if not is_memory(path) and not NOT_CODE.fullmatch(path):
                 self._files[path] = file
@@ -148,7 +148,7 @@ class _Commit:
     def _resolve(self, mention: str, named_paths: Collection[str]) -> Place | None:
         """Return the only definition that a mention can mean, those in named files first."""
         definitions = self._definitions.get(_tail(mention), ())
-        places = [place for place in definitions if is_meant(mention, place[1])]
+        places = [place for place in definitions if matches_name(mention, place[1])]
         places = [place for place in places if place[0] in named_paths] or places
         return places[0] if len(places) == 1 else None
 

@@ -12,9 +12,9 @@ import msgspec
 
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.history import (
-    commit_time,
     find_commit_of_day,
     find_commit_until,
+    read_commit_time,
     resolve_merge_base,
     resolve_past,
 )
@@ -58,7 +58,7 @@ def find_moment(workspace: Workspace, at: str) -> PastMoment:
     commit: str | None
     if day is None:
         commit = resolve_past(workspace.repo, at)
-        day = commit_time(workspace.repo, commit).date()
+        day = read_commit_time(workspace.repo, commit).date()
     else:
         commit = find_commit_of_day(workspace.repo, "HEAD", day)
 

@@ -13,7 +13,7 @@ from memory_ci.files import read_regular
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor, read_tips
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.retrieval import Habits, Task
-from memory_ci.search.similar_tasks import Prompts
+from memory_ci.search.similar_tasks import PromptIndex
 
 MAX_CHANGES = 2_000
 """Number of the newest merged changes that are gathered, unless all history is needed."""
@@ -42,7 +42,7 @@ class KeptTasks(msgspec.Struct, frozen=True):
 
     tip: str
     tasks: tuple[Task, ...]
-    prompts: Prompts
+    prompts: PromptIndex
     habits: Habits
     ledger: msgspec.Raw
 

@@ -43,9 +43,15 @@ from memory_ci.memory.screening import is_unsafe
 from memory_ci.memory.workspace import Workspace, readable_path
 from memory_ci.records.episode import Amendment, Episode
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import LEAST_WIDTH, SHA_WIDTH
+from memory_ci.records.names import MIN_SHA_WIDTH, SHA_WIDTH
 from memory_ci.records.retrieval import Habits, Outcome, Task
-from memory_ci.search.similar_tasks import CLASSES, Prompts, build_prompts, class_of, count_terms
+from memory_ci.search.similar_tasks import (
+    CLASSES,
+    PromptIndex,
+    build_prompts,
+    classify_title,
+    count_terms,
+)
 from memory_ci.secrets import find_secrets, mask_secrets
 from memory_ci.store.episodes import MAX_FILE_BYTES, parse_episode_file
 from memory_ci.text import shorten
@@ -109,8 +115,8 @@ class EpisodeOutcomes:
         self._by_commit = {}
         self.by_number = {}
         for episode in episodes:
-            if len(episode.action.commit) >= LEAST_WIDTH:
-                self._by_commit[episode.action.commit[:LEAST_WIDTH]] = episode
+            if len(episode.action.commit) >= MIN_SHA_WIDTH:
+                self._by_commit[episode.action.commit[:MIN_SHA_WIDTH]] = episode
             if episode.action.pr:
                 self.by_number[episode.action.pr] = episode
         self._amended_ids = {
@@ -158,7 +164,7 @@ class EpisodeOutcomes:
         if episode:
             return episode
         for sha in shas:
-            episode = self._by_commit.get(sha[:LEAST_WIDTH])
+            episode = self._by_commit.get(sha[:MIN_SHA_WIDTH])
             if episode and sha.startswith(episode.action.commit):
                 return episode
         return None
@@ -320,7 +326,7 @@ def count_habits(workspace: Workspace, ledger: Ledger, tip: str) -> Habits:
     """
     fragments = {}
     for name in CLASSES:
-        tasks = [task for task in ledger.done if class_of(task.title) == name][-LAST_CHANGES:]
+        tasks = [task for task in ledger.done if classify_title(task.title) == name][-LAST_CHANGES:]
         places = _count_changelogs(tasks)
         if len(tasks) >= LEAST_CHANGES and places:
             place, count = places.most_common(1)[0]
@@ -371,7 +377,9 @@ def _changelog_of(path: str) -> str:
     return path if CHANGELOG.match(name) else ""
 
 
-def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Task, ...], Prompts]:
+def list_tasks(
+    workspace: Workspace, ledger: Ledger, tip: str
+) -> tuple[tuple[Task, ...], PromptIndex]:
     """Return the tasks of a ledger as of a commit, and their prompts in the same order."""
     undone = list_undone(find_reverts(ledger.commits))
     files = tree_at(workspace.repo, tip).files.values()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.config import CONFIG_FILE, POLICY_FILE, narrow, parse_config
+from memory_ci.config import CONFIG_FILE, POLICY_FILE, apply_policy, parse_config
 from memory_ci.errors import RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.gitrepo.blobs import TreeFile, list_staged, list_worktree, read_files, tree_at
 from memory_ci.gitrepo.process import MISSING_HINT
@@ -43,7 +43,7 @@ MAX_FILE_BYTES = 20 * 1024 * 1024
 STAGED = ":staged"
 """The view of the files that the next commit would hold; no revision can be spelt like this."""
 
-PRIVATE = "refs/memory-ci/publish/"
+PRIVATE_REFS = "refs/memory-ci/publish/"
 """Refs under which `commands.publish.publish` keeps a remote's tip; none is a user's branch."""
 
 ReadFile = Callable[[str], bytes | None]
@@ -107,7 +107,7 @@ class Snapshot:
         return load_memory(self.workspace, self.sha)
 
     @cached_property
-    def places(self) -> Mapping[str, Located]:
+    def entries_by_id(self) -> Mapping[str, Located]:
         """The entries by id; of several entries with one id, the last."""
         return {located.entry.id: located for located in self.memory.located}
 
@@ -222,7 +222,7 @@ def read_config_at(repo: Repository, sha: str) -> Config:
 def narrow_at(repo: Repository, sha: str, config: Config) -> Config:
     """Narrow a configuration by the policy of a commit and by the environment.
 
-    It raises as `config.narrow` does.
+    It raises as `config.apply_policy` does.
     """
     return _narrow(config, partial(_read_commit, repo, sha))
 
@@ -253,7 +253,7 @@ def _narrow(config: Config, read_file: ReadFile) -> Config:
     required = os.environ.get("MEMORY_CI_POLICY", "")
     if required or config.extends or config.minimum_version or config.publish.allowed:
         policy = read_file(POLICY_FILE) if config.extends else None
-        return narrow(config, policy, required)
+        return apply_policy(config, policy, required)
     return config
 
 
@@ -277,10 +277,12 @@ def list_indexed_files(workspace: Workspace, view: str | None) -> tuple[TreeFile
     """
     pathspecs = (*memory_pathspecs(workspace.config.scopes), f"{EPISODES}/*.md")
     files = list_view(workspace, view, pathspecs)
-    return tuple(file for file in files if is_told(file) or holds_entries(workspace, file.path))
+    return tuple(
+        file for file in files if is_below_episodes(file) or holds_entries(workspace, file.path)
+    )
 
 
-def is_told(file: TreeFile) -> bool:
+def is_below_episodes(file: TreeFile) -> bool:
     """Return whether a file is below the directory of episodes; it may be no episode file."""
     return file.path.startswith(f"{EPISODES}/")
 
@@ -390,7 +392,7 @@ def holds_entries(workspace: Workspace, path: str) -> bool:
     return is_fragment(path) or classify_scope(path, workspace.config.scopes) is not None
 
 
-def memory_test(workspace: Workspace) -> Callable[[str], bool]:
+def build_memory_test(workspace: Workspace) -> Callable[[str], bool]:
     """Return a function that tells whether a commit of `record` may touch a path.
 
     Such a path is one of memory, or the exported file if the configuration lets `record` update it.
@@ -411,20 +413,20 @@ def load_memory(workspace: Workspace, view: str | None) -> LoadedMemory:
     return LoadedMemory(tuple(load_files(workspace, list_memory_files(workspace, view))))
 
 
-def branch_name(workspace: Workspace, wanted: str | None) -> str:
+def branch_name(workspace: Workspace, branch: str | None) -> str:
     """Return the full name of the branch to record on.
 
     Args:
         workspace: the repository.
-        wanted: a short or full name; None for the branch of HEAD.
+        branch: a short or full name; None for the branch of HEAD.
 
     Raises:
         RepositoryError: detached-head.
     """
-    if wanted is not None:
-        if wanted.startswith(PRIVATE):
-            return wanted
-        return f"refs/heads/{wanted.removeprefix('refs/heads/')}"
+    if branch is not None:
+        if branch.startswith(PRIVATE_REFS):
+            return branch
+        return f"refs/heads/{branch.removeprefix('refs/heads/')}"
 
     ref = head_branch(workspace.repo)
     if ref is None:
@@ -437,26 +439,26 @@ def branch_name(workspace: Workspace, wanted: str | None) -> str:
 
 
 def branch_tip(
-    workspace: Workspace, wanted: str | None, known: str | None = None
+    workspace: Workspace, branch: str | None, known: str | None = None
 ) -> tuple[str, str]:
     """Return the full name of the branch to record on, and its commit.
 
     Args:
         workspace: the repository.
-        wanted: a name as for `branch_name`.
+        branch: a name as for `branch_name`.
         known: the commit, if the caller has looked it up already.
 
     Raises:
         RepositoryError: detached-head, unborn-branch.
     """
-    ref = branch_name(workspace, wanted)
+    ref = branch_name(workspace, branch)
     tip = known or find_commit(workspace.repo, ref)
     if tip is not None:
         return ref, tip
 
     name = ref.removeprefix("refs/heads/")
     message = f"there is no branch {name!r}"
-    if wanted is None:
+    if branch is None:
         message = f"the branch {name!r} has no commit"
     raise RepositoryError(
         message, slug="unborn-branch", hint="Commit something first, or name another branch."

@@ -8,7 +8,7 @@ import msgspec
 
 VerdictKind = Literal["fresh", "moved", "changed", "gone", "unverifiable"]
 
-MARKED: frozenset[VerdictKind] = frozenset({"changed", "gone"})
+STALE_KINDS: frozenset[VerdictKind] = frozenset({"changed", "gone"})
 """Verdicts that an agent reads before the entry itself."""
 
 
@@ -81,7 +81,7 @@ class Verdict(msgspec.Struct, frozen=True):
     edit: CodeEdit | None = None
 
 
-def place_of(verdict: Verdict) -> tuple[str, str]:
+def format_place(verdict: Verdict) -> tuple[str, str]:
     """Return a cited place as `PATH:LINE`, and its details as ` (NOTE), EDIT`."""
     place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
     note = f" ({verdict.note})" if verdict.note else ""

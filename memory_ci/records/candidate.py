@@ -10,6 +10,7 @@ import msgspec
 from memory_ci.records import anchor
 from memory_ci.records.entry import Adoption, Domain, EntryType, Located
 from memory_ci.records.event import Evidence
+from memory_ci.records.repetition import Quotation
 
 Kind = Literal["preference", "convention", "decision", "gotcha", "fix"]
 Reach = Literal["project", "team", "session", "everyone"]
@@ -31,6 +32,32 @@ class Quote(msgspec.Struct, frozen=True):
     origin: str = ""
 
 
+class Repetition(msgspec.Struct, frozen=True, kw_only=True):
+    """How often people asked for something, or a command failed.
+
+    Attributes:
+        kind: a request of people, or a failure of a command.
+        sessions: the number of sessions.
+        people: the number of people; 0 for a failure.
+        first: the first day.
+        last: the last day.
+        quotes: up to three wordings of people.
+        when: the moment at which an agent is to be told, as `records.entry.MOMENT`.
+        score: how likely it is asked again, as `StandingRequest.score`; 0 for a failure.
+        written_in: the document and line that say it already, as `AGENTS.md:12`; "" for none.
+    """
+
+    kind: Literal["request", "failure"]
+    sessions: int
+    people: int
+    first: date
+    last: date
+    quotes: tuple[Quotation, ...] = ()
+    when: str = "start"
+    score: float = 0.0
+    written_in: str = ""
+
+
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A proposed learning.
 
@@ -42,6 +69,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         relations: as `Entry.relations`.
         accepted: the person who accepted it, or the place; "" if nobody did.
         aka: words of a model by which it may be found.
+        repetition: how often it was asked or failed; None for what one change says.
     """
 
     title: str
@@ -64,6 +92,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     relations: tuple[str, ...] = ()
     accepted: str = ""
     aka: str = ""
+    repetition: Repetition | None = None
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,7 +110,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     entry_id: str | None = None
 
 
-ACCEPTED_IN = "in the memory pull request"
+ACCEPTED_IN_REQUEST = "in the memory pull request"
 
 MAX_SUGGESTIONS = 5
 """Suggestions that are shown at once: as many as a person answers in a minute."""
@@ -112,7 +141,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 EngineTask = Literal["learnings", "premortem", "promotion", "consolidation"]
 
 
-class Known(msgspec.Struct, frozen=True):
+class ExistingEntry(msgspec.Struct, frozen=True):
     """An entry of memory that a model may restate or contradict by its id."""
 
     id: str
@@ -132,7 +161,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     change: str
     evidence: tuple[Evidence, ...]
-    existing: tuple[Known, ...] = ()
+    existing: tuple[ExistingEntry, ...] = ()
     notice: str = ""
     about: str = ""
     changed: str = ""
@@ -170,8 +199,22 @@ class EngineReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 QuestionKind = Literal[
-    "candidate", "quarantined", "changed", "gone", "contradiction", "unused", "promotion"
+    "request",
+    "failure",
+    "candidate",
+    "quarantined",
+    "changed",
+    "gone",
+    "contradiction",
+    "unused",
+    "promotion",
 ]
+REPEATED: frozenset[QuestionKind] = frozenset({"request", "failure"})
+"""Questions about what is asked again and what fails again."""
+
+LISTED: frozenset[QuestionKind] = REPEATED | {"candidate"}
+"""Questions about candidates that a person may accept as they are."""
+
 Answer = Literal["accept", "keep", "retire", "never"]
 
 

@@ -13,6 +13,7 @@ Size = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 EngineName = Literal["auto", "rules", "anthropic", "claude-cli", "command", "replay"]
 Provider = Literal["anthropic", "bedrock", "vertex", "foundry"]
 ForgeName = Literal["auto", "github", "gitlab", "none"]
+RepeatedMode = Literal["propose", "write", "off"]
 PublishMode = Literal["none", "push", "pr", "api", "auto"]
 EmbedderName = Literal["none", "auto", "local", "ollama", "openai", "gemini"]
 VERSION = r"^(|\d{1,5}(\.\d{1,5}){0,3})$"
@@ -45,13 +46,20 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The sources that a record run may learn from, and its limit."""
 
     max_entries_per_change: Size = 3
-    """How many learnings one merged change may add; the others are listed as left out."""
+    """How many learnings that nobody marked one merged change may add; the others wait as
+    candidates.
+    """
     trusted_authors: tuple[str, ...] = ("*",)
     """Globs over `Name <e-mail>` of the authors whose marks become memory. The default trusts
     everyone whose commit reached the branch.
     """
     bot_authors: tuple[str, ...] = ("*[bot]*", "dependabot*", "renovate*", "github-actions*")
     """Globs of the authors whose commits are never evidence."""
+    repeated: RepeatedMode = "propose"
+    """What people ask in several sessions, and what fails in several: `propose` asks a person,
+    `write` also writes what was asked in four sessions on three days, `off` looks for neither
+    (docs/never-twice.md).
+    """
     adr_paths: tuple[str, ...] = (
         "docs/adr/*.md",
         "doc/adr/*.md",
@@ -288,8 +296,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
             r"^(|[^\s@]\S{0,500}@[^\s@]{1,200} sha256:[0-9a-f]{64})$", "ADDRESS@REV sha256:DIGEST"
         ),
     ] = ""
-    """The policy that narrows these settings, `SOURCE@REV sha256:…`; `memory-ci init --policy` writes it
-    (docs/configuration.md#policy)."""
+    """The policy that narrows these settings, `SOURCE@REV sha256:…`; `memory-ci init --policy`
+    writes it (docs/configuration.md#policy)."""
     minimum_version: Annotated[str, text_like(VERSION, "0.2.0")] = ""
     """An older memory-ci refuses to run: `"0.2"`."""
     scopes: ScopePatterns = ScopePatterns()
@@ -341,7 +349,7 @@ class PolicyPublish(msgspec.Struct, frozen=True):
 class Policy(msgspec.Struct, frozen=True):
     """Limits that a platform sets for many repositories.
 
-    Its keys are the keys of a configuration that `narrow` reads.
+    Its keys are the keys of a configuration that `apply_policy` reads.
     """
 
     engine: PolicyEngine = PolicyEngine()

@@ -20,13 +20,19 @@ MAX_CHARS = 20_000
 """Characters of title and body together: five pages. Longer text belongs in a document that an
 entry names."""
 
+MOMENT = re.compile(
+    r"start|before:(?:commit|push|pull-request)|before:command \S.*|before:edit \S+"
+    r"|after:failure \S.*"
+)
+"""The moments at which an entry may be due (docs/never-twice.md)."""
+
 NO_FEEDBACK = 0.5
 """The utility of an entry without feedback: it leaves a score unchanged."""
 
 NEW_IMPORTANCE = 0.5
 """The importance of an entry if nobody says how much it matters."""
 
-SAYS_REJECTED = re.compile(r"\A\s*(?:tried and )?rejected\s*[:-]\s*", re.IGNORECASE)
+REJECTED_PREFIX = re.compile(r"\A\s*(?:tried and )?rejected\s*[:-]\s*", re.IGNORECASE)
 """The beginning of a rejected learning that says so; `name_entry` writes its own before titles."""
 
 
@@ -38,6 +44,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         scope: a target (`project`, `team:src/api`, `session:job-7`); only entries of the inbox
             have one.
+        when: the moment at which agents are told it, as `MOMENT`; None for where it fits a task.
         aka: search words that are not in the text, separated by blanks.
         extra: keys that this version does not know, as (key, raw YAML after the colon); they are
             preserved.
@@ -55,6 +62,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     phase: Phase | None = None
     session: str | None = None
     scope: str | None = None
+    when: str | None = None
     priority: Priority | None = None
     valid_until: date | None = None
     supersedes: tuple[str, ...] = ()
@@ -89,7 +97,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return len({self.origin, *self.occurrences} - {""})
 
 
-def new_entry(
+def create_entry(
     id_: str, title: str, body: str, kind: tuple[EntryType, Domain, float], day: date
 ) -> Entry:
     """Return an active entry.
@@ -120,7 +128,7 @@ def name_entry(entry: Entry) -> str:
     """Return the title of an entry, after `Rejected: ` if it was tried and rejected."""
     if entry.adoption != "rejected":
         return entry.title
-    return f"Rejected: {SAYS_REJECTED.sub('', entry.title)}"
+    return f"Rejected: {REJECTED_PREFIX.sub('', entry.title)}"
 
 
 class ScopeOf(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ EventKind = Literal[FeedbackKind, "touched"]
 subject. It does not change a utility."""
 
 
-def in_utc(time: datetime) -> datetime:
+def to_utc(time: datetime) -> datetime:
     """Return a time in UTC.
 
     A time without a zone is returned unchanged; no store accepts it.
@@ -34,7 +34,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     summary: str = ""
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
+class ServedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An entry that was served to work.
 
     Attributes:
@@ -96,7 +96,7 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True):
     occurred_at: datetime
     situation: Situation
     context: dict[str, str] = {}
-    retrieved: tuple[Given, ...] = ()
+    retrieved: tuple[ServedEntry, ...] = ()
     used: tuple[str, ...] = ()
     action: Action = Action()
     outcome: Outcome = "neutral"
@@ -129,7 +129,7 @@ class Amendment(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-Telling = Episode | Amendment
+EpisodeRecord = Episode | Amendment
 """The content of an episode file."""
 
 Ranking = Literal["similar", "mempalace", "t4dm"]

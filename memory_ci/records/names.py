@@ -18,22 +18,22 @@ COMMIT_ORIGIN = rf"\bcommit:({SHORT_ID})\b"
 ORIGIN = rf"\b(?:pr:(?P<number>\d{{1,9}})|commit:(?P<sha>{SHORT_ID}))\b"
 """A pattern of an origin: `commit:3f2ab91`, `pr:128`."""
 
-SERVED = "Memory-Retrieved"
+SERVED_TRAILER = "Memory-Retrieved"
 """The trailer with the entries that a job was served."""
 
-USED = "Memory-Used"
+USED_TRAILER = "Memory-Used"
 """The trailer with the entries that the work of a job used."""
 
-HOLDOUT = "Memory-Holdout"
+HOLDOUT_TRAILER = "Memory-Holdout"
 """The trailer of a job that was served nothing, as a control."""
 
-OWN = r"(?im)^Memory-CI-(?:Step|Source):"
+OWN_TRAILER = r"(?im)^Memory-CI-(?:Step|Source):"
 """A pattern of a trailer that all commits of memory-ci have."""
 
-MARK = r"(?im)^[ \t]*Memory:[ \t]*(keep|skip)[ \t]*$"
+LEARNING_MARK = r"(?im)^[ \t]*Memory:[ \t]*(keep|skip)[ \t]*$"
 """A pattern of the line by which a message says whether its change is learned from."""
 
-TRAILER = r"[A-Z]\w*+-[\w-]++: .*"
+TRAILER_LINE = r"[A-Z]\w*+-[\w-]++: .*"
 """A pattern of a trailer, a line of a message without anything to learn."""
 
 MERGE_LINE = (
@@ -42,7 +42,7 @@ MERGE_LINE = (
 )
 """A pattern of lines that git and forges write into messages: nothing to learn from either."""
 
-LEAST_WIDTH = 7  # Characters of a commit id that name a commit, at least.
+MIN_SHA_WIDTH = 7  # Characters of a commit id that name a commit, at least.
 SHA_WIDTH = 12  # Characters of a commit id in entries and episodes.
 
 AUDIENCE = r"public|internal|group-[a-z0-9][a-z0-9._-]{0,60}"
@@ -58,23 +58,23 @@ def short_branch(ref: str) -> str:
     return ref.removeprefix(HEADS)
 
 
-def names_of_change(number: int | None, shas: Iterable[str]) -> frozenset[str]:
+def list_change_names(number: int | None, shas: Iterable[str]) -> frozenset[str]:
     """Return the names that a merged change may have in entries and episodes.
 
     Args:
         number: the number of its pull request.
         shas: the ids of its commits.
     """
-    names = {f"commit:{sha[:LEAST_WIDTH]}" for sha in shas}
+    names = {f"commit:{sha[:MIN_SHA_WIDTH]}" for sha in shas}
     if number is not None:
         names.add(f"pr:{number}")
     return frozenset(names)
 
 
-def work_ref(number: int | None, commit: str) -> str:
+def format_work_ref(number: int | None, commit: str) -> str:
     """Return the name of merged work in entries and feedback.
 
-    >>> work_ref(128, "9d0c3f2ab915"), work_ref(None, "9d0c3f2ab915e0")
+    >>> format_work_ref(128, "9d0c3f2ab915"), format_work_ref(None, "9d0c3f2ab915e0")
     ('pr:128', 'commit:9d0c3f2ab915')
     """
     return f"pr:{number}" if number is not None else f"commit:{commit[:SHA_WIDTH]}"

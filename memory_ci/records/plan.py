@@ -28,12 +28,12 @@ STEPS: tuple[Step, ...] = (
 )
 """The steps in the order of a run."""
 
-ALONE: frozenset[Step] = frozenset({"promote", "retire", "compact"})
+COMMITTED_ALONE: frozenset[Step] = frozenset({"promote", "retire", "compact"})
 """The steps that are committed on their own."""
 
 PLAN_VERSION = 1
 
-ENDPOINTS = (
+COLLECTOR_VARIABLES = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
 )
@@ -121,7 +121,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
     """The changes of one step.
 
-    Each step of `ALONE` becomes a commit; the others together become one, with the episodes.
+    Each step of `COMMITTED_ALONE` becomes a commit; the others together become one, with the
+    episodes.
     """
 
     step: Step

@@ -28,7 +28,7 @@ class Share(msgspec.Struct, frozen=True):
         return self.hits / self.total if self.total else None
 
 
-def share(hits: int, total: int) -> Share:
+def compute_share(hits: int, total: int) -> Share:
     """Return a proportion with its Wilson score interval (Wilson 1927).
 
     The interval also holds for small totals and for proportions near 0 or 1.

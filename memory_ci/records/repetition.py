@@ -15,12 +15,15 @@ class PersonTurn(msgspec.Struct, frozen=True):
         at: when it was written.
         person: its author as `Name <e-mail>`, "" if unknown.
         text: the text, redacted.
+        then: the moment that came next, as `before:commit`, if the agent committed, pushed or
+            opened a pull request before the person's next turn; else "".
     """
 
     session: str
     at: datetime
     person: str
     text: str
+    then: str = ""
 
 
 class Quotation(msgspec.Struct, frozen=True):
@@ -39,9 +42,8 @@ class StandingRequest(msgspec.Struct, frozen=True, kw_only=True):
         terms: the stems by which its wordings are recognised.
         sessions: the number of sessions in which it was made.
         people: the number of people who made it.
-        first: the day on which it was first made.
-        last: the day on which it was last made.
-        quotes: up to three wordings.
+        occurrences: its wording in each session, the earliest first.
+        when: the moment at which it was made, as `records.entry.MOMENT`.
         score: expected number of requests in the next session, times how likely it is about
             how to work and not about the work in hand.
     """
@@ -50,10 +52,29 @@ class StandingRequest(msgspec.Struct, frozen=True, kw_only=True):
     terms: tuple[str, ...]
     sessions: int
     people: int
-    first: date
-    last: date
-    quotes: tuple[Quotation, ...]
+    occurrences: tuple[Quotation, ...]
+    when: str
     score: float
+
+    @property
+    def first(self) -> date:
+        """The day on which it was first made."""
+        return self.occurrences[0].day
+
+    @property
+    def last(self) -> date:
+        """The day on which it was last made."""
+        return self.occurrences[-1].day
+
+    @property
+    def days(self) -> int:
+        """The number of days on which it was made."""
+        return len({occurrence.day for occurrence in self.occurrences})
+
+    @property
+    def quotes(self) -> tuple[Quotation, ...]:
+        """Its first wording and the last two."""
+        return (*self.occurrences[:1], *self.occurrences[1:][-2:])
 
 
 class CommandRun(msgspec.Struct, frozen=True):
@@ -84,6 +105,7 @@ class KnownFailure(msgspec.Struct, frozen=True, kw_only=True):
         sessions: the number of sessions in which it failed.
         first: the day on which it first failed.
         last: the day on which it last failed.
+        session: the session in which it last failed.
     """
 
     form: str
@@ -92,3 +114,4 @@ class KnownFailure(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
     first: date
     last: date
+    session: str

@@ -61,7 +61,8 @@ COMPLAINT = re.compile(
     r"|you(?:'re| are) (?:not|still|\w+ing|in)\b"
     r"|you (?:didn'?t|did not|forgot|should(?:n'?t| have| not)|must|were supposed|never|need"
     r"|have to|keep|always)\b"
-    r"|(?:i|we) (?:don'?t|do not|never|always|want|prefer|asked|told|said)\b"
+    r"|(?:i|we) (?:(?:don'?t|do not) (?:want|need|like|use)|never|always|want|prefer|asked|told"
+    r"|said)\b"
     r"|(?:did|have) you\b|(?:we|it) should (?:always|never|not)\b"
     r"|i (?:really )?(?:want|need|prefer)\b"
     r"|(?:is|are|do|does|have|has) (?:all|everything|we|the)\b)",
@@ -91,10 +92,12 @@ SPECIFIC = re.compile(
 an identifier or a file of code.
 """
 
-OPINION = re.compile(r"\bi (?:think|guess|believe)\b", re.IGNORECASE)
+OPINION = re.compile(r"\bi (?:(?:don'?t|do not) )?(?:think|guess|believe|know)\b", re.IGNORECASE)
+ADDRESS = re.compile(r"@\w+\s+(?=\w)")
+"""The name of the agent in front of what it is told."""
 
 
-class Clause(NamedTuple):
+class TypedClause(NamedTuple):
     """A clause of what a person wrote.
 
     Attributes:
@@ -121,7 +124,7 @@ class Clause(NamedTuple):
         return self.is_order or self.is_complaint
 
 
-def list_clauses(text: str) -> list[Clause]:
+def list_clauses(text: str) -> list[TypedClause]:
     """Return the clauses of a turn that a person typed, without what was pasted.
 
     >>> [clause.text for clause in list_clauses("Looks good. Please pull first, then fix it")]
@@ -136,11 +139,13 @@ def list_clauses(text: str) -> list[Clause]:
     return clauses
 
 
-def read_clause(wording: str) -> Clause:
+def read_clause(wording: str) -> TypedClause:
     """Return a clause with its terms and its form."""
     plain = wording.replace("\u2019", "'")
+    if address := ADDRESS.match(plain):
+        plain = plain[address.end() :]
     terms, is_negated = _find_terms(OPINION.sub(" ", plain))
-    return Clause(
+    return TypedClause(
         text=wording,
         terms=terms,
         is_negated=is_negated,

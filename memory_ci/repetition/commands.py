@@ -42,7 +42,7 @@ OPAQUE = re.compile(
 """An id, a hash, a number, or what was masked."""
 
 
-class Form(NamedTuple):
+class CommandForm(NamedTuple):
     """A command without what varies.
 
     Attributes:
@@ -59,11 +59,11 @@ class Form(NamedTuple):
         return " ".join([self.program, *self.subcommands, *self.options])
 
 
-def list_forms(command: str) -> list[Form]:
+def list_forms(command: str) -> list[CommandForm]:
     """Return the forms of the commands in a line of a shell, in order.
 
     >>> [str(form) for form in list_forms("cd app && FOO=1 gh pr diff 12 --stat | head -3")]
-    ['gh pr diff --stat', 'head -3']
+    ['gh pr diff --stat', 'head']
     """
     forms = []
     for segment in _split(command[:MAX_COMMAND]):
@@ -88,7 +88,7 @@ def _split(command: str) -> Iterator[str]:
         yield from PIPE.split(segment)
 
 
-def _read_form(segment: str) -> Form | None:
+def _read_form(segment: str) -> CommandForm | None:
     """Return the form of a simple command, None for one that does no work of its own."""
     words = _split_words(segment)
     while words and (ASSIGNMENT.match(words[0]) or words[0] in WRAPPERS or words[0].isdigit()):
@@ -99,19 +99,14 @@ def _read_form(segment: str) -> Form | None:
     name = words[0].strip("()")
     is_script = "/" in name and not name.startswith(("/", "~"))
     program = name if is_script else name.rsplit("/", 1)[-1]
+    matches = [OPTION.match(word) for word in words[1:]]
+    options = [match[0] for match in matches if match]
     subcommands: list[str] = []
-    options: list[str] = []
-    for word in words[1:]:
-        option = OPTION.match(word)
-        if option is not None:
-            options.append(option[0])
-        elif REDIRECTION.match(word):
-            continue
-        elif not options and len(subcommands) < MAX_SUBCOMMANDS and program not in PLAIN:
-            if not SUBCOMMAND.fullmatch(word):
-                break
-            subcommands.append(word)
-    return Form(program, tuple(subcommands), tuple(dict.fromkeys(options))[:MAX_OPTIONS])
+    for word in () if program in PLAIN else words[1 : 1 + MAX_SUBCOMMANDS]:
+        if not SUBCOMMAND.fullmatch(word):
+            break
+        subcommands.append(word)
+    return CommandForm(program, tuple(subcommands), tuple(dict.fromkeys(options))[:MAX_OPTIONS])
 
 
 def _split_words(segment: str) -> list[str]:

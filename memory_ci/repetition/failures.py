@@ -14,7 +14,7 @@ from datetime import datetime
 import msgspec
 
 from memory_ci.records.repetition import CommandRun, KnownFailure
-from memory_ci.repetition.commands import Form, list_forms, mask_line
+from memory_ci.repetition.commands import CommandForm, list_forms, mask_line
 
 LEAST_SESSIONS = 3
 """Sessions of a known failure; two suffice if the same other form worked in both."""
@@ -169,16 +169,17 @@ def _describe(runs: Sequence[FailedRun], sessions: int) -> KnownFailure:
         sessions=sessions,
         first=min(days),
         last=max(days),
+        session=max(runs, key=lambda run: run.at).session,
     )
 
 
-def _find_failed_form(run: CommandRun, error: str) -> Form | None:
+def _find_failed_form(run: CommandRun, error: str) -> CommandForm | None:
     """Return the form of the command in a line that failed: the one that the error names.
 
     If it names none, that is the last one in front of a pipe.
     """
     if CHANGED_DIRECTORY.search(error):
-        return Form("cd")
+        return CommandForm("cd")
     forms = list_forms(run.command)
     for form in forms:
         named = OPTION_NAMED.findall(error)
@@ -190,14 +191,14 @@ def _find_failed_form(run: CommandRun, error: str) -> Form | None:
     return forms[0] if forms else None
 
 
-def _name(form: Form, error: str) -> str:
+def _name(form: CommandForm, error: str) -> str:
     """Return the form with only those options that the error names."""
     named = set(OPTION_NAMED.findall(error))
     options = tuple(option for option in form.options if option in named)
     return str(form._replace(options=options))
 
 
-def _find_working(form: Form, following: Iterable[CommandRun]) -> str:
+def _find_working(form: CommandForm, following: Iterable[CommandRun]) -> str:
     """Return the form of the next command of the same program that succeeded, "" for none."""
     for run in following:
         if not run.ok or find_misuse(run):
@@ -208,7 +209,7 @@ def _find_working(form: Form, following: Iterable[CommandRun]) -> str:
     return ""
 
 
-def _list_alike(form: Form, run: CommandRun) -> Iterator[Form]:
+def _list_alike(form: CommandForm, run: CommandRun) -> Iterator[CommandForm]:
     """Yield the forms of a command line that use the same program for the same thing."""
     for other in list_forms(run.command):
         if other.program == form.program and other.subcommands[:1] == form.subcommands[:1]:

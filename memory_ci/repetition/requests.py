@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import heapq
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from memory_ci.records.repetition import PersonTurn, Quotation, StandingRequest
-from memory_ci.repetition.clauses import MAX_TERMS, Clause, list_clauses
+from memory_ci.repetition.clauses import MAX_TERMS, TypedClause, list_clauses
 from memory_ci.repetition.vocabulary import VAGUE
 
 NOT = "!"
@@ -46,10 +48,18 @@ regression over 826 keys of two teams.
 LEAST_SCORE = 0.5
 """Score of a request that is listed. Of those below it, most are orders of the work in hand."""
 
+COPIED_CHARS = 40  # Characters of a turn that nobody types twice by chance.
+SAME_SHARE = 0.6  # The share of the shorter wording's terms that the longer one must have.
 MAX_TEXT = 110  # Characters of the wording that is preferred.
 BREVITY = 0.2  # The share of other sessions from which a term makes a wording clearer.
 SHARED_TERMS = 2  # Terms that a clause shares with the wording of a request that covers it.
-MAX_QUOTES = 3
+
+NAMED_MOMENTS = (
+    ("before:pull-request", re.compile(r"\b(?:PRs?|pull[ -]requests?|merge requests?)\b", re.I)),
+    ("before:push", re.compile(r"\bpush", re.I)),
+    ("before:commit", re.compile(r"\bcommit|\bchangelog\b", re.I)),
+)
+"""Moments, and the words by which a request names them."""
 
 Key = tuple[str, ...]
 
@@ -57,11 +67,11 @@ Key = tuple[str, ...]
 class Occurrence(NamedTuple):
     """A clause of a turn."""
 
-    clause: Clause
+    clause: TypedClause
     turn: PersonTurn
 
 
-class Candidate(NamedTuple):
+class RecurringKey(NamedTuple):
     """A key that recurs, with its clearest occurrence in each session.
 
     Attributes:
@@ -106,10 +116,10 @@ def find_standing_requests(turns: Iterable[PersonTurn], limit: int) -> list[Stan
         turns: what people typed, in any order.
         limit: the greatest number of requests.
     """
-    ordered = sorted(turns, key=lambda turn: turn.at)
+    ordered = _join_copies(sorted(turns, key=lambda turn: turn.at))
     age = _rank_sessions(ordered)
     by_key, counts = _collect(ordered)
-    candidates: list[Candidate] = []
+    candidates: list[RecurringKey] = []
     for key, occurrences in by_key.items():
         candidate = _weigh(key, occurrences, counts, age)
         if candidate is not None:
@@ -125,8 +135,36 @@ def is_same_request(request: Sequence[str], text: str) -> bool:
         text: what somebody wrote.
     """
     terms = frozenset(request)
-    needed = min(SHARED_TERMS, len(terms))
-    return any(len(clause.terms & terms) >= needed for clause in _read_clauses(text))
+    return any(_is_alike(terms, clause.terms) for clause in _read_clauses(text))
+
+
+def _is_alike(terms: frozenset[str], others: frozenset[str]) -> bool:
+    """Return whether most of the shorter set of terms is in the longer one."""
+    shared = terms & others
+    shorter = min(len(terms), len(others))
+    return len(shared) >= min(SHARED_TERMS, shorter) and len(shared) >= SAME_SHARE * shorter > 0
+
+
+def _join_copies(turns: Sequence[PersonTurn]) -> list[PersonTurn]:
+    """Return the turns, copies of a session under another name counted as that session.
+
+    Such copies come from resumed sessions, and from tools that export a session again.
+    """
+    texts: defaultdict[str, set[str]] = defaultdict(set)
+    for turn in turns:
+        if len(turn.text) >= COPIED_CHARS:
+            texts[turn.session].add(turn.text)
+
+    first_session: dict[str, str] = {}
+    original: dict[str, str] = {}
+    for session, session_texts in texts.items():
+        earlier = Counter(first_session[text] for text in session_texts if text in first_session)
+        for name, count in earlier.most_common(1):
+            if 2 * count >= len(session_texts):
+                original[session] = original.get(name, name)
+        for text in session_texts:
+            first_session.setdefault(text, session)
+    return [replace(turn, session=original.get(turn.session, turn.session)) for turn in turns]
 
 
 def _rank_sessions(turns: Sequence[PersonTurn]) -> dict[str, int]:
@@ -152,11 +190,11 @@ def _collect(turns: Sequence[PersonTurn]) -> tuple[dict[Key, list[Occurrence]], 
 
 
 @lru_cache(maxsize=1 << 14)
-def _read_clauses(text: str) -> tuple[Clause, ...]:
+def _read_clauses(text: str) -> tuple[TypedClause, ...]:
     return tuple(list_clauses(text))
 
 
-def _list_keys(clause: Clause) -> Iterator[Key]:
+def _list_keys(clause: TypedClause) -> Iterator[Key]:
     """Yield the keys of a clause; none of one that says too much to be compared."""
     if len(clause.terms) > MAX_TERMS:
         return
@@ -171,7 +209,7 @@ def _list_keys(clause: Clause) -> Iterator[Key]:
 
 def _weigh(
     key: Key, occurrences: Sequence[Occurrence], counts: TermCounts, age: Mapping[str, int]
-) -> Candidate | None:
+) -> RecurringKey | None:
     """Return the candidate of a key, None if too few sessions or no request have it."""
     if len({occurrence.turn.session for occurrence in occurrences}) < LEAST_SESSIONS - 1:
         return None
@@ -195,7 +233,7 @@ def _weigh(
         + NAME_WEIGHT * any(term.startswith("@") for term in terms)
     )
     weights = {session: 0.5 ** (age[session] / HALF_LIFE) for session in clearest}
-    return Candidate(key, math.exp(evidence), clearest, weights)
+    return RecurringKey(key, math.exp(evidence), clearest, weights)
 
 
 def _choose_clearest(occurrences: Iterable[Occurrence]) -> dict[str, Occurrence]:
@@ -213,14 +251,14 @@ def _choose_clearest(occurrences: Iterable[Occurrence]) -> dict[str, Occurrence]
     return clearest
 
 
-def _choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
+def _choose(candidates: Sequence[RecurringKey], limit: int) -> list[RecurringKey]:
     """Return the strongest candidates, each counted without what a stronger one covers."""
     heap = [(-candidate.score, index) for index, candidate in enumerate(candidates)]
     heapq.heapify(heap)
     current = list(candidates)
     checked = [0] * len(candidates)  # How many chosen wordings were subtracted from each.
     wordings: list[frozenset[str]] = []
-    chosen: list[Candidate] = []
+    chosen: list[RecurringKey] = []
     while heap and len(chosen) < limit:
         negative_score, index = heapq.heappop(heap)
         if -negative_score < LEAST_SCORE:
@@ -237,7 +275,7 @@ def _choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
     return chosen
 
 
-def _without_covered(candidate: Candidate, wordings: Sequence[frozenset[str]]) -> Candidate:
+def _without_covered(candidate: RecurringKey, wordings: Sequence[frozenset[str]]) -> RecurringKey:
     """Return a candidate without the occurrences that say what the wordings say."""
     needed = min(SHARED_TERMS, len(candidate.key))
     left = {
@@ -248,11 +286,11 @@ def _without_covered(candidate: Candidate, wordings: Sequence[frozenset[str]]) -
     return candidate._replace(occurrences=left)
 
 
-def _has_request(candidate: Candidate) -> bool:
+def _has_request(candidate: RecurringKey) -> bool:
     return any(occurrence.clause.is_request for occurrence in candidate.occurrences.values())
 
 
-def _find_wording(candidate: Candidate) -> Occurrence:
+def _find_wording(candidate: RecurringKey) -> Occurrence:
     """Return the clearest wording: what most sessions say, in few words."""
     occurrences = [item for item in candidate.occurrences.values() if item.clause.is_request]
     short = [item for item in occurrences if len(item.clause.text) <= MAX_TEXT]
@@ -267,25 +305,31 @@ def _find_wording(candidate: Candidate) -> Occurrence:
     return max(short or occurrences, key=rate)
 
 
-def _describe(candidate: Candidate) -> StandingRequest:
+def _describe(candidate: RecurringKey) -> StandingRequest:
     wording = _find_wording(candidate)
     occurrences = sorted(candidate.occurrences.values(), key=lambda item: item.turn.at)
-    days = [item.turn.at.date() for item in occurrences]
     return StandingRequest(
         text=wording.clause.text,
         terms=tuple(sorted(wording.clause.terms)),
         sessions=len(occurrences),
         people=len({item.turn.person for item in occurrences}),
-        first=min(days, default=date.min),
-        last=max(days, default=date.min),
-        quotes=_quote(occurrences),
+        occurrences=tuple(
+            Quotation(item.clause.text, item.turn.session, item.turn.at.date())
+            for item in occurrences
+        ),
+        when=_find_moment(wording.clause.text, [item.turn.then for item in occurrences]),
         score=candidate.score,
     )
 
 
-def _quote(occurrences: Sequence[Occurrence]) -> tuple[Quotation, ...]:
-    """Return the first and the last wordings, at most three."""
-    shown = [*occurrences[:1], *occurrences[1:][-(MAX_QUOTES - 1) :]]
-    return tuple(
-        Quotation(item.clause.text, item.turn.session, item.turn.at.date()) for item in shown
-    )
+def _find_moment(text: str, followed_by: Sequence[str]) -> str:
+    """Return when agents are to be told a request.
+
+    That is the moment before which most sessions made it and that its words name, else the start.
+    """
+    named = [moment for moment, pattern in NAMED_MOMENTS if pattern.search(text)]
+    common = Counter(moment for moment in followed_by if moment in named).most_common(1)
+    if common and 2 * common[0][1] >= len(followed_by):
+        return common[0][0]
+    is_unknown = not any(followed_by)  # the transcripts show no commands
+    return named[0] if named and is_unknown else "start"

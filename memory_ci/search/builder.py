@@ -19,10 +19,10 @@ from memory_ci.search.database import Index
 from memory_ci.search.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS, Row
 from memory_ci.text import cited_words
 
-Known = Mapping[bytes, bytes]
+KnownDigests = Mapping[bytes, bytes]
 """Digests of the rows that the index has of a file, by the source from which each was read."""
 
-Load = Callable[[Mapping[str, Known]], Iterable[LoadedFile]]
+Load = Callable[[Mapping[str, KnownDigests]], Iterable[LoadedFile]]
 
 LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process.
@@ -115,7 +115,7 @@ def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     connection.executemany(FORGET_FEEDBACK, [(path,) for path in stale])
 
     stale_rows = {path: connection.execute(KNOWN_ROWS, (path,)).fetchall() for path in stale}
-    known_by_path: dict[str, Known] = {}
+    known_by_path: dict[str, KnownDigests] = {}
     for path, oid in sorted(files.items()):
         if not oid or indexed.get(path) != oid:
             known_by_path[path] = {
@@ -129,7 +129,7 @@ def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
         _put_file(connection, file, values, known_by_path[file.path], old_rows)
         read_paths.append(file.path)
     for path in stale.difference(read_paths):
-        keep_rows(connection, stale_rows[path], [])
+        update_rows(connection, stale_rows[path], [])
 
     was_rebuilt = index.is_new
     index.is_new = False
@@ -141,7 +141,7 @@ def _put_file(
     connection: sqlite3.Connection,
     file: LoadedFile,
     values: Row,
-    known_digests: Known,
+    known_digests: KnownDigests,
     old_rows: Sequence[Row],
 ) -> None:
     """Make the rows of one file equal to its content.
@@ -163,10 +163,10 @@ def _put_file(
     digests = [(line, known_digests[source]) for source, line in file.kept]
     kept_count = len(digests)
     digests += [rows.entry_digest(row) for row in entry_rows]
-    connection.execute(ADD_FILE, (*values, rows.digest(values, digests, feedback)))
+    connection.execute(ADD_FILE, (*values, rows.file_digest(values, digests, feedback)))
     connection.executemany(ADD_FEEDBACK, feedback)
 
-    new = keep_rows(connection, old_rows, digests)
+    new = update_rows(connection, old_rows, digests)
     # SQLite numbers a new row by the largest number plus one.
     (last_row,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
     new_rows = [(*entry_rows[index - kept_count], digests[index][1]) for index in new]
@@ -179,7 +179,7 @@ def _put_file(
     connection.executemany(ADD_TEXT, text_rows)
 
 
-def keep_rows(
+def update_rows(
     connection: sqlite3.Connection,
     old_rows: Sequence[Row],
     wanted_rows: Sequence[tuple[int, bytes]],

@@ -25,8 +25,8 @@ from memory_ci.search.rows import (
     FILE_COLUMNS,
     FUNCTIONS,
     Row,
-    digest,
     entry_digest,
+    file_digest,
 )
 
 SCHEMA_VERSION = 8  # Version of schema.sql, whose head says when to raise it.
@@ -76,18 +76,18 @@ def prove(connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
         raise sqlite3.DatabaseError("pages of the index are damaged")
     connection.execute(CHECK_WORDS)
-    for path in wrong_files(connection):
+    for path in list_altered_files(connection):
         raise sqlite3.DatabaseError(f"rows of {path} were altered")
 
 
-def wrong_files(connection: sqlite3.Connection) -> Iterator[str]:
+def list_altered_files(connection: sqlite3.Connection) -> Iterator[str]:
     """Return the paths whose rows do not match their digest, or that have rows but no digest."""
     entries = entries_by_path(connection)
     feedback = feedback_by_path(connection)
     for *values, written in connection.execute(LIST_FILES).fetchall():
         path = values[0]
         digests = [entry_digest(row) for row in entries.pop(path, [])]
-        if digest(tuple(values), digests, feedback.pop(path, [])) != written:
+        if file_digest(tuple(values), digests, feedback.pop(path, [])) != written:
             yield path
     yield from entries.keys() | feedback.keys()
 
@@ -140,7 +140,7 @@ APPLICATION_ID = b"mciX"
 """In the header of every index, by schema.sql (SQLite file format, section 1.3.14)."""
 
 
-def is_ours(path: Path) -> bool:
+def may_replace(path: Path) -> bool:
     """Return whether an index may be written to `path`.
 
     It may where nothing is, an empty file, or an index in whatever state.
@@ -210,7 +210,7 @@ class Index:
         if self._path is None or self.is_temporary:
             raise error
         try:
-            if is_fault_of_the_place(error):
+            if is_place_error(error):
                 raise error
             self._discard(self._path)
             self._begin(self._path)
@@ -322,7 +322,7 @@ def _schema() -> list[Row]:
     return schema
 
 
-def is_fault_of_the_place(error: Exception) -> bool:
+def is_place_error(error: Exception) -> bool:
     """Return whether an error is about the disk, permissions or other processes."""
     primary_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return isinstance(error, OSError) or primary_code in FAULTS_OF_THE_PLACE

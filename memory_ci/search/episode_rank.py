@@ -13,7 +13,7 @@ from memory_ci.search.query import idf
 from memory_ci.search.similar_tasks import OUTCOMES, count_terms, take_diverse
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
-LEAST = 0.18
+MIN_COSINE = 0.18
 """Cosine below which an episode is unrelated. It is lower than between tasks: a person asks."""
 
 MAX_SHARE = 0.6
@@ -30,11 +30,11 @@ POOL = 3  # T4DM ranks the nearest: three times as many as are wanted.
 WEEK = timedelta(days=7)
 DAY = timedelta(days=1)
 
-Near = tuple[Episode, float]
+ScoredEpisode = tuple[Episode, float]
 """An episode, and how similar it is to the question."""
 
 
-def prompt_of(episode: Episode) -> str:
+def build_prompt(episode: Episode) -> str:
     """Return the text by which an episode is found."""
     return _join_lines(heading_of(episode), episode.text)
 
@@ -49,7 +49,7 @@ def _join_lines(*texts: str) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def find_near(query: str, episodes: Sequence[Episode]) -> list[Near]:
+def find_similar_episodes(query: str, episodes: Sequence[Episode]) -> list[ScoredEpisode]:
     """Return the episodes that share more than a single word with a question, nearest first.
 
     They are compared by TF-IDF cosine.
@@ -57,30 +57,30 @@ def find_near(query: str, episodes: Sequence[Episode]) -> list[Near]:
     similar = [
         (episode, cosine)
         for episode, cosine in _measure(query, episodes, MAX_SHARE)
-        if cosine >= LEAST
+        if cosine >= MIN_COSINE
     ]
     return sorted(similar, key=lambda pair: _sort_key(pair[1], pair[0]))
 
 
-def find_pool(query: str, episodes: Sequence[Episode]) -> list[Near]:
+def list_candidates(query: str, episodes: Sequence[Episode]) -> list[ScoredEpisode]:
     """Return all episodes, nearest first by TF-IDF cosine: the candidates of T4DM."""
     return sorted(_measure(query, episodes, 1.0), key=lambda pair: _sort_key(pair[1], pair[0]))
 
 
 def rank_similar(
-    near: Iterable[Near], still: Mapping[str, int], limit: int
+    scored_episodes: Iterable[ScoredEpisode], remaining_files: Mapping[str, int], limit: int
 ) -> tuple[RecalledEpisode, ...]:
     """Rank as similar tasks are: cosine x outcome x (0.5 + 0.5 x files that remain), diversified.
 
     Args:
-        near: episodes and their cosines.
-        still: how many of its files there are today, by the id of an episode.
+        scored_episodes: episodes and their cosines.
+        remaining_files: how many of its files there are today, by the id of an episode.
         limit: how many episodes are returned.
     """
     ranked: list[RecalledEpisode] = []
-    for episode, cosine in near:
+    for episode, cosine in scored_episodes:
         file_count = len(episode.action.files)
-        remaining = still.get(episode.id, 0)
+        remaining = remaining_files.get(episode.id, 0)
         remaining_share = remaining / file_count if file_count else 1.0
         factors = (
             Factor("cosine", cosine),
@@ -120,7 +120,7 @@ def rank_mempalace(
     return sorted(ranked, key=lambda hit: _sort_key(hit.score, hit.episode))
 
 
-def rank_t4dm(pool: Iterable[Near], now: datetime) -> list[RecalledEpisode]:
+def rank_t4dm(pool: Iterable[ScoredEpisode], now: datetime) -> list[RecalledEpisode]:
     """Rank candidates by T4DM's score, best first; their cosine is its `semantic`."""
     ranked: list[RecalledEpisode] = []
     for episode, cosine in pool:
@@ -162,20 +162,20 @@ def age_of(episode: Episode, now: datetime) -> timedelta:
     return max(now - episode.occurred_at, timedelta(0))
 
 
-def _measure(query: str, episodes: Sequence[Episode], max_share: float) -> list[Near]:
+def _measure(query: str, episodes: Sequence[Episode], max_share: float) -> list[ScoredEpisode]:
     """Return each episode with its TF-IDF cosine.
 
     The cosine of its heading alone counts where it is greater: a long text hides no title. It is 0
     where one word has more than `max_share` of it.
     """
-    counts = [count_terms(prompt_of(episode)) for episode in episodes]
+    counts = [count_terms(build_prompt(episode)) for episode in episodes]
     df: Counter[str] = Counter()
     for terms in counts:
         df.update(terms.keys())
     total = max(len(counts) + BLANKS, FEW)
     query_vector = _normalize(count_terms(query), df, total)
 
-    measured: list[Near] = []
+    measured: list[ScoredEpisode] = []
     for episode, terms in zip(episodes, counts, strict=True):
         heading_terms = count_terms(heading_of(episode))
         cosines = [

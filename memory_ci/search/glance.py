@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from memory_ci.search.database import check_identity, check_schema
 from memory_ci.search.rows import HASH_BYTES
-from memory_ci.search.search import RANKED_SCOPES, SHOWN_STATUSES
+from memory_ci.search.search import RANKED_SCOPES, SEARCHED_STATUSES
 
 TIMEOUT = 1.0  # Seconds.
 FILES = "SELECT path, oid FROM files"
@@ -50,7 +50,7 @@ def glance(path: Path) -> Glance | None:
         with closing(sqlite3.connect(uri, uri=True, timeout=TIMEOUT)) as connection:
             check_identity(connection)
             check_schema(connection)
-            values = (json.dumps(RANKED_SCOPES), json.dumps(SHOWN_STATUSES))
+            values = (json.dumps(RANKED_SCOPES), json.dumps(SEARCHED_STATUSES))
             (texts,) = connection.execute(TEXTS, values).fetchone()
             oids = dict(connection.execute(FILES))
             return Glance(oids, int(texts), dict(connection.execute(VECTORS)))

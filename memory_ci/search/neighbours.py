@@ -9,19 +9,19 @@ from typing import Any, Literal, NamedTuple, Unpack
 
 from memory_ci.records.entry import Entry, Located
 from memory_ci.search.database import Index
-from memory_ci.search.rows import located_of, text_hash, unpack_front
+from memory_ci.search.rows import read_entry_row, text_hash, unpack_front
 from memory_ci.search.search import (
     COLUMNS,
     RANKED_SCOPES,
-    SHOWN_STATUSES,
+    SEARCHED_STATUSES,
     Filters,
     build_filter,
     search,
 )
-from memory_ci.search.vectors import LEAST_COVERAGE, nearest_to
+from memory_ci.search.vectors import LEAST_COVERAGE, find_nearest_to_texts
 from memory_ci.text import jaccard
 
-MOST = 3  # Similar entries that are returned.
+MAX_SIMILAR = 3  # Similar entries that are returned.
 LEAST_COSINE = 0.80  # From this cosine on entries are similar (Crewship).
 LEAST_JACCARD = 0.45
 """From this Jaccard index on entries are similar where there are no vectors (docs/relations.md)."""
@@ -51,7 +51,7 @@ class Neighbour(NamedTuple):
 class Similar(NamedTuple):
     """The entries that are similar to an entry, nearest first, and how they were compared."""
 
-    near: tuple[Neighbour, ...]
+    neighbours: tuple[Neighbour, ...]
     basis: Basis
 
 
@@ -70,7 +70,7 @@ class Naming(NamedTuple):
 
 
 def find_similar(
-    index: Index, places: Sequence[Located], words: Words, **filters: Unpack[Filters]
+    index: Index, located_entries: Sequence[Located], words: Words, **filters: Unpack[Filters]
 ) -> tuple[Similar, ...]:
     """Return for each entry at most three similar ones.
 
@@ -79,17 +79,17 @@ def find_similar(
 
     Args:
         index: the index.
-        places: the entries.
+        located_entries: the entries.
         words: returns the words of an entry that are compared.
         filters: conditions on the similar entries, as for `search`.
     """
-    hashes = [text_hash(located.entry) for located in places]
-    nearest_by_hash = nearest_to(index, hashes, NEAREST, **filters)
+    hashes = [text_hash(located.entry) for located in located_entries]
+    nearest_by_hash = find_nearest_to_texts(index, hashes, NEAREST, **filters)
     similar: list[Similar] = []
-    for located, hash_ in zip(places, hashes, strict=True):
+    for located, hash_ in zip(located_entries, hashes, strict=True):
         nearest = nearest_by_hash.get(hash_)
         if nearest is not None and nearest.seen >= LEAST_COVERAGE * nearest.total:
-            neighbours = [Neighbour(near.located, near.cosine) for near in nearest.near]
+            neighbours = [Neighbour(near.located, near.cosine) for near in nearest.entries]
             similar.append(Similar(_choose_best(located, neighbours, LEAST_COSINE), "vectors"))
         else:
             similar.append(_compare_words(index, located, words, filters))
@@ -109,11 +109,11 @@ def find_by_ids(
     condition, values = _build_filter(filters)
     values["ids"] = json.dumps(sorted(ids))
     # In descending order the first by path and line is the last to be put into the mapping.
-    located_entries = index.read(FIND.format(filter=condition), values, located_of)
+    located_entries = index.read(FIND.format(filter=condition), values, read_entry_row)
     return {located.entry.id: located for located in located_entries}
 
 
-def list_naming(index: Index, **filters: Unpack[Filters]) -> list[Naming]:
+def list_entries_with_relations(index: Index, **filters: Unpack[Filters]) -> list[Naming]:
     """Return the entries that name others, in order of ids.
 
     Args:
@@ -127,7 +127,7 @@ def list_naming(index: Index, **filters: Unpack[Filters]) -> list[Naming]:
 
 def _build_filter(filters: Filters) -> tuple[str, dict[str, object]]:
     """Return the condition of filters with the defaults of `search`."""
-    return build_filter({"scopes": RANKED_SCOPES, "statuses": SHOWN_STATUSES, **filters})
+    return build_filter({"scopes": RANKED_SCOPES, "statuses": SEARCHED_STATUSES, **filters})
 
 
 def _read_naming(row: tuple[str, bytes]) -> Naming:
@@ -162,7 +162,7 @@ def _choose_best(
         entry_id = neighbour.located.entry.id
         if neighbour.weight >= least and entry_id != located.entry.id:
             best_by_id.setdefault(entry_id, neighbour)
-    return tuple(best_by_id.values())[:MOST]
+    return tuple(best_by_id.values())[:MAX_SIMILAR]
 
 
 def _sort_key(neighbour: Neighbour) -> tuple[float, str, str, int]:

@@ -100,7 +100,7 @@ def build_terms(
             frequency x rarity, without those that no entry has.
         paths: the files that the work touches, whose words occur once.
     """
-    title, _, body = told(task)[:MAX_CHARS].partition("\n")
+    title, _, body = extract_prose(task)[:MAX_CHARS].partition("\n")
     title_counts = Counter(_list_terms(title))
     body_counts = Counter(_list_terms(body))
     stop_words = _choose_stop_words(title_counts.keys() | body_counts.keys())
@@ -153,7 +153,7 @@ def _list_path_terms(paths: Iterable[str], excluded: Set[str]) -> tuple[str, ...
     return tuple(terms)[:MAX_PATH_TERMS]
 
 
-def told(task: str) -> str:
+def extract_prose(task: str) -> str:
     """Return the prose of a task without code, comments, quotations and logs.
 
     If nothing remains, the whole task is returned.

@@ -52,16 +52,16 @@ def fuse(lexical: Lane, vectors: Lane) -> Lane:
         vectors: cosines of the vector lane.
     """
     if not lexical or not vectors:
-        return shares(lexical or vectors)
+        return normalize_lane(lexical or vectors)
     return blend(lexical, vectors)
 
 
-def place_of(located: Located) -> Place:
+def get_place(located: Located) -> Place:
     """Return the place of an entry, its key in every lane."""
     return located.path, located.line
 
 
-def shares(lane: Lane) -> Lane:
+def normalize_lane(lane: Lane) -> Lane:
     """Return each score as a share of the best one. A score that is no number counts least."""
     finite = [score for score in lane.values() if math.isfinite(score)]
     low = min([0.0, *finite])
@@ -159,10 +159,10 @@ def rank(matches: Iterable[Match], weights: Weights, relevance: Lane | None = No
     """
     matches = list(matches)
     if relevance is None:
-        relevance = shares({place_of(match.located): match.lexical for match in matches})
+        relevance = normalize_lane({get_place(match.located): match.lexical for match in matches})
     hits: list[Hit] = []
     for match in matches:
-        hit = _make_hit(match, relevance[place_of(match.located)], weights)
+        hit = _make_hit(match, relevance[get_place(match.located)], weights)
         if hit is not None:
             hits.append(hit)
 
@@ -207,7 +207,7 @@ def _bound(prominence: float) -> float:
     return 1.5 - 1 / (1 + prominence)
 
 
-def put_corrections_first(
+def order_corrections(
     hits: Sequence[Hit], contradicted: Callable[[Entry], Iterable[str]]
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
     """Move corrections before the corrected entries, and withhold superseded entries.

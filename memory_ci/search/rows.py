@@ -97,7 +97,7 @@ def entry_row(located: Located, source: bytes | None) -> Row:
     )
 
 
-def located_of(row: Row) -> Located:
+def read_entry_row(row: Row) -> Located:
     """Return the entry of an `entry_row`.
 
     Raises:
@@ -146,7 +146,9 @@ def placeholders(columns: str) -> str:
     return ", ".join("?" for _ in columns.split(","))
 
 
-def digest(file: Row, entries: Iterable[tuple[int, bytes]], feedback: Iterable[Row] = ()) -> bytes:
+def file_digest(
+    file: Row, entries: Iterable[tuple[int, bytes]], feedback: Iterable[Row] = ()
+) -> bytes:
     """Return a digest of all rows of one file.
 
     It shows damage and edits, but not a forgery whose digest was computed again.

@@ -15,7 +15,7 @@ from memory_ci.records.entry import Domain, EntryType, Located, Phase, ScopeName
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Match, Norm
 from memory_ci.search.database import Index
-from memory_ci.search.rows import ENTRY_COLUMNS, Row, located_of
+from memory_ci.search.rows import ENTRY_COLUMNS, Row, read_entry_row
 
 if TYPE_CHECKING:
     from memory_ci.records.episode import Feedback
@@ -25,7 +25,7 @@ RANKED_SCOPES: tuple[ScopeName, ...] = tuple(
 )
 """Institutional memory always applies: it is loaded whole and never ranked."""
 
-SHOWN_STATUSES: tuple[Status, ...] = tuple(
+SEARCHED_STATUSES: tuple[Status, ...] = tuple(
     status for status in get_args(Status) if status != "retired"
 )
 MAX_DEPTH = 10_000
@@ -154,7 +154,7 @@ def search(
     if not terms:
         return []
     condition, values = build_filter(
-        {"scopes": RANKED_SCOPES, "statuses": SHOWN_STATUSES, **filters}
+        {"scopes": RANKED_SCOPES, "statuses": SEARCHED_STATUSES, **filters}
     )
     values["depth"] = max(1, min(depth, MAX_DEPTH))
     (total,) = index.read(COUNT_TEXTS, (), _read_count)
@@ -163,7 +163,7 @@ def search(
         values["terms"] = json.dumps(weigh_terms(index, terms, total))
     else:
         sql = SEARCH
-        values["match"] = " OR ".join(quote(term) for term in terms)
+        values["match"] = " OR ".join(quote_term(term) for term in terms)
     return index.read(sql.format(filter=condition), values, _read_match)
 
 
@@ -185,7 +185,7 @@ def weigh_terms(index: Index, terms: Sequence[str], total: int) -> list[tuple[st
     """
     weighed: list[tuple[str, float]] = []
     for term, times in Counter(terms).items():
-        quoted = quote(term)
+        quoted = quote_term(term)
         (df,) = index.read(COUNT_HOLDING, (quoted,), _read_count)
         if df:
             idf = max(LEAST_IDF, _log_odds(df, total))
@@ -205,17 +205,17 @@ def list_entries(index: Index, **filters: Unpack[Filters]) -> list[Located]:
     Without filters all are returned, retired and institutional ones too.
     """
     condition, values = build_filter(filters)
-    return index.read(LIST.format(filter=condition), values, located_of)
+    return index.read(LIST.format(filter=condition), values, read_entry_row)
 
 
-def list_naming(index: Index, path: str, **filters: Unpack[Filters]) -> list[Located]:
+def list_entries_naming_path(index: Index, path: str, **filters: Unpack[Filters]) -> list[Located]:
     """Return the entries that have a file's path in their front matter: all that can cite it.
 
     The column is MessagePack, whose strings are UTF-8.
     """
     condition, values = build_filter(filters)
     sql = LIST.format(filter=f"instr(e.front, :named) AND {condition}")
-    return index.read(sql, {**values, "named": path.encode("utf-8", "replace")}, located_of)
+    return index.read(sql, {**values, "named": path.encode("utf-8", "replace")}, read_entry_row)
 
 
 def build_filter(filters: Filters) -> tuple[str, dict[str, object]]:
@@ -315,7 +315,7 @@ def list_session_places(index: Index) -> list[tuple[str, str, int]]:
     return index.read(sql, (), lambda row: (str(row[0]), str(row[1]), int(row[2])))
 
 
-def list_held(index: Index, ids: Iterable[str]) -> frozenset[str]:
+def list_existing_ids(index: Index, ids: Iterable[str]) -> frozenset[str]:
     """Return those of `ids` that an entry has, whatever its scope and status."""
     values = {"ids": json.dumps(sorted(set(ids)))}
     return frozenset(index.read(HELD, values, lambda row: str(row[0])))
@@ -326,7 +326,7 @@ def _read_count(row: Row) -> int:
 
 
 def _read_match(row: Row) -> Match:
-    return Match(located_of(row[:-1]), row[-1])
+    return Match(read_entry_row(row[:-1]), row[-1])
 
 
 def _read_feedback(row: Row) -> Row:
@@ -353,7 +353,7 @@ def _list_directories(paths: Sequence[str]) -> set[str]:
     return directories
 
 
-def quote(term: str) -> str:
+def quote_term(term: str) -> str:
     """Return a term as an FTS5 string: a phrase of its words, without operators.
 
     A last `*` makes it a prefix. A NUL would end it and becomes a blank.
@@ -370,7 +370,7 @@ def count_entries(index: Index) -> int:
     return count
 
 
-def count_holding(index: Index, term: str) -> int:
+def count_entries_with_term(index: Index, term: str) -> int:
     """Return how many of them have a term of `query.build_terms`, stemmed as in a search."""
-    (count,) = index.read(COUNT_HOLDING, (quote(term),), _read_count)
+    (count,) = index.read(COUNT_HOLDING, (quote_term(term),), _read_count)
     return count

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import msgspec
 
 from memory_ci.records.retrieval import SimilarTask, Task
-from memory_ci.search.query import told
+from memory_ci.search.query import extract_prose
 from memory_ci.text import STOP_WORDS, content_words, identifier_parts, jaccard, words
 
 # BM25's parameters (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009).
@@ -37,7 +37,7 @@ ASKED_SHARE = 0.2
 CLASSES = ("fix", "inner", "other")
 FIX = re.compile(r"(?i)\W*(?:bug|hot)?fix")
 INNER = re.compile(r"(?i)\W*(?:docs?|tests?|ci|chore|build|style|refactor|lint|typing|internal)\b")
-TOP = 2
+MAX_TASKS = 2
 DIVERSITY = 0.3
 OUTCOMES = {"success": 1.2, "partial": 1.0, "neutral": 1.0, "failure": 0.8}
 MAX_CHARS = 20_000  # Of a prompt without code and quotations; people write less.
@@ -76,7 +76,7 @@ class TaskQuery(msgspec.Struct, frozen=True):
         return is_change or is_branch or (self.number is not None and self.number == task.number)
 
 
-class Prompts(msgspec.Struct, frozen=True):
+class PromptIndex(msgspec.Struct, frozen=True):
     """An inverted index of the prompts of tasks.
 
     Attributes:
@@ -111,7 +111,7 @@ class _Scores(NamedTuple):
     highest: float
 
 
-def class_of(title: str) -> str:
+def classify_title(title: str) -> str:
     """Return the class of a change by its title.
 
     It is "fix", "inner" (documents, tests, chores) or "other".
@@ -126,12 +126,12 @@ def count_terms(prompt: str) -> dict[str, int]:
 
     Code, quotations, logs and stop words do not count.
     """
-    text = told(prompt)[:MAX_CHARS]
+    text = extract_prose(prompt)[:MAX_CHARS]
     parts = [part for part in identifier_parts(text) if len(part) > 1]
     return dict(Counter(term for term in (*words(text), *parts) if term not in STOP_WORDS))
 
 
-def build_prompts(counts: Sequence[Mapping[str, float]]) -> Prompts:
+def build_prompts(counts: Sequence[Mapping[str, float]]) -> PromptIndex:
     """Return an index of prompts, each given by how often its terms occur, weighted or not."""
     lengths = [sum(terms.values()) for terms in counts]
     mean_length = sum(lengths) / len(lengths) if any(lengths) else 1.0
@@ -142,14 +142,14 @@ def build_prompts(counts: Sequence[Mapping[str, float]]) -> Prompts:
             postings[term].append((place, count * (K1 + 1) / (count + norm)))
     encode = msgspec.msgpack.encode
     encoded = {term: msgspec.Raw(encode(places)) for term, places in postings.items()}
-    return Prompts(len(counts), encoded)
+    return PromptIndex(len(counts), encoded)
 
 
 def find_similar(
     query: TaskQuery,
     tasks: Sequence[Task],
-    prompts: Prompts,
-    top: int = TOP,
+    prompts: PromptIndex,
+    top: int = MAX_TASKS,
     *,
     is_gated: bool = False,
 ) -> tuple[SimilarTask, ...]:
@@ -162,7 +162,7 @@ def find_similar(
         top: how many are returned at most.
         is_gated: whether only tasks are returned that are similar enough to be named unasked.
     """
-    title = told(query.prompt).partition("\n")[0]
+    title = extract_prose(query.prompt).partition("\n")[0]
     title_terms = set(count_terms(title))
     scores = _score(title, prompts)
     gate = GATE if prompts.total >= YOUNG else GATE_SHARE * scores.highest
@@ -181,7 +181,7 @@ def find_similar(
 def find_answers(
     question: str,
     tasks: Sequence[Task],
-    prompts: Prompts,
+    prompts: PromptIndex,
     top: int,
     is_wanted: Callable[[Task], bool],
 ) -> tuple[SimilarTask, ...]:
@@ -220,7 +220,7 @@ def _rank(scored_tasks: Iterable[tuple[Task, float]], top: int) -> tuple[Similar
     return tuple(take_diverse(ranked, top, lambda hit: hit.task.title))
 
 
-def _score(title: str, prompts: Prompts) -> _Scores:
+def _score(title: str, prompts: PromptIndex) -> _Scores:
     """Score the tasks that share a term by BM25.
 
     The idf is log((N - n + 0.5) / (n + 0.5)), which is below zero for a term that most tasks have.

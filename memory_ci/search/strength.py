@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit, Match, Strength
-from memory_ci.search.query import Corpus, build_terms, idf, told
-from memory_ci.search.rank import Lane, Place, place_of, shares
+from memory_ci.search.query import Corpus, build_terms, extract_prose, idf
+from memory_ci.search.rank import Lane, Place, get_place, normalize_lane
 from memory_ci.text import (
     STOP_WORDS,
     UNSPACED,
@@ -40,7 +40,7 @@ SMALL_FLOOR = 0.35
 
 The lower floor is that of a small memory."""
 
-SMALL = 200  # Entries below which the lower floor holds.
+SMALL_MEMORY = 200  # Entries below which the lower floor holds.
 GRAM_SHARE = 0.5  # Weight of all letters of a line, relative to all its words.
 
 # A task that names two subjects is searched for each of them, if it has enough content words.
@@ -55,11 +55,11 @@ CROSSING = 0.5
 crosses two words."""
 
 FLOOR_TOTAL = 1_000  # The same as LEAST_TOTAL, for the floor.
-MOST = 10  # Entries that are served for a task at most.
+MAX_HITS = 10  # Entries that are served for a task at most.
 LEAST_SHARE = 0.45  # Share of the best score that each of them has at least.
 
 
-def verdict(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> Strength:
+def measure_strength(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> Strength:
     """Return the strength of matches as an answer.
 
     It is the weight of those terms that one of the best entries has, as a share of the weight of
@@ -72,14 +72,14 @@ def verdict(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> S
             count, or all terms if no term does.
         corpus: frequencies of terms.
     """
-    covered = coverage([match.located.entry for match in matches[:BEST]], terms, corpus)
+    covered = measure_coverage([match.located.entry for match in matches[:BEST]], terms, corpus)
     if covered >= HIT_COVERAGE:
         return "HIT"
     return "WEAK" if covered >= MISS_COVERAGE else "MISS"
 
 
-def coverage(
-    entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, least: int = LEAST_TOTAL
+def measure_coverage(
+    entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, min_total: int = LEAST_TOTAL
 ) -> float:
     """Return the largest share of the subject's weight that one entry has, in [0, 1].
 
@@ -89,7 +89,7 @@ def coverage(
         entries: the entries to compare.
         terms: the terms of the task.
         corpus: frequencies of terms.
-        least: how many entries the memory is assumed to have at least.
+        min_total: how many entries the memory is assumed to have at least.
     """
     counts = Counter(terms)
     subject = [term for term, count in counts.items() if count > 1] or list(counts)
@@ -97,7 +97,7 @@ def coverage(
         rare = [term for term in subject if 2 * corpus.df(term) <= corpus.total]
         subject = rare or subject
 
-    total = max(corpus.total, least)
+    total = max(corpus.total, min_total)
     weights: dict[str, float] = {}
     for term in subject:
         df = corpus.df(term)
@@ -114,7 +114,9 @@ def coverage(
     return best / total_weight if total_weight else 0.0
 
 
-def margin(task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> float:
+def measure_margin(
+    task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Corpus
+) -> float:
     """Return by how much the nearest of the best matches exceeds the floor; negative if below.
 
     The nearness of an entry to the first line of the task, or to a clause of it, is the coverage of
@@ -127,7 +129,7 @@ def margin(task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Co
         corpus: frequencies of terms.
     """
     entries = [match.located.entry for match in matches[:BEST]]
-    line = told(task).partition("\n")[0]
+    line = extract_prose(task).partition("\n")[0]
     clauses = [
         clause
         for clause in CLAUSE.split(line)
@@ -137,15 +139,19 @@ def margin(task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Co
 
     nearest = 0.0
     for text, text_terms in queries:
-        covered = coverage(entries, text_terms, corpus, FLOOR_TOTAL)
+        covered = measure_coverage(entries, text_terms, corpus, FLOOR_TOTAL)
         if covered:
-            nearest = max(nearest, covered + GRAM_SHARE * most_letters(text, entries))
-    floor = FLOOR if corpus.total >= SMALL else SMALL_FLOOR
+            nearest = max(nearest, covered + GRAM_SHARE * measure_gram_share(text, entries))
+    floor = FLOOR if corpus.total >= SMALL_MEMORY else SMALL_FLOOR
     return nearest - floor
 
 
 def drop_weak(
-    hits: Sequence[Hit], *, is_near: bool, is_exempt: Callable[[Hit], bool], most: int = MOST
+    hits: Sequence[Hit],
+    *,
+    is_near: bool,
+    is_exempt: Callable[[Hit], bool],
+    max_hits: int = MAX_HITS,
 ) -> list[Hit]:
     """Return the hits that are worth serving, in order.
 
@@ -153,9 +159,9 @@ def drop_weak(
         hits: hits, best first.
         is_near: whether the best matches are near enough to the task.
         is_exempt: whether a hit is served in any case.
-        most: how many hits that are not exempt are served at most.
+        max_hits: how many hits that are not exempt are served at most.
     """
-    strong = list_near(hits)[:most] if is_near else []
+    strong = list_near(hits)[:max_hits] if is_near else []
     return [hit for hit in hits if hit in strong or is_exempt(hit)]
 
 
@@ -222,7 +228,7 @@ BLANKED = bytes(_blank_unless_letter(byte) for byte in range(256))
 """A table for bytes.translate that leaves letters, digits and non-ASCII, and blanks the rest."""
 
 
-def lexical_lane(
+def score_lexically(
     task: str, matches: Sequence[Match], neighbours: Mapping[Place, Sequence[Place]]
 ) -> Lane:
     """Return the scores of the lexical lane.
@@ -235,11 +241,11 @@ def lexical_lane(
         matches: the matches of the index.
         neighbours: the neighbouring notes of some entries, by place.
     """
-    task_grams = _list_grams(told(task).partition("\n")[0])
-    lane = dict(shares({place_of(match.located): match.lexical for match in matches}))
+    task_grams = _list_grams(extract_prose(task).partition("\n")[0])
+    lane = dict(normalize_lane({get_place(match.located): match.lexical for match in matches}))
     for match in matches:
         entry = match.located.entry
-        lane[place_of(match.located)] += GRAM_WEIGHT * _share_of_grams(task_grams, entry)
+        lane[get_place(match.located)] += GRAM_WEIGHT * _share_of_grams(task_grams, entry)
 
     scores: dict[Place, float] = {}
     for place, score in lane.items():
@@ -250,7 +256,7 @@ def lexical_lane(
     return scores
 
 
-def most_letters(line: str, entries: Iterable[Entry]) -> float:
+def measure_gram_share(line: str, entries: Iterable[Entry]) -> float:
     """Return the largest share of the 4-grams of a line that one of the entries has."""
     grams = _list_grams(line)
     return max((_share_of_grams(grams, entry) for entry in entries), default=0.0)

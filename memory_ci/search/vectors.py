@@ -21,8 +21,8 @@ from memory_ci.errors import EngineError
 from memory_ci.records.entry import Located
 from memory_ci.search.database import Index
 from memory_ci.search.embedders import Embedder, Vectors
-from memory_ci.search.rows import HASH_BYTES, located_of
-from memory_ci.search.search import COLUMNS, RANKED_SCOPES, SHOWN_STATUSES, Filters, build_filter
+from memory_ci.search.rows import HASH_BYTES, read_entry_row
+from memory_ci.search.search import COLUMNS, RANKED_SCOPES, SEARCHED_STATUSES, Filters, build_filter
 
 FLOAT_BYTES = 4
 
@@ -67,7 +67,7 @@ class StoredVectors(NamedTuple):
     hashes: tuple[bytes, ...]
 
 
-class Near(NamedTuple):
+class NearEntry(NamedTuple):
     """An entry and the cosine of its vector with that of the task.
 
     The cosine is in [-1, 1]; 0 for a vector of zeros.
@@ -81,12 +81,12 @@ class Nearest(NamedTuple):
     """The nearest entries.
 
     Attributes:
-        near: the entries, best first.
+        entries: the entries, best first.
         seen: how many entries that passed the filters have a vector.
         total: how many entries passed the filters.
     """
 
-    near: tuple[Near, ...]
+    entries: tuple[NearEntry, ...]
     seen: int
     total: int
 
@@ -106,7 +106,7 @@ class VectorAnswer(NamedTuple):
     reason: str
 
 
-def vector_matches(
+def search_vectors(
     index: Index, embedder: Embedder, text: str, *, depth: int = 200, **filters: Unpack[Filters]
 ) -> VectorAnswer:
     """Return the entries nearest to a text in meaning. Never raises for errors of an embedder.
@@ -136,7 +136,7 @@ def vector_matches(
     if not any(query.data):
         return _turn_off(f"{embedder.model_id} gave the task a vector of zeros")
     if index.connection.execute(FORGET, (embedder.model_id, query.dim)).rowcount:
-        return vector_matches(index, embedder, text, depth=depth, **filters)
+        return search_vectors(index, embedder, text, depth=depth, **filters)
 
     error_message = _embed_entries(index, embedder, missing_entries[:MAX_AT_QUERY])
     nearest_entries = _find_nearest(index, query, embedder.model_id, depth, listed)
@@ -172,7 +172,7 @@ def _describe_coverage(seen: int, total: int) -> str:
     return f"{seen} of {total} entries have vectors (`memory-ci index --vectors` embeds the rest)"
 
 
-def nearest(
+def find_nearest(
     index: Index, query: Vectors, model_id: str, depth: int = 200, **filters: Unpack[Filters]
 ) -> Nearest:
     """Return the entries whose vectors have the highest cosine with a query.
@@ -212,12 +212,12 @@ def _choose_nearest(
     candidates = [(row, cosine_by_hash[hash_]) for row, hash_ in listed if hash_ in cosine_by_hash]
     best = nlargest(max(1, depth), candidates, key=itemgetter(1))
     located_by_row = _look_up(index, [row for row, _ in best])
-    neighbours = tuple(Near(located_by_row[row], cosine) for row, cosine in best)
+    neighbours = tuple(NearEntry(located_by_row[row], cosine) for row, cosine in best)
     return Nearest(neighbours, len(candidates), len(listed))
 
 
-def nearest_to(
-    index: Index, names: Sequence[bytes], depth: int, **filters: Unpack[Filters]
+def find_nearest_to_texts(
+    index: Index, hashes: Sequence[bytes], depth: int, **filters: Unpack[Filters]
 ) -> dict[bytes, Nearest]:
     """Return the entries nearest to each of several texts that have a vector.
 
@@ -225,7 +225,7 @@ def nearest_to(
 
     Args:
         index: the index.
-        names: the hashes of the texts.
+        hashes: the hashes of the texts.
         depth: how many entries are returned for each at most.
         filters: conditions on entries, as for `search`.
     """
@@ -233,29 +233,31 @@ def nearest_to(
     if not isinstance(model_id, str):
         return {}
     stored = _read_vectors(index, model_id)
-    if set(names).isdisjoint(stored.hashes):
+    if set(hashes).isdisjoint(stored.hashes):
         return {}
 
     data = _read_data(index, model_id)
     listed = _list_entries(index, filters)
     rows_by_hash = _split_by_hash(stored.hashes, data)
     nearest_by_hash: dict[bytes, Nearest] = {}
-    for name in names:
-        if name in rows_by_hash:
-            vector = Vectors(stored.dim, _swap_to_little_endian(array("f", rows_by_hash[name])))
+    for text_hash in hashes:
+        if text_hash in rows_by_hash:
+            vector = Vectors(
+                stored.dim, _swap_to_little_endian(array("f", rows_by_hash[text_hash]))
+            )
             cosines = _cosines(data, vector)
-            nearest_by_hash[name] = _choose_nearest(index, stored, cosines, depth, listed)
+            nearest_by_hash[text_hash] = _choose_nearest(index, stored, cosines, depth, listed)
     return nearest_by_hash
 
 
-def missing(index: Index, model_id: str, **filters: Unpack[Filters]) -> dict[bytes, str]:
+def list_missing_texts(index: Index, model_id: str, **filters: Unpack[Filters]) -> dict[bytes, str]:
     """Return the texts that could be served and have no vector of this model, by hash."""
     listed = _list_entries(index, filters)
     missing_entries, _ = _measure_coverage(index, model_id, listed)
     return _read_texts(index, missing_entries)
 
 
-def store(index: Index, model_id: str, hashes: Sequence[bytes], vectors: Vectors) -> None:
+def store_vectors(index: Index, model_id: str, hashes: Sequence[bytes], vectors: Vectors) -> None:
     """Add vectors to those of a model; vectors of texts that are gone are deleted.
 
     Stored vectors of another dimension are deleted as well: the model is not the same.
@@ -280,7 +282,7 @@ def store(index: Index, model_id: str, hashes: Sequence[bytes], vectors: Vectors
 
 def _list_entries(index: Index, filters: Filters) -> list[ListedEntry]:
     """Return the entries that the lexical lane would search."""
-    searched = Filters(scopes=RANKED_SCOPES, statuses=SHOWN_STATUSES)
+    searched = Filters(scopes=RANKED_SCOPES, statuses=SEARCHED_STATUSES)
     searched.update(filters)
     condition, values = build_filter(searched)
     return index.read(LIST.format(filter=condition), values, _read_listed)
@@ -292,7 +294,9 @@ def _read_listed(row: tuple[Any, ...]) -> ListedEntry:
 
 def _look_up(index: Index, rows: Sequence[int]) -> dict[int, Located]:
     """Return the entries in these rows."""
-    return dict(index.read(LOOK_UP, (json.dumps(rows),), lambda row: (row[0], located_of(row[1:]))))
+    return dict(
+        index.read(LOOK_UP, (json.dumps(rows),), lambda row: (row[0], read_entry_row(row[1:])))
+    )
 
 
 def _embed_entries(index: Index, embedder: Embedder, listed: Sequence[ListedEntry]) -> str:
@@ -302,7 +306,7 @@ def _embed_entries(index: Index, embedder: Embedder, listed: Sequence[ListedEntr
     texts = _read_texts(index, listed)
     try:
         vectors = embedder.embed(tuple(texts.values()))
-        store(index, embedder.model_id, tuple(texts), vectors)
+        store_vectors(index, embedder.model_id, tuple(texts), vectors)
     except EngineError as error:
         return error.message
     return ""

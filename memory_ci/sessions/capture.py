@@ -154,7 +154,9 @@ def capture(
         UsageError: transcript-unreadable, foreign-transcript, unknown-transcript.
         RepositoryError: ref-moved, git-failed.
     """
-    return keep(workspace, path, read_own(workspace, path, cwd=cwd), now, dry_run=dry_run)
+    return keep(
+        workspace, path, read_repository_sessions(workspace, path, cwd=cwd), now, dry_run=dry_run
+    )
 
 
 def keep(
@@ -191,8 +193,8 @@ def keep(
     return tuple(captured)
 
 
-def read_own(
-    workspace: Workspace, path: Path, agent: str = "", cwd: str = "", own: str = ""
+def read_repository_sessions(
+    workspace: Workspace, path: Path, agent: str = "", cwd: str = "", session_id: str = ""
 ) -> list[Session]:
     """Return the sessions of a transcript of this repository.
 
@@ -201,7 +203,7 @@ def read_own(
         path: the transcript.
         agent: if not empty, only this agent's sessions are returned.
         cwd: the directory of the session if the transcript names none.
-        own: if not empty, the id of the only session to read from a database.
+        session_id: if not empty, the id of the only session to read from a database.
 
     Raises:
         UsageError: transcript-unreadable, foreign-transcript, unknown-transcript.
@@ -216,7 +218,7 @@ def read_own(
         raise UsageError(message, slug="foreign-transcript", hint=hint)
     sessions = [
         session
-        for session in read_transcript(path, None, roots, own)
+        for session in read_transcript(path, None, roots, session_id)
         if session.events and agent in ("", session.agent)
     ]
     if not sessions:

@@ -35,7 +35,7 @@ class CapturedSessions:
         return list_stored(self._repo)
 
     @cached_property
-    def said(self) -> tuple[Session, ...]:
+    def headers(self) -> tuple[Session, ...]:
         """The captured sessions without their events, in the order of their refs."""
         newest = sorted(self.stored, key=lambda stored: stored.at, reverse=True)
         end = min(len(newest), MAX_SESSIONS)
@@ -64,7 +64,7 @@ class CapturedSessions:
             )
         return tuple(sessions[ref] for ref in sorted(sessions))
 
-    def whole(self, session: Session) -> Session:
+    def load_events(self, session: Session) -> Session:
         """Return a captured session with its events; any other session as it is."""
         stored = self._stored_by_key.get(session.key)
         if session.events or stored is None:

@@ -14,7 +14,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
-from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.event import UNKNOWN_TIME
@@ -148,7 +148,9 @@ class UnnamedCheckpoints:
         """The author of the first commit of each checkpoint, `Name <e-mail>` by its id."""
         authors: dict[str, str] = {}
         # The log is newest first, so that the first commit of a checkpoint comes last.
-        for commit, _ in read_log(self._repo, *FILES, "--end-of-options", self._tree.oid, "--"):
+        for commit, _ in read_log(
+            self._repo, *FILE_OPTIONS, "--end-of-options", self._tree.oid, "--"
+        ):
             for checkpoint in list_metadata(file.path for file in commit.files):
                 authors[checkpoint] = author_of(commit)
         return authors

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.files import read_regular
-from memory_ci.gitrepo.log import FILES, read_log
-from memory_ci.memory.workspace import Workspace, holds_entries, memory_test
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
+from memory_ci.memory.workspace import Workspace, build_memory_test, holds_entries
 from memory_ci.records.config import NudgeConfig
 from memory_ci.records.history import Commit
 from memory_ci.records.names import HEADS
@@ -165,14 +165,14 @@ def _look_back(workspace: Workspace, rev: str) -> _Past:
 
 def _is_work(workspace: Workspace, commit: Commit) -> bool:
     """Return whether a commit changes more than memory."""
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     return not all(is_memory(file.path) for file in commit.files)
 
 
 def _read_commits(workspace: Workspace, option: str, *revs: str) -> Generator[Commit]:
     """Yield the commits that may be counted, newest first; closing it ends git."""
     limit = f"-n{REACH * workspace.config.nudge.after}"
-    options = (option, limit, *FILES, "--no-renames", "--end-of-options")
+    options = (option, limit, *FILE_OPTIONS, "--no-renames", "--end-of-options")
     with closing(read_log(workspace.repo, *options, *revs, "--")) as log:
         for commit, _ in log:
             yield commit

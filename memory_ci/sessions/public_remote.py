@@ -19,7 +19,7 @@ import msgspec
 from memory_ci.errors import MemoryCIError
 from memory_ci.files import read_regular
 from memory_ci.gitrepo.addresses import find_web_address
-from memory_ci.gitrepo.network import is_readable_by_anybody
+from memory_ci.gitrepo.network import is_public
 from memory_ci.gitrepo.process import run_git
 from memory_ci.memory.workspace import Workspace
 from memory_ci.store.files import write_file
@@ -114,7 +114,7 @@ def _find(
 
 def _ask(web_address: str | None) -> Readers:
     """Return who can read a web address, by connecting to it as nobody."""
-    answer = None if web_address is None else is_readable_by_anybody(web_address)
+    answer = None if web_address is None else is_public(web_address)
     if answer is None:
         return "unknown"
     return "anybody" if answer else "members"

@@ -12,7 +12,7 @@ from pathlib import Path
 from memory_ci.errors import UsageError
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.records.event import Session
-from memory_ci.sessions.capture import read_own
+from memory_ci.sessions.capture import read_repository_sessions
 from memory_ci.sessions.session_note import list_live
 from memory_ci.sources.transcripts.registry import OPENCODE, default_places, find_transcripts
 from memory_ci.text import plural
@@ -53,7 +53,7 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
         paths = _iter_transcripts(root, home, session_id)
 
     for path in paths:
-        for session in read_own(workspace, path, agent, own=session_id):
+        for session in read_repository_sessions(workspace, path, agent, session_id=session_id):
             if session.id == session_id:
                 return session
     hint = (

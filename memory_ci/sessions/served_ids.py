@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.files import read_regular
-from memory_ci.gitrepo.history import SURFACE, find_told
+from memory_ci.gitrepo.history import SURFACE, find_unmerged_mention
 from memory_ci.gitrepo.process import decode_path, encode_path
 from memory_ci.gitrepo.repo import find_comment_prefixes, find_commit, find_setting
 from memory_ci.gitrepo.trailers import add_ids
 from memory_ci.memory.workspace import Workspace
-from memory_ci.records.names import HOLDOUT, SERVED
+from memory_ci.records.names import HOLDOUT_TRAILER, SERVED_TRAILER
 from memory_ci.store.files import write_file
 
 SURFACE_SETTING = "memory-ci.surface"
@@ -47,7 +47,7 @@ def record_path(workspace: Workspace) -> Path:
     return workspace.repo.git_dir / "memory-ci" / "retrieved.jsonl"
 
 
-def record_injected(workspace: Workspace, ids: Iterable[str], now: datetime) -> None:
+def record_served(workspace: Workspace, ids: Iterable[str], now: datetime) -> None:
     """Add ids to the record, and drop records of earlier commits: those have a trailer.
 
     Raises:
@@ -55,7 +55,7 @@ def record_injected(workspace: Workspace, ids: Iterable[str], now: datetime) -> 
     """
     head = find_commit(workspace.repo, "HEAD") or ""
     records = _read(workspace, head)
-    recorded = set(list_untold(workspace)) if records else set()
+    recorded = set(list_unlisted(workspace)) if records else set()
     new_ids = tuple(entry_id for entry_id in dict.fromkeys(ids) if entry_id not in recorded)
     if new_ids:
         records.append(RetrievalRecord(head, now, new_ids))
@@ -63,7 +63,7 @@ def record_injected(workspace: Workspace, ids: Iterable[str], now: datetime) -> 
         write_file(record_path(workspace), b"".join(lines))
 
 
-def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str = "") -> bool:
+def add_served_trailer(workspace: Workspace, message_file: Path, source: str = "") -> bool:
     """Add the record to a commit message as a `Memory-Retrieved` or `Memory-Holdout` trailer.
 
     A merge gets no trailer: its commits have theirs. Ids that a commit of another branch, made from
@@ -80,12 +80,12 @@ def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str 
     Raises:
         RepositoryError: write-failed.
     """
-    ids = () if source == "merge" else list_untold(workspace)
+    ids = () if source == "merge" else list_unlisted(workspace)
     served = [entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT)]
     marks = [mark.removeprefix(HELD_OUT) for mark in ids if mark.startswith(HELD_OUT)]
 
-    is_held_out = add_trailer(workspace, message_file, HOLDOUT, marks)
-    is_served = add_trailer(workspace, message_file, SERVED, served)
+    is_held_out = add_trailer(workspace, message_file, HOLDOUT_TRAILER, marks)
+    is_served = add_trailer(workspace, message_file, SERVED_TRAILER, served)
     if is_served:
         surface = find_setting(workspace.repo, SURFACE_SETTING)
         if surface:
@@ -93,15 +93,15 @@ def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str 
     return is_served or is_held_out
 
 
-def list_untold(workspace: Workspace) -> tuple[str, ...]:
+def list_unlisted(workspace: Workspace) -> tuple[str, ...]:
     """Return the ids served since HEAD was committed that no commit next to it lists."""
     records = _read(workspace, find_commit(workspace.repo, "HEAD") or "")
     if records and records[0].ids:
         first_id = records[0].ids[0]
-        trailer = f"{SERVED}: {first_id}"
+        trailer = f"{SERVED_TRAILER}: {first_id}"
         if first_id.startswith(HELD_OUT):
-            trailer = f"{HOLDOUT}: {first_id.removeprefix(HELD_OUT)}"
-        listed_at = find_told(workspace.repo, trailer)
+            trailer = f"{HOLDOUT_TRAILER}: {first_id.removeprefix(HELD_OUT)}"
+        listed_at = find_unmerged_mention(workspace.repo, trailer)
         if listed_at is not None:
             # The date of a commit has no fractions of a second.
             records = [record for record in records if record.at.replace(microsecond=0) > listed_at]

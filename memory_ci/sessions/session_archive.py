@@ -20,26 +20,29 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.evidence.content import redact
-from memory_ci.evidence.trust import tier
+from memory_ci.evidence.trust import classify_trust
+from memory_ci.files import read_regular
 from memory_ci.gitrepo.blobs import Tree, TreeFile, read_files
-from memory_ci.gitrepo.log import FILES, read_log
-from memory_ci.gitrepo.repo import find_objects
-from memory_ci.gitrepo.sessionrefs import DIGEST, list_stored
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
+from memory_ci.gitrepo.repo import Repository, find_commit, find_objects
+from memory_ci.gitrepo.sessionrefs import DIGEST, StoredSession, list_stored
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Origin, Session
 from memory_ci.records.history import Commit
 from memory_ci.records.repetition import CommandRun, PersonTurn
+from memory_ci.repetition.commands import list_forms
 from memory_ci.repetition.failures import FailedRun, list_failed, list_succeeded
 from memory_ci.sessions.session_join import COMMITTED, ENTIRE, MAX_TRANSCRIPT, NOTES
 from memory_ci.sources.commits import author_of
 from memory_ci.sources.entire import list_metadata
-from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.registry import read_stream
 from memory_ci.sources.transcripts.repetition import RepeatedTexts
+from memory_ci.sources.transcripts.shell import is_shell, list_shell_runs, read_command
 from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
-CACHE_VERSION = 1
+CACHE_VERSION = 4
+MAX_CACHE = 500_000_000  # Bytes of the cache that are read.
 MAX_BYTES = 1_000_000_000  # Bytes of transcripts that one run parses.
 MAX_TURN = 20_000  # Characters kept of a turn.
 MAX_OUTPUT = 2_000  # Characters kept of a command's output.
@@ -53,10 +56,19 @@ PROMPT = re.compile(
 )
 """A prompt that a commit message repeats, up to the next heading in brackets."""
 
+TRANSCRIPT_PATHS = (
+    ":(top,glob)**/.specstory/history/*.md",
+    ":(top,glob)**/.aider.chat.history.md",
+)
 PROMPTED = ("--extended-regexp", r"--grep=^\[Prompt[^]]*\]")
 
-SHELLS = frozenset("bash exec_command shell shell_command run_shell_command terminal".split())
-"""Tools that run a command line, case folded."""
+MOMENTS: Mapping[tuple[str, ...], str] = {
+    ("git", "commit"): "before:commit",
+    ("git", "push"): "before:push",
+    ("gh", "pr", "create"): "before:pull-request",
+    ("glab", "mr", "create"): "before:pull-request",
+}
+"""Moments by the beginning of a command's form."""
 
 SPOKEN = ("text", "rejection", "intervention")
 """Kinds of events that hold words of a person."""
@@ -78,11 +90,50 @@ class ParsedTranscript(msgspec.Struct, frozen=True):
     succeeded: dict[str, dict[str, datetime]] = {}
 
 
+class CommittedTranscript(msgspec.Struct, frozen=True):
+    """The newest version of a transcript that was committed.
+
+    Attributes:
+        path: its path.
+        oid: its blob.
+        author: the author of the commit, as `Name <e-mail>`.
+        at: when the commit was made.
+    """
+
+    path: str
+    oid: str
+    author: str
+    at: datetime
+
+
+class HistoryScan(msgspec.Struct, frozen=True):
+    """What the history of a commit holds of sessions.
+
+    Attributes:
+        until: the commit, "" for none.
+        committed: the transcripts that were ever committed, also those that were removed since.
+        prompts: the prompts that commit messages repeat; the commit is their session.
+    """
+
+    until: str = ""
+    committed: tuple[CommittedTranscript, ...] = ()
+    prompts: tuple[PersonTurn, ...] = ()
+
+
 class ArchiveCache(msgspec.Struct, frozen=True):
-    """The cached transcripts, by the id of their first blob."""
+    """What earlier runs have read.
+
+    Attributes:
+        version: the version of the format.
+        parsed: the transcripts, by the id of their first blob.
+        scan: what the history holds.
+        reviews: what members wrote in reviews, which no history holds.
+    """
 
     version: int = CACHE_VERSION
     parsed: dict[str, ParsedTranscript] = {}
+    scan: HistoryScan = HistoryScan()
+    reviews: tuple[PersonTurn, ...] = ()
 
 
 class SessionArchive(msgspec.Struct, frozen=True):
@@ -121,13 +172,17 @@ class Source(NamedTuple):
 
 
 def read_archive(
-    workspace: Workspace, base: str, progress: OnProgress = lambda done, count: None
+    workspace: Workspace,
+    base: str,
+    captured: Sequence[StoredSession] | None = None,
+    progress: OnProgress = lambda _done, _count: None,
 ) -> SessionArchive:
     """Return what all sessions of a repository hold.
 
     Args:
         workspace: the repository, with the configuration that says whose words count.
         base: the commit whose history is searched for committed transcripts and prompts.
+        captured: the captured sessions, if the caller knows them.
         progress: called with the number of transcripts parsed, and of all.
 
     Raises:
@@ -135,22 +190,27 @@ def read_archive(
     """
     if not workspace.config.sessions.read:
         return SessionArchive()
-    sources = list(_list_sources(workspace, base))
+    repo = workspace.repo
     cache = _load_cache(workspace)
-    new_sources = [source for source in sources if source.key not in cache]
-    parsed = {source.key: cache[source.key] for source in sources if source.key in cache}
+    scan = _scan_history(repo, base, cache.scan)
+    stored = list_stored(repo) if captured is None else captured
+    sources = [*_list_captured(stored), *_list_in_refs(repo), *_list_committed(scan)]
+
+    new_sources = [source for source in sources if source.key not in cache.parsed]
+    parsed = {
+        source.key: cache.parsed[source.key] for source in sources if source.key in cache.parsed
+    }
     problems: list[str] = []
     for number, (source, transcript) in enumerate(_parse_all(workspace, new_sources, problems)):
         parsed[source.key] = transcript
         progress(number + 1, len(new_sources))
-    if parsed.keys() != cache.keys():
-        _save_cache(workspace, parsed)
+    if parsed.keys() != cache.parsed.keys() or scan != cache.scan:
+        _save_cache(workspace, replace(cache, parsed=parsed, scan=scan))
 
-    turns: list[PersonTurn] = []
+    turns = [*scan.prompts, *cache.reviews]
     for source in sources:
         if source.key in parsed:
             turns += _attribute(parsed[source.key].turns, source)
-    turns += _list_prompts(workspace, base)
     transcripts = list(parsed.values())
     return SessionArchive(
         turns=tuple(_keep_trusted(workspace, turns)),
@@ -160,15 +220,39 @@ def read_archive(
     )
 
 
+def add_reviews(
+    workspace: Workspace, archive: SessionArchive, reviews: Iterable[PersonTurn]
+) -> SessionArchive:
+    """Return an archive with what members wrote in reviews, which the next runs remember.
+
+    A clone that has forgotten them counts only the reviews that its own runs have read.
+
+    Args:
+        workspace: the repository.
+        archive: what the sessions hold.
+        reviews: the texts of reviews; the request is their session.
+    """
+    new = [turn for turn in dict.fromkeys(reviews) if turn not in archive.turns]
+    if not new:
+        return archive
+    cache = _load_cache(workspace)
+    _save_cache(workspace, replace(cache, reviews=(*cache.reviews, *new)))
+    turns = _keep_trusted(workspace, [*archive.turns, *new])
+    return replace(archive, turns=tuple(turns))
+
+
 # -- where transcripts are
 
 
-def _list_sources(workspace: Workspace, base: str) -> Iterator[Source]:
-    """Yield all transcripts that the repository holds."""
-    repo = workspace.repo
-    for stored in list_stored(repo):
+def _list_captured(captured: Iterable[StoredSession]) -> Iterator[Source]:
+    """Yield the sessions that were captured into refs; no commit says who brought them."""
+    for stored in captured:
         file = TreeFile(stored.ref, f"{stored.oid}:{DIGEST}")
         yield Source((file,), "", stored.at)
+
+
+def _list_in_refs(repo: Repository) -> Iterator[Source]:
+    """Yield the transcripts that tools keep in branches and notes of their own."""
     refs = [f"{ref}^{{commit}}" for ref in (*ENTIRE, *NOTES)]
     local, remote, notes, remote_notes = find_objects(repo, refs)
     if checkpoints := local or remote:
@@ -176,14 +260,19 @@ def _list_sources(workspace: Workspace, base: str) -> Iterator[Source]:
     if noted := notes or remote_notes:
         for file in Tree(repo, noted).files.values():
             yield Source((file,), "", UNKNOWN_TIME)
-    yield from _list_committed(workspace, base)
+
+
+def _list_committed(scan: HistoryScan) -> Iterator[Source]:
+    for transcript in scan.committed:
+        file = TreeFile(transcript.path, transcript.oid)
+        yield Source((file,), transcript.author, transcript.at)
 
 
 def _list_checkpoints(tree: Tree) -> Iterator[Source]:
     """Yield the transcripts of Entire's checkpoints, with who committed each first."""
     brought: dict[str, Commit] = {}
     # The log is newest first, so that the first commit of a checkpoint comes last.
-    for commit, _ in read_log(tree.repo, *FILES, "--end-of-options", tree.oid, "--"):
+    for commit, _ in read_log(tree.repo, *FILE_OPTIONS, "--end-of-options", tree.oid, "--"):
         for checkpoint in list_metadata(file.path for file in commit.files):
             brought[checkpoint] = commit
     for path, file in tree.files.items():
@@ -204,11 +293,28 @@ def _list_parts(tree: Tree, path: str) -> list[TreeFile]:
     return parts
 
 
-def _list_committed(workspace: Workspace, base: str) -> Iterator[Source]:
-    """Yield the transcripts that were ever committed, also those that were removed since."""
+def _scan_history(repo: Repository, base: str, earlier: HistoryScan) -> HistoryScan:
+    """Return what the history up to a commit holds; only commits after an earlier scan are read.
+
+    What commits held that history has lost since is kept: somebody typed it.
+    """
+    until = find_commit(repo, earlier.until) if earlier.until else None
+    if until == find_commit(repo, base):
+        return earlier
+    revisions = [base, f"^{until}"] if until else [base]
+    committed: dict[str, CommittedTranscript] = {}
+    for transcript in _find_committed(repo, revisions):
+        committed[transcript.path] = transcript
+    for transcript in earlier.committed:
+        committed.setdefault(transcript.path, transcript)
+    prompts = (*_find_prompts(repo, revisions), *earlier.prompts)
+    return HistoryScan(find_commit(repo, base) or "", tuple(committed.values()), prompts)
+
+
+def _find_committed(repo: Repository, revisions: Sequence[str]) -> Iterator[CommittedTranscript]:
+    """Yield the newest version of each transcript that commits added or changed."""
     seen: set[str] = set()
-    pathspecs = (":(top,glob)**/.specstory/history/*.md", ":(top,glob)**/.aider.chat.history.md")
-    log = read_log(workspace.repo, *FILES, "--end-of-options", base, "--", *pathspecs)
+    log = read_log(repo, *FILE_OPTIONS, "--end-of-options", *revisions, "--", *TRANSCRIPT_PATHS)
     for commit, oids in log:
         for file, oid in zip(commit.files, oids, strict=True):
             if file.old_path is not None:
@@ -216,12 +322,12 @@ def _list_committed(workspace: Workspace, base: str) -> Iterator[Source]:
             if file.path in seen or not COMMITTED.fullmatch(file.path) or not oid.strip("0"):
                 continue
             seen.add(file.path)
-            yield Source((TreeFile(file.path, oid),), author_of(commit), commit.authored_at)
+            yield CommittedTranscript(file.path, oid, author_of(commit), commit.authored_at)
 
 
-def _list_prompts(workspace: Workspace, base: str) -> Iterator[PersonTurn]:
-    """Yield the prompts that commit messages repeat; the commit is their session."""
-    for commit, _ in read_log(workspace.repo, *PROMPTED, "--end-of-options", base, "--"):
+def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[PersonTurn]:
+    """Yield the prompts that commit messages repeat."""
+    for commit, _ in read_log(repo, *PROMPTED, "--end-of-options", *revisions, "--"):
         for match in PROMPT.finditer(commit.message):
             text = redact(match["text"].strip()[:MAX_TURN]).text
             if text:
@@ -268,48 +374,41 @@ def _parse(data: bytes, source: Source) -> ParsedTranscript:
     return ParsedTranscript(tuple(turns), tuple(failed), succeeded)
 
 
-def _list_turns(session: Session, events: Iterable[Event], at: datetime) -> Iterator[PersonTurn]:
-    """Yield the turns of people, each with a time: its own, or that of the turn before it."""
+def _list_turns(session: Session, events: Sequence[Event], at: datetime) -> list[PersonTurn]:
+    """Return the turns of people, each with a time: its own, or that of the turn before it."""
+    turns: list[PersonTurn] = []
     latest = session.started or at
     for event in events:
         if event.at != UNKNOWN_TIME:
             latest = event.at
         if event.actor == "human" and event.kind in SPOKEN and event.text.strip():
             text = redact(event.text[:MAX_TURN]).text
-            yield PersonTurn(session.key, latest, "", text)
+            turns.append(PersonTurn(session.key, latest, "", text))
+        elif turns and not turns[-1].then:
+            turns[-1] = replace(turns[-1], then=_find_moment(event))
+    return turns
+
+
+def _find_moment(event: Event) -> str:
+    """Return the moment of a commit, a push or a pull request that a tool made, else ""."""
+    if event.kind != "tool_call" or not is_shell(event):
+        return ""
+    for form in list_forms(read_command(event.text)):
+        moment = MOMENTS.get((form.program, *form.subcommands[:2]))
+        moment = moment or MOMENTS.get((form.program, *form.subcommands[:1]))
+        if moment:
+            return moment
+    return ""
 
 
 def list_command_runs(session: Session) -> list[CommandRun]:
-    """Return the shell commands of a session with their output, in its order.
-
-    A result answers the first open call of its tool.
-    """
-    open_calls: list[Event] = []
+    """Return the shell commands of a session with their output, in its order."""
     runs = []
-    for event in session.events:
-        if (event.tool or "").lower() not in SHELLS:
-            continue
-        if event.kind == "tool_call":
-            open_calls.append(event)
-        elif event.kind == "tool_result" and open_calls:
-            call = next((item for item in open_calls if item.tool == event.tool), open_calls[0])
-            open_calls.remove(call)
-            command = redact(_read_command(call.text)).text
-            output = redact(event.text[:MAX_OUTPUT]).text
-            runs.append(CommandRun(session.key, event.at, command, output, event.ok is not False))
+    for call, result in list_shell_runs(session.events):
+        command = redact(read_command(call.text)).text
+        output = redact(result.text[:MAX_OUTPUT]).text
+        runs.append(CommandRun(session.key, result.at, command, output, result.ok is not False))
     return runs
-
-
-def _read_command(text: str) -> str:
-    """Return the command line of a call, which is the text itself or an argument in JSON."""
-    arguments = raw.decode(text.encode()) if text.startswith("{") else None
-    for name in ("command", "cmd"):
-        value = raw.value(arguments, name)
-        if isinstance(value, str):
-            return value
-        if isinstance(value, list):
-            return " ".join(raw.texts(value))
-    return text
 
 
 # -- whose words count
@@ -327,7 +426,7 @@ def _keep_trusted(workspace: Workspace, turns: Iterable[PersonTurn]) -> list[Per
     trusted: dict[tuple[str, str, datetime], PersonTurn] = {}
     for turn in turns:
         event = _as_event(turn)
-        if tier(event, policy.trusted_authors, policy.bot_authors) in ("T0", "T1"):
+        if classify_trust(event, policy.trusted_authors, policy.bot_authors) in ("T0", "T1"):
             key = turn.session, turn.text, turn.at
             if key not in trusted or not trusted[key].person:
                 trusted[key] = turn
@@ -357,21 +456,20 @@ def _each_once(transcripts: Iterable[ParsedTranscript]) -> dict[FailedRun, None]
 # -- the cache
 
 
-def _load_cache(workspace: Workspace) -> Mapping[str, ParsedTranscript]:
-    """Return the cached transcripts; none if the cache is missing, broken or of another version."""
-    with suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
-        data = _cache_path(workspace).read_bytes()
+def _load_cache(workspace: Workspace) -> ArchiveCache:
+    """Return what earlier runs read; nothing if it is missing, broken or of another version."""
+    with suppress(OSError, ValueError, msgspec.DecodeError, msgspec.ValidationError):
+        data = read_regular(_cache_path(workspace), MAX_CACHE)
         cache = msgspec.msgpack.decode(data, type=ArchiveCache)
         if cache.version == CACHE_VERSION:
-            return cache.parsed
-    return {}
+            return cache
+    return ArchiveCache()
 
 
-def _save_cache(workspace: Workspace, parsed: dict[str, ParsedTranscript]) -> None:
+def _save_cache(workspace: Workspace, cache: ArchiveCache) -> None:
     """Write the cache; without it the next run parses again."""
-    data = msgspec.msgpack.encode(ArchiveCache(parsed=parsed))
     with suppress(OSError):
-        write_file(_cache_path(workspace), data)
+        write_file(_cache_path(workspace), msgspec.msgpack.encode(cache))
 
 
 def _cache_path(workspace: Workspace) -> Path:

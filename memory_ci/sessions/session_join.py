@@ -107,6 +107,7 @@ class SessionFinder:
     Each source is read once, and only when it is needed.
 
     Attributes:
+        base: the revision whose history is searched.
         captured: the sessions captured into refs.
         problems: messages on sources that could not be read.
     """
@@ -114,7 +115,7 @@ class SessionFinder:
     def __init__(
         self,
         workspace: Workspace,
-        extra: Sequence[Path] = (),
+        named_paths: Sequence[Path] = (),
         since: str | None = None,
         base: str = "HEAD",
     ) -> None:
@@ -122,14 +123,14 @@ class SessionFinder:
 
         Args:
             workspace: the workspace whose repository is searched.
-            extra: transcripts, or directories of them, that the user named.
+            named_paths: transcripts, or directories of them, that the user named.
             since: the commit up to which earlier runs have read.
             base: a revision; checkpoints that a commit of its history names belong to that commit.
         """
         self._workspace = workspace
-        self._extra = extra
+        self._extra = named_paths
         self._since = since
-        self._base = base
+        self.base = base
 
         self.captured = CapturedSessions(workspace)
         self.problems: list[str] = []
@@ -165,7 +166,7 @@ class SessionFinder:
         if not seen:
             self._note_unjoined(merged, request)
 
-    def tell_missed(self) -> tuple[str, ...]:
+    def describe_unjoined(self) -> tuple[str, ...]:
         """Return one line on changes without a session although a captured one edited their files.
 
         Returns:
@@ -186,7 +187,7 @@ class SessionFinder:
         """
         yield from self._read_unmerged_checkpoints()
         for session in self.unmerged_sessions.old:
-            complete = self.captured.whole(session)
+            complete = self.captured.load_events(session)
             ended = session.ended or UNKNOWN_TIME
             # What an earlier run joined, by a branch that only the forge named, is not read again.
             begin = self._find_begin(session)
@@ -216,7 +217,7 @@ class SessionFinder:
         if not self._extra and not self.captured.stored:
             return UnmergedSessions((), 0)
         repo = self._workspace.repo
-        base = find_commit(repo, self._base)
+        base = find_commit(repo, self.base)
         if base is None:
             return UnmergedSessions((), 0)
 
@@ -238,7 +239,7 @@ class SessionFinder:
         old = tuple(session for session in sessions if session.ended and session.ended <= end)
         return UnmergedSessions(old, len(sessions) - len(old))
 
-    def tell_unnamed(self) -> str:
+    def describe_unnamed(self) -> str:
         """Return how many checkpoints no commit names and how each was used; "" without any."""
         return self.unnamed.describe() if self.unnamed else ""
 
@@ -247,7 +248,7 @@ class SessionFinder:
         """Entire's checkpoints that no commit of the history names; None without its branch."""
         if self._entire is None:
             return None
-        return UnnamedCheckpoints(self._workspace.repo, self._entire.tree, self._base, self._since)
+        return UnnamedCheckpoints(self._workspace.repo, self._entire.tree, self.base, self._since)
 
     def _iter_candidates(
         self, merged: MergedChange, request: PullRequest | None
@@ -523,7 +524,7 @@ class SessionFinder:
         """
         if session.key not in self._edits:
             edits = []
-            for event in self.captured.whole(session).events:
+            for event in self.captured.load_events(session).events:
                 if event.kind == "tool_call" and EDITS.search(event.tool or ""):
                     edits += [(event.at, path) for path in event.paths]
             self._edits[session.key] = sorted(edits)
@@ -531,7 +532,7 @@ class SessionFinder:
 
     def _join(self, session: Session, how: str, commit: Commit) -> JoinedSession:
         """Return a session, read with its events, as joined with a commit."""
-        complete = self.captured.whole(session)
+        complete = self.captured.load_events(session)
         return JoinedSession(complete, complete.events, how, commit)
 
     # -- the places where sessions are kept
@@ -541,7 +542,7 @@ class SessionFinder:
         """The sessions captured into refs (without their events) and those the user named."""
         sessions: list[Session] = []
         if self._workspace.config.sessions.read:
-            sessions += self.captured.said
+            sessions += self.captured.headers
         self.problems += self.captured.problems
 
         for place in self._extra:

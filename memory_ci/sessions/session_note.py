@@ -24,7 +24,7 @@ from memory_ci.memory.workspace import Workspace, repository_path
 from memory_ci.records.config import Config
 from memory_ci.records.retrieval import Hit, Norm, Retrieval, SimilarTask
 
-Given = Hit | Norm | SimilarTask | str
+ServedItem = Hit | Norm | SimilarTask | str
 """A value served to a session; str: a line of hints, or the path of a file whose entries it got."""
 
 CLEARED = "-"
@@ -76,7 +76,7 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.agent}:{self.session}"
 
 
-def list_given(workspace: Workspace, session: str) -> frozenset[str]:
+def list_served(workspace: Workspace, session: str) -> frozenset[str]:
     """Return the fingerprints of all values served since the session's context was last cleared."""
     lines = _read(note_path(workspace, session))
     if CLEARED in lines:
@@ -85,10 +85,10 @@ def list_given(workspace: Workspace, session: str) -> frozenset[str]:
     return frozenset(lines)
 
 
-def list_untold(bare: Workspace, session: str, files: Iterable[Path]) -> list[Path]:
+def list_unserved(workspace: Workspace, session: str, files: Iterable[Path]) -> list[Path]:
     """Return the files whose entries were not served to a session yet."""
-    served = list_given(bare, session)
-    return [file for file in files if fingerprint(repository_path(bare, file)) not in served]
+    served = list_served(workspace, session)
+    return [file for file in files if fingerprint(repository_path(workspace, file)) not in served]
 
 
 def bare_workspace(start: Path) -> Workspace:
@@ -107,7 +107,7 @@ def read_head(workspace: Workspace) -> str:
     return ""
 
 
-def note_given(
+def note_served(
     workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None
 ) -> None:
     """Note the values that an answer serves to a session.
@@ -123,9 +123,9 @@ def note_given(
         RepositoryError: write-failed.
     """
     if answer.held_out:
-        _append(workspace, session, {HELD_OUT} - list_given(workspace, session), now)
+        _append(workspace, session, {HELD_OUT} - list_served(workspace, session), now)
         return
-    values: list[Given] = [*answer.norms, *answer.hits, *answer.organisation]
+    values: list[ServedItem] = [*answer.norms, *answer.hits, *answer.organisation]
     values += [*answer.hints.changes, *answer.hints.habits]
     if about is not None:
         values.append(about)
@@ -142,7 +142,7 @@ def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
         _append(workspace, session, [CLEARED], now)
 
 
-def claim(workspace: Workspace, session: str, event: str, now: datetime) -> bool:
+def claim_event(workspace: Workspace, session: str, event: str, now: datetime) -> bool:
     """Return whether this is the first of the hooks that run for one event of a session.
 
     Raises:
@@ -158,7 +158,7 @@ def claim(workspace: Workspace, session: str, event: str, now: datetime) -> bool
 
 
 @contextmanager
-def alone(workspace: Workspace) -> Iterator[None]:
+def lock_hooks(workspace: Workspace) -> Iterator[None]:
     """Keep all other hooks of this work tree waiting until the block ends.
 
     An agent runs hooks at the same time, and each would serve all memory. Where a directory cannot
@@ -226,7 +226,7 @@ def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
     return live
 
 
-def list_heard(workspace: Workspace) -> dict[str, datetime]:
+def list_last_signs(workspace: Workspace) -> dict[str, datetime]:
     """Return by agent when a session of this work tree last gave a sign.
 
     Notes are kept for DAYS_KEPT days.
@@ -258,20 +258,20 @@ def _read(path: Path) -> list[str]:
         return []
 
 
-def fingerprint(given: Given) -> str:
+def fingerprint(served: ServedItem) -> str:
     """Return a hash of a served value.
 
     That is of a norm's text; of an entry's text and of the verdicts on its cites; of a task; of a
     line or a path.
     """
-    if isinstance(given, str):
-        return _hash("text", given)
-    if isinstance(given, SimilarTask):
-        return _hash("task", given.task.label, given.task.outcome)
-    if isinstance(given, Norm):
-        return _hash(given.entry_id or given.path, given.text)
-    entry = given.located.entry
-    verdicts = sorted(f"{verdict.kind} {verdict.path}" for verdict in given.verdicts)
+    if isinstance(served, str):
+        return _hash("text", served)
+    if isinstance(served, SimilarTask):
+        return _hash("task", served.task.label, served.task.outcome)
+    if isinstance(served, Norm):
+        return _hash(served.entry_id or served.path, served.text)
+    entry = served.located.entry
+    verdicts = sorted(f"{verdict.kind} {verdict.path}" for verdict in served.verdicts)
     return _hash(
         entry.id,
         entry.title,

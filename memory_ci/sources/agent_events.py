@@ -31,11 +31,22 @@ AGENT_NAMES = (
 NAMES: Mapping[EventKind, str] = {
     "start": "sessionstart",
     "prompt": "userpromptsubmit userpromptsubmitted beforeagent beforesubmitprompt",
-    "file": "posttooluse pretooluse aftertool afterfileedit",
+    "file": "posttooluse posttoolusefailure pretooluse beforetool aftertool afterfileedit",
     "stop": "stop agentstop afteragent",
     "end": "sessionend",
 }
 KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
+
+BEFORE = ("pretooluse", "beforetool")
+"""Names of events in front of a tool call, in lower case."""
+
+TOLD_BEFORE = ("claude-code", "codex", "copilot", "vscode")
+"""Agents that add a hook's text to the context in front of a tool call."""
+
+FAILED = re.compile(
+    r"\A\W{0,3}(?:[\w\s\"{]{0,40}[Ee]xit[ _][Cc]ode\"?:? ?[1-9]|Process exited with code [1-9])"
+)
+"""The beginning of a tool's response whose command failed."""
 
 CALLERS = {"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor"}
 """Variables of agents that also run the hooks of other agents, whose label is then wrong."""
@@ -72,6 +83,9 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
         source: why a session starts.
         paths: files that a tool read or wrote, as it named them.
         edited: those of them that it changed.
+        command: the shell command of a tool, "" for another tool.
+        is_before: whether the tool has not run yet.
+        is_failure: whether its command has failed.
         transcript: the path of the transcript.
         key: the same for each hook that runs for one event, "" if the agent has none.
         is_inner: whether it is of a sub-agent, whose prompts are no person's.
@@ -87,6 +101,9 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     paths: tuple[str, ...] = ()
     edited: tuple[str, ...] = ()
+    command: str = ""
+    is_before: bool = False
+    is_failure: bool = False
     transcript: str = ""
     key: str = ""
     is_inner: bool = False
@@ -120,6 +137,7 @@ def parse_event(
             agent = caller
             break
     paths, edited = _find_paths(hook_input)
+    command = _read_command(_read_arguments(hook_input))
     return AgentEvent(
         agent=agent,
         name=event_name,
@@ -130,11 +148,24 @@ def parse_event(
         source=_text(hook_input, "source"),
         paths=paths,
         edited=edited,
+        command=command[:MAX_COMMAND],
+        is_before=event_name.lower() in BEFORE,
+        is_failure=_is_failure(event_name, hook_input),
         transcript=_text(hook_input, "transcript_path", "transcriptPath"),
         key=_find_key(hook_input),
         is_inner=bool(_text(hook_input, "agent_id", "agent_type", "parent_session_id")),
         is_again=hook_input.get("stop_hook_active") is True,
     )
+
+
+def _is_failure(name: str, hook_input: Mapping[str, Any]) -> bool:
+    """Return whether a tool's command failed, by the name of the event or the tool's response."""
+    if name.lower() == "posttoolusefailure":
+        return True
+    response = hook_input.get("tool_response", hook_input.get("toolResult"))
+    if isinstance(response, dict):
+        response = response.get("output", response.get("textResultForLlm", ""))
+    return isinstance(response, str) and FAILED.match(response) is not None
 
 
 def _find_paths(hook_input: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -163,25 +194,27 @@ def _read_command(arguments: Mapping[str, Any]) -> str:
     return command if isinstance(command, str) else ""
 
 
-def find_directory(told: Mapping[str, Any]) -> str:
+def find_directory(hook_input: Mapping[str, Any]) -> str:
     """Return the directory that an agent works in, "" if the input of its hook names none.
 
     Cursor may name only its workspace.
     """
-    roots = told.get("workspace_roots")
+    roots = hook_input.get("workspace_roots")
     root = roots[0] if isinstance(roots, list) and roots else ""
-    return _text(told, "cwd") or _text({"root": root}, "root")
+    return _text(hook_input, "cwd") or _text({"root": root}, "root")
 
 
-def may_tell(event: AgentEvent) -> bool:
+def reads_answer(event: AgentEvent) -> bool:
     """Return whether the agent reads an answer to this event."""
+    if event.is_before and event.agent != "copilot":
+        return False
     if event.agent == "copilot":
-        return event.kind in ("start", "prompt", "stop") or event.name.lower() == "pretooluse"
+        return event.kind in ("start", "prompt", "stop") or event.is_before
     if event.agent == "opencode":
         return event.kind not in ("stop", "end")
     if event.agent == "cursor":
         return event.kind == "start" or event.name == "postToolUse"
-    return event.kind != "end" and event.name.lower() != "pretooluse"
+    return event.kind != "end"
 
 
 def format_answer(event: AgentEvent, text: str) -> str:

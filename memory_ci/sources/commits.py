@@ -29,7 +29,7 @@ KINDS: dict[str, EventKind] = {
 }
 """The kinds of events of job files, which a job wrote before and while it worked."""
 
-SAYS = ("assumption", "text", "message", "intervention", "feedback", "outcome", "because")
+WORD_KEYS = ("assumption", "text", "message", "intervention", "feedback", "outcome", "because")
 """Keys of a record whose values are somebody's words, in the order of the event's text."""
 
 MAX_LINES = 500
@@ -105,7 +105,7 @@ def file_event(
     )
 
 
-def adr_paths_added(change: MergedChange, patterns: Iterable[str]) -> tuple[str, ...]:
+def list_added_adrs(change: MergedChange, patterns: Iterable[str]) -> tuple[str, ...]:
     """Return the paths that a change added (git status A) and that match a pattern, each once.
 
     `*` and `?` stay inside one path segment, `**/` is any number of segments, `[0-9]` is a class.
@@ -129,7 +129,7 @@ def _translate(token: str) -> str:
     return WILDCARDS.get(token) or re.escape(token)
 
 
-def job_paths(change: MergedChange) -> tuple[str, ...]:
+def list_job_files(change: MergedChange) -> tuple[str, ...]:
     """Return the paths of job files that a change wrote, each once."""
     paths: dict[str, None] = {}
     for commit in change.commits:
@@ -176,7 +176,7 @@ def _iter_log_events(
         if line in old_lines:
             continue
         record = _parse_record(line)
-        values = [record.get(key) for key in SAYS]
+        values = [record.get(key) for key in WORD_KEYS]
         words = [value for value in values if isinstance(value, str) and value.strip()]
         if not words:
             continue

@@ -21,7 +21,13 @@ from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import MAX_CHARS, PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.report import Finding, Level, LoadedFile
 from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, UUID, parse_extra, parse_values
-from memory_ci.store.headings import FENCE, fenced_lines, is_heading_2, is_underlined, parse_title
+from memory_ci.store.headings import (
+    FENCE,
+    is_heading_2,
+    is_underlined,
+    mark_fenced_lines,
+    parse_title,
+)
 from memory_ci.store.layout import classify_scope, is_fragment, parse_target
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten
@@ -131,7 +137,7 @@ class _Scanner:
         self.lines = self.raw_lines
         if "\r" in text:
             self.lines = [line.removesuffix("\r") for line in self.raw_lines]
-        self.fenced = fenced_lines(self.lines)
+        self.fenced = mark_fenced_lines(self.lines)
         self.separators = [
             number
             for number, line in enumerate(self.lines)
@@ -512,7 +518,7 @@ def _is_closed(text: bytes, separators: int) -> bool:
         return False
     if b"```" not in text and b"~~~" not in text:
         return True
-    fenced = fenced_lines(lines)
+    fenced = mark_fenced_lines(lines)
     return all(fenced[number] for number, line in enumerate(lines) if FENCE.match(line))
 
 
@@ -566,7 +572,7 @@ def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
             prose.append((segment.line, segment.raw))
 
     for located in entries:
-        findings += find_long(located)
+        findings += check_length(located)
     if is_fragment(path) and not findings and len(entries) != 1:
         message = "an inbox file must hold exactly one entry"
         hint = "Write one with `memory-ci add`, or move the others into files of their own."
@@ -593,10 +599,10 @@ def _find_target(entry: Entry, path: str, line: int, findings: list[Finding]) ->
         return PROJECT
 
 
-def find_long(place: Located) -> Iterator[Finding]:
+def check_length(located: Located) -> Iterator[Finding]:
     """Return a finding if an entry is longer than the limit."""
-    size = len(place.entry.title) + len(place.entry.body)
+    size = len(located.entry.title) + len(located.entry.body)
     if size > MAX_CHARS:
         message = f"the entry has {size:,} characters, {MAX_CHARS:,} is the limit"
         hint = "Keep what is to be remembered, and name the file that has the rest."
-        yield Finding(place.path, place.line, "entry-too-long", message, hint)
+        yield Finding(located.path, located.line, "entry-too-long", message, hint)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
-from memory_ci.records.episode import Amendment, Episode, Telling, in_utc
+from memory_ci.records.episode import Amendment, Episode, EpisodeRecord, to_utc
 from memory_ci.records.report import Finding
 from memory_ci.store.document import not_utf8
 from memory_ci.store.frontmatter import MAX_COUNT, SURROGATE, UUID, format_share
@@ -65,7 +65,7 @@ class ParsedEpisodes(msgspec.Struct, frozen=True):
     """
 
     path: str
-    tellings: tuple[Telling, ...]
+    tellings: tuple[EpisodeRecord, ...]
     findings: tuple[Finding, ...]
     lines: tuple[int, ...] = ()
 
@@ -118,7 +118,7 @@ def month_path(month: str) -> str:
     return f"{EPISODES}/{month}/{MONTH_FILE}"
 
 
-def telling_path(telling: Telling) -> str:
+def telling_path(telling: EpisodeRecord) -> str:
     """Return the path of a telling, in the directory of its month (UTC).
 
     Raises:
@@ -129,7 +129,7 @@ def telling_path(telling: Telling) -> str:
     return f"{EPISODES}/{month}/{telling.id}.md"
 
 
-def format_telling(telling: Telling) -> bytes:
+def format_telling(telling: EpisodeRecord) -> bytes:
     """Return the document of a telling.
 
     Raises:
@@ -203,7 +203,7 @@ def _format_flow(value: object) -> str:
     return str(value)
 
 
-def _require_valid(telling: Telling) -> None:
+def _require_valid(telling: EpisodeRecord) -> None:
     """Check a telling before it is written.
 
     Raises:
@@ -215,7 +215,7 @@ def _require_valid(telling: Telling) -> None:
         raise UsageError(f"this is no episode: {problem}", slug="bad-episode", hint=hint)
 
 
-def _list_problems(telling: Telling) -> Iterator[str]:
+def _list_problems(telling: EpisodeRecord) -> Iterator[str]:
     """Return why a telling is not valid, whether it is written or read."""
     is_episode = isinstance(telling, Episode)
     if not (ID if is_episode else AMENDMENT_ID).fullmatch(telling.id):
@@ -253,7 +253,7 @@ def list_texts(value: object) -> Iterator[str]:
             yield from list_texts(item)
 
 
-def _time_of(telling: Telling) -> datetime:
+def _time_of(telling: EpisodeRecord) -> datetime:
     return telling.occurred_at if isinstance(telling, Episode) else telling.at
 
 
@@ -265,7 +265,9 @@ def parse_episode_file(path: str, data: bytes) -> ParsedEpisodes:
     return ParsedEpisodes(path, tellings, findings, lines)
 
 
-def edit_tellings(path: str, data: bytes, change: Callable[[Telling], Telling]) -> bytes:
+def edit_tellings(
+    path: str, data: bytes, change: Callable[[EpisodeRecord], EpisodeRecord]
+) -> bytes:
     """Return a file with its tellings changed; an unchanged telling keeps its text.
 
     Args:
@@ -287,7 +289,7 @@ def edit_tellings(path: str, data: bytes, change: Callable[[Telling], Telling]) 
 
 def _read_documents(
     path: str, data: bytes
-) -> tuple[list[tuple[_Document, Telling]], tuple[Finding, ...]]:
+) -> tuple[list[tuple[_Document, EpisodeRecord]], tuple[Finding, ...]]:
     """Return the documents of a file with their tellings, and findings on other text."""
     if len(data) > MAX_FILE_BYTES:
         message = f"the file is {len(data):,} bytes, over the limit of {MAX_FILE_BYTES:,}"
@@ -308,7 +310,7 @@ def _read_documents(
     elif not documents:
         findings.append(Finding(path, 1, "bad-episode", "the file holds no episode", HINT))
 
-    readable: list[tuple[_Document, Telling]] = []
+    readable: list[tuple[_Document, EpisodeRecord]] = []
     for document in documents:
         try:
             readable.append((document, _parse_document(document)))
@@ -349,7 +351,7 @@ def _is_bound(line: str) -> bool:
     return line.startswith("---") and line.rstrip() == "---"
 
 
-def _parse_document(document: _Document) -> Telling:
+def _parse_document(document: _Document) -> EpisodeRecord:
     """Return the telling of a document.
 
     Raises:
@@ -374,7 +376,7 @@ def _parse_document(document: _Document) -> Telling:
         raise YamlTextError(error.line + 1, error.reason) from error
 
 
-def _convert(nodes: Mapping[str, YamlNode], body: str) -> Telling:
+def _convert(nodes: Mapping[str, YamlNode], body: str) -> EpisodeRecord:
     """Return the telling of a front matter and the text below it.
 
     Raises:
@@ -384,11 +386,11 @@ def _convert(nodes: Mapping[str, YamlNode], body: str) -> Telling:
     if body and "text" in nodes:
         reason = "its text stands here and below the front matter: keep one"
         raise YamlTextError(nodes["text"].line, reason)
-    kind: type[Telling] = Episode if "occurred_at" in nodes else Amendment
+    kind: type[EpisodeRecord] = Episode if "occurred_at" in nodes else Amendment
     try:
         _check_times(nodes)
         defaults: dict[str, Any] = {"situation": {}, "text": body}
-        telling: Telling = msgspec.convert(defaults | values, kind, strict=False)
+        telling: EpisodeRecord = msgspec.convert(defaults | values, kind, strict=False)
         telling = _convert_times(telling)
     except msgspec.ValidationError as error:
         raise _locate_error(str(error), nodes) from error
@@ -400,10 +402,10 @@ def _convert(nodes: Mapping[str, YamlNode], body: str) -> Telling:
     return telling
 
 
-def _convert_times(telling: Telling) -> Telling:
+def _convert_times(telling: EpisodeRecord) -> EpisodeRecord:
     """Return a telling with all times in UTC."""
-    feedback = tuple(replace(event, at=in_utc(event.at)) for event in telling.feedback)
-    time = in_utc(_time_of(telling))
+    feedback = tuple(replace(event, at=to_utc(event.at)) for event in telling.feedback)
+    time = to_utc(_time_of(telling))
     if isinstance(telling, Episode):
         return replace(telling, feedback=feedback, occurred_at=time)
     return replace(telling, feedback=feedback, at=time)
@@ -509,7 +511,7 @@ def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, byt
     return {target: folded, **dict.fromkeys(single_paths)}
 
 
-def _sort_key(document: _Document, telling: Telling) -> SortKey:
+def _sort_key(document: _Document, telling: EpisodeRecord) -> SortKey:
     return _time_of(telling), telling.id, document.raw
 
 

@@ -12,7 +12,16 @@ from typing import Any, get_args
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.records.entry import Adoption, Domain, Entry, EntryType, Phase, Priority, Status
+from memory_ci.records.entry import (
+    MOMENT,
+    Adoption,
+    Domain,
+    Entry,
+    EntryType,
+    Phase,
+    Priority,
+    Status,
+)
 from memory_ci.store.yamltext import (
     Field,
     YamlTextError,
@@ -113,6 +122,16 @@ def _read_phase(value: Value) -> str | None:
     return None if value == "unknown" else _read_known_phase(value)
 
 
+def _read_moment(value: Value) -> str:
+    text = _read_text(value)
+    if not MOMENT.fullmatch(text):
+        moments = "start, before:commit, before:push, before:pull-request, before:command COMMAND"
+        raise BadValueError(
+            f"{text!r} is none of {moments}, before:edit GLOB, after:failure COMMAND"
+        )
+    return text
+
+
 DATES = ("last_reinforced", "created_at", "occurred_at", "valid_until", "promoted_at")
 TEXTS = ("session", "scope", "source", "engine", "aka", "instead", "promoted_from")
 LISTS = ("supersedes", "evidence", "occurrences", "cites", "relations")
@@ -124,6 +143,7 @@ READERS: Mapping[str, Callable[[Value], Any]] = {
     "reinforcement_count": _read_count,
     "status": _make_choice_reader(get_args(Status)),
     "phase": _read_phase,
+    "when": _read_moment,
     "priority": _make_choice_reader(get_args(Priority)),
     "adoption": _make_choice_reader(get_args(Adoption)),
     **dict.fromkeys(DATES, _read_date),

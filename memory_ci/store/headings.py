@@ -90,7 +90,7 @@ class _FenceLine(NamedTuple):
     info: str
 
 
-def fenced_lines(lines: Sequence[str]) -> list[bool]:
+def mark_fenced_lines(lines: Sequence[str]) -> list[bool]:
     """Return for each line whether it is in a closed code block, the fence lines included."""
     fenced = [False] * len(lines)
     fences = _list_fences(lines)

@@ -125,7 +125,7 @@ def is_legacy(path: str) -> bool:
     return LEGACY_TEAM.fullmatch(path) is not None
 
 
-def serves_prose(path: str, patterns: ScopePatterns) -> bool:
+def may_have_prose(path: str, patterns: ScopePatterns) -> bool:
     """Return whether a file may have prose next to entries.
 
     Institutional memory is served whole, and the old layout is only read.

@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NEW_IMPORTANCE, Entry, EntryType, new_entry
+from memory_ci.records.entry import NEW_IMPORTANCE, Entry, EntryType, create_entry
 from memory_ci.records.report import Finding
 from memory_ci.store.document import (
     MemoryFile,
@@ -28,7 +28,7 @@ from memory_ci.store.frontmatter import (
     format_field,
     format_front_matter,
 )
-from memory_ci.store.headings import fenced_lines, is_heading_2, is_underlined
+from memory_ci.store.headings import is_heading_2, is_underlined, mark_fenced_lines
 from memory_ci.text import did_you_mean, strip_comments
 
 SECTION = re.compile(r"^(?=# )", re.MULTILINE)
@@ -39,7 +39,7 @@ HINT = (
 )
 
 
-class Adopted(msgspec.Struct, frozen=True):
+class AdoptedNote(msgspec.Struct, frozen=True):
     """A note that was made an entry.
 
     Attributes:
@@ -55,15 +55,15 @@ class Adopted(msgspec.Struct, frozen=True):
     fields: tuple[str, ...]
 
 
-def find_remarks(file: MemoryFile, *, serves_prose: bool) -> Iterator[Finding]:
+def find_remarks(file: MemoryFile, *, may_have_prose: bool) -> Iterator[Finding]:
     """Return findings on headings without front matter and on unknown keys.
 
     Args:
         file: a memory file.
-        serves_prose: whether the file may have prose, and so headings, next to entries.
+        may_have_prose: whether the file may have prose, and so headings, next to entries.
     """
     for segment in file.segments:
-        for number in _find_loose_headings(segment, serves_prose=serves_prose):
+        for number in _find_loose_headings(segment, may_have_prose=may_have_prose):
             message = "a heading without front matter is no entry of its own"
             yield Finding(file.path, segment.line + number, "loose-heading", message, HINT)
         absent = CONVERTERS.keys() - {field.key for field in segment.fields}
@@ -74,9 +74,9 @@ def find_remarks(file: MemoryFile, *, serves_prose: bool) -> Iterator[Finding]:
                 yield Finding(file.path, line, "unknown-key", message, level="warning")
 
 
-def adopt(
-    path: str, data: bytes, today: date, *, serves_prose: bool, past: Collection[str] = ()
-) -> tuple[bytes, tuple[Adopted, ...]]:
+def adopt_notes(
+    path: str, data: bytes, today: date, *, may_have_prose: bool, reserved_ids: Collection[str] = ()
+) -> tuple[bytes, tuple[AdoptedNote, ...]]:
     """Add a front matter to each loose heading, and required fields where some are missing.
 
     Lines are added, and none is changed. A field under a misspelt key is not added.
@@ -85,19 +85,19 @@ def adopt(
         path: the path of a memory file.
         data: its content.
         today: the day of the new entries.
-        serves_prose: whether the file may have prose, and so headings, next to entries.
-        past: ids that no new entry may have.
+        may_have_prose: whether the file may have prose, and so headings, next to entries.
+        reserved_ids: ids that no new entry may have.
 
     Returns:
         The new content, and the notes that were made entries.
     """
     file = parse_memory_file(path, data)
-    used_ids: set[Value] = set(past)
+    used_ids: set[Value] = set(reserved_ids)
     for segment in file.segments:
         used_ids.update(field.value for field in segment.fields if field.key == "id")
     adopter = _Adopter(path, today, "\r" if file.newline == "\r\n" else "", used_ids)
     segments = [
-        adopter.adopt_segment(segment, _find_loose_headings(segment, serves_prose=serves_prose))
+        adopter.adopt_segment(segment, _find_loose_headings(segment, may_have_prose=may_have_prose))
         for segment in file.segments
     ]
     adopter.adopted.sort(key=lambda adopted: adopted.line)
@@ -109,7 +109,7 @@ class _Adopter:
     """Makes entries of the notes in a file, and remembers them."""
 
     def __init__(self, path: str, today: date, ending: str, used_ids: set[Value]) -> None:
-        self.adopted: list[Adopted] = []
+        self.adopted: list[AdoptedNote] = []
         self._path = path
         self._today = today
         self._ending = ending
@@ -138,13 +138,13 @@ class _Adopter:
         for number, entry in reversed(drafts):
             gap = [""] if number and lines[number - 1].strip() else []
             self._insert(lines, number, [*gap, "---", *format_front_matter(entry), "---"])
-            self.adopted.append(Adopted(self._path, segment.line + number, entry.title, ()))
+            self.adopted.append(AdoptedNote(self._path, segment.line + number, entry.title, ()))
         if completed is not None:
             new_lines: list[str] = []
             for key in missing:
                 new_lines += format_field(key, getattr(completed, key))
             self._insert(lines, size, new_lines)
-            self.adopted.append(Adopted(self._path, segment.line, completed.title, missing))
+            self.adopted.append(AdoptedNote(self._path, segment.line, completed.title, missing))
         return replace(segment, raw="\n".join(lines))
 
     def _insert(self, lines: list[str], number: int, new_lines: Sequence[str]) -> None:
@@ -157,12 +157,12 @@ class _Adopter:
         that is used.
         """
         title, body = split_body([line.removesuffix("\r") for line in lines])
-        entry_id = imported_id(self._path, title or "", body)
+        entry_id = derive_id(self._path, title or "", body)
         while entry_id in self._used_ids:
-            entry_id = imported_id(entry_id)
+            entry_id = derive_id(entry_id)
         self._used_ids.add(entry_id)
         entry_type: EntryType = "directive" if RULE.search(title or body) else "procedural"
-        return new_entry(
+        return create_entry(
             entry_id, title or "", body, (entry_type, "task", NEW_IMPORTANCE), self._today
         )
 
@@ -176,7 +176,7 @@ def demote_headings(body: str) -> str:
     lines = body.split("\n")
     unfenced = [
         "" if is_fenced else line
-        for line, is_fenced in zip(lines, fenced_lines(lines), strict=True)
+        for line, is_fenced in zip(lines, mark_fenced_lines(lines), strict=True)
     ]
     for number in reversed(range(len(lines))):
         if is_heading_2(unfenced[number]):
@@ -186,16 +186,16 @@ def demote_headings(body: str) -> str:
     return "\n".join(lines)
 
 
-def _find_loose_headings(segment: Segment, *, serves_prose: bool) -> list[int]:
+def _find_loose_headings(segment: Segment, *, may_have_prose: bool) -> list[int]:
     """Return the lines, 0-based in the segment, of headings of level 2 without front matter.
 
     The first line of an entry's text is its title.
     """
     is_entry = bool(segment.fields)
-    if (segment.is_broken or serves_prose) and not is_entry:
+    if (segment.is_broken or may_have_prose) and not is_entry:
         return []
     lines = segment.raw.replace("\r\n", "\n").split("\n")
-    fenced = fenced_lines(lines)
+    fenced = mark_fenced_lines(lines)
     start = len(segment.head) + 2 if is_entry else 0
     plain = _blank_comments(
         ["" if fenced[number] else lines[number] for number in range(start, len(lines))]
@@ -235,7 +235,7 @@ def _list_missing(segment: Segment) -> tuple[str, ...]:
     )
 
 
-def imported_id(source: str, *texts: str) -> str:
+def derive_id(source: str, *texts: str) -> str:
     """Return a UUID derived from the source and the words of a text.
 
     White space and case do not count: to import a text again gives the same id. The UUID has the

@@ -33,7 +33,7 @@ class Fence(NamedTuple):
     end: str
 
     def find(self, text: str) -> re.Match[str] | None:
-        """Return the block, with the newline before it that `with_block` adds."""
+        """Return the block, with the newline before it that `insert_block` adds."""
         opening = re.escape(self.begin.partition(" (")[0])
         return re.search(rf"\n?{opening}.*?\n{re.escape(self.end)}(?:\n|\Z)", text, re.DOTALL)
 
@@ -45,7 +45,7 @@ MARKDOWN = Fence(
 )
 
 
-def with_block(text: str, fence: Fence, lines: Sequence[str]) -> str:
+def insert_block(text: str, fence: Fence, lines: Sequence[str]) -> str:
     """Return a text with our block in place of the old one, or at the end after a newline."""
     block = "".join(f"{line}\n" for line in (fence.begin, *lines, fence.end))
     old_block = fence.find(text)
@@ -55,8 +55,8 @@ def with_block(text: str, fence: Fence, lines: Sequence[str]) -> str:
     return text[: old_block.start()] + gap + block + text[old_block.end() :]
 
 
-def without_block(text: str, fence: Fence) -> str:
-    """Return a text without our block, the inverse of `with_block`."""
+def remove_block(text: str, fence: Fence) -> str:
+    """Return a text without our block, the inverse of `insert_block`."""
     block = fence.find(text)
     if block is None:
         return text
@@ -66,7 +66,7 @@ def without_block(text: str, fence: Fence) -> str:
     return f"{before}\n{after}" if needs_newline else before + after
 
 
-def put_text(path: Path, text: str, dry_run: bool) -> StepResult:
+def write_if_changed(path: Path, text: str, dry_run: bool) -> StepResult:
     """Write a text to a file, if it differs.
 
     Raises:

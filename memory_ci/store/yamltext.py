@@ -322,29 +322,29 @@ class YamlToken(msgspec.Struct, frozen=True):
     """An event of a YAML text.
 
     Attributes:
-        says: its kind and its details without its place, in the order of TOKEN_DETAILS.
+        details: its kind and its details without its place, in the order of TOKEN_DETAILS.
         start: the line and the column of its begin, 0-based.
         end: the line and the column of its end.
     """
 
-    says: tuple[str, ...]
+    details: tuple[str, ...]
     start: tuple[int, int]
     end: tuple[int, int]
 
     @property
     def kind(self) -> str:
         """The name of the event's class without "Event"."""
-        return self.says[0]
+        return self.details[0]
 
     @property
     def value(self) -> str:
         """The text of a scalar."""
-        return self.says[1]
+        return self.details[1]
 
     @property
     def is_flow(self) -> bool:
         """Whether it is a collection in braces or brackets."""
-        return self.says[1 + TOKEN_DETAILS.index("flow_style")] == "True"
+        return self.details[1 + TOKEN_DETAILS.index("flow_style")] == "True"
 
 
 def list_tokens(text: str) -> tuple[YamlToken, ...]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.anchors.subjects import TouchedDefinition, choose_touched, find_named, list_touched
+from memory_ci.anchors.subjects import (
+    TouchedDefinition,
+    choose_touched,
+    find_named_definitions,
+    list_touched,
+)
 
 BEFORE = """LIMIT = 3
 
@@ -97,8 +102,8 @@ def test_nothing_is_guessed_of_a_change_that_touched_much() -> None:
 
 def test_a_definition_that_is_named_is_meant_also_where_only_a_remark_was_touched() -> None:
     texts = {"client.py": BEFORE}
-    assert find_named("`Client.post` sends a key; see wrap()", texts) == [
+    assert find_named_definitions("`Client.post` sends a key; see wrap()", texts) == [
         ("client.py", "Client.post"),
         ("client.py", "wrap"),
     ]
-    assert find_named("send a key with each charge", texts) == []
+    assert find_named_definitions("send a key with each charge", texts) == []

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from memory_ci.commands.report.records import Overview, WebLink
 from memory_ci.commands.report.report import gather_report, save_report
 from memory_ci.memory.episodes import save_telling
-from memory_ci.records.episode import Action, Episode, Given, Situation
+from memory_ci.records.episode import Action, Episode, ServedEntry, Situation
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, make_project
@@ -68,7 +68,7 @@ def overview(tmp_path_factory: pytest.TempPathFactory) -> Overview:
     ]
     entries.append(make_entry(9, title="Charge a card once", type="directive", source="pr:128"))
     project.commit("memory: by hand", {"MEMORY.md": "".join(map(format_entry, entries))})
-    given = tuple(Given(id=entry.id) for entry in entries)
+    given = tuple(ServedEntry(id=entry.id) for entry in entries)
     told = Episode(
         id="pr-129", occurred_at=NOW, situation=Situation(summary=HOSTILE[1]), retrieved=given
     )

@@ -22,7 +22,7 @@ from memory_ci.commands.check.command import check_command
 from memory_ci.commands.retrieve import shortcut as retrieve
 from memory_ci.commands.retrieve.command import retrieve_command
 from memory_ci.commands.retrieve.shortcut import OPTIONS
-from memory_ci.commands.retrieve.text import ASK
+from memory_ci.commands.retrieve.text import USAGE_REQUEST
 from memory_ci.commands.shortcut import is_plain, parse_plain, run_shortcut
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
@@ -52,7 +52,7 @@ ODD = [
 ]
 
 ON_THE_PATH = set(
-    """memory_ci memory_ci.__main__ memory_ci.errors memory_ci.config memory_ci.files memory_ci.text
+    """memory_ci memory_ci.__main__ memory_ci.api memory_ci.errors memory_ci.config memory_ci.files memory_ci.text
     memory_ci.cli memory_ci.cli.plain memory_ci.commands.retrieve.shortcut memory_ci.commands.shortcut
     memory_ci.memory memory_ci.memory.index memory_ci.commands.retrieve
     memory_ci.memory.past_tasks memory_ci.commands.retrieve.similar
@@ -274,7 +274,9 @@ def test_a_whole_process_answers_from_arguments_input_and_hook(run: Run, zoo: Pr
     assert call(zoo, "retrieve", "zebra").stdout == text
     assert call(zoo, "retrieve", stdin=b"zebra").stdout == text
     hook = json.loads(call(zoo, "hook", "agent", "--no-ask", stdin=given_to_hook).stdout)
-    assert hook["hookSpecificOutput"]["additionalContext"].removesuffix(ASK).encode() == text
+    assert (
+        hook["hookSpecificOutput"]["additionalContext"].removesuffix(USAGE_REQUEST).encode() == text
+    )
     assert call(zoo, "retrieve", "zebra", "--limit=1").stdout == text
 
 

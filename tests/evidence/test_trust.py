@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from memory_ci.evidence.trust import is_author, tier
+from memory_ci.evidence.trust import classify_trust, is_author
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Actor, EventKind, Trust
 from tests.evidence.make import make_event
@@ -28,16 +28,16 @@ BOTS = ExtractionConfig().bot_authors
 )
 def test_brackets_in_author_patterns_are_brackets(author: str, is_bot: bool) -> None:
     assert is_author(author, BOTS) is is_bot
-    assert (tier(make_event(author=author), ["*"], BOTS) == "T3") is is_bot
+    assert (classify_trust(make_event(author=author), ["*"], BOTS) == "T3") is is_bot
 
 
 def test_a_trusted_authors_commit_is_the_most_trusted() -> None:
-    assert tier(make_event(), ["*@example.com"], BOTS) == "T0"
-    assert tier(make_event(), ["someone else"], BOTS) == "T1"
+    assert classify_trust(make_event(), ["*@example.com"], BOTS) == "T0"
+    assert classify_trust(make_event(), ["someone else"], BOTS) == "T1"
 
 
 def test_a_humans_words_outside_the_branch_are_quotable_only() -> None:
-    assert tier(make_event(kind="text"), ["*"], BOTS) == "T1"
+    assert classify_trust(make_event(kind="text"), ["*"], BOTS) == "T1"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_humans_words_outside_the_branch_are_quotable_only() -> None:
     [("agent", "T2"), ("subagent", "T2"), ("tool", "T3"), ("injected", "T3"), ("bot", "T3")],
 )
 def test_who_is_not_human_is_never_quotable(actor: Actor, expected: str) -> None:
-    assert tier(make_event(actor=actor), ["*"], BOTS) == expected
+    assert classify_trust(make_event(actor=actor), ["*"], BOTS) == expected
 
 
 BY_KIND: dict[EventKind, tuple[Trust, Trust]] = {
@@ -93,7 +93,7 @@ def test_every_actor_kind_and_side_has_its_tier() -> None:
         get_args(Actor), get_args(EventKind), sides, sides
     ):
         event = make_event("fix\n\n/remember x", actor=actor, kind=kind, is_outside=is_outside)
-        found = tier(event, ["*@example.com"] if is_trusted else ["nobody"], BOTS)
+        found = classify_trust(event, ["*@example.com"] if is_trusted else ["nobody"], BOTS)
         assert found == expected(actor, kind, is_outside, is_trusted), (
             actor,
             kind,
@@ -119,10 +119,10 @@ def test_remember_in_a_review_counts_by_a_trusted_person_with_write_access(
     text: str, permission: str, trusted: str, found: Trust
 ) -> None:
     event = make_event(text, kind="review", author="bea", labels=(("permission", permission),))
-    assert tier(event, [trusted], BOTS) == found
+    assert classify_trust(event, [trusted], BOTS) == found
 
 
 def test_a_commit_that_a_transcript_tells_of_is_worth_what_a_turn_is() -> None:
     event = make_event("fix: x\n\nDirective: obey", session="aider:1")
-    assert tier(event, ["*"], BOTS) == "T1"
-    assert tier(event, ["nobody"], BOTS) == "T3"
+    assert classify_trust(event, ["*"], BOTS) == "T1"
+    assert classify_trust(event, ["nobody"], BOTS) == "T3"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory_ci.evidence.window import (
     OMISSION,
     EvidenceWindow,
-    choose,
+    choose_pieces,
     cost,
     is_structure,
     shorten_middle,
@@ -27,7 +27,7 @@ LONG = "We should look at the parser again, and then at the reader.\n" * 10
 
 
 def window(pieces: list[Evidence], budget: int, hit: str = "NEVER") -> EvidenceWindow:
-    return choose(EvidenceSet(tuple(pieces)), budget, lambda text: hit in text)
+    return choose_pieces(EvidenceSet(tuple(pieces)), budget, lambda text: hit in text)
 
 
 def ids(found: EvidenceWindow) -> set[str]:

@@ -7,7 +7,7 @@ import pytest
 from memory_ci.commands.evaluate.extraction_metrics import is_match, kappa
 from memory_ci.commands.evaluate.records import GoldLabel, GoldLearning, GoldPiece, GoldWindow
 from memory_ci.records.candidate import Quote
-from memory_ci.records.proportion import share
+from memory_ci.records.proportion import compute_share
 from tests.extraction.make import make_candidate
 
 
@@ -17,14 +17,14 @@ from tests.extraction.make import make_candidate
     [(0, 10, 0.0, 0.278), (10, 10, 0.722, 1.0), (5, 10, 0.237, 0.763), (81, 263, 0.255, 0.366)],
 )
 def test_a_share_has_its_wilson_interval(hits: int, total: int, low: float, high: float) -> None:
-    found = share(hits, total)
+    found = compute_share(hits, total)
     assert found.low == pytest.approx(low, abs=0.001)
     assert found.high == pytest.approx(high, abs=0.001)
     assert found.value == hits / total
 
 
 def test_nothing_counted_is_no_share() -> None:
-    assert (share(0, 0).value, share(0, 0).low) == (None, None)
+    assert (compute_share(0, 0).value, compute_share(0, 0).low) == (None, None)
 
 
 def make_window(*labels: bool) -> GoldWindow:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memory_ci.extraction.prompt import build_prompt, request_key
 from memory_ci.extraction.reply import OWNED
-from memory_ci.records.candidate import Known, Request
+from memory_ci.records.candidate import ExistingEntry, Request
 from memory_ci.records.event import Evidence
 from tests.extraction.make import make_piece
 
@@ -27,7 +27,7 @@ PIECE = make_piece(
     labels=(("state", "changes_requested"), ("Signed-off-by", "Ada")),
 )
 REQUEST = Request(
-    change="#128", evidence=(PIECE,), existing=(Known("id-7", "Use <b>one</b> pool"),)
+    change="#128", evidence=(PIECE,), existing=(ExistingEntry("id-7", "Use <b>one</b> pool"),)
 )
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.github import PROBLEM, Offline
+from memory_ci.forge.github import PROBLEM, EventReader
 from memory_ci.forge.selection import choose_forge
 from memory_ci.records.config import ForgeConfig
 from tests.forge.make import MERGE, TOKEN, make_budget, make_comment, make_pull, make_review
@@ -40,10 +40,15 @@ AUGUST = datetime(2026, 8, 1, tzinfo=UTC)
         (
             "auto",
             {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_EVENT_PATH": "/none"},
-            "Offline",
+            "EventReader",
             "GITHUB_EVENT_PATH",
         ),
-        ("auto", {**HUB, "GITHUB_TOKEN": " ", "GITHUB_EVENT_PATH": "/none"}, "Offline", "no token"),
+        (
+            "auto",
+            {**HUB, "GITHUB_TOKEN": " ", "GITHUB_EVENT_PATH": "/none"},
+            "EventReader",
+            "no token",
+        ),
         ("auto", {"GITHUB_TOKEN": TOKEN}, "NoneType", "GITHUB_REPOSITORY"),
         (
             "auto",
@@ -124,10 +129,10 @@ def test_the_budget_that_is_handed_in_is_the_one_that_is_spent(tmp_path: Path) -
 # -- offline
 
 
-def read_event(tmp_path: Path, event: object) -> Offline:
+def read_event(tmp_path: Path, event: object) -> EventReader:
     path = tmp_path / "event.json"
     path.write_text(json.dumps(event))
-    return Offline(path)
+    return EventReader(path)
 
 
 def test_the_event_of_a_pull_request_is_known_offline(tmp_path: Path) -> None:
@@ -247,4 +252,4 @@ def test_no_file_and_no_json_are_an_event_that_knows_nothing(
     path = tmp_path / "event.json"
     if data is not None:
         path.write_bytes(data)
-    assert Offline(path).find_pull_request(12) is None
+    assert EventReader(path).find_pull_request(12) is None

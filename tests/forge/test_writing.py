@@ -161,7 +161,7 @@ def test_github_dresses_a_request_and_asks_to_merge_it(tmp_path: Path) -> None:
         )
         opened = forge.open("m", "main", "T", "B", is_draft=True)
         forge.label(opened, ["memory"])
-        forge.ask(opened, ["ann", "acme/platform"])
+        forge.request_reviews(opened, ["ann", "acme/platform"])
         forge.merge_when_ready(opened, "squash")
     draft, labels, reviewers, merging = (asked.json for asked in server.asked)
     assert draft["draft"] is True
@@ -200,10 +200,10 @@ def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
         opened = forge.open("m", "main", "T", "B", is_draft=True)
         forge.update(opened, "T2", "B2")
         forge.label(opened, ["memory", "bot"])
-        forge.ask(opened, ["ann"])
+        forge.request_reviews(opened, ["ann"])
         forge.merge_when_ready(opened, "squash")
         with pytest.raises(EngineError, match="there is no user nobody"):
-            forge.ask(opened, ["nobody"])
+            forge.request_reviews(opened, ["nobody"])
     written = [asked.json for asked in server.asked if asked.method != "GET"]
     assert [one.get("title") for one in written[:2]] == ["Draft: T", "Draft: T2"]
     assert written[2:4] == [{"add_labels": "memory,bot"}, {"reviewer_ids": [5]}]

@@ -1,9 +1,10 @@
-"""Fixtures of the git floor: a repository, and a git that keeps count of how often it is started."""
+"""Fixtures of the git floor: a repository, a git that counts its starts, and a watch over what is left behind."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,3 +56,23 @@ def git_calls(tmp_path: Path, wrap_git: Callable[[str], None]) -> Callable[[], l
     log.touch()
     wrap_git(f'echo "$@" >> {log}')
     return lambda: log.read_text().splitlines()
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary directory of its own, so that a test can ask what was left in it."""
+    path = tmp_path / "scratch"
+    path.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(path))
+    return path
+
+
+@pytest.fixture
+def nothing_is_left_behind(tmp_path: Path, scratch: Path) -> object:
+    """After each test: no temporary file, no lock, and sound repositories."""
+    yield
+    assert list(scratch.iterdir()) == []
+    assert list(tmp_path.glob("**/sharedindex.*")) == []
+    for head in tmp_path.glob("**/HEAD"):
+        if (head.parent / "objects").is_dir():
+            RepoBuilder(head.parent).git("fsck", "--strict", "--no-dangling")

@@ -23,9 +23,8 @@ WRITE = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from memory_ci.__main__ import _interrupt
 import signal
-signal.signal(signal.SIGINT, _interrupt)
+signal.signal(signal.SIGINT, lambda number, frame: sys.exit(130))
 from memory_ci.gitrepo.repo import find_repository, resolve_commit
 from memory_ci.gitrepo.writer import Identity, PlannedCommit, commit_series
 repo = find_repository(Path(sys.argv[1]))

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from memory_ci.gitrepo import log
-from memory_ci.gitrepo.log import FILES, find_words, parse_date, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, find_words, parse_date, read_log
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.history import Commit, FileChange
 from tests.repos import START, RepoBuilder
 
 
 def newest(repo: Repository) -> Commit:
-    return next(commit for commit, _ in read_log(repo, *FILES, "HEAD"))
+    return next(commit for commit, _ in read_log(repo, *FILE_OPTIONS, "HEAD"))
 
 
 def test_a_commit_is_read_whole(builder: RepoBuilder, repo: Repository) -> None:
@@ -53,7 +53,7 @@ def test_exact_renames_are_renames_and_deletions_have_no_object(
     builder.commit("Two", {"old.md": "some text\n", "gone.md": "x\n"})
     builder.git("mv", "old.md", "new.md")
     builder.commit("Move", {"gone.md": None})
-    commit, oids = next(read_log(repo, *FILES, "HEAD"))
+    commit, oids = next(read_log(repo, *FILE_OPTIONS, "HEAD"))
     assert commit.files == (FileChange("D", "gone.md"), FileChange("R", "new.md", "old.md"))
     assert oids == ("0" * 40, builder.sha("HEAD:new.md"))
 
@@ -106,7 +106,7 @@ def test_an_empty_message_and_an_empty_commit_are_read(
     tree = builder.sha("HEAD^{tree}")
     builder.git("reset", "-q", "--hard", builder.git("commit-tree", tree, "-p", "HEAD", input=b""))
     builder.commit("After")
-    assert [commit.message for commit, _ in read_log(repo, *FILES, "HEAD")] == [
+    assert [commit.message for commit, _ in read_log(repo, *FILE_OPTIONS, "HEAD")] == [
         "After",
         "",
         "Begin",
@@ -125,7 +125,7 @@ def test_the_taste_of_the_user_does_not_show(builder: RepoBuilder, repo: Reposit
         builder.git("hash-object", "-t", "commit", "-w", "--stdin", input=signed.encode()),
     )
     builder.commit("After the signed one", {"c.md": "c\n"})
-    before = list(read_log(repo, *FILES, "HEAD"))
+    before = list(read_log(repo, *FILE_OPTIONS, "HEAD"))
     builder.git("notes", "add", "-m", "a note", "HEAD")
     gpg = builder.write(".git/gpg", "#!/bin/sh\necho 'gpg: bad signature' >&2\nexit 1\n")
     gpg.chmod(0o755)
@@ -148,7 +148,7 @@ def test_the_taste_of_the_user_does_not_show(builder: RepoBuilder, repo: Reposit
         "format.pretty": "oneline",
     }.items():
         builder.git("config", name, value)
-    assert list(read_log(repo, *FILES, "HEAD")) == before
+    assert list(read_log(repo, *FILE_OPTIONS, "HEAD")) == before
 
 
 DATES = {

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -21,6 +21,23 @@ from memory_ci.gitrepo.repo import Repository, find_commit, find_objects, find_r
 from tests.repos import RepoBuilder, make_repo
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there each question has a process")
+
+
+Processes = list[subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
+    """The processes that were started since the test began."""
+    begun: Processes = []
+    start = subprocess.Popen.__init__
+
+    def noted(self: subprocess.Popen[bytes], *args: Any, **options: Any) -> None:
+        begun.append(self)
+        start(self, *args, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", noted)
+    return begun
 
 
 def started(git_calls: Callable[[], list[str]]) -> int:
@@ -46,12 +63,12 @@ def test_names_and_contents_are_asked_of_one_process(
     assert started(git_calls) - before == 1
 
 
-def test_where_the_process_is_gone_another_answers(builder: RepoBuilder, repo: Repository) -> None:
+def test_where_the_process_is_gone_another_answers(
+    builder: RepoBuilder, repo: Repository, processes: Processes
+) -> None:
     sha = builder.commit("One", {"a.txt": "one\n"})
     assert find_commit(repo, "main") == sha
-    (process,) = [
-        one for key, one in objects._processes.items() if key.git_dir == str(repo.git_dir)
-    ]
+    (process,) = [process for process in processes if process.poll() is None]
     process.send_signal(signal.SIGKILL)
     process.wait()
     (oid,) = find_objects(repo, ["main:a.txt"])
@@ -60,10 +77,10 @@ def test_where_the_process_is_gone_another_answers(builder: RepoBuilder, repo: R
 
 
 def test_a_git_without_the_command_answers_too(
-    builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
+    builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
     sha = builder.commit("One", {"a.txt": "one\n"})
-    monkeypatch.setattr(objects, "_start", lambda *_: None)
+    wrap_git('case "$*" in *--batch-command*) exit 129;; esac')
     objects.close_all()
     assert find_commit(repo, "main") == sha
     (oid, none) = find_objects(repo, ["main:a.txt", "main:b.txt"])
@@ -87,7 +104,7 @@ def test_more_is_asked_than_a_pipe_holds(builder: RepoBuilder, repo: Repository)
 
 
 def test_another_environment_and_another_repository_at_the_same_place_have_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: Processes
 ) -> None:
     builder = make_repo(tmp_path / "repo")
     repo, sha = find_repository(builder.path), builder.commit("One", {"a": "1"})
@@ -98,7 +115,7 @@ def test_another_environment_and_another_repository_at_the_same_place_have_their
     again = make_repo(tmp_path / "repo")
     other = again.commit("Other", {"a": "2"})
     assert find_commit(repo, "HEAD") == other
-    assert len(objects._processes) <= objects.MAX_OPEN
+    assert sum(process.poll() is None for process in processes) <= objects.MAX_OPEN
 
 
 def test_a_name_that_git_ends_at_is_an_error_and_the_next_question_has_an_answer(
@@ -121,7 +138,7 @@ def test_a_process_that_does_not_answer_ends_with_the_question(
     deaf = subprocess.Popen(
         ["tail", "-f", "/dev/null"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    monkeypatch.setattr(objects, "_start", lambda *_: deaf)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: deaf)
     with pytest.raises(KeyboardInterrupt):
         objects.ask_objects(repo.git_dir, "info", ["HEAD"], interrupt)
     assert deaf.returncode == -signal.SIGKILL
@@ -137,9 +154,8 @@ def test_pipes_may_be_as_small_as_a_page(
 
     kept: list[subprocess.Popen[bytes]] = []
 
-    def start(git_dir: Path, environ: dict[str, str]) -> subprocess.Popen[bytes] | None:
-        process = begin(git_dir, environ)
-        assert process
+    def start(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = begin(*args, **options)
         kept.append(process)
         for pipe in (process.stdin, process.stdout):
             assert pipe
@@ -147,8 +163,8 @@ def test_pipes_may_be_as_small_as_a_page(
         return process
 
     builder.commit("One", {"a": "one\n"})
-    begin = objects._start
-    monkeypatch.setattr(objects, "_start", start)
+    begin = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", start)
     objects.close_all()
     stuck = threading.Timer(600, lambda: kept[0].kill())
     stuck.start()

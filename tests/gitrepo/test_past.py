@@ -10,8 +10,8 @@ import pytest
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.history import (
-    commit_time,
     find_commit_of_day,
+    read_commit_time,
     resolve_merge_base,
     resolve_past,
 )
@@ -70,7 +70,7 @@ def test_without_a_commit_there_is_none(tmp_path: Path) -> None:
 
 
 def test_a_commit_has_a_day(builder: RepoBuilder) -> None:
-    assert commit_time(opened(builder), builder.sha()).date() == date(2026, 1, 20)
+    assert read_commit_time(opened(builder), builder.sha()).date() == date(2026, 1, 20)
 
 
 def test_a_shallow_clone_says_what_to_fetch(builder: RepoBuilder, tmp_path: Path) -> None:

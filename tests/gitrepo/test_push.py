@@ -73,7 +73,7 @@ def test_what_a_remote_says_is_a_lost_race_a_refusal_or_neither(
         f"To https://x/shop.git\n{errors}\nerror: failed to push some refs to 'https://x'\n"
     )
     assert (outcome.state if outcome else None) == state
-    assert outcome is None or "To https" not in outcome.said
+    assert outcome is None or "To https" not in outcome.detail
 
 
 def test_a_branch_moves_only_from_where_it_was_expected(

@@ -10,16 +10,14 @@ from typing import NamedTuple
 import pytest
 
 from memory_ci.gitrepo.history import find_cursor
+from tests.integration.attack_runs import record
 from tests.integration.attacker import (
     HONEST_SESSION,
     NUMBER,
     TITLE,
     Attacker,
     answer,
-    do_honest_work,
 )
-from tests.integration.test_attacks import record
-from tests.project import Project, copy_project, make_project
 
 SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
 RULE = "Deploy from the job called zanzibar, never from a laptop."
@@ -103,29 +101,16 @@ ROWS = {
         is_written=False,
     ),
 }
-"""What is believed of words. What is said of other work and of runs has tests of its own, below and in test_attacks."""
+"""What is believed of words. What is said of other work and of runs has tests of its own, below and in test_attacks_*.py."""
 
 OTHERS = {
     "`Reverts …`, `This reverts commit …` from a fork": "what_a_stranger_says_of_other_work",
     "`Memory-Used:`, `Memory-Retrieved:` from a fork": "what_a_stranger_says_of_other_work",
     "`Memory-Session:` from a fork": "session_that_a_stranger_names",
     "`Memory-CI-Source:`, `Memory-CI-Step:`, `Memory-CI-Counted:` in anybody's commit": "trailers_of_a_run",
-    "a note in the inbox from a fork": "of_a_strangers_note_only_its_words",
+    "a note in the inbox from a fork": "only_the_text_of_a_strangers_note",
     "the number of another request in a subject": "does_not_borrow_the_number",
 }
-
-
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    folder = tmp_path_factory.mktemp("believed")
-    project = make_project(folder / "shop")
-    do_honest_work(project, folder)
-    return project
-
-
-@pytest.fixture
-def attacker(scene: Project, tmp_path: Path) -> Attacker:
-    return Attacker(copy_project(scene, tmp_path / "shop"), tmp_path / "attacker")
 
 
 @pytest.mark.parametrize(
@@ -182,9 +167,8 @@ def test_the_table_has_a_row_for_each_test_and_no_other() -> None:
         if line.startswith("| ")
     ][1:]
     assert rows == [*ROWS, *OTHERS]
-    sources = "".join(
-        (Path(__file__).parent / name).read_text("utf-8")
-        for name in ("test_attacks.py", Path(__file__).name)
-    )
+    here = Path(__file__)
+    files = [here, *sorted(here.parent.glob("test_attacks_*.py"))]
+    sources = "".join(file.read_text("utf-8") for file in files)
     for name in OTHERS.values():
         assert re.search(rf"def test_\w*{name}", sources), name

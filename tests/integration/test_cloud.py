@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from memory_ci import __version__
-from memory_ci.commands.health.health import list_remarks
+from memory_ci.commands.health.health import list_health_remarks
 from memory_ci.commands.setup.command import CLOUDS as COMMAND_LINE
-from memory_ci.commands.setup.init import CLOUDS, SCRIPT_FILE, find_remark, set_up_cloud
-from memory_ci.commands.setup.install import MADE, uninstall
+from memory_ci.commands.setup.init import CLOUDS, SCRIPT_FILE, find_manual_step, set_up_cloud
+from memory_ci.commands.setup.install import MADE_FILE, uninstall
 from memory_ci.gitrepo.history import list_readers
 from memory_ci.store.edits import format_entry
 from memory_ci.store.steps import InstallStep
@@ -41,7 +41,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def set_up(project: Project, name: str) -> tuple[InstallStep, ...]:
-    return set_up_cloud(project.workspace, name, project.path / ".git" / MADE)
+    return set_up_cloud(project.workspace, name, project.path / ".git" / MADE_FILE)
 
 
 @pytest.mark.parametrize("name", CLOUDS)
@@ -69,10 +69,10 @@ def test_the_set_up_step_of_copilot_is_a_workflow_and_of_others_is_said(project:
     assert list(COMMAND_LINE) == list(CLOUDS)
     for name in CLOUDS:
         set_up(project, name)
-        assert bool(find_remark(project.path, name)) == (name != "copilot-cloud")
+        assert bool(find_manual_step(project.path, name)) == (name != "copilot-cloud")
     project.write(CLOUDS["copilot-cloud"].file, "jobs: {}\n")
     set_up(project, "copilot-cloud")
-    assert "add the step" in find_remark(project.path, "copilot-cloud")
+    assert "add the step" in find_manual_step(project.path, "copilot-cloud")
 
 
 def test_in_a_bare_container_memory_is_read_and_a_marked_note_comes_back_by_the_branch(
@@ -138,5 +138,5 @@ def test_in_a_bare_container_memory_is_read_and_a_marked_note_comes_back_by_the_
     assert list(list_readers(project.workspace.repo, "HEAD")) == ["claude-web"]
     assert any(
         "last committed by claude-web on" in line
-        for line in list_remarks(project.workspace, "HEAD", TODAY)
+        for line in list_health_remarks(project.workspace, "HEAD", TODAY)
     )

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from memory_ci.commands.root import main
-from memory_ci.sessions.served_ids import record_injected
+from memory_ci.sessions.served_ids import record_served
 from tests.make import make_id
 from tests.project import IMPORTED_FROM, NOW, Project, make_project
 
@@ -63,7 +63,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def test_a_commit_carries_what_its_work_was_given(project: Project) -> None:
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     project.commit("Do it", {"x.txt": "x"})
     assert project.git(
         "log", "-1", "--format=%(trailers:key=Memory-Retrieved,valueonly)"
@@ -76,7 +76,7 @@ def test_the_hook_is_silent_without_memory_ci(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     project.commit("Do it", {"x.txt": "x"})
     assert project.git("log", "-1", "--format=%B").strip() == "Do it"
 

@@ -10,35 +10,33 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from memory_ci.commands.setup.hooks import HOOKS, previous_name
+from memory_ci.commands.setup.hooks import HOOKS, name_previous_hook
 from memory_ci.commands.setup.install import install
 from memory_ci.memory.prewarm import SECONDS, alone, prewarm, warmed_path
 from memory_ci.memory.workspace import index_path
 from memory_ci.sessions.active_session import OVERRIDE, VARIABLES
-from memory_ci.sessions.served_ids import record_injected
+from memory_ci.sessions.served_ids import record_served
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
+from tests.integration.git_in_background import Done, pausing, run_git
 from tests.make import make_entry, make_id
 from tests.processes import CAN_ADOPT, Background
 from tests.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
 
+pytestmark = pytest.mark.skipif(
+    not CAN_ADOPT, reason="no way to wait for what goes on in the background"
+)
+
+
 ROOT = Path(__file__).parent.parent.parent
 BACKGROUND = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
 NOTING = '#!/bin/sh\necho "${0##*/}" >>"$FIRED"\n'
-
-
-class Done(NamedTuple):
-    """What git made of a command: its exit status and all that was printed."""
-
-    status: int
-    printed: str
 
 
 class Case(NamedTuple):
@@ -86,11 +84,6 @@ CASES = [
     Case("reset", ["reset --hard ahead"], (), is_memory_new=False),
     Case("worktree add", ["worktree add ../linked-{0} ahead"], ("post-checkout",)),
 ]
-
-
-pytestmark = pytest.mark.skipif(
-    not CAN_ADOPT, reason="no way to wait for what goes on in the background"
-)
 
 
 # -- set up
@@ -148,76 +141,6 @@ def note(number: int) -> str:
     return format_entry(make_entry(number, title=f"Zebra {number}"))
 
 
-def run_git(place: Path, command: str, **options: object) -> Done:
-    done = subprocess.run(
-        ["git", *command.split()],
-        cwd=place,
-        capture_output=True,
-        check=False,
-        **options,  # type: ignore[call-overload] # named by the test
-    )
-    return Done(done.returncode, (done.stdout + done.stderr).decode())
-
-
-PAUSING = """#!{python}
-import os, sys
-if "sync" not in sys.argv:
-    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-with open({started!r}, "a") as log:
-    log.write("sync\\n")
-from memory_ci.memory import prewarm
-from memory_ci.search import database
-connect = database.connect
-
-def pause(*args):
-    database.connect = connect
-    connection = connect(*args)
-    with open({ready!r}, "w") as ready:
-        ready.write(str(os.getpid()))
-    with open({go!r}) as go:
-        go.read()
-    return connection
-
-database.connect = pause
-prewarm.detach.__defaults__ = (3600,)
-sys.argv = ["memory-ci", *sys.argv[4:]]
-from memory_ci.__main__ import main
-main()
-"""
-"""A Python whose first run in the background stops at the index, says so in one named pipe, and goes on by another."""
-
-
-class Paused(NamedTuple):
-    """Where a run stops: `await_run` gives its number once it is there."""
-
-    started: Path
-    ready: Path
-    go: Path
-
-    def await_run(self) -> int:
-        return int(self.ready.read_text())
-
-    def count_starts(self) -> int:
-        return len(self.started.read_text().split())
-
-
-@contextmanager
-def pausing(project: Project, tmp_path: Path) -> Iterator[Paused]:
-    """Let the next run in the background stop at the index until the end of the block."""
-    paused = Paused(*(tmp_path / name for name in Paused._fields))
-    os.mkfifo(paused.ready)
-    os.mkfifo(paused.go)
-    names = {name: str(path) for name, path in paused._asdict().items()}
-    python = tmp_path / "python"
-    python.write_text(PAUSING.format(python=sys.executable, **names))
-    python.chmod(0o755)
-    install(project.workspace, str(python))
-    try:
-        yield paused
-    finally:
-        paused.go.write_text("")
-
-
 def warmed(project: Project) -> str:
     return warmed_path(project.workspace).read_text().splitlines()[0]
 
@@ -260,7 +183,7 @@ def test_a_push_runs_the_hook_for_pushes_alone(
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "origin.git").path))
     mark.write_text("")
     assert run_git(project.path, "push -q origin main") == Done(0, "")
-    assert mark.read_text().split() == [previous_name("pre-push")]
+    assert mark.read_text().split() == [name_previous_hook("pre-push")]
 
 
 # -- what it costs
@@ -346,7 +269,7 @@ def test_in_ci_nothing_is_built_ahead(
 def test_what_was_given_is_noted_in_the_next_commit_only(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     starts = count_starts(
         project, tmp_path, background, "commit src/client.py -m x", "commit --allow-empty -m y"
     )
@@ -356,7 +279,7 @@ def test_what_was_given_is_noted_in_the_next_commit_only(
 
 def test_each_work_tree_notes_what_it_was_given(project: Project, tmp_path: Path) -> None:
     linked = Project(project.worktree(tmp_path / "linked", "side").path)
-    record_injected(linked.workspace, [make_id(2)], NOW)
+    record_served(linked.workspace, [make_id(2)], NOW)
     run_git(project.path, "commit --allow-empty -m x")
     run_git(linked.path, "commit --allow-empty -m x")
     assert make_id(2) not in project.git("log", "-1", "--format=%B")
@@ -365,7 +288,7 @@ def test_each_work_tree_notes_what_it_was_given(project: Project, tmp_path: Path
 
 def test_a_merge_is_no_work_that_was_given_anything(project: Project) -> None:
     project.git("stash", "-q")
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     assert run_git(project.path, "merge --no-edit beside").status == 0
     assert make_id(1) not in project.git("log", "-1", "--format=%B")
 
@@ -375,7 +298,7 @@ def test_whatever_makes_a_commit_notes_what_its_work_was_given(
     project: Project, merge: str
 ) -> None:
     project.git("stash", "-q")
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     assert run_git(project.path, merge).status == 0
     assert make_id(1) in project.git("log", "-1", "--format=%B")
 
@@ -396,7 +319,7 @@ def test_the_hooks_that_build_ahead_are_one_text() -> None:
 
 @pytest.mark.parametrize("work", ["sync", "pre-push", "prepare-commit-msg"])
 def test_a_hook_loads_no_library_that_is_slow(project: Project, work: str) -> None:
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     argv = ["hook", work, *([".git/COMMIT_EDITMSG"] if work == "prepare-commit-msg" else [])]
     program = (
         "import sys; from memory_ci.commands.root import main;"
@@ -560,7 +483,7 @@ def test_a_package_that_is_gone_is_not_missed(project: Project, mark: Path, tmp_
     python.write_text("#!/bin/sh\necho No module named memory_ci >&2\nexit 1\n")
     python.chmod(0o755)
     install(project.workspace, str(python))
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     assert run_git(project.path, "commit -q -a -m x") == Done(0, "")
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "origin.git").path))
     assert run_git(project.path, "push -q origin main") == Done(0, "")
@@ -570,7 +493,7 @@ def test_an_interpreter_that_is_gone_is_not_missed(
     project: Project, background: Background
 ) -> None:
     install(project.workspace, "/nowhere/bin/python")
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     assert run_git(project.path, "commit -q -a -m x") == Done(0, "")
     assert run_git(project.path, "checkout -q ahead") == Done(0, "")
     background.wait()

@@ -20,7 +20,7 @@ import pytest
 
 from memory_ci.commands.setup.install import install, uninstall
 from memory_ci.gitrepo.sessionrefs import store
-from memory_ci.sessions.served_ids import record_injected, record_path
+from memory_ci.sessions.served_ids import record_path, record_served
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.make import make_entry, make_id
@@ -217,7 +217,7 @@ def test_a_commit_says_what_it_was_given_and_the_index_follows(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CODEX_THREAD_ID", "s1")
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     project.write("MEMORY.md", memory("Changed."))
     project.git("commit", "-q", "-a", "-m", "x")
     given = [f"Memory-Retrieved: {make_id(1)}", "Memory-Session: codex:s1"]
@@ -234,7 +234,7 @@ def test_merge_and_rebase_go_their_way(project: Project) -> None:
         project.commit("Side", {fragment_path(make_id(2)): format_entry(make_entry(2))})
         project.branch("other", "main")
         project.commit("Other", {fragment_path(make_id(3)): format_entry(make_entry(3))})
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     project.git("merge", "-q", "--no-edit", "side")
     assert trailers(project) == [f"Memory-Retrieved: {make_id(1)}"]
     assert warmed(project) == project.sha()
@@ -249,7 +249,7 @@ def test_a_linked_work_tree_is_checked_by_its_own_index(project: Project, tmp_pa
         linked = Project(project.worktree(tmp_path / "linked", "side").path)
     project.write("MEMORY.md", memory(BAD["credential"]))
     project.git("add", "MEMORY.md")
-    record_injected(linked.workspace, [make_id(4)], NOW)
+    record_served(linked.workspace, [make_id(4)], NOW)
     linked.commit("Side", {"MEMORY.md": memory("In order.")})
     assert trailers(linked) == [f"Memory-Retrieved: {make_id(4)}"]
     assert linked.status() == ""
@@ -298,7 +298,7 @@ def test_the_native_hooks_and_a_tool_live_together_whoever_comes_first(
     for _ in range(2):
         install(project.workspace, sys.executable)
         assert tool.run(project.path, "install", "-t", "prepare-commit-msg").returncode == 0
-        record_injected(project.workspace, [make_id(1)], NOW)
+        record_served(project.workspace, [make_id(1)], NOW)
         project.commit("Both", {"x.txt": project.sha()})
         assert trailers(project) == [f"Memory-Retrieved: {make_id(1)}"]
     uninstall(project.workspace)

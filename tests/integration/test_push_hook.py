@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.setup.hooks import previous_name
+from memory_ci.commands.setup.hooks import name_previous_hook
 from memory_ci.commands.setup.install import install
 from memory_ci.gitrepo.sessionrefs import list_stored, store
 from tests.processes import Background
@@ -117,7 +117,7 @@ def test_a_hook_that_was_there_gets_what_git_says_and_can_refuse(
 ) -> None:
     capture(project)
     previous = project.write(
-        f".git/hooks/{previous_name('pre-push')}",
+        f".git/hooks/{name_previous_hook('pre-push')}",
         f'#!/bin/sh\necho "$1" >{tmp_path}/seen; cat >>{tmp_path}/seen\n',
     )
     previous.chmod(0o755)
@@ -145,7 +145,7 @@ def test_a_tag_and_a_branch_that_goes_are_no_reason_for_a_nudge(
 ) -> None:
     if has_previous:
         previous = project.write(
-            f".git/hooks/{previous_name('pre-push')}", "#!/bin/sh\ncat >/dev/null\n"
+            f".git/hooks/{name_previous_hook('pre-push')}", "#!/bin/sh\ncat >/dev/null\n"
         )
         previous.chmod(0o755)
     project.commit("Configure", {".memory-ci.yaml": "nudge:\n  after: 1\n"})

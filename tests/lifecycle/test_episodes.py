@@ -14,11 +14,11 @@ from memory_ci.lifecycle.episodes import combine, list_feedback, make_amendment,
 from memory_ci.records.episode import (
     Amendment,
     Episode,
+    EpisodeRecord,
     Feedback,
     FeedbackKind,
     Outcome,
     Situation,
-    Telling,
 )
 from tests.make import make_id
 
@@ -84,25 +84,27 @@ def after(hours: int, **fields: Any) -> Amendment:
         lambda told: st.tuples(st.just(told), st.permutations(told))
     )
 )
-def test_the_order_of_the_files_changes_nothing(told: tuple[list[Telling], list[Telling]]) -> None:
+def test_the_order_of_the_files_changes_nothing(
+    told: tuple[list[EpisodeRecord], list[EpisodeRecord]],
+) -> None:
     given_order, other_order = told
     assert combine(given_order) == combine(other_order)
     assert list_feedback(given_order) == list_feedback(other_order)
 
 
 @given(st.lists(TELLINGS, max_size=6))
-def test_what_is_told_twice_counts_once(told: list[Telling]) -> None:
+def test_what_is_told_twice_counts_once(told: list[EpisodeRecord]) -> None:
     assert combine(told + told) == combine(told)
     assert list_feedback(told + told) == list_feedback(told)
 
 
 @given(st.lists(TELLINGS, max_size=6))
-def test_what_was_put_together_stays_as_it_is(told: list[Telling]) -> None:
+def test_what_was_put_together_stays_as_it_is(told: list[EpisodeRecord]) -> None:
     assert combine(combine(told)) == combine(told)
 
 
 @given(st.lists(TELLINGS, max_size=8))
-def test_no_feedback_gets_lost_and_none_is_invented(told: list[Telling]) -> None:
+def test_no_feedback_gets_lost_and_none_is_invented(told: list[EpisodeRecord]) -> None:
     said = [item for telling in told for item in telling.feedback]
     events = {(item.id, item.kind, item.ref or (item.by, item.at)) for item in said}
     assert {
@@ -115,7 +117,7 @@ def test_no_feedback_gets_lost_and_none_is_invented(told: list[Telling]) -> None
 
 
 def test_the_latest_outcome_stands() -> None:
-    told: list[Telling] = [
+    told: list[EpisodeRecord] = [
         after(2, outcome="success"),
         make_episode(outcome="partial"),
         after(1, outcome="failure"),

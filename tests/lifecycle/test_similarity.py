@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.similarity import NEAR_DUPLICATE, said, similar_pairs
+from memory_ci.lifecycle.similarity import NEAR_DUPLICATE, parse_entry_words, similar_pairs
 from memory_ci.text import jaccard
 from tests.make import make_entry
 
@@ -17,7 +17,7 @@ WORDS = "retry charge client timeout cache index branch merge token parser".spli
 
 
 def said_of(title: str, body: str = "") -> frozenset[str]:
-    return said(make_entry(title=title, body=body)).words
+    return parse_entry_words(make_entry(title=title, body=body)).words
 
 
 def test_labels_dates_and_references_are_not_compared() -> None:
@@ -58,13 +58,16 @@ def test_the_title_counts() -> None:
     ],
 )
 def test_a_negation_or_a_number_makes_another_claim(one: str, other: str) -> None:
-    assert said(make_entry(title=one)).claims != said(make_entry(title=other)).claims
+    assert (
+        parse_entry_words(make_entry(title=one)).claims
+        != parse_entry_words(make_entry(title=other)).claims
+    )
 
 
 def test_two_wordings_of_one_negation_make_the_same_claim() -> None:
     one, other = (
-        said(make_entry(title="Never retry a POST")),
-        said(make_entry(title="Don't retry the POST")),
+        parse_entry_words(make_entry(title="Never retry a POST")),
+        parse_entry_words(make_entry(title="Don't retry the POST")),
     )
     assert one == other
 

@@ -10,7 +10,7 @@ from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.memory.embedding import VectorsReport, build_vectors
 from memory_ci.memory.index import synced_index
 from memory_ci.memory.workspace import index_path
-from memory_ci.search.vectors import missing
+from memory_ci.search.vectors import list_missing_texts
 from tests.project import Project
 from tests.servers import Answer, Asked, json_answer, serve
 
@@ -50,7 +50,7 @@ def test_every_entry_gets_its_vector_once(named: Project) -> None:
         assert build(named, environ) == (VectorsReport(MODEL, 0), [(0, 0)])
         assert sum(len(asked.json["input"]) for asked in server.asked) == count > 0
     with synced_index(named.workspace) as index:
-        assert missing(index, MODEL) == {}
+        assert list_missing_texts(index, MODEL) == {}
 
 
 def test_what_a_step_embedded_stays_when_the_next_one_fails(
@@ -64,7 +64,7 @@ def test_what_a_step_embedded_stays_when_the_next_one_fails(
     ):
         build(named, {"OLLAMA_HOST": server.url})
     with synced_index(named.workspace) as index:
-        assert len(missing(index, MODEL)) == len(named.entries()) - 1
+        assert len(list_missing_texts(index, MODEL)) == len(named.entries()) - 1
 
 
 def test_without_an_embedder_there_is_nothing_to_build_with(project: Project) -> None:

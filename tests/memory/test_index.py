@@ -22,7 +22,7 @@ from memory_ci.memory.screening import screen
 from memory_ci.memory.workspace import STAGED, index_path
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.report import LoadedFile
-from memory_ci.search.builder import Known, open_index, sync
+from memory_ci.search.builder import KnownDigests, open_index, sync
 from memory_ci.search.database import LIST_FILES, entries_by_path, prove
 from memory_ci.store.document import load_file
 from memory_ci.store.edits import format_entry
@@ -202,7 +202,7 @@ PIECES = (
 def test_a_file_that_changed_is_indexed_as_if_it_were_read_whole(texts: list[str]) -> None:
     """Whatever stands in it: entries that are known by their text are not parsed again."""
 
-    def read(text: str, known: Mapping[str, Known]) -> list[LoadedFile]:
+    def read(text: str, known: Mapping[str, KnownDigests]) -> list[LoadedFile]:
         return [screen(load_file("MEMORY.md", text.encode(), ScopePatterns(), known["MEMORY.md"]))]
 
     with open_index(None) as index:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit
-from memory_ci.search.rank import put_corrections_first
+from memory_ci.search.rank import order_corrections
 from tests.make import make_id, make_located
 
 
@@ -27,7 +27,7 @@ def numbers(hits: Iterable[Hit]) -> list[int]:
 
 
 def put(*hits: Hit) -> tuple[list[int], list[tuple[int, str]]]:
-    served, withheld = put_corrections_first(hits, contradicted)
+    served, withheld = order_corrections(hits, contradicted)
     return numbers(served), [(numbers([one.hit])[0], one.why) for one in withheld]
 
 
@@ -71,6 +71,6 @@ def test_what_is_superseded_but_not_found_changes_nothing() -> None:
 @given(st.lists(st.lists(st.integers(0, 7), max_size=3), max_size=8))
 def test_nothing_is_lost_and_something_is_always_served(links: list[list[int]]) -> None:
     hits = [make_hit(number, olders) for number, olders in enumerate(links)]
-    served, withheld = put_corrections_first(hits, contradicted)
+    served, withheld = order_corrections(hits, contradicted)
     assert sorted(numbers([*served, *(one.hit for one in withheld)])) == list(range(len(links)))
     assert bool(served) == bool(hits)

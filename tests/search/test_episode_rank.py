@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.records.episode import Action, Episode, Given, RecalledEpisode, Situation
+from memory_ci.records.episode import Action, Episode, RecalledEpisode, ServedEntry, Situation
 from memory_ci.search.episode_rank import (
-    LEAST,
-    find_near,
-    find_pool,
+    MIN_COSINE,
+    find_similar_episodes,
     find_utility,
+    list_candidates,
     rank_mempalace,
     rank_similar,
     rank_t4dm,
@@ -42,7 +42,7 @@ def make_episode(
 def similar(
     *episodes: Episode, query: str = ASK, limit: int = 10, **still: int
 ) -> list[RecalledEpisode]:
-    return list(rank_similar(find_near(query, episodes), still, limit))
+    return list(rank_similar(find_similar_episodes(query, episodes), still, limit))
 
 
 def factors(hit: RecalledEpisode) -> dict[str, float]:
@@ -107,7 +107,7 @@ def test_the_second_one_says_something_new() -> None:
 def test_a_score_is_the_product_of_its_factors() -> None:
     (hit,) = similar(make_episode(outcome="failure"))
     assert hit.score == pytest.approx(math.prod(factors(hit).values()))
-    assert factors(hit)["cosine"] >= LEAST
+    assert factors(hit)["cosine"] >= MIN_COSINE
 
 
 # -- MemPalace
@@ -153,7 +153,9 @@ def test_an_episode_whose_entries_proved_useful_comes_first() -> None:
 
 
 def test_utility_is_the_mean_of_what_was_used_and_given_each_once() -> None:
-    episode = make_episode(used=("a",), retrieved=(Given(id="a"), Given(id="b"), Given(id="c")))
+    episode = make_episode(
+        used=("a",), retrieved=(ServedEntry(id="a"), ServedEntry(id="b"), ServedEntry(id="c"))
+    )
     assert find_utility(episode, {"a": 0.9, "b": 0.1}) == pytest.approx((0.9 + 0.1 + 0.5) / 3)
     assert find_utility(make_episode(), {"a": 0.9}) == 0.5
 
@@ -195,7 +197,7 @@ def test_each_part_of_the_score_moves_the_order(
 
 def test_the_pool_is_all_episodes_nearest_first_and_a_single_word_counts() -> None:
     other = make_episode("pr-2", "Add a dark theme", days=1)
-    pool = find_pool("charges", [other, make_episode()])
+    pool = list_candidates("charges", [other, make_episode()])
     assert [(episode.id, cosine > 0) for episode, cosine in pool] == [
         ("pr-1", True),
         ("pr-2", False),
@@ -209,7 +211,7 @@ def test_of_equal_ones_the_newest_comes_first_then_the_lower_id() -> None:
     told = [make_episode("b"), make_episode("a"), make_episode("new", days=29)]
     assert names(relevance(*told)) == ["new", "a", "b"]
     assert names(rank_t4dm([(make_episode("b"), 0.1), (make_episode("a"), 0.1)], NOW)) == ["a", "b"]
-    assert [episode.id for episode, _ in find_pool("", told)] == ["new", "a", "b"]
+    assert [episode.id for episode, _ in list_candidates("", told)] == ["new", "a", "b"]
 
 
 SUMMARIES = [
@@ -226,6 +228,6 @@ SUMMARIES = [
 )
 def test_the_order_in_which_episodes_are_read_changes_nothing(episodes: list[Episode]) -> None:
     expected = [make_episode(f"pr-{number}", text) for number, text in enumerate(SUMMARIES)]
-    assert find_pool(ASK, episodes) == find_pool(ASK, expected)
+    assert list_candidates(ASK, episodes) == list_candidates(ASK, expected)
     assert names(similar(*episodes)) == names(similar(*expected))
     assert names(relevance(*episodes)) == names(relevance(*expected))

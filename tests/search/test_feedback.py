@@ -14,7 +14,7 @@ from memory_ci.lifecycle.utility import job_of, replay, replay_some
 from memory_ci.records.episode import Feedback, FeedbackKind
 from memory_ci.search.artifact import verify, write_artifact
 from memory_ci.search.builder import open_index, sync
-from memory_ci.search.database import connect, wrong_files
+from memory_ci.search.database import connect, list_altered_files
 from memory_ci.search.search import list_feedback
 from tests.make import make_entry, make_id
 from tests.search.trees import Tree, make_loaded
@@ -104,7 +104,7 @@ def test_an_altered_row_is_named_and_the_index_that_holds_it_is_not_used(
     write(tree, path)
     connection = connect(path)
     connection.execute(statement)
-    assert list(wrong_files(connection)) == [place[0]]
+    assert list(list_altered_files(connection)) == [place[0]]
     connection.close()
     assert differences(path, tree) == [place]
     write(tree, path)

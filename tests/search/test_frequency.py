@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memory_ci.search.builder import open_index, sync
-from memory_ci.search.search import count_entries, count_holding, search
+from memory_ci.search.search import count_entries, count_entries_with_term, search
 from tests.make import make_entry, make_id
 from tests.search.trees import Tree
 
@@ -20,7 +20,8 @@ def test_entries_are_counted_once_each_by_their_stems_and_parts() -> None:
         assert count_entries(index) == 0
         sync(index, tree.oids, tree.load)
         counts = [
-            count_holding(index, term) for term in ("retry", "cafe", "user", "client.post", "zebra")
+            count_entries_with_term(index, term)
+            for term in ("retry", "cafe", "user", "client.post", "zebra")
         ]
         assert (count_entries(index), counts) == (3, [1, 1, 1, 1, 0])
 

@@ -13,7 +13,7 @@ from memory_ci.search.rank import (
     Place,
     blend,
     fuse,
-    shares,
+    normalize_lane,
 )
 
 A, B, C = ("a.md", 1), ("b.md", 1), ("c.md", 1)
@@ -29,11 +29,11 @@ def order(lane: Lane) -> list[Place]:
 def test_one_lane_keeps_its_order() -> None:
     lane = {A: 0.2, B: 7.0, C: 1.0}
     assert order(fuse(lane, {})) == order(fuse({}, lane)) == [B, C, A]
-    assert fuse(lane, {}) == shares(lane)
+    assert fuse(lane, {}) == normalize_lane(lane)
 
 
 def test_a_lane_of_cosines_below_zero_keeps_its_order() -> None:
-    assert order(shares({A: -0.9, B: -0.1, C: -0.5})) == [B, C, A]
+    assert order(normalize_lane({A: -0.9, B: -0.1, C: -0.5})) == [B, C, A]
 
 
 def test_of_two_places_that_words_find_the_second_is_not_worth_nothing() -> None:
@@ -66,5 +66,5 @@ def test_everything_found_has_a_relevance_that_is_a_number(lexical: Lane, vector
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf, -math.inf])
 def test_a_score_that_is_no_number_counts_least(broken: float) -> None:
-    assert order(shares({A: broken, B: 0.5}))[0] == B
+    assert order(normalize_lane({A: broken, B: 0.5}))[0] == B
     assert order(blend({A: broken, B: 0.5, C: 0.1}, {C: 0.5}))[-1] == A

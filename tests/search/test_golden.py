@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_ci.commands.evaluate.records import Golden
+from memory_ci.commands.evaluate.records import GoldenQuery
 from memory_ci.commands.evaluate.retrieval_metrics import FOREIGN_TASKS, derive_golden
 from memory_ci.records.entry import Entry
 from tests.make import make_entry, make_id
@@ -14,8 +14,8 @@ ENTRY = make_entry(
 )
 
 
-def derive(*entries: Entry, paths: tuple[str, ...] = ()) -> dict[str, list[Golden]]:
-    found: dict[str, list[Golden]] = {}
+def derive(*entries: Entry, paths: tuple[str, ...] = ()) -> dict[str, list[GoldenQuery]]:
+    found: dict[str, list[GoldenQuery]] = {}
     for golden in derive_golden(entries, lambda _: paths):
         found.setdefault(golden.kind, []).append(golden)
     return found
@@ -23,7 +23,7 @@ def derive(*entries: Entry, paths: tuple[str, ...] = ()) -> dict[str, list[Golde
 
 def test_each_entry_is_asked_by_its_title() -> None:
     assert derive(ENTRY)["title"] == [
-        Golden(query=ENTRY.title, relevant=(make_id(1),), kind="title")
+        GoldenQuery(query=ENTRY.title, relevant=(make_id(1),), kind="title")
     ]
 
 

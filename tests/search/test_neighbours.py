@@ -14,15 +14,15 @@ from memory_ci.search.database import Index
 from memory_ci.search.embedders import pack_vectors
 from memory_ci.search.neighbours import (
     LEAST_JACCARD,
-    MOST,
+    MAX_SIMILAR,
     Similar,
     find_by_ids,
     find_similar,
-    list_naming,
+    list_entries_with_relations,
 )
 from memory_ci.search.rows import text_hash
 from memory_ci.search.search import list_entries
-from memory_ci.search.vectors import store
+from memory_ci.search.vectors import store_vectors
 from memory_ci.text import content_words, jaccard
 from tests.make import make_entry, make_id
 from tests.search.trees import Tree
@@ -53,7 +53,9 @@ def embed(index: Index, model_id: str = "planned:1", without: str = "") -> None:
     """Give each entry the vector of the first word of its title."""
     known = [place.entry for place in list_entries(index) if place.entry.title != without]
     texts = {text_hash(entry): entry.title.split()[0] for entry in known}
-    store(index, model_id, tuple(texts), pack_vectors([NEAR[word] for word in texts.values()]))
+    store_vectors(
+        index, model_id, tuple(texts), pack_vectors([NEAR[word] for word in texts.values()])
+    )
 
 
 def words(entry: Entry) -> frozenset[str]:
@@ -67,7 +69,7 @@ def similar(index: Index, number: int, **filters: object) -> Similar:
 
 
 def titles(found: Similar) -> list[str]:
-    return [near.located.entry.title for near in found.near]
+    return [near.located.entry.title for near in found.neighbours]
 
 
 def fruit(*names: str, **fields: str) -> list[Entry]:
@@ -81,7 +83,7 @@ def test_by_vectors_the_nearest_from_four_fifths_on_are_similar_and_never_the_en
     embed(index)
     found = similar(index, 1)
     assert (titles(found), found.basis) == (["pear", "plum"], "vectors")
-    assert [near.weight for near in found.near] == pytest.approx([0.90, 0.82], abs=0.001)
+    assert [near.weight for near in found.neighbours] == pytest.approx([0.90, 0.82], abs=0.001)
 
 
 def test_at_most_three_are_similar_and_of_equal_ones_the_first_by_id(index: Index) -> None:
@@ -89,12 +91,12 @@ def test_at_most_three_are_similar_and_of_equal_ones_the_first_by_id(index: Inde
         index, *(make_entry(number, title="apple", body=str(number)) for number in (5, 4, 3, 2, 1))
     )
     embed(index)
-    assert [near.located.entry.id for near in similar(index, 2).near] == [
+    assert [near.located.entry.id for near in similar(index, 2).neighbours] == [
         make_id(1),
         make_id(3),
         make_id(4),
     ]
-    assert MOST == 3
+    assert MAX_SIMILAR == 3
 
 
 def test_a_copy_in_another_file_is_the_entry_itself_and_one_of_another_counts_once(
@@ -128,7 +130,7 @@ def test_without_vectors_words_are_compared(index: Index) -> None:
     )
     found = similar(index, 1)
     assert (titles(found), found.basis) == (["Send a key with each refund"], "words")
-    assert found.near[0].weight == pytest.approx(
+    assert found.neighbours[0].weight == pytest.approx(
         jaccard({*"send key each charge".split()}, {*"send key each refund".split()})
     )
 
@@ -158,7 +160,7 @@ def test_several_entries_are_asked_about_at_once_each_by_what_it_has(index: Inde
     texts = [
         text_hash(place.entry) for place in list_entries(index) if place.entry.title == "apple"
     ]
-    store(index, "planned:1", texts, pack_vectors([NEAR["apple"]] * len(texts)))
+    store_vectors(index, "planned:1", texts, pack_vectors([NEAR["apple"]] * len(texts)))
     places = list_entries(index)
     assert [one.basis for one in find_similar(index, [places[40], places[0]], words)] == [
         "words",
@@ -183,9 +185,9 @@ def test_by_words_exactly_the_entries_from_the_threshold_on_are_found(
         fill(index, *entries)
         found = similar(index, 0)
     alike = sorted((jaccard(texts[0], text) for text in texts[1:]), reverse=True)
-    assert [near.weight for near in found.near] == [
+    assert [near.weight for near in found.neighbours] == [
         share for share in alike if share >= LEAST_JACCARD
-    ][:MOST]
+    ][:MAX_SIMILAR]
 
 
 def test_entries_are_found_by_id_under_the_filters_where_they_stand_first(index: Index) -> None:
@@ -199,4 +201,4 @@ def test_entries_are_found_by_id_under_the_filters_where_they_stand_first(index:
 def test_entries_that_name_others_are_listed_with_what_they_name(index: Index) -> None:
     naming = make_entry(2, relations=(f"supports {make_id(1)}",), supersedes=(make_id(8),))
     fill(index, make_entry(1), naming, make_entry(3, status="retired", supersedes=(make_id(1),)))
-    assert list_naming(index) == [(make_id(2), naming.relations, naming.supersedes)]
+    assert list_entries_with_relations(index) == [(make_id(2), naming.relations, naming.supersedes)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.records.retrieval import Match
-from memory_ci.search.rank import place_of
-from memory_ci.search.strength import lexical_lane, most_letters
+from memory_ci.search.rank import get_place
+from memory_ci.search.strength import measure_gram_share, score_lexically
 from tests.make import make_entry, make_located
 
 
@@ -15,9 +15,9 @@ def make_match(number: int, lexical: float, title: str) -> Match:
 
 
 def relevances(task: str, *matches: Match, beside: dict[int, int] | None = None) -> list[float]:
-    places = [place_of(match.located) for match in matches]
+    places = [get_place(match.located) for match in matches]
     neighbours = {places[one]: [places[other]] for one, other in (beside or {}).items()}
-    lane = lexical_lane(task, matches, neighbours)
+    lane = score_lexically(task, matches, neighbours)
     return [lane[place] for place in places]
 
 
@@ -49,8 +49,10 @@ def test_a_note_gets_a_part_of_what_the_one_beside_it_has() -> None:
 
 @pytest.mark.parametrize(("title", "share"), [("Zebra", 1.0), ("zebras", 0.75), ("", 0.0)])
 def test_letters_are_those_of_words_with_their_edges(title: str, share: float) -> None:
-    assert most_letters("a zebra", [make_entry(1, title=title, body="")]) == share
+    assert measure_gram_share("a zebra", [make_entry(1, title=title, body="")]) == share
     assert (
-        most_letters("\u0416\u0423\u041a", [make_entry(1, title="\u0416\u0443\u043a", body="")])
+        measure_gram_share(
+            "\u0416\u0423\u041a", [make_entry(1, title="\u0416\u0443\u043a", body="")]
+        )
         == 1.0
     )

@@ -21,13 +21,13 @@ from memory_ci.search.database import Index
 from memory_ci.search.query import Corpus, build_terms
 from memory_ci.search.search import (
     Filters,
-    count_holding,
+    count_entries_with_term,
     list_entries,
     list_findings,
     list_prose,
     search,
 )
-from memory_ci.search.strength import coverage
+from memory_ci.search.strength import measure_coverage
 from tests.make import make_entry, make_id
 from tests.search.trees import Tree, make_loaded, make_tree
 
@@ -345,8 +345,10 @@ def test_a_text_without_blanks_is_found_by_a_part_of_it(
     found = search(index, build_terms(task))
     assert [match.located.entry.id for match in found] == [make_id(1)]
     assert (
-        coverage(
-            [found[0].located.entry], build_terms(task), Corpus(2, partial(count_holding, index))
+        measure_coverage(
+            [found[0].located.entry],
+            build_terms(task),
+            Corpus(2, partial(count_entries_with_term, index)),
         )
         > 0
     )

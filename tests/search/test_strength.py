@@ -6,7 +6,13 @@ import pytest
 
 from memory_ci.records.retrieval import Hit, Match
 from memory_ci.search.query import Corpus, build_terms, idf
-from memory_ci.search.strength import SMALL, coverage, drop_weak, margin, verdict
+from memory_ci.search.strength import (
+    SMALL_MEMORY,
+    drop_weak,
+    measure_coverage,
+    measure_margin,
+    measure_strength,
+)
 from tests.make import make_entry, make_located
 
 RARE = Corpus(1000, lambda term: 3)
@@ -30,30 +36,32 @@ def make_matches(*titles: str) -> list[Match]:
 def test_the_verdict_is_how_much_of_the_task_the_best_entry_speaks_of(
     title: str, expected: str
 ) -> None:
-    assert verdict(make_matches(title), build_terms("retry failed charge"), RARE) == expected
+    assert (
+        measure_strength(make_matches(title), build_terms("retry failed charge"), RARE) == expected
+    )
 
 
 def test_a_raw_score_however_high_is_no_hit() -> None:
     lonely = [Match(make_located(1, title="Colours of the flag"), 1e9)]
-    assert verdict(lonely, build_terms("retry failed charge"), RARE) == "MISS"
+    assert measure_strength(lonely, build_terms("retry failed charge"), RARE) == "MISS"
 
 
 def test_nothing_found_or_nothing_asked_is_a_miss() -> None:
-    assert verdict([], ("retry",), RARE) == "MISS"
-    assert verdict(make_matches("Retry"), (), RARE) == "MISS"
+    assert measure_strength([], ("retry",), RARE) == "MISS"
+    assert measure_strength(make_matches("Retry"), (), RARE) == "MISS"
 
 
 def near(task: str, title: str, total: int = 1000) -> bool:
-    return margin(task, make_matches(title), build_terms(task), Corpus(total, RARE.df)) >= 0
+    return measure_margin(task, make_matches(title), build_terms(task), Corpus(total, RARE.df)) >= 0
 
 
 def test_what_shares_a_word_with_a_task_is_not_close_to_it() -> None:
     task = "retry failed charge of the customer"
     assert near(task, "Retry the charge with a key")
     assert not near(task, "Retry the upload")
-    assert near("retry charge of the customer", "Retry the file", SMALL - 1)
+    assert near("retry charge of the customer", "Retry the file", SMALL_MEMORY - 1)
     assert not near("retry charge of the customer", "Retry the file")
-    assert margin(task, [], build_terms(task), RARE) < 0
+    assert measure_margin(task, [], build_terms(task), RARE) < 0
 
 
 def test_a_task_that_names_two_things_is_near_to_each() -> None:
@@ -80,7 +88,12 @@ def test_a_rare_word_weighs_more_than_a_common_one() -> None:
         make_entry(2, title="client error"),
     )
     terms = ("idempotency", "client", "error")
-    assert coverage([has_rare], terms, corpus) > 0.8 > 0.2 > coverage([has_common], terms, corpus)
+    assert (
+        measure_coverage([has_rare], terms, corpus)
+        > 0.8
+        > 0.2
+        > measure_coverage([has_common], terms, corpus)
+    )
 
 
 def test_a_word_that_no_entry_has_weighs_the_most() -> None:
@@ -90,40 +103,41 @@ def test_a_word_that_no_entry_has_weighs_the_most() -> None:
 
 def test_a_long_task_is_judged_by_its_subject() -> None:
     task = "Retry the charge\n" + " ".join(f"word{n}" for n in range(50))
-    assert verdict(make_matches("Retry the charge"), build_terms(task), RARE) == "HIT"
+    assert measure_strength(make_matches("Retry the charge"), build_terms(task), RARE) == "HIT"
 
 
 @pytest.mark.parametrize("word", ["retries", "retried", "RETRY", "rétry"])
 def test_an_inflected_or_accented_word_is_the_same_word(word: str) -> None:
-    assert coverage([make_entry(1, title=f"it {word}")], ("retry",), RARE) == 1.0
+    assert measure_coverage([make_entry(1, title=f"it {word}")], ("retry",), RARE) == 1.0
 
 
 def test_a_word_that_only_begins_alike_is_another_word() -> None:
-    assert coverage([make_entry(1, title="internationalisation")], ("inter",), RARE) == 0.0
+    assert measure_coverage([make_entry(1, title="internationalisation")], ("inter",), RARE) == 0.0
 
 
 def test_the_third_best_entry_still_counts_and_the_fourth_does_not() -> None:
     noise = ["Flag", "Colour", "Shape"]
     terms = build_terms("retry charge")
-    assert verdict(make_matches(*noise[:2], "Retry charge"), terms, RARE) == "HIT"
-    assert verdict(make_matches(*noise, "Retry charge"), terms, RARE) == "MISS"
+    assert measure_strength(make_matches(*noise[:2], "Retry charge"), terms, RARE) == "HIT"
+    assert measure_strength(make_matches(*noise, "Retry charge"), terms, RARE) == "MISS"
 
 
 def test_in_a_small_memory_a_word_that_is_missing_does_not_outweigh_those_that_are_there() -> None:
     corpus = Corpus(2, lambda term: 0 if term == "overnight" else 2)
     assert (
-        verdict(make_matches("Retry charges"), ("retry", "charges", "overnight"), corpus) == "HIT"
+        measure_strength(make_matches("Retry charges"), ("retry", "charges", "overnight"), corpus)
+        == "HIT"
     )
 
 
 def test_what_most_entries_hold_opens_no_floor() -> None:
     matches = make_matches("Retry the flask upload", "Charge with flask", "Sign flask cookies")
     common = Corpus(5, lambda term: 4 if term == "flask" else 1)
-    assert margin("flask", matches, build_terms("flask"), common) >= 0, (
+    assert measure_margin("flask", matches, build_terms("flask"), common) >= 0, (
         "asked alone it is all there is"
     )
     assert (
-        margin(
+        measure_margin(
             "hello, what does this flask do",
             matches,
             build_terms("hello, what does this flask do"),
@@ -131,13 +145,16 @@ def test_what_most_entries_hold_opens_no_floor() -> None:
         )
         < 0
     )
-    assert margin("flask upload retry", matches, build_terms("flask upload retry"), common) >= 0
+    assert (
+        measure_margin("flask upload retry", matches, build_terms("flask upload retry"), common)
+        >= 0
+    )
 
 
 def test_pairs_of_letters_that_cross_two_words_weigh_half() -> None:
     terms = build_terms("缓存过期")  # two words, and the pair between them, which no entry holds
     corpus = Corpus(1000, lambda term: 0 if term == "存过" else 3)
     matches = make_matches("缓存", "过期")
-    assert coverage([match.located.entry for match in matches], terms, corpus) == pytest.approx(
-        0.374, abs=0.001
-    )
+    assert measure_coverage(
+        [match.located.entry for match in matches], terms, corpus
+    ) == pytest.approx(0.374, abs=0.001)

@@ -16,11 +16,18 @@ from memory_ci.records.retrieval import Match
 from memory_ci.search import vectors as lane
 from memory_ci.search.builder import open_index, sync
 from memory_ci.search.database import Index
-from memory_ci.search.embedders import Purpose, Vectors, failed, pack_vectors
+from memory_ci.search.embedders import Purpose, Vectors, make_embedder_error, pack_vectors
 from memory_ci.search.embedders.local import LocalEmbedder, find_model
 from memory_ci.search.rows import text_hash
 from memory_ci.search.search import list_entries, search
-from memory_ci.search.vectors import MAX_AT_QUERY, Nearest, missing, nearest, store, vector_matches
+from memory_ci.search.vectors import (
+    MAX_AT_QUERY,
+    Nearest,
+    find_nearest,
+    list_missing_texts,
+    search_vectors,
+    store_vectors,
+)
 from tests.make import examples, make_entry
 from tests.search.trees import Tree
 
@@ -47,7 +54,7 @@ class Planned:
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
         self.asked.append((purpose, len(texts)))
         if words := self.fault(purpose):
-            raise failed("planned", words)
+            raise make_embedder_error("planned", words)
         return pack_vectors([self.known[text.split()[0]] for text in texts])
 
 
@@ -70,7 +77,7 @@ def titles(answer: lane.VectorAnswer) -> list[str]:
 
 
 def kept_titles(index: Index, model_id: str = "planned:1") -> set[str]:
-    lost = missing(index, model_id)
+    lost = list_missing_texts(index, model_id)
     return {
         located.entry.title
         for located in list_entries(index)
@@ -80,7 +87,7 @@ def kept_titles(index: Index, model_id: str = "planned:1") -> set[str]:
 
 def test_the_nearest_come_first_with_their_cosine(index: Index) -> None:
     fill(index, "brick", "apple", "pear", "away")
-    answer = vector_matches(index, Planned(), "apple")
+    answer = search_vectors(index, Planned(), "apple")
     assert titles(answer) == ["apple", "pear", "brick", "away"]
     assert list(answer.matches.values()) == pytest.approx([1.0, 0.8, 0.0, -1.0], abs=1e-6)
     assert list(answer.matches) == [(place.path, place.line) for place in answer.located.values()]
@@ -90,19 +97,19 @@ def test_the_nearest_come_first_with_their_cosine(index: Index) -> None:
 def test_what_was_embedded_once_is_not_embedded_again(index: Index) -> None:
     fill(index, "apple", "pear")
     embedder = Planned()
-    vector_matches(index, embedder, "brick")
-    vector_matches(index, embedder, "apple")
+    search_vectors(index, embedder, "brick")
+    search_vectors(index, embedder, "apple")
     assert embedder.asked == [("query", 1), ("entry", 2), ("query", 1)]
 
 
 def test_vectors_outlive_the_move_of_an_entry_and_go_with_its_text(index: Index) -> None:
     fill(index, "apple", "pear")
     embedder = Planned()
-    vector_matches(index, embedder, "apple")
+    search_vectors(index, embedder, "apple")
     fill(index, "pear", path="docs/MEMORY.md")
     tree = Tree({"docs/MEMORY.md": (make_entry(9, title="pear"), make_entry(8, title="brick"))})
     sync(index, tree.oids, tree.load)
-    assert titles(vector_matches(index, embedder, "pear")) == ["pear", "brick"]
+    assert titles(search_vectors(index, embedder, "pear")) == ["pear", "brick"]
     assert embedder.asked[-1] == ("entry", 1)
     (hashes,) = index.connection.execute("SELECT hashes FROM vectors").fetchone()
     assert len(hashes) == 2 * 16
@@ -111,7 +118,7 @@ def test_vectors_outlive_the_move_of_an_entry_and_go_with_its_text(index: Index)
 def test_equal_texts_share_a_vector_and_are_both_found(index: Index) -> None:
     fill(index, "apple", "apple")
     embedder = Planned()
-    answer = vector_matches(index, embedder, "apple")
+    answer = search_vectors(index, embedder, "apple")
     assert embedder.asked[-1] == ("entry", 1)
     assert [located.entry.id for located in answer.located.values()] == [
         make_entry(0).id,
@@ -122,26 +129,26 @@ def test_equal_texts_share_a_vector_and_are_both_found(index: Index) -> None:
 def test_a_query_embeds_what_a_few_entries_lack(index: Index) -> None:
     fill(index, *(f"apple {n}" for n in range(MAX_AT_QUERY + 1)))
     embedder = Planned()
-    answer = vector_matches(index, embedder, "apple")
+    answer = search_vectors(index, embedder, "apple")
     assert embedder.asked == [("query", 1), ("entry", MAX_AT_QUERY)]
     assert (
         answer.reason
         == "32 of 33 entries have vectors (`memory-ci index --vectors` embeds the rest)"
     )
     assert len(answer.matches) == MAX_AT_QUERY
-    assert vector_matches(index, embedder, "apple").reason == ""
+    assert search_vectors(index, embedder, "apple").reason == ""
 
 
 def test_with_too_few_vectors_nobody_is_asked_and_the_lane_is_off(index: Index) -> None:
     fill(index, *(f"apple {n}" for n in range(MAX_AT_QUERY + 8)))
     embedder = Planned()
-    answer = vector_matches(index, embedder, "apple")
+    answer = search_vectors(index, embedder, "apple")
     assert embedder.asked == []
     assert dict(answer.matches) == {}
     assert answer.reason.startswith("0 of 40 entries have vectors")
-    lost = missing(index, embedder.model_id)
-    store(index, embedder.model_id, tuple(lost), embedder.embed(tuple(lost.values())))
-    assert len(vector_matches(index, embedder, "apple").matches) == 40
+    lost = list_missing_texts(index, embedder.model_id)
+    store_vectors(index, embedder.model_id, tuple(lost), embedder.embed(tuple(lost.values())))
+    assert len(search_vectors(index, embedder, "apple").matches) == 40
 
 
 def test_the_lane_looks_at_the_entries_that_the_lexical_lane_looks_at(index: Index) -> None:
@@ -161,7 +168,7 @@ def test_the_lane_looks_at_the_entries_that_the_lexical_lane_looks_at(index: Ind
     ):
         near = {
             located.entry.id
-            for located in vector_matches(index, Planned(), "apple", **filters).located.values()  # type: ignore[arg-type]
+            for located in search_vectors(index, Planned(), "apple", **filters).located.values()  # type: ignore[arg-type]
         }
         matches: list[Match] = search(index, ["apple"], **filters)  # type: ignore[arg-type]
         assert near == {match.located.entry.id for match in matches} != set()
@@ -171,26 +178,26 @@ def test_depth_is_counted_after_the_filter(index: Index) -> None:
     strong = [make_entry(n, title=f"apple {n}") for n in range(1, 31)]
     tree = Tree({"MEMORY.md": (*strong, make_entry(99, title="brick", type="corrective"))})
     sync(index, tree.oids, tree.load)
-    answer = vector_matches(index, Planned(), "apple", depth=1, types=("corrective",))
+    answer = search_vectors(index, Planned(), "apple", depth=1, types=("corrective",))
     assert titles(answer) == ["brick"]
-    assert len(vector_matches(index, Planned(), "apple", depth=0).matches) == 1
+    assert len(search_vectors(index, Planned(), "apple", depth=0).matches) == 1
 
 
 def test_another_model_sees_no_vector_of_the_first(index: Index) -> None:
     fill(index, "apple", "pear")
-    vector_matches(index, Planned(), "apple")
+    search_vectors(index, Planned(), "apple")
     other = Planned({word: (*row, 0.0) for word, row in FRUIT.items()}, "planned:2")
-    assert nearest(index, other.embed(["apple"]), "planned:2") == Nearest((), 0, 2)
-    assert vector_matches(index, other, "apple").reason == ""
+    assert find_nearest(index, other.embed(["apple"]), "planned:2") == Nearest((), 0, 2)
+    assert search_vectors(index, other, "apple").reason == ""
     assert kept_titles(index, "planned:1") == kept_titles(index, "planned:2") == {"apple", "pear"}
 
 
 def test_a_model_that_changed_its_dimension_starts_anew(index: Index) -> None:
     fill(index, "apple", "pear")
-    vector_matches(index, Planned(), "apple")
+    search_vectors(index, Planned(), "apple")
     changed = Planned({word: (*row, 0.0) for word, row in FRUIT.items()})
-    assert nearest(index, changed.embed(["apple"]), "planned:1") == Nearest((), 0, 2)
-    answer = vector_matches(index, changed, "apple")
+    assert find_nearest(index, changed.embed(["apple"]), "planned:1") == Nearest((), 0, 2)
+    answer = search_vectors(index, changed, "apple")
     assert (titles(answer), answer.reason) == (["apple", "pear"], "")
     assert changed.asked[-1] == ("entry", 2)
 
@@ -198,7 +205,7 @@ def test_a_model_that_changed_its_dimension_starts_anew(index: Index) -> None:
 @pytest.mark.parametrize("word", ["apple", "brick"])
 def test_a_vector_of_zeros_is_near_to_nothing(index: Index, word: str) -> None:
     fill(index, "nothing", "apple")
-    answer = vector_matches(index, Planned(), word)
+    answer = search_vectors(index, Planned(), word)
     cosines = {
         answer.located[place].entry.title: cosine for place, cosine in answer.matches.items()
     }
@@ -207,7 +214,7 @@ def test_a_vector_of_zeros_is_near_to_nothing(index: Index, word: str) -> None:
 
 def test_a_task_with_a_vector_of_zeros_turns_the_lane_off(index: Index) -> None:
     fill(index, "apple")
-    answer = vector_matches(index, Planned(), "nothing")
+    answer = search_vectors(index, Planned(), "nothing")
     assert (dict(answer.matches), answer.reason) == (
         {},
         "planned:1 gave the task a vector of zeros",
@@ -218,7 +225,7 @@ def test_an_embedder_that_fails_turns_the_lane_off_and_is_quoted(index: Index) -
     fill(index, "apple")
     embedder = Planned()
     embedder.fault = lambda _: "did not answer in time"
-    answer = vector_matches(index, embedder, "apple")
+    answer = search_vectors(index, embedder, "apple")
     assert (dict(answer.matches), answer.reason) == ({}, "planned did not answer in time")
 
 
@@ -229,10 +236,10 @@ def test_what_is_kept_answers_for_a_few_entries_that_cannot_be_embedded(
     known = [f"apple {n}" for n in range(count)]
     fill(index, *known)
     embedder = Planned()
-    vector_matches(index, embedder, "apple")
+    search_vectors(index, embedder, "apple")
     fill(index, *known, "pear")
     embedder.fault = lambda purpose: "answered with status 500" if purpose == "entry" else ""
-    answer = vector_matches(index, embedder, "apple")
+    answer = search_vectors(index, embedder, "apple")
     assert len(answer.matches) == count * is_on
     assert answer.reason.startswith(f"{count} of {count + 1} entries have vectors")
     assert answer.reason.endswith("; planned answered with status 500")
@@ -242,7 +249,7 @@ def test_what_is_kept_answers_for_a_few_entries_that_cannot_be_embedded(
 def test_nothing_is_asked_for_nothing(index: Index, text: str) -> None:
     fill(index, "apple")
     embedder = Planned()
-    assert vector_matches(index, embedder, text) == ({}, {}, "")
+    assert search_vectors(index, embedder, text) == ({}, {}, "")
     assert embedder.asked == []
 
 
@@ -255,19 +262,19 @@ def test_a_row_whose_lengths_do_not_agree_counts_as_none(
 ) -> None:
     fill(index, "apple", "pear")
     embedder = Planned()
-    vector_matches(index, embedder, "apple")
+    search_vectors(index, embedder, "apple")
     index.connection.execute(f"UPDATE vectors SET {column} = ?", (value,))  # noqa: S608
-    assert len(missing(index, "planned:1")) == 2
-    assert titles(vector_matches(index, embedder, "apple")) == ["apple", "pear"]
+    assert len(list_missing_texts(index, "planned:1")) == 2
+    assert titles(search_vectors(index, embedder, "apple")) == ["apple", "pear"]
 
 
 def test_numbers_that_are_none_in_the_table_are_never_near(index: Index) -> None:
     fill(index, "apple", "pear")
-    vector_matches(index, Planned(), "apple")
+    search_vectors(index, Planned(), "apple")
     index.connection.execute(
         "UPDATE vectors SET data = ?", (array("f", [math.nan, 1.0, math.inf, 1.0]).tobytes(),)
     )
-    assert list(vector_matches(index, Planned(), "apple").matches.values()) == [0.0, 0.0]
+    assert list(search_vectors(index, Planned(), "apple").matches.values()) == [0.0, 0.0]
 
 
 def test_the_table_does_not_tell_in_which_order_entries_were_embedded() -> None:
@@ -279,7 +286,7 @@ def test_the_table_does_not_tell_in_which_order_entries_were_embedded() -> None:
                 located.entry.title: text_hash(located.entry) for located in list_entries(index)
             }
             for title in order:
-                store(index, "planned:1", (by_title[title],), Planned().embed([title]))
+                store_vectors(index, "planned:1", (by_title[title],), Planned().embed([title]))
             tables.append(index.connection.execute("SELECT * FROM vectors").fetchall())
     assert tables[0] == tables[1]
     ((_, dim, hashes, data),) = tables[0]
@@ -297,7 +304,7 @@ def test_missing_names_each_text_once_and_nothing_that_is_not_served(index: Inde
     )
     tree.files |= Tree({"institutional.md": (make_entry(3, title="brick"),)}).files
     sync(index, tree.oids, tree.load)
-    assert list(missing(index, "planned:1").values()) == ["apple\n"]
+    assert list(list_missing_texts(index, "planned:1").values()) == ["apple\n"]
 
 
 numbers = st.floats(-1, 1, width=32, allow_subnormal=False)
@@ -307,19 +314,25 @@ numbers = st.floats(-1, 1, width=32, allow_subnormal=False)
 @examples(30)
 @given(
     st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=8),
-    st.tuples(numbers, numbers, numbers),
+    st.tuples(numbers, numbers, numbers).filter(any),
 )
 def test_without_numpy_the_cosines_are_the_same(
     rows: list[tuple[float, ...]], query: tuple[float, ...]
 ) -> None:
-    data, asked = pack_vectors(rows).data.tobytes(), pack_vectors([query])
-    assert lane._products(data, asked) == pytest.approx(lane._cosines(data, asked), abs=1e-6)
+    vectors = {f"title{number}": row for number, row in enumerate(rows)} | {"query": query}
+    with open_index(None) as index, pytest.MonkeyPatch.context() as patch:
+        fill(index, *(title for title in vectors if title != "query"))
+        with_numpy = search_vectors(index, Planned(vectors), "query")
+        patch.setattr(importlib.util, "find_spec", lambda _: None)
+        without = search_vectors(index, Planned(vectors), "query")
+    assert len(with_numpy.matches) == len(rows)
+    assert without.matches == pytest.approx(with_numpy.matches, abs=1e-6)
 
 
 def test_without_numpy_the_lane_works(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     fill(index, "brick", "pear")
-    answer = vector_matches(index, Planned(), "apple")
+    answer = search_vectors(index, Planned(), "apple")
     assert titles(answer) == ["pear", "brick"]
 
 
@@ -333,7 +346,7 @@ def test_the_local_model_finds_an_entry_without_a_word_in_common(index: Index) -
     )
     path = find_model()
     assert path is not None
-    answer = vector_matches(
+    answer = search_vectors(
         index, LocalEmbedder(path), "how to revert what I just saved to version control", depth=1
     )
     assert titles(answer) == ["Undo the most recent commit with git reset"]

@@ -10,8 +10,8 @@ import pytest
 from memory_ci.records.report import Finding
 from memory_ci.search.artifact import verify
 from memory_ci.search.builder import open_index, sync
-from memory_ci.search.database import LIST_FILES, connect, entries_by_path, wrong_files
-from memory_ci.search.rows import digest, entry_digest
+from memory_ci.search.database import LIST_FILES, connect, entries_by_path, list_altered_files
+from memory_ci.search.rows import entry_digest, file_digest
 from tests.make import make_entry
 from tests.search.trees import Tree, make_loaded, make_tree
 
@@ -48,7 +48,7 @@ def forge(path: Path, statement: str) -> None:
     connection.execute(statement)
     rows = entries_by_path(connection)
     for *values, _ in connection.execute(LIST_FILES).fetchall():
-        seal = digest(tuple(values), map(entry_digest, rows.get(values[0], [])))
+        seal = file_digest(tuple(values), map(entry_digest, rows.get(values[0], [])))
         connection.execute("UPDATE files SET digest = ? WHERE path = ?", (seal, values[0]))
     connection.execute("INSERT INTO entries_fts (entries_fts) VALUES ('rebuild')")
     connection.close()
@@ -109,7 +109,7 @@ def test_rows_of_a_file_that_is_not_listed_are_found(tmp_path: Path) -> None:
     write(make_tree(3), tmp_path / "index.db")
     connection = connect(tmp_path / "index.db")
     connection.execute("DELETE FROM files WHERE path = 'MEMORY.md'")
-    assert list(wrong_files(connection)) == ["MEMORY.md"]
+    assert list(list_altered_files(connection)) == ["MEMORY.md"]
     connection.close()
 
 

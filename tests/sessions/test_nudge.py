@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.health.health import list_remarks
+from memory_ci.commands.health.health import list_health_remarks
 from memory_ci.memory.workspace import open_workspace
 from memory_ci.sessions.nudge import (
     find_nudge,
@@ -248,4 +248,4 @@ def test_a_job_s_page_says_it_by_the_configuration_of_the_branch(tmp_path: Path)
         "Configure", {".memory-ci.yaml": "nudge:\n  after: 3\n", "MEMORY.md": "# Memory\n"}
     )
     work(project, 3)
-    assert list_remarks(project.workspace, "refs/heads/main", TODAY)[-1] == LINE
+    assert list_health_remarks(project.workspace, "refs/heads/main", TODAY)[-1] == LINE

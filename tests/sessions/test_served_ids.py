@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.sessions.served_ids import add_retrieved_trailer, record_injected
+from memory_ci.sessions.served_ids import add_served_trailer, record_served
 from tests.make import make_id
 from tests.project import NOW, Project
 from tests.repos import START
@@ -16,14 +16,14 @@ from tests.repos import START
 @pytest.fixture
 def given(project: Project) -> Project:
     """A project whose work was given one entry."""
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     return project
 
 
 def edited(project: Project, text: str) -> str:
     """What our trailer makes of a message."""
     message = project.write("msg", text)
-    add_retrieved_trailer(project.workspace, message)
+    add_served_trailer(project.workspace, message)
     return message.read_bytes().decode()
 
 
@@ -57,13 +57,13 @@ def test_comments_are_what_the_configuration_says(
 
 def test_bytes_that_are_no_utf_8_and_line_ends_stay(given: Project) -> None:
     message = given.write("msg", b"caf\xe9\r\n\r\nmore\x0bline\r\n")
-    assert add_retrieved_trailer(given.workspace, message)
+    assert add_served_trailer(given.workspace, message)
     trailer = f"\nMemory-Retrieved: {make_id(1)}\n".encode()
     assert message.read_bytes() == b"caf\xe9\r\n\r\nmore\x0bline\r\n" + trailer
 
 
 def test_a_message_that_is_amended_names_old_and_new_ids_once(given: Project) -> None:
-    record_injected(given.workspace, [make_id(2)], NOW)
+    record_served(given.workspace, [make_id(2)], NOW)
     before = f"Do it\n\nMemory-Retrieved: {make_id(3)}, {make_id(2)}\n"
     ids = ", ".join(map(make_id, (3, 2, 1)))
     assert edited(given, before) == f"Do it\n\nMemory-Retrieved: {ids}\n"
@@ -72,28 +72,28 @@ def test_a_message_that_is_amended_names_old_and_new_ids_once(given: Project) ->
 def test_what_a_branch_has_told_no_other_commit_on_the_same_head_tells_again(
     project: Project,
 ) -> None:
-    record_injected(project.workspace, [make_id(1)], START)
+    record_served(project.workspace, [make_id(1)], START)
     project.branch("feature")
     project.commit(f"Work\n\nMemory-Retrieved: {make_id(1)}\n", {"a.txt": "a"})
     project.checkout("main")
     message = project.write("msg", "Squash (#6)\n")
-    assert not add_retrieved_trailer(project.workspace, message, "squash")
+    assert not add_served_trailer(project.workspace, message, "squash")
     project.branch("unrelated")
-    assert not add_retrieved_trailer(project.workspace, message)
+    assert not add_served_trailer(project.workspace, message)
 
 
 def test_what_is_given_once_more_on_the_same_head_is_told_once_more(project: Project) -> None:
-    record_injected(project.workspace, [make_id(1)], START)
+    record_served(project.workspace, [make_id(1)], START)
     project.branch("feature")
     project.commit(f"Work\n\nMemory-Retrieved: {make_id(1)}\n", {"a.txt": "a"})
     project.checkout("main")
-    record_injected(project.workspace, [make_id(1)], project.clock.now + timedelta(days=1))
+    record_served(project.workspace, [make_id(1)], project.clock.now + timedelta(days=1))
     message = project.write("msg", "Other work\n")
-    assert add_retrieved_trailer(project.workspace, message)
+    assert add_served_trailer(project.workspace, message)
     assert make_id(1) in message.read_text()
 
 
 def test_a_merge_was_given_nothing(project: Project) -> None:
-    record_injected(project.workspace, [make_id(1)], START)
+    record_served(project.workspace, [make_id(1)], START)
     message = project.write("msg", "Merge branch 'feature'\n")
-    assert not add_retrieved_trailer(project.workspace, message, "merge")
+    assert not add_served_trailer(project.workspace, message, "merge")

@@ -7,9 +7,9 @@ import os
 import pytest
 
 from memory_ci.anchors.anchors import format_anchor
-from memory_ci.commands.retrieve.retrieve import injected_ids
+from memory_ci.commands.retrieve.retrieve import list_served_ids
 from memory_ci.records.anchor import Anchor
-from memory_ci.sessions.session_note import list_given, note_cleared, note_given, note_path
+from memory_ci.sessions.session_note import list_served, note_cleared, note_path, note_served
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, Project
@@ -34,8 +34,8 @@ def shop(project: Project) -> Project:
 def ask(shop: Project, **options: object) -> tuple[str, ...]:
     """The ids that a session is given, which is noted."""
     answer = shop.retrieve(ASKED, **{"session": "s1", **options})
-    note_given(shop.workspace, str(options.get("session", "s1")), answer, NOW)
-    return injected_ids(answer)
+    note_served(shop.workspace, str(options.get("session", "s1")), answer, NOW)
+    return list_served_ids(answer)
 
 
 def test_a_session_is_given_nothing_twice_and_another_one_everything(shop: Project) -> None:
@@ -44,7 +44,7 @@ def test_a_session_is_given_nothing_twice_and_another_one_everything(shop: Proje
     assert ask(shop) == ()
     assert set(ask(shop, session="s2")) == everything
     assert set(ask(shop, all_matches=True)) == everything
-    assert set(injected_ids(shop.retrieve(ASKED))) == everything, (
+    assert set(list_served_ids(shop.retrieve(ASKED))) == everything, (
         "without a session nothing is held back"
     )
     again = shop.retrieve(ASKED, session="s1")
@@ -76,7 +76,7 @@ def test_an_entry_comes_again_when_its_code_changed(shop: Project) -> None:
 def test_after_compaction_everything_comes_again(shop: Project) -> None:
     first = ask(shop)
     note_cleared(shop.workspace, "s1", NOW)
-    assert list_given(shop.workspace, "s1") == frozenset()
+    assert list_served(shop.workspace, "s1") == frozenset()
     assert ask(shop) == first
     note_cleared(shop.workspace, "unknown", NOW)
     assert not note_path(shop.workspace, "unknown").exists()
@@ -89,7 +89,7 @@ def test_a_damaged_or_foreign_note_holds_nothing_back(shop: Project) -> None:
     assert len(ask(shop)) == 3
     path.unlink()
     path.mkdir()
-    assert len(injected_ids(shop.retrieve(ASKED, session="s1"))) == 3
+    assert len(list_served_ids(shop.retrieve(ASKED, session="s1"))) == 3
 
 
 def test_notes_of_old_sessions_go(shop: Project) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.history import FileChange
-from memory_ci.sources.commits import adr_paths_added, file_event
+from memory_ci.sources.commits import file_event, list_added_adrs
 from tests.make import make_change, make_commit
 
 PATTERNS = ExtractionConfig().adr_paths
@@ -28,12 +28,12 @@ PATTERNS = ExtractionConfig().adr_paths
 )
 def test_patterns_match_whole_paths(path: str, is_found: bool) -> None:
     change = make_change(make_commit(files=(FileChange("A", path),)))
-    assert adr_paths_added(change, PATTERNS) == ((path,) if is_found else ())
+    assert list_added_adrs(change, PATTERNS) == ((path,) if is_found else ())
 
 
 def test_a_record_that_was_edited_or_deleted_is_not_added() -> None:
     files = (FileChange("M", "docs/adr/1.md"), FileChange("D", "docs/adr/2.md"))
-    assert adr_paths_added(make_change(make_commit(files=files)), PATTERNS) == ()
+    assert list_added_adrs(make_change(make_commit(files=files)), PATTERNS) == ()
 
 
 def test_a_record_in_a_branch_commit_and_in_the_merge_is_one() -> None:
@@ -41,14 +41,14 @@ def test_a_record_in_a_branch_commit_and_in_the_merge_is_one() -> None:
     change = make_change(
         make_commit(sha="a" * 40, files=files), make_commit(sha="c" * 40, files=files)
     )
-    assert adr_paths_added(change, PATTERNS) == ("docs/adr/1.md",)
+    assert list_added_adrs(change, PATTERNS) == ("docs/adr/1.md",)
 
 
 def test_a_character_class_may_be_negated() -> None:
     change = make_change(
         make_commit(files=(FileChange("A", "adr/x.md"), FileChange("A", "adr/1.md")))
     )
-    assert adr_paths_added(change, ["adr/[!0-9]*.md"]) == ("adr/x.md",)
+    assert list_added_adrs(change, ["adr/[!0-9]*.md"]) == ("adr/x.md",)
 
 
 def test_the_event_of_a_record_says_where_it_stands() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.commands.import_.legacy import LegacyFile, find_memories, mentioned_files
+from memory_ci.commands.import_.legacy import LegacyFile, find_memories, list_mentioned_files
 from memory_ci.store.edits import format_entry
 
 TODAY = date(2026, 11, 21)
@@ -134,7 +134,7 @@ def test_plain_markdown_that_no_index_names_is_left_alone() -> None:
 
 
 def test_an_index_names_its_files() -> None:
-    assert mentioned_files(PLAIN) == {"merge_freeze.md", "debugging.md"}
+    assert list_mentioned_files(PLAIN) == {"merge_freeze.md", "debugging.md"}
 
 
 def test_a_long_bullet_keeps_its_whole_text_in_the_body() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory_ci.commands.import_.legacy import LegacyFile, find_sections
 from memory_ci.records.entry import Domain, EntryType
 from memory_ci.store.edits import format_entry
-from memory_ci.store.manual_notes import imported_id
+from memory_ci.store.manual_notes import derive_id
 from tests.make import make_entry, make_id
 
 TODAY = date(2026, 11, 21)
@@ -130,7 +130,7 @@ def test_the_id_of_a_text_does_not_depend_on_its_spacing_or_date() -> None:
     one = ids("## [2026-03-01] Lesson\nRun the  tests.\n")
     assert one == ids("# Memory\n## [2026-04-01] Lesson\r\n\r\nrun the\r\ntests.\r\n")
     assert one != ids("## [2026-03-01] Lesson\nRun the linter.\n")
-    assert imported_id("legacy", "x")[14] == "4"
+    assert derive_id("legacy", "x")[14] == "4"
 
 
 TEXTS = st.lists(

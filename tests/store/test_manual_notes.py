@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edits import format_entry
-from memory_ci.store.manual_notes import adopt, find_remarks
+from memory_ci.store.manual_notes import adopt_notes, find_remarks
 from tests.make import make_entry
 
 TODAY = date(2026, 11, 21)
@@ -19,8 +19,10 @@ HEADING = "## Always run tox -e mypy\n\nBecause CI does.\n"
 UNDERLINED = "Always run tox -e mypy\n-----\n\nBecause CI does.\n"
 
 
-def remarks(text: str, *, serves_prose: bool = False) -> list[tuple[int, str]]:
-    found = find_remarks(parse_memory_file("MEMORY.md", text.encode()), serves_prose=serves_prose)
+def remarks(text: str, *, may_have_prose: bool = False) -> list[tuple[int, str]]:
+    found = find_remarks(
+        parse_memory_file("MEMORY.md", text.encode()), may_have_prose=may_have_prose
+    )
     return [(finding.line, finding.code) for finding in found]
 
 
@@ -38,7 +40,7 @@ def remarks(text: str, *, serves_prose: bool = False) -> list[tuple[int, str]]:
 )
 def test_a_heading_becomes_an_entry_of_all_that_stands_below_it(text: str, line: int) -> None:
     assert remarks(text) == [(line, "loose-heading")]
-    data, adopted = adopt("MEMORY.md", text.encode(), TODAY, serves_prose=False)
+    data, adopted = adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=False)
     assert [(one.line, one.title) for one in adopted] == [(line, "Always run tox -e mypy")]
     file = parse_memory_file("MEMORY.md", data)
     new = next(entry for entry in file.entries if entry.title == "Always run tox -e mypy")
@@ -48,7 +50,7 @@ def test_a_heading_becomes_an_entry_of_all_that_stands_below_it(text: str, line:
     assert not remarks(data.decode())
     kept = iter(data.decode().split("\n"))
     assert all(old in kept for old in text.split("\n")), "lines are added, none is changed"
-    assert adopt("MEMORY.md", data, TODAY, serves_prose=False) == (data, ())
+    assert adopt_notes("MEMORY.md", data, TODAY, may_have_prose=False) == (data, ())
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_what_is_no_heading_of_an_entry_stays(text: str) -> None:
 @pytest.mark.parametrize("end", ["---\n", "owner: ada\n---\n\n"])
 def test_one_field_that_a_person_chose_is_kept(end: str) -> None:
     text = f"{ENTRY}\n---\ntype: corrective\n{end}## Always run tox\n"
-    data, (adopted,) = adopt("MEMORY.md", text.encode(), TODAY, serves_prose=False)
+    data, (adopted,) = adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=False)
     first, entry = parse_memory_file("MEMORY.md", data).entries
     assert (first.body, entry.type, entry.title) == (
         "Because of this.",
@@ -95,16 +97,16 @@ def test_lines_between_two_rules_that_are_no_fields_of_ours_stay_text(said: str)
 
 
 def test_prose_that_is_served_has_headings_as_it_likes_and_entries_in_it_have_not() -> None:
-    assert remarks(f"# Norms\n\n{HEADING}", serves_prose=True) == []
-    assert remarks(f"{ENTRY}\n{HEADING}", serves_prose=True) == [(14, "loose-heading")]
+    assert remarks(f"# Norms\n\n{HEADING}", may_have_prose=True) == []
+    assert remarks(f"{ENTRY}\n{HEADING}", may_have_prose=True) == [(14, "loose-heading")]
 
 
 def test_missing_fields_are_filled_but_not_those_whose_name_is_misspelt() -> None:
     text = "---\ntype: corrective\nimportance: 0.7\nstats: active\n---\n## Retry once\n"
-    (remark,) = find_remarks(parse_memory_file("MEMORY.md", text.encode()), serves_prose=False)
+    (remark,) = find_remarks(parse_memory_file("MEMORY.md", text.encode()), may_have_prose=False)
     assert (remark.line, remark.code, remark.level) == (4, "unknown-key", "warning")
     assert "did you mean 'status'?" in remark.message
-    data, (adopted,) = adopt("MEMORY.md", text.encode(), TODAY, serves_prose=False)
+    data, (adopted,) = adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=False)
     assert adopted.fields == ("id", "domain", "reinforcement_count", "last_reinforced")
     assert [f.code for f in parse_memory_file("MEMORY.md", data).findings] == ["missing-field"]
     (entry,) = parse_memory_file("MEMORY.md", data.replace(b"stats", b"status")).entries
@@ -117,13 +119,18 @@ COMMENTED_FENCE = "<!-- a\n```\n-->\n"
 def test_a_heading_in_what_the_parser_takes_for_a_fence_is_left_alone() -> None:
     text = f"{ENTRY}\n{COMMENTED_FENCE}\n{HEADING}\n{COMMENTED_FENCE}"
     assert remarks(text) == []
-    assert adopt("MEMORY.md", text.encode(), TODAY, serves_prose=False) == (text.encode(), ())
+    assert adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=False) == (
+        text.encode(),
+        (),
+    )
 
 
 def test_headings_of_the_same_words_get_ids_of_their_own() -> None:
-    data, _ = adopt("MEMORY.md", f"{HEADING}\n{HEADING}".encode(), TODAY, serves_prose=False)
-    again, _ = adopt("MEMORY.md", data + HEADING.encode(), TODAY, serves_prose=False)
-    first = adopt("MEMORY.md", HEADING.encode(), TODAY, serves_prose=False)[0]
+    data, _ = adopt_notes(
+        "MEMORY.md", f"{HEADING}\n{HEADING}".encode(), TODAY, may_have_prose=False
+    )
+    again, _ = adopt_notes("MEMORY.md", data + HEADING.encode(), TODAY, may_have_prose=False)
+    first = adopt_notes("MEMORY.md", HEADING.encode(), TODAY, may_have_prose=False)[0]
     entries = parse_memory_file("MEMORY.md", again).entries
     assert len({entry.id for entry in entries}) == len(entries) == 3
     assert entries[0].id == parse_memory_file("MEMORY.md", first).entries[0].id, (
@@ -164,8 +171,8 @@ PARTS = st.sampled_from(
 @example([ENTRY, COMMENTED_FENCE, HEADING, COMMENTED_FENCE], False, "\n")
 @given(st.lists(PARTS, max_size=12), st.booleans(), st.sampled_from(["\n", "\r\n"]))
 def test_what_was_made_entries_once_is_not_made_so_again(
-    parts: list[str], serves_prose: bool, newline: str
+    parts: list[str], may_have_prose: bool, newline: str
 ) -> None:
     text = "\n".join(parts).replace("\n", newline)
-    once, _ = adopt("MEMORY.md", text.encode(), TODAY, serves_prose=serves_prose)
-    assert adopt("MEMORY.md", once, TODAY, serves_prose=serves_prose) == (once, ())
+    once, _ = adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=may_have_prose)
+    assert adopt_notes("MEMORY.md", once, TODAY, may_have_prose=may_have_prose) == (once, ())

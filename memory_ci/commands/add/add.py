@@ -27,7 +27,7 @@ from memory_ci.memory.workspace import (
     work_tree,
 )
 from memory_ci.records.entry import Entry, Located
-from memory_ci.store.document import find_long, load_file
+from memory_ci.store.document import check_length, load_file
 from memory_ci.store.edits import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import fragment_path, parse_target
@@ -116,7 +116,7 @@ def _complete(workspace: Workspace, entry: Entry) -> Located:
 
 def _refuse(workspace: Workspace, new: Located) -> None:
     """Raise FindingsError (refused-text, forgotten) for an entry that must not be in memory."""
-    for finding in find_long(new):
+    for finding in check_length(new):
         raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
     for finding in (*find_unsafe(new), *find_forgotten(tombstones_here(workspace), new)):
         slug = "forgotten" if finding.code == "forgotten" else "refused-text"
@@ -133,6 +133,7 @@ def quote_person(
     workspace: Workspace,
     entry: Entry,
     quoted: str | int,
+    *,
     keys: Sequence[str],
     home: Path,
     now: datetime,

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from memory_ci.cli.plain import (
     Option,
+    decode_argument,
     echo_json,
     has_input,
-    now,
+    open_current_workspace,
     read_input,
     say,
-    today,
-    utf8,
-    workspace,
 )
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
-from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType
+from memory_ci.records.entry import MOMENT, EntryType
 
 if TYPE_CHECKING:
     from memory_ci.commands.add.add import Added
-    from memory_ci.memory.workspace import Workspace
 
 TEMPLATE = """
 
@@ -36,7 +32,10 @@ OPTIONS = (
         "--type type_", "What kind of learning.", choices=get_args(EntryType), default="procedural"
     ),
     Option(
-        "--domain", "task, or team for what outlives it.", choices=get_args(Domain), default="task"
+        "--when",
+        "When agents are told it: start, before:commit, before:push, before:pull-request, "
+        "before:command COMMAND, before:edit GLOB or after:failure COMMAND.",
+        metavar="MOMENT",
     ),
     Option(
         "--scope",
@@ -69,8 +68,9 @@ def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any]
 def run(
     title: str | None,
     body: str | None,
+    *,
     type_: str,
-    domain: str,
+    when: str | None,
     scope: str,
     source: str | None,
     cites: tuple[str, ...],
@@ -79,40 +79,49 @@ def run(
     as_json: bool,
 ) -> None:
     """Write an entry into the inbox, unless memory has it, and print its file."""
-    import uuid
-
-    from memory_ci.commands.add.add import add_entry, draft_entry, split_text
+    from memory_ci.api import Memory
 
     if title is None and quote == "-":
         hint = "Give the title as an argument."
         raise UsageError("standard input has the quote", slug="bad-quote", hint=hint)
     if title is None:
-        learning = split_text(_read_text())
-    else:
-        title_line = " ".join(title.split())
-        learning = split_text(utf8(f"{title_line}\n{body or ''}"))
-
-    current_workspace = workspace()
-    fields: dict[str, object] = {
-        "type": type_,
-        "domain": domain,
-        "scope": scope,
-        "importance": NEW_IMPORTANCE,
-        "source": " ".join(utf8(source or "").split()) or None,
-    }
-    if cites:
-        from memory_ci.memory.named_code import read_cite
-
-        fields["cites"] = tuple(read_cite(current_workspace, utf8(cite)) for cite in cites)
-    entry = draft_entry(str(uuid.uuid4()), today(), learning, **fields)
-    if quote is not None:
-        entry = _quote(current_workspace, entry, quote)
-
-    added = add_entry(current_workspace, entry, dry_run=dry_run)
+        title, _, body = _read_text().strip().partition("\n")
+    memory = Memory(open_current_workspace())
+    quoted = None
+    if quote == "-":
+        quoted = read_input()
+    elif quote is not None:
+        quoted = decode_argument(quote)
+    added = memory.add(
+        decode_argument(title),
+        decode_argument(body or ""),
+        type=type_,
+        domain="team" if type_ == "directive" else "task",
+        when=_read_moment(when),
+        scope=scope,
+        source=" ".join(decode_argument(source or "").split()) or None,
+        cites=[decode_argument(cite) for cite in cites],
+        quote=quoted,
+        dry_run=dry_run,
+    )
     if as_json:
         echo_json(added)
     else:
         _show(added, dry_run)
+
+
+def _read_moment(when: str | None) -> str | None:
+    """Return the moment of an option.
+
+    Raises:
+        UsageError: bad-moment.
+    """
+    if when is None or MOMENT.fullmatch(when):
+        return when
+    message = f"{printable(when)} is no moment"
+    hint = "Say start, before:commit, before:push, before:pull-request, before:command COMMAND, "
+    hint += "before:edit GLOB or after:failure COMMAND."
+    raise UsageError(message, slug="bad-moment", hint=hint)
 
 
 def _show(added: Added, dry_run: bool) -> None:
@@ -134,19 +143,6 @@ def _show(added: Added, dry_run: bool) -> None:
             "Commit it with your work; `memory-ci record` folds it once it is on the branch.",
             err=True,
         )
-
-
-def _quote(current_workspace: Workspace, entry: Entry, quote: str) -> Entry:
-    """Return an entry with the words of a person in the session that runs us."""
-    import os
-
-    from memory_ci.commands.add.add import quote_person
-    from memory_ci.sessions.active_session import find_sessions
-
-    quoted = read_input() if quote == "-" else utf8(quote)
-    return quote_person(
-        current_workspace, entry, quoted, find_sessions(os.environ), Path.home(), now()
-    )
 
 
 def _read_text() -> str:

@@ -23,8 +23,8 @@ from memory_ci.sources.agent_events import (
     OURS,
     AgentEvent,
     format_answer,
-    may_tell,
     parse_event,
+    reads_answer,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def answer_hook(
     data: bytes,
     agent: str,
     name: str,
+    *,
     now: datetime,
     environ: Mapping[str, str],
     asks: bool,
@@ -101,36 +102,69 @@ def _answer_event(
     place = HookPlace(Path(event.cwd) if event.cwd else Path.cwd())
     if event.kind in ("stop", "end"):
         return _finish(event, place, now, asks)
-
-    from memory_ci.sessions.session_note import alone, claim, note_cleared
-
-    if event.kind == "start" and event.source in FORGETTING and event.session:
-        note_cleared(place.workspace, event.session, now)
-    if not may_tell(event):
-        return ""
     if event.kind == "file":
-        event = replace(event, paths=_list_new_files(event, place, now))
-        if not event.paths:
-            return ""
+        return _answer_tool(event, place, now, environ)
+    if event.kind == "start" and event.source in FORGETTING and event.session:
+        from memory_ci.sessions.session_note import note_cleared
 
-    workspace = place.workspace
-    if event.key and event.agent in DOUBLING:
-        is_first = claim(workspace, event.session, f"{event.kind} {event.key}", now)
-        if not is_first:
-            return ""
+        note_cleared(place.workspace, event.session, now)
+    if not reads_answer(event) or not _is_first(event, place, now):
+        return ""
     request = ""
     if event.kind == "prompt" and event.session:
         from memory_ci.commands.agents.correction import note_prompt
 
-        request = note_prompt(workspace, event, now, environ, asks)
-    with alone(workspace):
+        request = note_prompt(place.workspace, event, now, environ, asks)
+    return _serve_alone(event, place, now, environ, request=request)
+
+
+def _answer_tool(
+    event: AgentEvent, place: HookPlace, now: datetime, environ: Mapping[str, str]
+) -> str:
+    """Return what is due at a tool call, else the entries for its files."""
+    if event.command or event.edited:
+        from memory_ci.commands.agents.conduct import tell_due
+
+        due = tell_due(event, place.start, now)
+        if due:
+            return due
+    if not reads_answer(event):
+        return ""
+    event = replace(event, paths=_list_new_files(event, place, now))
+    if not event.paths or not _is_first(event, place, now):
+        return ""
+    return _serve_alone(event, place, now, environ, request="")
+
+
+def _is_first(event: AgentEvent, place: HookPlace, now: datetime) -> bool:
+    """Return whether no other hook of the same event has answered."""
+    if not event.key or event.agent not in DOUBLING:
+        return True
+    from memory_ci.sessions.session_note import claim_event
+
+    return claim_event(place.workspace, event.session, f"{event.kind} {event.key}", now)
+
+
+def _serve_alone(
+    event: AgentEvent,
+    place: HookPlace,
+    now: datetime,
+    environ: Mapping[str, str],
+    *,
+    request: str,
+) -> str:
+    """Return the memory for an event, while no other hook of this clone serves any."""
+    from memory_ci.sessions.session_note import lock_hooks
+
+    workspace = place.workspace
+    with lock_hooks(workspace):
         return _serve(workspace, event, now, environ, request=request)
 
 
 def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple[str, ...]:
     """Return the files of an event that the session was not served yet, and note its edits."""
     from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.session_note import Sign, list_untold, note_sign, read_head
+    from memory_ci.sessions.session_note import Sign, list_unserved, note_sign, read_head
 
     files = [place.start / path for path in event.paths]
     files = [file for file in files if file.is_file()]
@@ -147,7 +181,7 @@ def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple
             branch=read_head(bare),
         )
         note_sign(bare, sign)
-    return tuple(str(file) for file in list_untold(bare, event.session, files))
+    return tuple(str(file) for file in list_unserved(bare, event.session, files))
 
 
 def _serve(
@@ -168,10 +202,15 @@ def _serve(
         request: a request to the agent, "" for none.
     """
     from memory_ci.commands.retrieve.options import RetrieveOptions
-    from memory_ci.commands.retrieve.retrieve import injected_ids
-    from memory_ci.commands.retrieve.text import ASK, HOOK_CHARS, render_asking, render_context
+    from memory_ci.commands.retrieve.retrieve import list_served_ids
+    from memory_ci.commands.retrieve.text import (
+        HOOK_CHARS,
+        USAGE_REQUEST,
+        append_usage_request,
+        render_context,
+    )
     from memory_ci.sessions.nudge import nudge_agent
-    from memory_ci.sessions.served_ids import record_injected
+    from memory_ci.sessions.served_ids import record_served
 
     if event.kind == "prompt":
         nudge = nudge_agent(workspace, event.session or None, now.date())
@@ -180,14 +219,18 @@ def _serve(
     options = RetrieveOptions(
         session=event.session or None,
         total_chars=HOOK_CHARS,
-        reserved=len(ASK) + len(request) + 1,
+        reserved=len(USAGE_REQUEST) + len(request) + 1,
     )
     retrieval = _retrieve_all(workspace, event, now, environ, options)
 
-    ids = injected_ids(retrieval)
-    record_injected(workspace, ids, now)
+    ids = list_served_ids(retrieval)
+    record_served(workspace, ids, now)
     asks_for_feedback = _note_served(workspace, event, now, ids)
-    text = render_asking(render_context(retrieval), asks_for_feedback)
+    text = append_usage_request(render_context(retrieval), asks_for_feedback)
+    if event.kind == "start":
+        from memory_ci.commands.agents.conduct import serve_conduct
+
+        text += serve_conduct(workspace, event.session, now)
     return f"{text}{request}\n" if request else text
 
 
@@ -199,20 +242,21 @@ def _retrieve_all(
     options: RetrieveOptions,
 ) -> Retrieval:
     """Return the entries for the prompt of an event, or for each of its files."""
-    from memory_ci.commands.retrieve.retrieve import retrieve
+    from memory_ci.api import Memory
     from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.session_note import note_given
+    from memory_ci.sessions.session_note import note_served
 
+    memory = Memory(workspace, now=now, environ=environ)
     files: list[str | None] = [repository_path(workspace, Path(path)) for path in event.paths]
     combined = Retrieval(task=event.prompt, mode="lexical")
     for about in files or [None]:
         file_options = replace(options, about=about)
-        retrieval = retrieve(workspace, about or event.prompt, file_options, now.date(), environ)
+        retrieval = memory.retrieve(about or event.prompt, options=file_options)
         served = {hit.located for hit in combined.hits}
         new_hits = [hit for hit in retrieval.hits if hit.located not in served]
         combined = replace(retrieval, hits=(*combined.hits, *new_hits))
         if event.session:
-            note_given(workspace, event.session, retrieval, now, about)
+            note_served(workspace, event.session, retrieval, now, about)
     return combined
 
 
@@ -225,11 +269,11 @@ def _note_served(
         Whether to ask the agent for feedback: once a session, and at each start.
     """
     from memory_ci.sessions.served_ids import HELD_OUT
-    from memory_ci.sessions.session_note import Sign, claim, note_sign
+    from memory_ci.sessions.session_note import Sign, claim_event, note_sign
 
     if not ids:
         return False
-    was_asked = bool(event.session) and not claim(
+    was_asked = bool(event.session) and not claim_event(
         workspace, event.session, "told how to say what helped", now
     )
     served_ids = tuple(entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT))
@@ -256,7 +300,7 @@ def _finish(event: AgentEvent, place: HookPlace, now: datetime, asks: bool) -> s
         collect_notes(place.bare, f"{event.agent}:{event.session}")
     if is_end or event.agent in CAPTURED_AT_STOP:
         _capture(event, place, now)
-    if is_end or not asks or not event.session or not may_tell(event):
+    if is_end or not asks or not event.session or not reads_answer(event):
         return ""
     from memory_ci.commands.agents.correction import ask_once
 
@@ -274,11 +318,13 @@ def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
         return
     from memory_ci.memory.quotes import list_edited
     from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.capture import keep, read_own
+    from memory_ci.sessions.capture import keep, read_repository_sessions
     from memory_ci.sessions.session_note import Sign, note_sign, read_head
 
     workspace = place.workspace
-    sessions = read_own(workspace, transcript, event.agent, event.cwd, event.session)
+    sessions = read_repository_sessions(
+        workspace, transcript, event.agent, event.cwd, event.session
+    )
     keep(workspace, transcript, sessions, now)
     if event.agent != "codex":
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli.common import change_options, flag, option, refuse_others, show
-from memory_ci.cli.plain import now, progress, say, workspace
+from memory_ci.cli.plain import now, open_current_workspace, progress, say
 from memory_ci.findings import printable
 from memory_ci.text import plural
 
@@ -32,6 +32,7 @@ MAX_INPUT = 1024 * 1024  # bytes of a hook's input, which only names a transcrip
 @click.pass_context
 def sessions_command(
     ctx: click.Context,
+    *,
     paths: tuple[Path, ...],
     with_words: bool,
     is_captured: bool,
@@ -89,7 +90,7 @@ def _purge(ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: 
     """Delete captured sessions, and print their names."""
     from memory_ci.sessions.capture import places_of, purge
 
-    refs = purge(workspace(), ids, every=is_every, remote=remote, dry_run=dry_run)
+    refs = purge(open_current_workspace(), ids, every=is_every, remote=remote, dry_run=dry_run)
     if not refs:
         _say_none(places_of(remote))
     deleted = "Would delete" if dry_run else "Deleted"
@@ -101,7 +102,7 @@ def _list_captured(as_json: bool) -> None:
     """Print the captured sessions of this repository."""
     from memory_ci.sessions.capture import list_captured, places_of
 
-    stored = list_captured(workspace())
+    stored = list_captured(open_current_workspace())
     if not stored:
         _say_none(places_of())
     lines = [printable(f"{session.at:%Y-%m-%d %H:%M}  {session.key}") for session in stored]
@@ -148,7 +149,7 @@ def _capture(path: str | None, dry_run: bool, as_json: bool, is_silent: bool = F
     cwd = ""
     if path == "-":
         file, cwd = parse_hook_input(sys.stdin.buffer.read(MAX_INPUT))
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     if path != "-":
         file = Path(path) if path else find_newest(current_workspace, Path.home())
     sessions = capture(current_workspace, file, now(), cwd=cwd, dry_run=dry_run)

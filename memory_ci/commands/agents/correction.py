@@ -20,7 +20,7 @@ from memory_ci.files import open_regular
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.workspace import Workspace
 from memory_ci.sessions.marked_notes import list_note_ids
-from memory_ci.sessions.session_note import Sign, claim, list_signs, note_sign, read_head
+from memory_ci.sessions.session_note import Sign, claim_event, list_signs, note_sign, read_head
 from memory_ci.sources.agent_events import AgentEvent
 
 MAX_NUDGES = 3  # requests of each kind in a session
@@ -108,7 +108,9 @@ def _list_last_served(workspace: Workspace, session: str) -> list[str]:
 
 def _claim_any(workspace: Workspace, session: str, name: str, now: datetime) -> bool:
     """Return whether a session has a request of a kind left, and count it."""
-    return any(claim(workspace, session, f"{name} {number}", now) for number in range(MAX_NUDGES))
+    return any(
+        claim_event(workspace, session, f"{name} {number}", now) for number in range(MAX_NUDGES)
+    )
 
 
 def ask_once(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
@@ -127,7 +129,7 @@ def ask_once(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
         steering = prompts[-1:]
     if not steering or len(list_note_ids(workspace)) > steering[-1].notes:
         return ""
-    if not claim(workspace, event.session, "asked", now):
+    if not claim_event(workspace, event.session, "asked", now):
         return ""
     return render_asking_to_mark(event.agent in QUOTABLE, is_end=True)
 
@@ -145,10 +147,10 @@ def _has_refused(workspace: Workspace, event: AgentEvent) -> bool:
             if not REFUSED.search(stream.read(TAIL)):
                 return False
         from memory_ci.memory.quotes import list_turns
-        from memory_ci.sessions.capture import read_own
+        from memory_ci.sessions.capture import read_repository_sessions
 
         kinds: list[str] = []
-        for session in read_own(workspace, path, event.agent):
+        for session in read_repository_sessions(workspace, path, event.agent):
             if session.id == event.session:
                 kinds += [turn.kind for turn in list_turns(session)]
         return kinds[-1:] == ["rejection"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from memory_ci.cli.plain import now, say, today, workspace
+from memory_ci.cli.plain import now, open_current_workspace, say, today
 from memory_ci.commands.agents.shortcut import run as run_agent
 from memory_ci.errors import MemoryCIError
 from memory_ci.findings import printable
@@ -45,18 +45,18 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
       memory-ci hook prepare-commit-msg .git/COMMIT_EDITMSG
     """
     from memory_ci.sessions.active_session import add_session_trailer
-    from memory_ci.sessions.served_ids import add_retrieved_trailer
+    from memory_ci.sessions.served_ids import add_served_trailer
 
     with _harmless("no trailer added"):
-        current_workspace = workspace(is_quiet=True)
+        current_workspace = open_current_workspace(is_quiet=True)
         source = rest[0] if rest else ""
-        add_retrieved_trailer(current_workspace, message_file, source)
+        add_served_trailer(current_workspace, message_file, source)
         add_session_trailer(current_workspace, message_file, os.environ, now())
 
 
 @hook_command.command("pre-commit", hidden=True)
-@click.argument("rest", nargs=-1)
-def pre_commit(rest: tuple[str, ...]) -> None:
+@click.argument("rest", nargs=-1, expose_value=False)
+def pre_commit() -> None:
     """Stage what agents marked in the sessions whose work is committed.
 
     \b
@@ -66,14 +66,16 @@ def pre_commit(rest: tuple[str, ...]) -> None:
     from memory_ci.sessions.marked_notes import stage_notes
 
     with _harmless("no note staged"):
-        for path in stage_notes(workspace(is_quiet=True), os.environ, now()):
+        for path in stage_notes(open_current_workspace(is_quiet=True), os.environ, now()):
             say(f"memory-ci: {printable(path)} goes with this commit", err=True)
+    with _harmless("nothing told"):
+        _tell_due("git commit")
 
 
 @hook_command.command("pre-push", hidden=True)
 @click.argument("remote", required=False, envvar="PRE_COMMIT_REMOTE_NAME", default="origin")
-@click.argument("rest", nargs=-1)
-def pre_push(remote: str, rest: tuple[str, ...]) -> None:
+@click.argument("rest", nargs=-1, expose_value=False)
+def pre_push(remote: str) -> None:
     """Send the captured sessions that a remote lacks, if `sessions.push` lets them.
 
     pre-commit names the remote by a variable.
@@ -85,11 +87,13 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
     from memory_ci.sessions.active_session import push_sessions
 
     with _harmless("sessions not pushed"):
-        message = push_sessions(workspace(is_quiet=True), remote, os.environ, now())
+        message = push_sessions(open_current_workspace(is_quiet=True), remote, os.environ, now())
         if message:
             say(f"memory-ci: {printable(message)}", err=True)
     with _harmless("no nudge"):
         _nudge()
+    with _harmless("nothing told"):
+        _tell_due("git push")
 
 
 @hook_command.command("agent", hidden=True)
@@ -119,8 +123,8 @@ def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
 @click.option(
     "--detached", is_flag=True, help="Leave the caller's session, and end after a minute at most."
 )
-@click.argument("rest", nargs=-1)
-def sync(detached: bool, rest: tuple[str, ...]) -> None:
+@click.argument("rest", nargs=-1, expose_value=False)
+def sync(detached: bool) -> None:
     """Bring the index up to the work tree after git moved it.
 
     It says nothing and never fails: retrieval can do the same.
@@ -130,11 +134,14 @@ def sync(detached: bool, rest: tuple[str, ...]) -> None:
       memory-ci hook sync
     """
     from memory_ci.memory.prewarm import detach, prewarm
+    from memory_ci.sessions.repetitions import refresh_pending
 
     with suppress(Exception):  # the next retrieval reports it
         if detached:
             detach()
         prewarm(Path.cwd())
+        if detached:
+            refresh_pending(Path.cwd(), now())
 
 
 @hook_command.command("merge", hidden=True)
@@ -163,6 +170,17 @@ def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
     raise SystemExit(1 if conflicts else 0)
 
 
+def _tell_due(command: str) -> None:
+    """Print on stderr what is due before a command of git, to the session of an agent alone."""
+    from memory_ci.commands.agents.conduct import tell_git_hook
+    from memory_ci.sessions.nudge import session_of
+
+    session = session_of(os.environ)
+    due = tell_git_hook(Path.cwd(), session, command) if session else ""
+    if due:
+        say(due.rstrip(), err=True)
+
+
 def _nudge() -> None:
     """Print on stderr, once a session, that memory has not changed for long.
 
@@ -175,7 +193,7 @@ def _nudge() -> None:
     updates = sys.stdin.buffer if has_input else ()
     if not is_branch_pushed(updates, os.environ):
         return
-    line = nudge_once(workspace(is_quiet=True), session_of(os.environ), today())
+    line = nudge_once(open_current_workspace(is_quiet=True), session_of(os.environ), today())
     if line:
         say(line, err=True)
 

@@ -18,7 +18,7 @@ from memory_ci.memory.workspace import (
     STAGED,
     LoadedMemory,
     Workspace,
-    is_told,
+    is_below_episodes,
     list_indexed_files,
     list_view,
     read_memory,
@@ -27,12 +27,12 @@ from memory_ci.memory.workspace import (
 )
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
-from memory_ci.store.layout import serves_prose
+from memory_ci.store.layout import may_have_prose
 from memory_ci.store.manual_notes import find_remarks
 
 LOW_UTILITY_HINT = (
-    "`memory-ci show ID --why` says what was said of it. Mend it, retire it, or say that it helped; "
-    "nothing is done on its own."
+    "`memory-ci show ID --why` says what was said of it. Mend it, retire it, or say that it "
+    "helped; nothing is done on its own."
 )
 
 
@@ -73,7 +73,7 @@ def check_memory(
         UsageError: no scope claims a path (not-a-memory-file).
     """
     listed = list_indexed_files(workspace, view) if view_files is None else view_files
-    files = [file for file in listed if not is_told(file)]
+    files = [file for file in listed if not is_below_episodes(file)]
     episodes = _select_episodes(listed)
     wanted_paths = {repository_path(workspace, path) for path in paths}
     _refuse_other_paths(wanted_paths, [*files, *episodes])
@@ -82,10 +82,10 @@ def check_memory(
     findings: set[Finding] = {*workspace.findings}
     for data, parsed, file in read_memory(workspace, files):
         loaded_files.append(file)
-        is_prose = serves_prose(file.path, workspace.config.scopes)
+        is_prose = may_have_prose(file.path, workspace.config.scopes)
         # Credentials, injections and hidden characters must not be in memory.
         findings.update(find_credentials(file.path, data))
-        findings.update(find_remarks(parsed, serves_prose=is_prose))
+        findings.update(find_remarks(parsed, may_have_prose=is_prose))
         findings.update(screen(file, credentials=False).findings)
 
     memory = LoadedMemory(tuple(loaded_files))
@@ -107,7 +107,7 @@ def check_memory(
 
 def _select_episodes(listed: Sequence[TreeFile]) -> list[TreeFile]:
     """Return the episode files of a view."""
-    told_files = [file for file in listed if is_told(file)]
+    told_files = [file for file in listed if is_below_episodes(file)]
     if not told_files:
         return []
     from memory_ci.store.episodes import is_episode_path  # a commit waits for each import

@@ -19,14 +19,14 @@ from memory_ci.cli.common import (
     table_options,
 )
 from memory_ci.cli.plain import (
-    committed_workspace,
     echo,
     echo_json,
     now,
+    open_committed_workspace,
+    open_current_workspace,
     progress,
     say,
     today,
-    workspace,
 )
 from memory_ci.commands.check import shortcut as check
 from memory_ci.findings import printable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from memory_ci.commands.check.check import CheckReport
     from memory_ci.commands.check.fix import Moved
     from memory_ci.memory.workspace import Workspace
-    from memory_ci.store.manual_notes import Adopted
+    from memory_ci.store.manual_notes import AdoptedNote
 
 NEWEST = 0  # The value of `--migrate` without a format.
 
@@ -72,6 +72,7 @@ NEWEST = 0  # The value of `--migrate` without a format.
 @click.pass_context
 def check_command(
     ctx: click.Context,
+    *,
     paths: tuple[Path, ...],
     staged: bool,
     written: str | None,
@@ -99,7 +100,7 @@ def check_command(
       memory-ci check --fix --dry-run
       memory-ci check --migrate --dry-run
     """
-    from memory_ci.commands.check.check import check_memory
+    from memory_ci.api import Memory
     from memory_ci.memory.workspace import STAGED
 
     if to is not None:
@@ -112,10 +113,10 @@ def check_command(
         allowed = ("written", "dry_run", "as_json", "paths" if paths else "base")
         refuse_others(ctx, "fix", allowed)
 
-    current_workspace = workspace(is_quiet=True)  # its warnings are findings here
+    current_workspace = open_current_workspace(is_quiet=True)  # its warnings are findings here
     fixes = _fix(current_workspace, paths, base, dry_run) if fix else None
     checked_view = STAGED if staged else None
-    report = check_memory(current_workspace, checked_view, paths)
+    report = Memory(current_workspace, checked_view).check(paths)
     if written is not None:
         from memory_ci.commands.check.verify import add_range_findings
 
@@ -141,7 +142,7 @@ def check_command(
 class Fixes(NamedTuple):
     """What `check --fix` changed, or would change."""
 
-    adopted: tuple[Adopted, ...]
+    adopted: tuple[AdoptedNote, ...]
     moved: tuple[Moved, ...]
     formatted: tuple[str, ...]
 
@@ -152,7 +153,7 @@ def _fix(
     """Put memory files of the work tree in order; paths are only written in canonical form."""
     from memory_ci.commands.check.fix import adopt_by_hand, format_memory, move_to_inbox
 
-    adopted: tuple[Adopted, ...] = ()
+    adopted: tuple[AdoptedNote, ...] = ()
     moved: tuple[Moved, ...] = ()
     if not paths:
         adopted = adopt_by_hand(current_workspace, today(), dry_run=dry_run)
@@ -215,7 +216,7 @@ def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> Non
     """
     from memory_ci.commands.check.verify import verify_change
 
-    current_workspace = committed_workspace()
+    current_workspace = open_committed_workspace()
     with progress("Checking"):
         report = verify_change(current_workspace, base, head, is_fork=is_fork)
     show_report(report, form, current_workspace, head)
@@ -261,8 +262,8 @@ def resolve_command(base: str | None, push: bool, dry_run: bool, as_json: bool) 
     """Merge the base into a branch, memory files entry by entry.
 
     For a pull request that a forge reports as conflicting: forges merge lines, and know no merge
-    driver. It works without `memory-ci init --clone`. Where anything conflicts, nothing is merged. Fetch
-    first; this does not.
+    driver. It works without `memory-ci init --clone`. Where anything conflicts, nothing is merged.
+    Fetch first; this does not.
 
     \b
     Example:
@@ -271,7 +272,9 @@ def resolve_command(base: str | None, push: bool, dry_run: bool, as_json: bool) 
     """
     from memory_ci.commands.check.resolve import resolve_branch
 
-    merged = resolve_branch(workspace(), sys.executable, None, base, push=push, dry_run=dry_run)
+    merged = resolve_branch(
+        open_current_workspace(), sys.executable, None, base, push=push, dry_run=dry_run
+    )
     if dry_run:
         line = f"{merged.base} merges into {merged.branch} without a conflict; nothing was changed."
     elif merged.before == merged.after:
@@ -291,7 +294,7 @@ def _migrate(to: int | None, dry_run: bool, as_json: bool) -> None:
     """Bring the memory files of a branch to a format, None for the newest, by one commit."""
     from memory_ci.commands.check.migrate import migrate
 
-    current_workspace = committed_workspace()
+    current_workspace = open_committed_workspace()
     in_actions = "GITHUB_ACTIONS" in os.environ
     migration = migrate(current_workspace, None, to, now(), dry_run=dry_run, in_actions=in_actions)
     lines = [f"Nothing to do: the files are of format {migration.after}."]

@@ -40,10 +40,10 @@ from memory_ci.store.layout import (
     classify_scope,
     fragment_path,
     is_fragment,
+    may_have_prose,
     scope_path,
-    serves_prose,
 )
-from memory_ci.store.manual_notes import Adopted, adopt
+from memory_ci.store.manual_notes import AdoptedNote, adopt_notes
 
 ORIGIN = "refs/remotes/origin/"
 
@@ -123,7 +123,7 @@ def format_memory(
 
 def adopt_by_hand(
     workspace: Workspace, today: date, *, dry_run: bool = False
-) -> tuple[Adopted, ...]:
+) -> tuple[AdoptedNote, ...]:
     """Make entries of headings that were written by hand, and complete the fields of entries.
 
     Raises:
@@ -131,19 +131,21 @@ def adopt_by_hand(
     """
     root = work_tree(workspace)
     patterns = workspace.config.scopes
-    all_adopted: list[Adopted] = []
+    all_adopted: list[AdoptedNote] = []
     past_ids: frozenset[str] = frozenset()
     for content in read_files(workspace.repo, select_files(workspace, ()), MAX_FILE_BYTES):
         path = content.file.path
         data = content.data or b""
-        is_prose = serves_prose(path, patterns)
-        text, adopted = adopt(path, data, today, serves_prose=is_prose)
+        is_prose = may_have_prose(path, patterns)
+        text, adopted = adopt_notes(path, data, today, may_have_prose=is_prose)
         if not adopted:
             continue
 
         # History is slow to read, so it is read only now: a removed entry must not get its id back.
         past_ids = past_ids or _list_used_ids(workspace)
-        text, adopted = adopt(path, data, today, serves_prose=is_prose, past=past_ids)
+        text, adopted = adopt_notes(
+            path, data, today, may_have_prose=is_prose, reserved_ids=past_ids
+        )
         all_adopted += adopted
         if adopted and not dry_run:
             cited_texts = cite_files(workspace, {path: text})
@@ -209,7 +211,7 @@ def _plan_moves(workspace: Workspace, base: str | None) -> Iterator[_FileMove]:
         raise UsageError(message, slug="no-base", hint=hint)
 
     snapshot = workspace.at(start)
-    new_ids = _list_unique_ids(workspace) - snapshot.places.keys()
+    new_ids = _list_unique_ids(workspace) - snapshot.entries_by_id.keys()
     files = list_memory_files(workspace, None)
     base_texts = snapshot.read(file.path for file in files)
     for content in read_files(repo, files, MAX_FILE_BYTES):

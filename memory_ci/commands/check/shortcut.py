@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_ci.cli.plain import Option, is_terminal, say, workspace
+from memory_ci.cli.plain import Option, is_terminal, open_current_workspace, say
 from memory_ci.findings import count_levels, render_finding
 from memory_ci.text import plural
 
@@ -23,12 +23,12 @@ def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any]
 
 def run(paths: tuple[Path, ...], staged: bool) -> None:
     """Check the work tree or the index; exit with status 1 if there are errors."""
-    from memory_ci.commands.check.check import check_memory
+    from memory_ci.api import Memory
     from memory_ci.memory.workspace import STAGED
 
-    current_workspace = workspace(is_quiet=True)
+    current_workspace = open_current_workspace(is_quiet=True)
     view = STAGED if staged else None
-    report = check_memory(current_workspace, view, paths)
+    report = Memory(current_workspace, view).check(paths)
     show_findings(report, current_workspace, view)
     if not report.is_ok:
         raise SystemExit(1)

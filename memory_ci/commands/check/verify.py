@@ -18,8 +18,8 @@ from memory_ci.commands.check.check import CheckReport, check_memory
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.evidence.trust import find_machine
-from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP, commit_time, resolve_merge_base
-from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP, read_commit_time, resolve_merge_base
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.repo import find_merge_base, read_tips, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine
@@ -31,7 +31,13 @@ from memory_ci.memory.edits import name_edits
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.index import build_index, verify_index
 from memory_ci.memory.lookup import list_past_ids
-from memory_ci.memory.workspace import Snapshot, Workspace, memory_test, readable_path, workspace_at
+from memory_ci.memory.workspace import (
+    Snapshot,
+    Workspace,
+    build_memory_test,
+    readable_path,
+    workspace_at,
+)
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
@@ -49,7 +55,11 @@ OWN_HINT = (
     "Reword the commit without the trailer: record runs alone write it, and read by it how far "
     "they came."
 )
-TRAILERS = (STEP, "Memory-Session", "Co-authored-by")
+SESSION = "Memory-Session"
+CO_AUTHOR = "Co-authored-by"
+TRAILERS = (STEP, SESSION, CO_AUTHOR)
+"""The trailers of commits that no person alone made."""
+
 MENTIONS_REVERT = re.compile(r"\bre(?:vert|apply)", re.IGNORECASE)
 """Every message that `find_reverts` recognises matches; otherwise no older commit is read."""
 
@@ -136,8 +146,8 @@ def _verify_new_index(workspace: Workspace, commit: str) -> Sequence[Finding]:
 
 def _find_resurrected(sides: Sides) -> Iterator[Finding]:
     """Find entries that were removed or retired, and that a stale branch adds again."""
-    before_places = sides.before.places
-    after_places = sides.after.places
+    before_places = sides.before.entries_by_id
+    after_places = sides.after.entries_by_id
     new_places = {key: place for key, place in after_places.items() if key not in before_places}
 
     past_ids = frozenset[str]()
@@ -174,8 +184,8 @@ def _find_lost(sides: Sides) -> Iterator[Finding]:
     Entries that a run removed or united with others are not lost, nor are entries that were
     retired when a commit removed them.
     """
-    before_places = sides.before.places
-    after_places = sides.after.places
+    before_places = sides.before.entries_by_id
+    after_places = sides.after.entries_by_id
     superseded: set[str] = set()
     for place in after_places.values():
         superseded.update(place.entry.supersedes)
@@ -202,18 +212,25 @@ def _list_removed(sides: Sides) -> tuple[set[str], set[str]]:
         All ids, and those that a run removed or that were retired.
     """
     workspace = sides.workspace
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     removed: set[str] = set()
     rightly_removed: set[str] = set()
-    arguments = (*FILES, "--no-merges", "--no-renames", "--end-of-options", *sides.span, "--")
+    arguments = (
+        *FILE_OPTIONS,
+        "--no-merges",
+        "--no-renames",
+        "--end-of-options",
+        *sides.span,
+        "--",
+    )
     for commit, _ in read_log(workspace.repo, *arguments):
         are_memory = [is_memory(file.path) for file in commit.files]
         if not any(are_memory):
             continue
         places: Mapping[str, Located] = {}
         if commit.parents:
-            places = workspace.at(commit.parents[0]).places
-        ids = places.keys() - workspace.at(commit.sha).places.keys()
+            places = workspace.at(commit.parents[0]).entries_by_id
+        ids = places.keys() - workspace.at(commit.sha).entries_by_id.keys()
         removed |= ids
         # The commit of a run has our trailer, and changes nothing but memory.
         is_run = bool(find_trailers(commit.message, (STEP,))) and all(are_memory)
@@ -224,7 +241,7 @@ def _list_removed(sides: Sides) -> tuple[set[str], set[str]]:
 def _find_foreign(sides: Sides) -> Iterator[Finding]:
     """Find changes of a fork that agents would read, other than new inbox fragments."""
     repo = sides.workspace.repo
-    is_memory = memory_test(Workspace(repo, _fold_scopes(sides.workspace.config)))
+    is_memory = build_memory_test(Workspace(repo, _fold_scopes(sides.workspace.config)))
     before_files = set(sides.before.tree.files.values())
     after_files = set(sides.after.tree.files.values())
     changed_paths = {readable_path(file) for file in before_files ^ after_files}
@@ -235,7 +252,7 @@ def _find_foreign(sides: Sides) -> Iterator[Finding]:
         if folded_path == CONFIG_FILE or is_forbidden_memory:
             yield Finding(path, 1, "fork-memory", "a fork may not change this file", FORK_HINT)
 
-    day = commit_time(repo, sides.after.sha).date()
+    day = read_commit_time(repo, sides.after.sha).date()
     for place in sides.after.memory.located:
         if place.path in changed_paths and is_fragment(place.path):
             yield from find_note_claims(place, day, "error")
@@ -286,59 +303,71 @@ def _find_refused_reverts(sides: Sides, commits: Iterable[Commit]) -> Iterator[F
     yield from list_refused(claims.refused, "warning")
 
 
-def add_range_findings(workspace: Workspace, report: CheckReport, written: str) -> CheckReport:
-    """Return a report with the findings on the commits of a range `A..B`, too.
+def add_range_findings(workspace: Workspace, report: CheckReport, range_text: str) -> CheckReport:
+    """Return a report with more findings: those on the commits of a range.
+
+    They are the entries whose code the commits touched, and the priorities that no person set.
+
+    Args:
+        workspace: the repository.
+        report: the findings on the memory files.
+        range_text: the range, as `A..B`.
 
     Raises:
         UsageError: bad-range.
         RepositoryError: unknown-revision.
     """
-    start, head = read_range(workspace, written)
-    findings = (*find_touched(start, head), *find_machine_priorities(start, head))
-    return replace(report, findings=(*report.findings, *findings))
+    start, head = read_range(workspace, range_text)
+    touched = find_touched(start, head)
+    priorities = find_machine_priorities(start, head)
+    return replace(report, findings=(*report.findings, *touched, *priorities))
 
 
-def read_range(workspace: Workspace, written: str) -> tuple[Snapshot, Snapshot]:
-    """Return the commit where B left A, and B, of a range `A..B`; B is HEAD if it is left out.
+def read_range(workspace: Workspace, range_text: str) -> tuple[Snapshot, Snapshot]:
+    """Return the first and last state of a range `A..B`.
 
-    As in a pull request, later commits of A do not count.
+    As in a pull request, the first is where B left A: later commits of A do not count. B is HEAD if
+    it is left out.
 
     Raises:
         UsageError: bad-range.
         RepositoryError: unknown-revision.
     """
-    since, dots, until = written.partition("..")
+    since, dots, until = range_text.partition("..")
     if not since or not dots or until.startswith("."):
         hint = "Write A..B, such as origin/main..HEAD."
-        raise UsageError(f"{written!r} is not a range", slug="bad-range", hint=hint)
+        raise UsageError(f"{range_text!r} is not a range", slug="bad-range", hint=hint)
     start = workspace.at(since)
     head = workspace.at(until or "HEAD")
     base = find_merge_base(workspace.repo, start.sha, head.sha)
-    return workspace.at(base) if base else start, head
+    if base is None:
+        return start, head
+    return workspace.at(base), head
 
 
 def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
     """Find the entries of `head` whose cited code was touched since `start`, or has changed."""
     workspace = head.workspace
     located = [place for place in head.memory.located if place.entry.status != "retired"]
-    before, after = judge_views(
-        located, JudgedView(workspace, start.sha), JudgedView(workspace, head.sha)
-    )
     places: dict[tuple[str, str], Located] = {}
     for place in located:  # of two entries with one id the last counts
         places |= {(place.entry.id, cite): place for cite in place.entry.cites}
-    touched = [
-        key for key, verdict in after.items() if verdict != before[key] or verdict.kind == "changed"
-    ]
 
+    before, after = judge_views(
+        located, JudgedView(workspace, start.sha), JudgedView(workspace, head.sha)
+    )
+    touched = []
+    for key, verdict in after.items():
+        if verdict != before[key] or verdict.kind == "changed":
+            touched.append(key)
     entries = list(dict.fromkeys(places[key].entry for key in touched))
     after = _name_edits(head, entries, after)
+
     old_files = [start.tree.files.get(before[key].path) for key in touched]
     new_files = [head.tree.files.get(after[key].path) for key in touched]
     files = [file for file in (*old_files, *new_files) if file is not None]
     texts = read_texts(workspace.repo, files)
-
-    touches: list[Touch] = []
+    touches = []
     for key, old_file, new_file in zip(touched, old_files, new_files, strict=True):
         old_text = texts.get(old_file, "") if old_file else ""
         new_text = texts.get(new_file, "") if new_file else ""
@@ -348,14 +377,13 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
 
 def _name_edits(head: Snapshot, entries: Sequence[Entry], verdicts: Verdicts) -> Verdicts:
     """Return the verdicts on the cites of some entries, with the edits that changed the code."""
-    keys_by_entry = [
-        [(entry.id, cite) for cite in entry.cites if (entry.id, cite) in verdicts]
-        for entry in entries
-    ]
-    judged = [
-        (entry, [verdicts[key] for key in keys])
-        for entry, keys in zip(entries, keys_by_entry, strict=True)
-    ]
+    keys_by_entry = []
+    judged = []
+    for entry in entries:
+        keys = [(entry.id, cite) for cite in entry.cites if (entry.id, cite) in verdicts]
+        keys_by_entry.append(keys)
+        judged.append((entry, [verdicts[key] for key in keys]))
+
     named: Verdicts = {}
     edited = name_edits(head.workspace, judged, head.sha)
     for keys, edited_verdicts in zip(keys_by_entry, edited, strict=True):
@@ -378,7 +406,7 @@ def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding
         machine = _find_machine_author(workspace, commit)
         if not machine:
             continue
-        place = head.places[key]
+        place = head.entries_by_id[key]
         priority = place.entry.priority or "normal"
         message = (
             f"priority {priority} was set by {machine} in {commit.sha[:12]}: only people set it"
@@ -389,20 +417,24 @@ def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding
 def _find_priority_setters(start: Snapshot, head: Snapshot) -> dict[str, Commit]:
     """Return the last commit that set each priority of `head` that `start` does not have."""
     workspace = start.workspace
-    unexplained = {key for key, place in head.places.items() if _is_set(place.entry, start.places)}
+    unexplained = {
+        key
+        for key, place in head.entries_by_id.items()
+        if _is_set(place.entry, start.entries_by_id)
+    }
     setters: dict[str, Commit] = {}
     if not unexplained:
         return setters
 
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     span = ("--end-of-options", head.sha, f"^{start.sha}", "--")
-    for commit, _ in read_log(workspace.repo, *FILES, "--topo-order", "--no-renames", *span):
+    for commit, _ in read_log(workspace.repo, *FILE_OPTIONS, "--topo-order", "--no-renames", *span):
         if not unexplained:
             break
         if not any(is_memory(file.path) for file in commit.files):
             continue
-        places = workspace.at(commit.sha).places
-        parents = [workspace.at(parent).places for parent in commit.parents] or [{}]
+        places = workspace.at(commit.sha).entries_by_id
+        parents = [workspace.at(parent).entries_by_id for parent in commit.parents] or [{}]
         for key in unexplained & places.keys():
             # A merge sets a priority that none of its parents has.
             if all(_is_set(places[key].entry, parent) for parent in parents):
@@ -413,12 +445,13 @@ def _find_priority_setters(start: Snapshot, head: Snapshot) -> dict[str, Commit]
 
 def _is_set(entry: Entry, before: Mapping[str, Located]) -> bool:
     """Return whether neither an entry nor an entry that it replaces had its priority before."""
-    priorities = {
-        before[key].entry.priority or "normal" for key in entry.supersedes if key in before
-    }
-    previous = before[entry.id].entry.priority if entry.id in before else None
-    priorities.add(previous or "normal")
-    return (entry.priority or "normal") not in priorities
+    previous_priorities: set[str] = set()
+    if entry.id not in before:
+        previous_priorities.add("normal")
+    for key in (entry.id, *entry.supersedes):
+        if key in before:
+            previous_priorities.add(before[key].entry.priority or "normal")
+    return (entry.priority or "normal") not in previous_priorities
 
 
 def _find_machine_author(workspace: Workspace, commit: Commit) -> str:
@@ -426,7 +459,6 @@ def _find_machine_author(workspace: Workspace, commit: Commit) -> str:
     values: dict[str, list[str]] = {name: [] for name in TRAILERS}
     for name, value in find_trailers(commit.message, TRAILERS):
         values[name].append(value)
-    steps, sessions, co_authors = values.values()
     author = f"{commit.author} <{commit.email}>"
     bots = workspace.config.extraction.bot_authors
-    return find_machine(author, co_authors, sessions, steps, bots)
+    return find_machine(author, values[CO_AUTHOR], values[SESSION], values[STEP], bots)

@@ -14,10 +14,10 @@ from memory_ci.commands.check.check import CheckReport
 from memory_ci.commands.check.verify import verify_change
 from memory_ci.commands.ci.comment import comment_on_cited
 from memory_ci.commands.ci.event import CiJob
-from memory_ci.commands.health.health import list_remarks
+from memory_ci.commands.health.health import list_health_remarks
 from memory_ci.commands.publish.carry_over import move_plan
 from memory_ci.commands.publish.publish import PublishOptions, find_delay, publish
-from memory_ci.commands.record.learner import OnProgress
+from memory_ci.commands.record.learner import OnProgress, ignore_progress
 from memory_ci.commands.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
 from memory_ci.errors import EngineError
 from memory_ci.gitrepo.history import STEP, iter_merged_changes, plan_range
@@ -26,7 +26,13 @@ from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.memory.apply import parse_plan, preview_plan, trim_plan
 from memory_ci.memory.index import build_index
-from memory_ci.memory.workspace import Workspace, branch_name, index_path, memory_test, workspace_at
+from memory_ci.memory.workspace import (
+    Workspace,
+    branch_name,
+    build_memory_test,
+    index_path,
+    workspace_at,
+)
 from memory_ci.records.config import EngineName, PublishMode
 from memory_ci.records.history import MergedChange
 from memory_ci.records.plan import Plan, Published
@@ -120,9 +126,10 @@ def run_ci(
     workspace: Workspace,
     job: CiJob,
     options: CiOptions,
+    *,
     now: datetime,
-    progress: OnProgress,
     environ: Mapping[str, str],
+    progress: OnProgress = ignore_progress,
 ) -> CiRun:
     """Verify a change or record merged changes, as the job requires.
 
@@ -168,7 +175,7 @@ def run_ci(
         plan=_trim(workspace, published.plan),
         published=published,
         index=_build_index(workspace, ref),
-        remarks=list_remarks(workspace, ref, now.date()),
+        remarks=list_health_remarks(workspace, ref, now.date()),
         stop=find_stop(workspace, published.plan, now) if published.plan else None,
     )
 
@@ -196,7 +203,7 @@ def _is_memory_only(workspace: Workspace, base: str | None) -> bool:
     args = ("diff", *options, "--end-of-options", f"{base}...HEAD", "--")
     output = run_git(workspace.repo.cwd, *args)
     paths = [decode_path(path) for path in output.split(b"\0") if path]
-    is_memory = memory_test(workspace_at(workspace.repo, base))
+    is_memory = build_memory_test(workspace_at(workspace.repo, base))
     return bool(paths) and all(is_memory(path) for path in paths)
 
 

@@ -16,10 +16,10 @@ from memory_ci.commands.ci.outputs import list_learned
 from memory_ci.errors import MemoryCIError
 from memory_ci.gitrepo.history import find_cursor, sum_costs
 from memory_ci.gitrepo.repo import find_commit, find_setting
-from memory_ci.memory.workspace import Workspace, memory_test
+from memory_ci.memory.workspace import Workspace, build_memory_test
 from memory_ci.records.episode import Episode
 from memory_ci.records.plan import (
-    ENDPOINTS,
+    COLLECTOR_VARIABLES,
     Lag,
     OpenRequest,
     Plan,
@@ -107,33 +107,52 @@ def _measure_lag(workspace: Workspace, run: CiRun, now: datetime) -> tuple[Lag, 
     if run.job.kind == "verify":
         return Lag(), 0.0
     repo = workspace.repo
-    plan = run.plan
-    tip = (run.published.tip if run.published else "") or find_commit(repo, "HEAD") or ""
+    tip = find_commit(repo, "HEAD") or ""
+    if run.published and run.published.tip:
+        tip = run.published.tip
     with suppress(MemoryCIError):
         month_usd = sum_costs(repo, now.date().replace(day=1), "--first-parent", tip)
-        cursor = find_cursor(repo, tip, memory_test(workspace))
+        cursor = find_cursor(repo, tip, build_memory_test(workspace))
         since = cursor.source if cursor else None
-        if plan:
-            since = plan.until or plan.since
-        waiting = list(iter_waiting(repo, since, plan.base if plan else tip))
+        until = tip
+        if run.plan:
+            since = run.plan.until or run.plan.since
+            until = run.plan.base
+        waiting = list(iter_waiting(repo, since, until))
         oldest = min((change.tip.committed_at for change in waiting), default=now)
-        return Lag(len(waiting), max(0, (now - oldest).days)), round(float(month_usd), 6)
+        lag = Lag(len(waiting), max(0, (now - oldest).days))
+        return lag, round(float(month_usd), 6)
     return Lag(), 0.0
 
 
 def _count_served(plan: Plan | None) -> Served:
-    """Count the changes that were served entries, and these entries, over the new episodes."""
-    changes = 0
-    served = 0
-    used = 0
-    for file in plan.episodes if plan else ():
-        for episode in parse_episode_file(file.path, file.text.encode()).tellings:
-            if isinstance(episode, Episode) and episode.retrieved:
-                ids = {entry.id for entry in episode.retrieved}
-                changes += 1
-                served += len(episode.retrieved)
-                used += len(ids.intersection(episode.used))
-    return Served(changes, served, used)
+    """Count what agents were served for the merged changes of a run.
+
+    Returns:
+        The number of merged changes whose agents were served entries, of these entries, and of
+        those that the work used.
+    """
+    change_count = 0
+    served_count = 0
+    used_count = 0
+    for episode in _list_new_episodes(plan):
+        served_ids = [served.id for served in episode.retrieved]
+        if served_ids:
+            change_count += 1
+            served_count += len(served_ids)
+            used_count += len(set(served_ids) & set(episode.used))
+    return Served(change_count, served_count, used_count)
+
+
+def _list_new_episodes(plan: Plan | None) -> list[Episode]:
+    """Return the episodes that a run writes; a merged change has one episode."""
+    if plan is None:
+        return []
+    episodes = []
+    for file in plan.episodes:
+        parsed = parse_episode_file(file.path, file.text.encode())
+        episodes += [telling for telling in parsed.tellings if isinstance(telling, Episode)]
+    return episodes
 
 
 def _find_open_request(published: Published | None, now: datetime) -> OpenRequest | None:
@@ -150,7 +169,7 @@ def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> s
     Returns:
         Why nothing was sent although a collector is named, or "".
     """
-    if not any(environ.get(name) for name in ENDPOINTS):
+    if not any(environ.get(name) for name in COLLECTOR_VARIABLES):
         return ""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -160,7 +179,7 @@ def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> s
         from opentelemetry.trace import StatusCode
     except ImportError:
         missing = "memory-ci[otel] is not installed: nothing was sent to it"
-        return f"{ENDPOINTS[0]} is set, and {missing}"
+        return f"{COLLECTOR_VARIABLES[0]} is set, and {missing}"
     service = {"service.name": "memory-ci", "service.version": line.version}
     provider = TracerProvider(resource=Resource.create(service))
     exporter = OTLPSpanExporter(timeout=COLLECTOR_SECONDS)

@@ -72,7 +72,7 @@ def peek_text(path: Path) -> str:
     return ""
 
 
-def interpreter_fault(case: Surroundings, python: str | None, *, may_run: bool) -> str:
+def find_interpreter_fault(case: Surroundings, python: str | None, *, may_run: bool) -> str:
     """Return why an interpreter cannot run memory-ci, "" if it can or none is named.
 
     Args:

@@ -23,7 +23,7 @@ from memory_ci.commands.setup.agents import FoundPart, list_parts
 from memory_ci.config import CONFIG_FILE
 from memory_ci.extraction.entries import sample_entry
 from memory_ci.forge.selection import GITHUB_TOKENS, GITLAB_TOKENS, choose_forge
-from memory_ci.gitrepo.history import commit_time, find_addition
+from memory_ci.gitrepo.history import find_addition, read_commit_time
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import find_repository, find_setting
@@ -33,7 +33,7 @@ from memory_ci.memory.model import choose_model
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.config import Config, GlobalConfig, RetrieveConfig
 from memory_ci.records.history import Commit
-from memory_ci.records.plan import ENDPOINTS
+from memory_ci.records.plan import COLLECTOR_VARIABLES
 from memory_ci.search.embedders import choose_embedder
 from memory_ci.secrets import mask_secrets
 from memory_ci.sessions.public_remote import find_audience, list_addresses
@@ -284,12 +284,12 @@ def check_embedder(case: Surroundings) -> Iterator[Probe]:
 
 def check_collector(case: Surroundings) -> Iterator[Probe]:
     """Report the collector that `ci` sends its measurements to."""
-    variables = [name for name in ENDPOINTS if case.environ.get(name)]
+    variables = [name for name in COLLECTOR_VARIABLES if case.environ.get(name)]
     if variables:
         what = f"counts, costs and the reason of a stop of each `ci`, to that of {variables[0]}"
         yield Probe("collector", "out", what)
     else:
-        yield Probe("collector", "ok", f"nothing leaves: {ENDPOINTS[0]} is not set")
+        yield Probe("collector", "ok", f"nothing leaves: {COLLECTOR_VARIABLES[0]} is not set")
 
 
 def check_pushed(case: Surroundings) -> Iterator[Probe]:
@@ -326,7 +326,7 @@ def check_remotes(case: Surroundings) -> Iterator[Probe]:
     addition = case.head and find_addition(repo, case.head, CONFIG_FILE)
     since = "nothing is committed yet"
     if addition:
-        since = f"since {commit_time(repo, addition):%Y-%m-%d}"
+        since = f"since {read_commit_time(repo, addition):%Y-%m-%d}"
 
     parts = ["entries"]
     if config.episodes.write:
@@ -352,7 +352,10 @@ def check_global_memory(case: Surroundings) -> Iterator[Probe]:
     if file is None or not file.exists():
         yield Probe("global", "ok", "no global memory is read")
     else:
-        what = f"{file} is given to agents here, as far as it fits; `upkeep promote --global` writes to it"
+        what = (
+            f"{file} is given to agents here, as far as it fits; "
+            "`upkeep promote --global` writes to it"
+        )
         yield Probe("global", "out", what)
 
 

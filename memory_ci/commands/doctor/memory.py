@@ -11,7 +11,7 @@ from memory_ci.commands.check.check import check_memory
 from memory_ci.commands.doctor.case import Surroundings, peek_text
 from memory_ci.commands.doctor.records import Probe, ProbeState
 from memory_ci.commands.setup.agents import list_parts
-from memory_ci.commands.setup.install import MADE
+from memory_ci.commands.setup.install import MADE_FILE
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
@@ -23,7 +23,7 @@ from memory_ci.memory.eligible import is_setup, is_work
 from memory_ci.memory.embedding import load_note
 from memory_ci.memory.index import index_key
 from memory_ci.memory.screening import screen
-from memory_ci.memory.workspace import MAX_FILE_BYTES, index_path, memory_test, readable_path
+from memory_ci.memory.workspace import MAX_FILE_BYTES, build_memory_test, index_path, readable_path
 from memory_ci.records.history import MergedChange
 from memory_ci.records.report import Finding
 from memory_ci.search.embedders import choose_embedder
@@ -297,7 +297,7 @@ def _has_work_since(case: Surroundings, changes: Sequence[MergedChange], since: 
 def _report_joining(finder: SessionFinder) -> Iterator[Probe]:
     """Report sessions that could not be joined with merged changes, or not be read."""
     yield from _judge_checkpoints(finder)
-    for missed in finder.tell_missed():
+    for missed in finder.describe_unjoined():
         yield Probe("joining", "warn", missed, session_join.HINT)
     unmerged = finder.tell_unmerged_sessions()
     if unmerged:
@@ -325,7 +325,7 @@ def _find_capture(case: Surroundings) -> datetime | None:
     repo = case.workspace.repo
     if repo.root is None:
         return None
-    note = repo.git_dir / MADE
+    note = repo.git_dir / MADE_FILE
     noted_paths = peek_text(note).splitlines()
     files = [found.path for found in list_parts(repo.root) if found.part.name == "hooks"]
     if any(str(path) in noted_paths for path in files):
@@ -357,7 +357,7 @@ def check_cursor(case: Surroundings) -> Iterator[Probe]:
     if tip is None:
         yield Probe("recorded", "skip", "nothing is committed yet")
         return
-    is_memory = memory_test(case.workspace)
+    is_memory = build_memory_test(case.workspace)
     is_cut = is_shallow(repo)
     cursor = history.find_cursor(repo, tip, is_memory)
 

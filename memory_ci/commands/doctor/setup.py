@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci import __version__
-from memory_ci.commands.doctor.case import Surroundings, interpreter_fault, peek_text
+from memory_ci.commands.doctor.case import Surroundings, find_interpreter_fault, peek_text
 from memory_ci.commands.doctor.records import Probe, ProbeState
 from memory_ci.commands.setup import hooks
 from memory_ci.commands.setup.agents import FoundPart, list_parts
@@ -24,9 +24,9 @@ from memory_ci.gitrepo.blobs import list_staged, tree_at
 from memory_ci.gitrepo.history import list_readers
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import find_repository, find_setting, list_worktrees
-from memory_ci.memory.workspace import Workspace, is_told
+from memory_ci.memory.workspace import Workspace, is_below_episodes
 from memory_ci.records.names import FULL_ID
-from memory_ci.sessions.session_note import list_heard
+from memory_ci.sessions.session_note import list_last_signs
 from memory_ci.store.merge_driver import ATTRIBUTES, SECTION
 
 INSTALL = "memory-ci init --clone"
@@ -149,7 +149,7 @@ def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookSta
     if not path.stat().st_mode & 0o111:
         return UNUSABLE
     python = hooks.find_interpreter(text)
-    fault = interpreter_fault(case, python, may_run=True)
+    fault = find_interpreter_fault(case, python, may_run=True)
     if fault:
         return HookState("fail", fault)
     if not hooks.is_ours(text):
@@ -232,7 +232,7 @@ def _judge_merge_driver(case: Surroundings) -> Probe:
     python = hooks.find_interpreter(driver)
     if python is not None:
         python = python.replace("%%", "%")  # git expands % in the command of a driver
-    fault = interpreter_fault(case, python or None, may_run=True)
+    fault = find_interpreter_fault(case, python or None, may_run=True)
     if fault:
         what = f"the driver {fault}: memory files merge line by line"
         return Probe(name, "fail", what, INSTALL)
@@ -248,7 +248,7 @@ def _list_unassigned(case: Surroundings) -> list[str]:
     scopes = case.workspace.config.scopes
     patterns = (*scopes.project, *scopes.institutional)
     paths = [pattern for pattern in patterns if not re.search(r"[*?{\[]", pattern)]
-    paths += [file.path for file in case.files if not is_told(file)]
+    paths += [file.path for file in case.files if not is_below_episodes(file)]
 
     input_paths = b"".join(encode_path(path) + b"\0" for path in dict.fromkeys(paths))
     command = ("check-attr", "-z", "--stdin", "merge")
@@ -396,7 +396,7 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
         remedy = f"optional: {INSTALL} --agent {first} (or {', '.join(others)})"
         yield Probe("agents", "skip", "no agent of this clone reads memory", remedy)
 
-    last_prompts = list_heard(case.workspace)
+    last_prompts = list_last_signs(case.workspace)
     for hook in found_hooks:
         fault = _find_fault(case, hook)
         if fault is not None:
@@ -437,7 +437,7 @@ def _report_worktrees(case: Surroundings, names: Iterable[str]) -> Iterator[Prob
         last_prompts: Mapping[str, datetime] = {}
         if hooked:
             workspace = Workspace(find_repository(tree.path), case.workspace.config)
-            last_prompts = list_heard(workspace)
+            last_prompts = list_last_signs(workspace)
         for name in names:
             time = last_prompts.get(name)
             if name not in hooked:
@@ -507,7 +507,7 @@ def _find_fault(case: Surroundings, hook: FoundPart) -> Probe | None:
         commands = "\n".join(hooks.list_texts(msgspec.json.decode(hook.text)))
     python = hooks.find_interpreter(commands)
 
-    fault = interpreter_fault(case, python, may_run=False)
+    fault = find_interpreter_fault(case, python, may_run=False)
     if fault:
         return Probe("agents", "fail", f"the hook of {name} {fault}", install)
     if python is None:
@@ -531,7 +531,7 @@ def _judge_server(case: Surroundings, server: FoundPart) -> Probe:
     """Judge whether an agent can start the MCP server."""
     name = server.agent.name
     python = _find_server_interpreter(server)
-    fault = interpreter_fault(case, python, may_run=False)
+    fault = find_interpreter_fault(case, python, may_run=False)
     if fault:
         what = f"the MCP server of {name} {fault}"
         return Probe("agents", "fail", what, f"{INSTALL} --agent {name}")

@@ -18,16 +18,16 @@ from memory_ci.cli.common import (
     show,
 )
 from memory_ci.cli.plain import (
+    decode_argument,
     echo,
     now,
+    open_current_workspace,
     progress,
     read_input,
     read_words_or_input,
     say,
     today,
-    utf8,
     warn,
-    workspace,
 )
 from memory_ci.findings import printable, printable_lines
 from memory_ci.records.episode import (
@@ -54,6 +54,7 @@ NEUTRAL_VALENCE = 0.5
 @option("--session", metavar="JOB", help="Tell it to this session only.")
 @change_options
 def episode_command(
+    *,
     text: tuple[str, ...],
     outcome: Outcome,
     file: str,
@@ -75,15 +76,15 @@ def episode_command(
     content = read_words_or_input(text, "Say what happened", "episode")
     context = {}
     if file:
-        context["file"] = utf8(file)
+        context["file"] = decode_argument(file)
     noted = create_episode(
-        workspace(),
+        open_current_workspace(),
         content,
         context,
-        outcome,
-        NEUTRAL_VALENCE,
-        session,
-        now(),
+        outcome=outcome,
+        valence=NEUTRAL_VALENCE,
+        session=session,
+        now=now(),
         dry_run=dry_run,
     )
     if noted.left_out:
@@ -124,8 +125,8 @@ def feedback_command(
     from memory_ci.commands.episodes.feedback import give_feedback
 
     at = now().replace(microsecond=0)
-    feedback = Feedback(id=utf8(entry_id), kind=kind, at=at, ref=utf8(ref))
-    given = give_feedback(workspace(), feedback, dry_run=dry_run)
+    feedback = Feedback(id=decode_argument(entry_id), kind=kind, at=at, ref=decode_argument(ref))
+    given = give_feedback(open_current_workspace(), feedback, dry_run=dry_run)
     warn(given.findings)
     utility = f"Utility of {given.feedback.id[:8]}: {given.before:.2f}"
     if not given.is_new:
@@ -148,6 +149,7 @@ def feedback_command(
 @option("--because", default="", help="What showed that it held or failed.")
 @change_options
 def checkpoint_command(
+    *,
     assumption: str,
     milestone: str,
     state: State,
@@ -172,13 +174,13 @@ def checkpoint_command(
     sessions = find_sessions(os.environ)
     line = Assumption(
         at=now(),
-        assumption=utf8(assumption),
+        assumption=decode_argument(assumption),
         state=state,
-        milestone=utf8(milestone),
-        because=utf8(because),
+        milestone=decode_argument(milestone),
+        because=decode_argument(because),
         by=next(iter(sessions), ""),
     )
-    written = append_assumption(workspace(), Path(), line, dry_run=dry_run)
+    written = append_assumption(open_current_workspace(), Path(), line, dry_run=dry_run)
     if dry_run and not as_json:
         echo(printable_lines(written.text))
         return
@@ -208,7 +210,7 @@ def premortem_command(
     from memory_ci.commands.episodes.job import read_plan, write_premortem
     from memory_ci.memory.model import choose_model
 
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     model = choose_model(current_workspace.config.engine, None, os.environ)
     plan_text = read_input() if str(plan) == "-" else read_plan(plan)
     written = write_premortem(
@@ -250,6 +252,7 @@ def premortem_command(
 @click.pass_context
 def recall_command(
     ctx: click.Context,
+    *,
     question: tuple[str, ...],
     tasks: bool,
     limit: int | None,
@@ -297,7 +300,7 @@ def _recall_episodes(query: RecallQuery, as_json: bool, *, explain: bool) -> Non
     from memory_ci.commands.episodes.recall import recall_episodes
     from memory_ci.commands.episodes.text import render_recall
 
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     with progress("Recalling"):
         recalled = recall_episodes(current_workspace, query, os.environ)
     for note in recalled.notes:
@@ -315,5 +318,5 @@ def _recall_tasks(text: str, limit: int, as_json: bool, *, explain: bool) -> Non
     from memory_ci.commands.retrieve.text import render_similar
 
     with progress("Comparing tasks"):
-        tasks = similar_tasks(workspace(), text, top=limit)
+        tasks = similar_tasks(open_current_workspace(), text, top=limit)
     show(tasks, render_similar(tasks, explain=explain), as_json)

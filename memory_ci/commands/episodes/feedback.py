@@ -27,7 +27,7 @@ from memory_ci.memory.screening import UNSAFE_HINT, is_unsafe
 from memory_ci.memory.workspace import Workspace, load_memory, work_tree
 from memory_ci.records.entry import NO_FEEDBACK, Located
 from memory_ci.records.episode import Episode, Feedback
-from memory_ci.records.names import SHA_WIDTH, SHORT_ID, work_ref
+from memory_ci.records.names import SHA_WIDTH, SHORT_ID, format_work_ref
 from memory_ci.records.report import Finding
 from memory_ci.store.episodes import telling_path
 
@@ -90,7 +90,7 @@ def give_feedback(
     episode = _find_episode(combine(episodes.tellings), feedback.ref)
     if episode is not None:
         # One name for the same work, so that one event counts once.
-        feedback = replace(feedback, ref=work_ref(episode.action.pr, episode.action.commit))
+        feedback = replace(feedback, ref=format_work_ref(episode.action.pr, episode.action.commit))
 
     events = list_feedback(episodes.tellings)
     heirs = find_heirs_among(place.entry for place in located)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, RepositoryError
-from memory_ci.gitrepo.addresses import find_address
+from memory_ci.gitrepo.addresses import find_forge_address
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.log import follow_renames, list_renames
 from memory_ci.gitrepo.repo import find_commit, find_objects, find_setting, read_tips
@@ -39,10 +39,10 @@ from memory_ci.records.retrieval import SimilarTask, Task
 from memory_ci.search.embedders import choose_embedder
 from memory_ci.search.episode_rank import (
     POOL,
-    Near,
-    find_near,
-    find_pool,
-    prompt_of,
+    ScoredEpisode,
+    build_prompt,
+    find_similar_episodes,
+    list_candidates,
     rank_mempalace,
     rank_similar,
     rank_t4dm,
@@ -100,7 +100,7 @@ def recall_episodes(
     sound_query = replace(query, ranking=ranking, limit=limit, now=now)
     stored = _load_episodes(workspace, moment)
     episodes = _filter_episodes(combine(stored.tellings), sound_query)
-    recalled = _rank(workspace, sound_query, episodes, stored, moment, environ)
+    recalled = _rank(workspace, sound_query, episodes, stored, moment=moment, environ=environ)
 
     notes = [moment.note] if moment and moment.note else []
     if query.limit != limit:
@@ -119,7 +119,7 @@ def recall_episodes(
     if not recalled.hits and not recalled.changes:
         return recalled
     remote = find_setting(workspace.repo, f"remote.{workspace.config.publish.remote}.url")
-    return replace(recalled, address=find_address(remote or ""))
+    return replace(recalled, address=find_forge_address(remote or ""))
 
 
 def _find_moment(workspace: Workspace, query: RecallQuery) -> tuple[PastMoment | None, datetime]:
@@ -227,21 +227,22 @@ def _rank(
     query: RecallQuery,
     episodes: Sequence[Episode],
     stored: Episodes,
+    *,
     moment: PastMoment | None,
     environ: Mapping[str, str] | None,
 ) -> Recalled:
     if query.ranking == "mempalace":
-        return _rank_by_mempalace(workspace, query, episodes, stored)
+        return _rank_by_mempalace(query, episodes, stored)
     if query.ranking == "t4dm":
         return _rank_by_t4dm(workspace, query, episodes, environ)
-    candidates = [pair for pair in find_near(query.query, episodes) if is_safe(pair[0])]
+    candidates = [pair for pair in find_similar_episodes(query.query, episodes) if is_safe(pair[0])]
     rev = moment.commit if moment else "HEAD"
     still = _count_existing_files(workspace, [episode for episode, _ in candidates], rev)
     return Recalled("similar", WORDS, rank_similar(candidates, still, query.limit))
 
 
 def _rank_by_mempalace(
-    workspace: Workspace, query: RecallQuery, episodes: Sequence[Episode], stored: Episodes
+    query: RecallQuery, episodes: Sequence[Episode], stored: Episodes
 ) -> Recalled:
     feedback = list_feedback(stored.tellings)
     utilities = replay(feedback)
@@ -257,7 +258,7 @@ def _rank_by_t4dm(
     episodes: Sequence[Episode],
     environ: Mapping[str, str] | None,
 ) -> Recalled:
-    safe = (pair for pair in find_pool(query.query, episodes) if is_safe(pair[0]))
+    safe = (pair for pair in list_candidates(query.query, episodes) if is_safe(pair[0]))
     pool = list(islice(safe, POOL * query.limit))
     likeness = WORDS
     reason = ""
@@ -269,8 +270,8 @@ def _rank_by_t4dm(
 
 
 def _compare_vectors(
-    workspace: Workspace, query: str, pool: list[Near], environ: Mapping[str, str]
-) -> tuple[list[Near], str, str]:
+    workspace: Workspace, query: str, pool: list[ScoredEpisode], environ: Mapping[str, str]
+) -> tuple[list[ScoredEpisode], str, str]:
     """Replace the likeness of words by cosines of vectors.
 
     Returns:
@@ -281,7 +282,7 @@ def _compare_vectors(
         return pool, WORDS, choice.reason if choice.mode == "degraded" else ""
     try:
         query_vector = choice.embedder.embed([query], "query").data
-        vectors = choice.embedder.embed([prompt_of(episode) for episode, _ in pool])
+        vectors = choice.embedder.embed([build_prompt(episode) for episode, _ in pool])
     except MemoryCIError as error:
         return pool, WORDS, error.message
 
@@ -298,7 +299,7 @@ def is_safe(episode: Episode) -> bool:
     """Tell whether nothing in the words of an episode must be withheld from an agent."""
     action = episode.action
     names = (episode.id, *action.files, *action.tools, *episode.context, *episode.context.values())
-    return not is_unsafe("\n".join((prompt_of(episode), *names)))
+    return not is_unsafe("\n".join((build_prompt(episode), *names)))
 
 
 def _count_existing_files(

@@ -16,7 +16,7 @@ from memory_ci.cli.common import (
     show,
     since_option,
 )
-from memory_ci.cli.plain import now, progress, say, today, workspace
+from memory_ci.cli.plain import now, open_current_workspace, progress, say, today
 from memory_ci.commands.evaluate.text import (
     render_comparison,
     render_evaluation,
@@ -94,8 +94,8 @@ def retrieval(
 
     Without DIR: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against`
     they protect its memory. DIR has entries.jsonl, queries.jsonl and qrels.jsonl, which says which
-    entry answers which query (`memory-ci help ranking`). Every mean is printed with its 95 % interval; times are those of this
-    run.
+    entry answers which query (`memory-ci help ranking`). Every mean is printed with its 95 %
+    interval; times are those of this run.
 
     \b
     Example:
@@ -116,14 +116,14 @@ def retrieval(
         answers = tuple(evaluate_retrieval.answer_set(data, Config(), time.perf_counter))
     else:
         with progress("Asking"):
-            repository = workspace()
+            repository = open_current_workspace()
             goldens = evaluate_retrieval.load_golden(repository)
             answers = evaluate_retrieval.answer_golden(
                 repository, goldens, today(), time.perf_counter
             )
         if rev is not None:
             comparison = evaluate_retrieval.compare_golden(
-                repository, goldens, answers, rev, MARGIN, time.perf_counter
+                repository, goldens, answers, rev, margin=MARGIN, clock=time.perf_counter
             )
 
     qualities = evaluate_retrieval.measure(answers)
@@ -159,7 +159,7 @@ def draw(place: Path, since: str | None, engine: EngineName | None, as_json: boo
     if replies.exists() and replies.stat().st_size:
         drawn = DrawnSet(0, 0, 0, write_sheets(place, SEED))
     else:
-        repository = workspace()
+        repository = open_current_workspace()
         problems = fetch_sessions(repository, None, os.environ)
         options = RecordOptions(since=since, engine=engine, problems=problems)
         with progress("Reading merged work") as advance:
@@ -194,5 +194,5 @@ def init() -> None:
     """
     from memory_ci.commands.evaluate.evaluate_retrieval import init_golden
 
-    path, count = init_golden(workspace())
+    path, count = init_golden(open_current_workspace())
     say(f"{count} queries in {path}")

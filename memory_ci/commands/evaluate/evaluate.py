@@ -44,10 +44,10 @@ from memory_ci.extraction.settlement import settle
 from memory_ci.files import read_regular
 from memory_ci.memory.model import Model, choose_model, trusted_at
 from memory_ci.memory.workspace import Workspace, branch_tip
-from memory_ci.records.candidate import Candidate, Judged, Known, Request
+from memory_ci.records.candidate import Candidate, ExistingEntry, Judged, Request
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.event import Evidence
-from memory_ci.records.proportion import share
+from memory_ci.records.proportion import compute_share
 from memory_ci.secrets import find_secrets
 from memory_ci.store.files import write_file
 from memory_ci.text import estimate_tokens
@@ -214,7 +214,7 @@ def _run_window(window: GoldWindow, engine: Engine | None, name: str) -> WindowO
     if engine is None:
         return WindowOutcome(window, settle(by_rules, MAX_ENTRIES))
 
-    known = tuple(Known(entry.id, entry.title) for entry in existing)
+    known = tuple(ExistingEntry(entry.id, entry.title) for entry in existing)
     try:
         reply = engine.extract(msgspec.structs.replace(request, existing=known))
         by_engine = judge_reply(case, reply.text, name)
@@ -260,10 +260,10 @@ def _count_outcomes(outcomes: Sequence[WindowOutcome], engine: str) -> Evaluatio
         engine=engine,
         windows=len(outcomes),
         negatives=len(abstained),
-        precision=share(len(written) - len(false_positives), len(written)),
-        recall=share(gold_learnings - len(misses), gold_learnings),
-        abstention=share(sum(abstained), len(abstained)),
-        evidence_validity=share(proposed - ungrounded, proposed),
+        precision=compute_share(len(written) - len(false_positives), len(written)),
+        recall=compute_share(gold_learnings - len(misses), gold_learnings),
+        abstention=compute_share(sum(abstained), len(abstained)),
+        evidence_validity=compute_share(proposed - ungrounded, proposed),
         duplicates=duplicates,
         dropped=sum(outcome.dropped for outcome in outcomes),
         secrets_leaked=sum(_has_secret(candidate) for candidate in written),
@@ -355,8 +355,8 @@ def evaluate_set(place: Path) -> SetEvaluation:
     return SetEvaluation(
         windows=len(replies),
         learnings=len(gated),
-        abstained=share(abstained, len(replies)),
-        written=share(len(written_keys), len(gated)),
+        abstained=compute_share(abstained, len(replies)),
+        written=compute_share(len(written_keys), len(gated)),
         not_written=dict(unwritten),
         tokens_in=round(sent / len(replies), 1),
         tokens_out=round(received / len(replies), 1),
@@ -402,7 +402,7 @@ def draw_set(
     model = choose_model(trusted_at(workspace.repo, base).config.engine, options.engine, environ)
     collector = Collector()
     collecting = Model("draw", "", collector, model.meter, model.settings)
-    plan_record(workspace, options, now.date(), progress, environ, collecting)
+    plan_record(workspace, options, now.date(), progress, environ, model=collecting)
     total = len(collector.requests)
     requests = random.Random(seed).sample(collector.requests, min(count, total))  # noqa: S311 - a sample
 
@@ -578,7 +578,7 @@ def _measure_reader(reader: str, answers: Answers, written_keys: Collection[str]
             if key in written_keys:
                 written.append(by_reader[reader])
     return ReaderQuality(
-        reader, share(sum(replied), len(replied)), share(sum(written), len(written))
+        reader, compute_share(sum(replied), len(replied)), compute_share(sum(written), len(written))
     )
 
 

@@ -19,14 +19,14 @@ from memory_ci.commands.evaluate.evaluate import WHEN, load_lines
 from memory_ci.commands.evaluate.records import (
     Comparison,
     Fall,
-    Golden,
+    GoldenQuery,
     JudgedQuery,
     Measure,
     Quality,
     QueryAnswer,
 )
-from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
-from memory_ci.commands.retrieve.ranking import arrange, find_ranked
+from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
+from memory_ci.commands.retrieve.ranking import order_hits, rank_task
 from memory_ci.commands.retrieve.text import context_cost, entry_cost, render_context
 from memory_ci.errors import UsageError
 from memory_ci.extraction.entries import sample_entry
@@ -47,7 +47,7 @@ from memory_ci.search.embedders import (
 )
 from memory_ci.search.rank import fit
 from memory_ci.search.strength import drop_weak
-from memory_ci.search.vectors import missing, store
+from memory_ci.search.vectors import list_missing_texts, store_vectors
 from memory_ci.store.files import write_file
 
 ONE_A_LINE = "Give one JSON object a line: `memory-ci help ranking`, evaluation."
@@ -115,7 +115,7 @@ def load_set(entries: Path, queries: Path, judgements: Path) -> RetrievalSet:
     )
 
 
-def replay(data: RetrievalSet) -> Iterator[tuple[Index, JudgedQuery]]:
+def replay_set(data: RetrievalSet) -> Iterator[tuple[Index, JudgedQuery]]:
     """Yield each query that has an answer, with the index of the entries that its group had.
 
     Queries come by group and time. The index is valid until the next query.
@@ -212,7 +212,7 @@ def answer_set(
     for query in data.queries:
         texts_by_group[query.group].append(query.text)
 
-    for index, asking in replay(data):
+    for index, asking in replay_set(data):
         if embedder and embedder.embedder:
             _embed_missing(index, embedder.embedder, vectors)
         yield _answer(index, config, asking, clock, embedder)
@@ -233,7 +233,7 @@ def _embed_missing(index: Index, embedder: Embedder, vectors: dict[bytes, array[
         embedder: makes the vectors.
         vectors: all vectors so far, by the hash of their text: no text is embedded twice.
     """
-    texts = missing(index, embedder.model_id)
+    texts = list_missing_texts(index, embedder.model_id)
     new_hashes = [text_hash for text_hash in texts if text_hash not in vectors]
     if new_hashes:
         dim, data = embedder.embed([texts[text_hash] for text_hash in new_hashes])
@@ -243,13 +243,15 @@ def _embed_missing(index: Index, embedder: Embedder, vectors: dict[bytes, array[
         data = array("f")
         for text_hash in texts:
             data.extend(vectors[text_hash])
-        store(index, embedder.model_id, tuple(texts), Vectors(len(data) // len(texts), data))
+        store_vectors(
+            index, embedder.model_id, tuple(texts), Vectors(len(data) // len(texts), data)
+        )
 
 
 # -- golden queries of a repository
 
 
-def load_golden(workspace: Workspace) -> tuple[Golden, ...]:
+def load_golden(workspace: Workspace) -> tuple[GoldenQuery, ...]:
     """Load the golden queries of a work tree, and name those without a name.
 
     Raises:
@@ -257,7 +259,7 @@ def load_golden(workspace: Workspace) -> tuple[Golden, ...]:
     """
     goldens = []
     for path in sorted((work_tree(workspace) / GOLDEN_DIR).glob("*.jsonl")):
-        lines = load_lines(path, Golden, "bad-queries", ONE_A_LINE)
+        lines = load_lines(path, GoldenQuery, "bad-queries", ONE_A_LINE)
         for number, golden in enumerate(lines, start=1):
             goldens.append(replace(golden, name=golden.name or f"{path.stem}:{number}"))
     if not goldens:
@@ -268,7 +270,7 @@ def load_golden(workspace: Workspace) -> tuple[Golden, ...]:
 
 
 def answer_golden(
-    workspace: Workspace, goldens: Sequence[Golden], today: date, clock: Timer
+    workspace: Workspace, goldens: Sequence[GoldenQuery], today: date, clock: Timer
 ) -> tuple[QueryAnswer, ...]:
     """Answer golden queries from the memory of the work tree, without global memory."""
     config = replace(workspace.config, global_=GlobalConfig(path=""))
@@ -278,9 +280,10 @@ def answer_golden(
 
 def compare_golden(
     workspace: Workspace,
-    goldens: Sequence[Golden],
+    goldens: Sequence[GoldenQuery],
     answered: Sequence[QueryAnswer],
     rev: str,
+    *,
     margin: float,
     clock: Timer,
 ) -> Comparison:
@@ -348,7 +351,7 @@ def _list_cited_paths(entry: Entry) -> list[str]:
 
 
 def _answer_all(
-    index: Index, config: Config, goldens: Sequence[Golden], today: date, clock: Timer
+    index: Index, config: Config, goldens: Sequence[GoldenQuery], today: date, clock: Timer
 ) -> tuple[QueryAnswer, ...]:
     answers = []
     for golden in goldens:
@@ -368,9 +371,9 @@ def _answer(
     """Answer a query as `retrieve` does."""
     options = RetrieveOptions()
     start = clock()
-    request = make_sound(options, config, asking.today)
-    ranked = find_ranked(index, asking.text, request, options, asking.today, embedder)
-    hits, _ = arrange(ranked.hits, request.limit)
+    request = bound_options(options, config, asking.today)
+    ranked = rank_task(index, asking.text, request, options, asking.today, embedder=embedder)
+    hits, _ = order_hits(ranked.hits, request.limit)
     answer = Retrieval(task=asking.text, mode=ranked.mode)
     strong = drop_weak(hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
     budget = request.max_chars - context_cost(answer)
@@ -380,7 +383,7 @@ def _answer(
         asking=asking,
         ranking=tuple(hit.located.entry.id for hit in hits),
         factors=tuple(hit.factors for hit in hits),
-        verdict=ranked.verdict,
+        verdict=ranked.strength,
         seconds=seconds,
         given=tuple(hit.located.entry.id for hit in served),
         characters=len(render_context(replace(answer, hits=served))),

@@ -23,7 +23,7 @@ SIZES = {"entries given", "characters given"}
 """Measures that may grow by ten times the margin, as a share of their old value."""
 
 
-class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class GoldenQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A golden query.
 
     Attributes:

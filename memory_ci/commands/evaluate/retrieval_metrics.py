@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from memory_ci.commands.evaluate.records import Golden
+from memory_ci.commands.evaluate.records import GoldenQuery
 from memory_ci.records.entry import Entry
 from memory_ci.text import STOP_WORDS, content_words, words
 
@@ -118,7 +118,7 @@ PARAPHRASE_WORDS = 6
 
 def derive_golden(
     entries: Sequence[Entry], paths_of: Callable[[Entry], Iterable[str]]
-) -> tuple[Golden, ...]:
+) -> tuple[GoldenQuery, ...]:
     """Derive golden queries from entries.
 
     Each entry gives up to three: its title, a paraphrase, and the files that it cites. Tasks of
@@ -132,22 +132,22 @@ def derive_golden(
     for entry in entries:
         counts.update(set(content_words(entry.text)))
 
-    goldens: list[Golden] = []
+    goldens: list[GoldenQuery] = []
     for entry in entries:
-        goldens.append(Golden(query=entry.title, relevant=(entry.id,), kind="title"))
+        goldens.append(GoldenQuery(query=entry.title, relevant=(entry.id,), kind="title"))
         paraphrase = _paraphrase(entry, counts)
         if paraphrase:
-            goldens.append(Golden(query=paraphrase, relevant=(entry.id,), kind="paraphrase"))
+            goldens.append(GoldenQuery(query=paraphrase, relevant=(entry.id,), kind="paraphrase"))
         text = entry.text.lower()  # Only title and body are searched.
         paths = [path for path in dict.fromkeys(paths_of(entry)) if path.lower() in text]
         if paths:
             query = f"Change {' and '.join(paths)}"
-            goldens.append(Golden(query=query, relevant=(entry.id,), kind="path"))
+            goldens.append(GoldenQuery(query=query, relevant=(entry.id,), kind="path"))
 
     for task in FOREIGN_TASKS:
         task_words = content_words(task)
         if 2 * len(task_words & counts.keys()) < len(task_words):
-            goldens.append(Golden(query=task, kind="foreign"))
+            goldens.append(GoldenQuery(query=task, kind="foreign"))
     return tuple(goldens)
 
 

@@ -8,15 +8,22 @@ import click
 import msgspec
 
 from memory_ci.cli.common import change_options, option, show
-from memory_ci.cli.plain import workspace
+from memory_ci.cli.plain import open_current_workspace
 from memory_ci.findings import printable
 
 
 @click.command("export")
-@option("--to", "target", choices=("agents-md",), required=True, help="What to write.")
+@option(
+    "--to",
+    "target",
+    choices=("agents-md",),
+    required=True,
+    expose_value=False,  # there is one so far
+    help="What to write.",
+)
 @click.argument("path", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @change_options
-def export_command(target: str, path: Path | None, dry_run: bool, as_json: bool) -> None:
+def export_command(path: Path | None, dry_run: bool, as_json: bool) -> None:
     """Write what memory holds into AGENTS.md, for agents that have nothing installed.
 
     Norms, then the entries that were used most, within 4,000 characters, in a marked block of the
@@ -30,7 +37,7 @@ def export_command(target: str, path: Path | None, dry_run: bool, as_json: bool)
     from memory_ci.memory.agents_block import export
 
     target_path = Path.cwd() / path if path else None
-    block = export(workspace(), target_path, dry_run=dry_run)
+    block = export(open_current_workspace(), target_path, dry_run=dry_run)
     is_planned = dry_run and block.result == "written"
     would = "would be " if is_planned else ""
     text = f"{would}{block.result} {block.path}\n"

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli.common import complete_id, flag, json_option, option, show
-from memory_ci.cli.plain import now, progress, read_input, say, utf8, workspace
+from memory_ci.cli.plain import (
+    decode_argument,
+    now,
+    open_current_workspace,
+    progress,
+    read_input,
+    say,
+)
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
 from memory_ci.text import plural
@@ -65,8 +72,8 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
 
     from memory_ci.commands.forget.forget import apply_forget, find_subject, plan_forget
 
-    current_workspace = workspace()
-    text = read_input() if what == "-" else utf8(what)
+    current_workspace = open_current_workspace()
+    text = read_input() if what == "-" else decode_argument(what)
     # click restricts the value of --as.
     subject = find_subject(current_workspace, text, wanted)  # type: ignore[arg-type]
     with progress("Looking for it"):

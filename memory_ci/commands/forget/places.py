@@ -20,8 +20,8 @@ from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.gitrepo.sessionrefs import (
     DIGEST,
-    FULL,
     NOTES,
+    TRANSCRIPT,
     StoredSession,
     list_stored,
     read_stored,
@@ -30,10 +30,10 @@ from memory_ci.memory.agents_block import FENCE, build_lines, put_block
 from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
-    PRIVATE,
+    PRIVATE_REFS,
     Workspace,
+    build_memory_test,
     holds_entries,
-    memory_test,
 )
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import MemoryFile, load_file, parse_memory_file, render_memory_file
@@ -205,7 +205,7 @@ def rewrite_tree(
         The new text of each file that changes, None to remove it; and the places.
     """
     tree = tree_at(workspace.repo, tip)
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     export_path = workspace.config.export.path
     memory_files = [
         file for path, file in tree.files.items() if is_memory(path) and path != export_path
@@ -258,7 +258,7 @@ def rewrite_loose(
         return
     output = run_git(workspace.repo.cwd, "ls-files", "-z", "--others", "--", ".")
     paths = output.decode("utf-8", "surrogateescape").split("\0")
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     for path in paths:
         if not is_memory(path):
             continue
@@ -281,7 +281,7 @@ def rewrite_sessions(
     """
     stored = list_stored(workspace.repo)
     files_of_sessions: dict[StoredSession, dict[str, bytes]] = {session: {} for session in stored}
-    for name in (DIGEST, FULL, NOTES):
+    for name in (DIGEST, TRANSCRIPT, NOTES):
         for session, data in read_stored(workspace.repo, stored, name=name):
             files_of_sessions[session][name] = data
 
@@ -295,11 +295,11 @@ def rewrite_sessions(
         if NOTES in files:
             notes, _ = rewrite_file(workspace, target, "MEMORY.md", files[NOTES])
             files[NOTES] = notes or b""
-        if FULL in files and FULL in holding:
+        if TRANSCRIPT in files and TRANSCRIPT in holding:
             # A transcript has the format of its agent, so it is removed; the digest stays.
-            files[FULL] = b""
-        elif FULL in files:
-            files[FULL] = mask_raw(tombstones, FULL, files[FULL])
+            files[TRANSCRIPT] = b""
+        elif TRANSCRIPT in files:
+            files[TRANSCRIPT] = mask_raw(tombstones, TRANSCRIPT, files[TRANSCRIPT])
         if DIGEST in files:
             files[DIGEST] = mask_raw(tombstones, DIGEST, files[DIGEST])
         place = HeldPlace("session", session.ref, f"masked in its {', '.join(holding)}")
@@ -308,7 +308,7 @@ def rewrite_sessions(
 
 def list_private(repo: Repository) -> tuple[str, ...]:
     """Return the refs of runs that publish; the next run creates them again."""
-    output = run_git(repo.cwd, "for-each-ref", "--format=%(refname)", PRIVATE)
+    output = run_git(repo.cwd, "for-each-ref", "--format=%(refname)", PRIVATE_REFS)
     return tuple(output.decode().split())
 
 
@@ -396,7 +396,7 @@ def list_left(
         needles: a word of each text.
         changed: the new text of each file that is rewritten.
     """
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     for path in _list_holding(workspace.repo, target, tip, needles):
         is_mended = path in changed and not target.tombstones.holds(changed[path] or b"")
         if not is_memory(path) and not is_mended:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from memory_ci.cli.common import flag, json_option, option, refuse_others, show
-from memory_ci.cli.plain import progress, say, today, workspace
+from memory_ci.cli.plain import open_current_workspace, progress, say, today
 from memory_ci.findings import printable
+
+if TYPE_CHECKING:
+    from memory_ci.commands.health.records import Health
+    from memory_ci.memory.workspace import Workspace
 
 
 @click.command("health")
@@ -20,6 +26,7 @@ from memory_ci.findings import printable
 @click.pass_context
 def health_command(
     ctx: click.Context,
+    *,
     at: str | None,
     history: bool,
     effect: bool,
@@ -45,7 +52,8 @@ def health_command(
       memory-ci health --effect
       memory-ci health --stage
     """
-    from memory_ci.commands.health.health import measure_health, measure_history
+    from memory_ci.api import Memory
+    from memory_ci.commands.health.health import measure_history
     from memory_ci.commands.health.text import render_effect, render_health, render_history
 
     if stage:
@@ -57,19 +65,33 @@ def health_command(
         from memory_ci.commands.health.effect import measure_effect
 
         with progress("Comparing sessions"):
-            report = measure_effect(workspace(), today())
+            report = measure_effect(open_current_workspace(), today())
         show(report, render_effect(report), as_json)
         return
     if at is not None and history:
         raise click.UsageError("--at looks at one moment, --history at many: choose one.")
     if history:
         with progress("Measuring the past"):
-            past = measure_history(workspace(), today(), None, os.environ)
+            past = measure_history(open_current_workspace(), today(), None, os.environ)
         show(past, render_history(past), as_json)
         return
     with progress("Measuring"):
-        health = measure_health(workspace(), today(), at=at, environ=os.environ)
+        current_workspace = open_current_workspace()
+        health = Memory(current_workspace, at).health()
+        if at is None:
+            health = _add_asked_again(current_workspace, health)
     show(health, render_health(health), as_json)
+
+
+def _add_asked_again(current_workspace: Workspace, health: Health) -> Health:
+    """Return health with what people asked again, by the rules of HEAD."""
+    from memory_ci.commands.health.asked_again import count_asked_again
+    from memory_ci.gitrepo.repo import find_commit
+
+    head = find_commit(current_workspace.repo, "HEAD")
+    if head is None:
+        return health
+    return replace(health, asked_again=count_asked_again(current_workspace.at(head)))
 
 
 def _show_stages(revision: str, as_json: bool) -> None:
@@ -77,7 +99,7 @@ def _show_stages(revision: str, as_json: bool) -> None:
     from memory_ci.commands.health.text import render_stage
     from memory_ci.memory.stage import INTENT_FILE, list_stages
 
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     stages = list_stages(current_workspace, revision)
     if not stages and not as_json:
         say(f"There is no {INTENT_FILE}, so there is no stage.", err=True)

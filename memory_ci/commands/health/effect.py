@@ -18,9 +18,9 @@ from memory_ci.memory.workspace import Workspace, load_memory
 from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Episode
 from memory_ci.records.event import Session
-from memory_ci.records.proportion import Share, share
+from memory_ci.records.proportion import Share, compute_share
 from memory_ci.sessions.captured_sessions import CapturedSessions
-from memory_ci.sessions.session_note import HELD_OUT, is_held_out, list_given, mark_session
+from memory_ci.sessions.session_note import HELD_OUT, is_held_out, list_served, mark_session
 from memory_ci.text import content_words
 
 REPEATED_SHARE = 0.5  # Least share of a correction's content words that an entry repeats.
@@ -53,7 +53,7 @@ def measure_effect(workspace: Workspace, today: date) -> EffectReport:
     captured = CapturedSessions(workspace)
     sessions: list[Session] = []
     if workspace.config.sessions.read:
-        sessions = [session for session in captured.said if session.started]
+        sessions = [session for session in captured.headers if session.started]
 
     period = _find_period(workspace, today, episodes, sessions)
     if period is None:
@@ -81,7 +81,7 @@ def _find_period(
     noted_marks: set[str] = set()
     for session in sessions:
         mark = mark_session(session.id)
-        is_held = mark in marks or HELD_OUT in list_given(workspace, session.id)
+        is_held = mark in marks or HELD_OUT in list_served(workspace, session.id)
         if is_held and session.started:
             noted_marks.add(mark)
             starts.append(session.started)
@@ -108,7 +108,7 @@ def _compare_sessions(
             continue
         mark = mark_session(session.id)
         is_held = mark in period.marks or is_held_out(mark, period.holdout)
-        corrections = list(_iter_corrections(captured.whole(session)))
+        corrections = list(_iter_corrections(captured.load_events(session)))
         is_repeated = _has_entry_before(corrections, session.started.date(), entries)
         steered.append((is_held, bool(corrections)))
         repeated.append((is_held, is_repeated))
@@ -153,8 +153,8 @@ def compare_arms(
     for is_held, happened in outcomes:
         arm = held_outcomes if is_held else served_outcomes
         arm.append(happened)
-    served = share(sum(served_outcomes), len(served_outcomes))
-    held = share(sum(held_outcomes), len(held_outcomes))
+    served = compute_share(sum(served_outcomes), len(served_outcomes))
+    held = compute_share(sum(held_outcomes), len(held_outcomes))
     total = served.total + held.total
 
     low = None

@@ -22,16 +22,16 @@ from memory_ci.commands.health import metrics
 from memory_ci.commands.health.metrics import JobUsage, Measurement
 from memory_ci.commands.health.records import Health, MetricName, Profile
 from memory_ci.commands.health.text import render_health_line, render_holdout
-from memory_ci.commands.retrieve.anchor_verdicts import soften
-from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
-from memory_ci.commands.retrieve.ranking import find_ranked
-from memory_ci.commands.retrieve.retrieve import MAX_NORM_CHARS, find_overflow
+from memory_ci.commands.retrieve.anchor_verdicts import soften_verdicts
+from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
+from memory_ci.commands.retrieve.ranking import rank_task
+from memory_ci.commands.retrieve.retrieve import MAX_NORM_CHARS, list_dropped_norms
 from memory_ci.errors import EngineError, MemoryCIError, RepositoryError, UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.findings import printable
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.history import list_readers
-from memory_ci.gitrepo.repo import find_commit, find_objects, list_foreign, read_tips
+from memory_ci.gitrepo.repo import find_commit, find_objects, list_outside_history, read_tips
 from memory_ci.lifecycle.episodes import combine, count_usage
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.lifecycle.similarity import words_of
@@ -62,7 +62,13 @@ from memory_ci.search.embedders.remote import UNHURRIED
 from memory_ci.search.neighbours import LEAST_JACCARD, find_similar
 from memory_ci.search.search import list_entries
 from memory_ci.search.strength import drop_weak
-from memory_ci.search.vectors import Nearest, missing, nearest, nearest_to, store
+from memory_ci.search.vectors import (
+    Nearest,
+    find_nearest,
+    find_nearest_to_texts,
+    list_missing_texts,
+    store_vectors,
+)
 from memory_ci.sessions.nudge import find_nudge
 from memory_ci.text import plural
 
@@ -201,7 +207,7 @@ def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | 
     return None
 
 
-def list_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]:
+def list_health_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]:
     """Return lines about a branch for the page of a job, without those that do not apply.
 
     They are its health, a nudge that is due, who was served memory last, and whether
@@ -426,11 +432,11 @@ def _list_unanswered(inputs: HealthInputs, questions: Sequence[MergedChange]) ->
     """Return the changes whose titles find nothing, newest first."""
     config = inputs.workspace.config
     options = RetrieveOptions()
-    request = make_sound(options, config, inputs.today)
+    request = bound_options(options, config, inputs.today)
     unanswered = []
     for change in reversed(questions):
         title = eligible.title_of(change)
-        ranked = find_ranked(inputs.index, title, request, options, inputs.today)
+        ranked = rank_task(inputs.index, title, request, options, inputs.today)
         hits = drop_weak(ranked.hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
         names = eligible.names_of(change)
         if all(names & metrics.parse_source_names(hit.located.entry) for hit in hits):
@@ -467,7 +473,7 @@ def _name_idle(inputs: HealthInputs, ids: Iterable[str]) -> str:
 def _name_overflow(inputs: HealthInputs) -> str:
     """Return the end of a basis that names the norms that do not fit their budget."""
     config = inputs.workspace.config
-    overflow = find_overflow(inputs.index, config, inputs.today)
+    overflow = list_dropped_norms(inputs.index, config, inputs.today)
     if not overflow:
         return ""
     names = ", ".join(norm.entry_id[:8] for norm in overflow[:MAX_NAMED] if norm.entry_id)
@@ -524,7 +530,7 @@ def _judge_sources(inputs: HealthInputs) -> SourceEvidence:
         if verdict.kind not in ("gone", "unverifiable"):
             evident_ids.add(entry_id)
 
-    softened = {located.entry.id: soften(located.entry, verdicts) for located in judged}
+    softened = {located.entry.id: soften_verdicts(located.entry, verdicts) for located in judged}
     kinds = {
         entry_id: judge_entry(entry_verdicts)
         for entry_id, entry_verdicts in softened.items()
@@ -569,7 +575,7 @@ def _list_merged(inputs: HealthInputs, shas: Set[str]) -> frozenset[str]:
     full_shas = {name: sha for name, sha in zip(names, objects, strict=True) if sha}
     foreign_shas = set(full_shas.values())
     for head in _list_heads(inputs.view):
-        foreign_shas &= list_foreign(repo, full_shas.values(), head)
+        foreign_shas &= list_outside_history(repo, full_shas.values(), head)
     return frozenset(name for name, sha in full_shas.items() if sha not in foreign_shas)
 
 
@@ -618,9 +624,9 @@ def _find_linked(inputs: HealthInputs) -> set[str]:
     linked_ids: set[str] = set()
     similars = find_similar(inputs.index, inputs.active, words_of, statuses=("active",))
     for located, similar in zip(inputs.active, similars, strict=True):
-        if similar.near:
+        if similar.neighbours:
             linked_ids.add(located.entry.id)
-            linked_ids.update(neighbour.located.entry.id for neighbour in similar.near)
+            linked_ids.update(neighbour.located.entry.id for neighbour in similar.neighbours)
     return linked_ids
 
 
@@ -635,7 +641,7 @@ def _measure_closeness(inputs: HealthInputs, environ: Mapping[str, str] | None) 
     choice = choose_embedder(inputs.workspace.config.retrieve, environ, UNHURRIED)
     if choice.embedder is None:
         return Closeness(silence=f"there are no vectors: {choice.reason}")
-    texts = missing(inputs.index, choice.embedder.model_id, statuses=("active",))
+    texts = list_missing_texts(inputs.index, choice.embedder.model_id, statuses=("active",))
     if not texts:
         return Closeness(silence="there is no entry with a vector")
     if len(texts) > MAX_EMBEDDED:
@@ -650,14 +656,16 @@ def _embed_closeness(
     index: Index, embedder: Embedder, texts: Mapping[bytes, str], questions: list[str]
 ) -> Closeness:
     model_id = embedder.model_id
-    store(index, model_id, tuple(texts), embedder.embed(list(texts.values())))
+    store_vectors(index, model_id, tuple(texts), embedder.embed(list(texts.values())))
     queries = Vectors(0, array("f"))
     if questions:
         queries = embedder.embed(questions, "query")
 
     neighbours = []
     if len(texts) > 1:
-        nearest_by_text = nearest_to(index, list(texts), metrics.LINKS + 1, statuses=("active",))
+        nearest_by_text = find_nearest_to_texts(
+            index, list(texts), metrics.LINKS + 1, statuses=("active",)
+        )
         # The nearest to a text is itself.
         neighbours = [
             _list_cosines(nearest_by_text[text_hash])[1:]
@@ -667,7 +675,7 @@ def _embed_closeness(
 
     hits = []
     for query in _split_vectors(queries):
-        hit = nearest(index, query, model_id, metrics.TOP_K, statuses=("active",))
+        hit = find_nearest(index, query, model_id, metrics.TOP_K, statuses=("active",))
         hits.append(_list_cosines(hit))
 
     silence = "there is one text alone" if questions else NO_QUESTION
@@ -682,4 +690,4 @@ def _split_vectors(vectors: Vectors) -> Iterator[Vectors]:
 
 
 def _list_cosines(hits: Nearest) -> tuple[float, ...]:
-    return tuple(hit.cosine for hit in hits.near)
+    return tuple(hit.cosine for hit in hits.entries)

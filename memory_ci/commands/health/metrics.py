@@ -17,9 +17,9 @@ from memory_ci.lifecycle import similarity
 from memory_ci.lifecycle.consolidation import find_contradictions
 from memory_ci.lifecycle.prominence import DECAY_FLOOR, recency
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.records.anchor import MARKED, VerdictKind
+from memory_ci.records.anchor import STALE_KINDS, VerdictKind
 from memory_ci.records.entry import Entry, Located
-from memory_ci.records.names import LEAST_WIDTH, ORIGIN
+from memory_ci.records.names import MIN_SHA_WIDTH, ORIGIN
 from memory_ci.text import plural
 
 WEIGHTS: Mapping[Profile, Mapping[MetricName, int]] = {
@@ -186,7 +186,7 @@ def parse_source_names(entry: Entry) -> frozenset[str]:
         if match["number"]:
             names.add(f"pr:{match['number']}")
         else:
-            names.add(f"commit:{match['sha'][:LEAST_WIDTH]}")
+            names.add(f"commit:{match['sha'][:MIN_SHA_WIDTH]}")
     return frozenset(names)
 
 
@@ -216,7 +216,7 @@ def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measurement:
         f"{name} {counts[name] / total:.0%}" for name in ("fresh", "marked", "withheld")
     )
     basis = f"{shares}, not compared {counts[None] / total:.0%} of {_count_entries(total)}"
-    stale_ids = tuple(entry_id for entry_id, kind in kinds.items() if kind in MARKED)
+    stale_ids = tuple(entry_id for entry_id, kind in kinds.items() if kind in STALE_KINDS)
     value = 100 * (counts["fresh"] + counts["marked"] / 2) / judged
     return Measurement(value, basis, missing=stale_ids)
 
@@ -333,7 +333,7 @@ def _count_entries(number: int) -> str:
 
 
 # Two metrics parse the same entries, and a history does so for each month.
-_parse_words = lru_cache(maxsize=16_384)(similarity.said)
+_parse_words = lru_cache(maxsize=16_384)(similarity.parse_entry_words)
 
 
 def count_near_duplicates(entries: Iterable[Entry]) -> int:

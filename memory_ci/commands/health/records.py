@@ -37,6 +37,36 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
 
 
+class AskedRule(msgspec.Struct, frozen=True):
+    """A rule that people asked for again after it was written.
+
+    Attributes:
+        place: the id of the entry, or the document and line.
+        title: the rule.
+        sessions: in how many sessions it was asked for since.
+        since: the day on which it was written.
+    """
+
+    place: str
+    title: str
+    sessions: int
+    since: date
+
+
+class AskedAgain(msgspec.Struct, frozen=True):
+    """How often people repeated a request, and how often although a rule says it.
+
+    Attributes:
+        repetitions: sessions that made a request which two earlier ones had made.
+        although_written: those of them that a rule preceded.
+        rules: the rules that were asked for again, the most often first.
+    """
+
+    repetitions: int
+    although_written: int
+    rules: tuple[AskedRule, ...] = ()
+
+
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The health of the memory of a commit or of the work tree.
 
@@ -48,6 +78,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         band: the colour of the score; None without one.
         is_partial: whether a metric has no value.
         metrics: the metrics of the profile.
+        asked_again: what people asked again; None where it was not counted.
     """
 
     profile: Profile
@@ -57,6 +88,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     band: Band | None
     is_partial: bool
     metrics: tuple[Metric, ...]
+    asked_again: AskedAgain | None = None
 
     @property
     def weakest(self) -> Metric | None:

@@ -6,8 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memory_ci.cli.terminal import bar
-from memory_ci.commands.health.records import ArmComparison, EffectReport, Health, Metric
+from memory_ci.commands.health.records import (
+    ArmComparison,
+    AskedAgain,
+    EffectReport,
+    Health,
+    Metric,
+)
 from memory_ci.findings import printable
+from memory_ci.text import plural
 
 if TYPE_CHECKING:
     from memory_ci.memory.stage import ProjectStage
@@ -76,6 +83,20 @@ def _iter_health_lines(health: Health) -> Iterator[str]:
             yield f"    {name}"
         if len(metric.missing) > MAX_SHOWN:
             yield f"    and {len(metric.missing) - MAX_SHOWN} more: `--json` names them"
+    if health.asked_again is not None:
+        yield from _iter_asked_lines(health.asked_again)
+
+
+def _iter_asked_lines(asked: AskedAgain) -> Iterator[str]:
+    """Yield the count of repeated requests, and the rules that were asked for again."""
+    yield ""
+    share = f"{asked.although_written} of {plural(asked.repetitions, 'repeated request')}"
+    yield f"asked again although written: {share}"
+    for rule in asked.rules[:MAX_SHOWN]:
+        place = rule.place if ":" in rule.place else rule.place[:8]
+        yield f"    {place} {rule.title} ({plural(rule.sessions, 'session')} since {rule.since})"
+    if asked.rules:
+        yield "    Reword it, or say it at its moment: `when: before:commit` in its front matter."
 
 
 def _format_metric(metric: Metric) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli.common import change_options, flag, option, show
-from memory_ci.cli.plain import progress, today, workspace
+from memory_ci.cli.plain import open_current_workspace, progress, today
 from memory_ci.findings import printable, render_finding
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @flag("--replace", help="Put the entries into the files themselves, which must be memory files.")
 @change_options
 def import_command(
+    *,
     paths: tuple[Path, ...],
     source: str,
     scope: str | None,
@@ -56,7 +57,7 @@ def import_command(
     # click restricts the value of --from.
     options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type]
     with progress("Importing"):
-        report = import_memory(workspace(), paths, options, today())
+        report = import_memory(open_current_workspace(), paths, options, today())
 
     verb = "would import" if dry_run else "imported"
     lines = [f"{verb} {_place(taken)} -> {taken.target}" for taken in report.imported]

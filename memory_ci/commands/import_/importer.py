@@ -16,10 +16,10 @@ from memory_ci.commands.import_.legacy import (
     INDEX,
     LegacyFile,
     LegacyLearning,
+    build_not_understood,
     find_memories,
     find_sections,
-    mentioned_files,
-    not_understood,
+    list_mentioned_files,
 )
 from memory_ci.errors import UnreadableMemoryError, UsageError
 from memory_ci.extraction.tombstones import Tombstones
@@ -40,7 +40,7 @@ from memory_ci.memory.workspace import (
 from memory_ci.records.entry import PROJECT, Located
 from memory_ci.records.report import Finding
 from memory_ci.secrets import mask_secrets
-from memory_ci.store.document import find_long, parse_memory_file, render_memory_file
+from memory_ci.store.document import check_length, parse_memory_file, render_memory_file
 from memory_ci.store.edits import edit_file, format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, classify_scope, fragment_path, parse_target
@@ -199,12 +199,12 @@ def read_source(file: Path, source: Source, today: date) -> LegacyFile:
         return find_sections(path, data, source)
     listed: frozenset[str] = frozenset()
     with suppress(OSError):
-        listed = mentioned_files((file.parent / INDEX).read_text("utf-8", "replace"))
+        listed = list_mentioned_files((file.parent / INDEX).read_text("utf-8", "replace"))
     return find_memories(path, data, today, is_listed=file.name in {INDEX, *listed})
 
 
 def _unreadable(path: str, message: str) -> LegacyFile:
-    return LegacyFile(findings=(not_understood(path, 1, message),))
+    return LegacyFile(findings=(build_not_understood(path, 1, message),))
 
 
 def _prepare(
@@ -235,7 +235,7 @@ def _prepare(
 def _find_objections(item: _Item, forgotten: Tombstones) -> Iterator[Finding]:
     """Yield why a learning must not be written, the worst first. No message repeats its text."""
     place = item.place
-    yield from find_long(place)
+    yield from check_length(place)
     yield from find_unsafe(place)
     yield from find_forgotten(forgotten, place)
     try:

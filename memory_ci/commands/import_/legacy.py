@@ -13,11 +13,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType, new_entry
+from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType, create_entry
 from memory_ci.records.report import Finding
 from memory_ci.store.document import BOM, MemoryFile, Segment, parse_memory_file
-from memory_ci.store.headings import fenced_lines, parse_heading
-from memory_ci.store.manual_notes import imported_id
+from memory_ci.store.headings import mark_fenced_lines, parse_heading
+from memory_ci.store.manual_notes import derive_id
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten, strip_comments
 
@@ -153,10 +153,10 @@ def broken_parts(file: MemoryFile) -> Iterator[Finding]:
         if finding.code == "front-matter-in-body":
             yield finding
         elif finding.level == "error":
-            yield not_understood(file.path, finding.line, finding.message)
+            yield build_not_understood(file.path, finding.line, finding.message)
 
 
-def not_understood(path: str, line: int, message: str) -> Finding:
+def build_not_understood(path: str, line: int, message: str) -> Finding:
     """Return the finding on a part that is left alone.
 
     Its message never quotes the part, which was not searched for credentials.
@@ -172,7 +172,7 @@ def imported_source(source: str, path: str) -> str:
 def _split_parts(segment: Segment, is_start: Callable[[str], bool]) -> Iterator[_Part]:
     """Split a segment into parts; each begins at a line outside of code that is a start."""
     lines = segment.raw.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    is_fenced = fenced_lines(lines)
+    is_fenced = mark_fenced_lines(lines)
     starts = [index for index, line in enumerate(lines) if not is_fenced[index] and is_start(line)]
     for start, end in pairwise([0, *starts, len(lines)]):
         if start < end:
@@ -201,7 +201,7 @@ def _read_prose(path: str, segment: Segment, source: str) -> Iterator[LegacyLear
             message = "text that is no dated section"
             if dated:
                 message = "not a kind of section that is known, or empty"
-            yield not_understood(path, part.line + index, message)
+            yield build_not_understood(path, part.line + index, message)
 
 
 def _find_text(lines: Sequence[str]) -> int | None:
@@ -229,8 +229,8 @@ def _to_entry(path: str, dated: re.Match[str], lines: Sequence[str], source: str
     if kind not in BY_KIND or day is None or not (title or body):
         return None
     title = title or _choose_title(body)
-    identity = imported_id(source, dated.group(2), body)
-    entry = new_entry(identity, title, "" if body == title else body, BY_KIND[kind], day)
+    identity = derive_id(source, dated.group(2), body)
+    entry = create_entry(identity, title, "" if body == title else body, BY_KIND[kind], day)
     return replace(entry, occurred_at=day, source=imported_source(source, path))
 
 
@@ -297,7 +297,7 @@ ABOUT_MEMORY = re.compile(r"\bmemor(?:y|ies)\b", re.IGNORECASE)
 """A level-1 heading that names the file itself, and no subject."""
 
 
-def mentioned_files(index: str) -> frozenset[str]:
+def list_mentioned_files(index: str) -> frozenset[str]:
     """Return the names of Markdown files that an index mentions."""
     return frozenset(MENTIONED.findall(index))
 
@@ -321,7 +321,7 @@ def find_memories(path: str, data: bytes, today: date, *, is_listed: bool) -> Le
         return collect([_read_topic(path, fields, lines, end, today)])
     if not is_listed:
         message = "neither a topic file nor named by MEMORY.md beside it"
-        return LegacyFile(findings=(not_understood(path, 1, message),))
+        return LegacyFile(findings=(build_not_understood(path, 1, message),))
 
     file = parse_memory_file(path, data)
     results: list[LegacyLearning | Finding] = [*broken_parts(file)]
@@ -388,7 +388,7 @@ def _read_topic(
     title = shorten(title, TITLE_WIDTH)
     if kind not in TYPES or not title:
         message = "a topic file without a name, or of a type that is not known"
-        return not_understood(path, 1, message)
+        return build_not_understood(path, 1, message)
 
     text = "\n".join(_lower_headings(lines[end + 1 :])).strip("\n").rstrip()
     body = "\n\n".join(part for part in (description, text) if part and part != title)
@@ -402,7 +402,7 @@ def _read_topic(
 def _lower_headings(lines: Sequence[str]) -> list[str]:
     """Return lines with headings two levels lower: a level-1 heading would end the entry."""
     lowered: list[str] = []
-    for line, is_fenced in zip(lines, fenced_lines(lines), strict=True):
+    for line, is_fenced in zip(lines, mark_fenced_lines(lines), strict=True):
         is_high = not is_fenced and HIGH_HEADING.match(line)
         lowered.append(f"##{line}" if is_high else line)
     return lowered
@@ -412,8 +412,8 @@ def _build_entry(
     path: str, title: str, body: str, meaning: tuple[EntryType, Domain], day: date
 ) -> Entry:
     """Return an entry for a text that was written on a day, or before it."""
-    identity = imported_id(SOURCE, title, body)
-    entry = new_entry(identity, title, body, (*meaning, NEW_IMPORTANCE), day)
+    identity = derive_id(SOURCE, title, body)
+    entry = create_entry(identity, title, body, (*meaning, NEW_IMPORTANCE), day)
     return replace(entry, source=imported_source(SOURCE, path))
 
 
@@ -440,7 +440,7 @@ def _read_section(path: str, part: _Part, today: date) -> Iterator[LegacyLearnin
         return
     text_index = next(index for index, line in enumerate(content) if line.strip())
     message = "text without a heading that says what it is about"
-    yield not_understood(path, first_line + text_index, message)
+    yield build_not_understood(path, first_line + text_index, message)
 
 
 def _find_subject(heading: tuple[int, str] | None) -> str:

@@ -19,7 +19,7 @@ from memory_ci.gitrepo.history import STEP, find_cursor, iter_merged_changes, pl
 from memory_ci.gitrepo.network import connect, fetch_history, find_tips
 from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.memory.workspace import Workspace, memory_test
+from memory_ci.memory.workspace import Workspace, build_memory_test
 from memory_ci.records.config import Config, PublishConfig
 from memory_ci.records.history import MergedChange
 from memory_ci.store.files import write_file
@@ -200,7 +200,7 @@ def _count_unread(repo: Repository, head: str, update: str) -> int | None:
     Returns:
         The number; None where no cursor is among the commits that are fetched.
     """
-    is_memory = memory_test(Workspace(repo, Config()))
+    is_memory = build_memory_test(Workspace(repo, Config()))
     tips = [tip for tip in (update, head) if tip and find_commit(repo, tip)]
     cursors = [find_cursor(repo, tip, is_memory) for tip in tips]
     numbers = []

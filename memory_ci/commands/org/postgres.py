@@ -47,8 +47,8 @@ from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.records.entry import Located
 from memory_ci.records.names import AUDIENCE
 from memory_ci.search.builder import compare_rows, text_row
-from memory_ci.search.rows import Row, entry_digest, entry_row, located_of, pack
-from memory_ci.search.search import MAX_DEPTH, SHOWN_STATUSES
+from memory_ci.search.rows import Row, entry_digest, entry_row, pack, read_entry_row
+from memory_ci.search.search import MAX_DEPTH, SEARCHED_STATUSES
 
 TRY_LOCK = "SELECT pg_try_advisory_lock(%s)"
 ADD_REPOSITORY = """
@@ -227,7 +227,7 @@ class PostgresEngine(OrgEngine):
 
     def _read_entries(self, repository: OrgRepository) -> list[Located]:
         rows = self._query(repository.audience, RECORDS, (repository.id,))
-        entries = [located_of(tuple(unpack(record))) for (record,) in rows]
+        entries = [read_entry_row(tuple(unpack(record))) for (record,) in rows]
         return sorted(entries, key=lambda located: (located.path, located.line, located.entry.id))
 
     def publish(self) -> list[OrgPublished]:
@@ -502,7 +502,7 @@ def _add_words(connection: Connection, stems: Sequence[Stemmed]) -> None:
 def _bind_filters(filters: OrgFilters) -> dict[str, object]:
     """Return the values of filters in `CANDIDATES`."""
     return {
-        "statuses": list(SHOWN_STATUSES),
+        "statuses": list(SEARCHED_STATUSES),
         "types": list(filters.types) or None,
         "domains": list(filters.domains) or None,
         "phases": list(filters.phases) or None,
@@ -568,5 +568,5 @@ def _count_needed(weighted: Sequence[WeightedPattern], least: float) -> int:
 
 def _parse_match(audience: str, lexical: float, row: Row) -> OrgMatch:
     _, record, repository_id, name, link, head = row
-    located = located_of(tuple(unpack(record)))
+    located = read_entry_row(tuple(unpack(record)))
     return OrgMatch(located, lexical, OrgRepository(repository_id, name, link, audience), head)

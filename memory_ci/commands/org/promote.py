@@ -27,7 +27,7 @@ from memory_ci.lifecycle.promotion import RECURRENCES, plan_shared
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
 from memory_ci.memory.maintainer_decisions import list_rejected
-from memory_ci.memory.workspace import PRIVATE, Workspace, branch_name, workspace_at
+from memory_ci.memory.workspace import PRIVATE_REFS, Workspace, branch_name, workspace_at
 from memory_ci.records.config import Config
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.names import HEADS
@@ -143,7 +143,7 @@ class _OrgRequest:
         self, shared: SharedMemory, now: datetime, *, least: int, dry_run: bool
     ) -> OrgPromotion:
         """Push a commit of new entries to the branch of the request, and open or update it."""
-        with private_ref(self._repo, PRIVATE) as base_ref:
+        with private_ref(self._repo, PRIVATE_REFS) as base_ref:
             fetch_tip(self._repo, self._remote, self._branch, base_ref)
             base = resolve_commit(self._repo, base_ref)
             target = workspace_at(self._repo, base)
@@ -193,7 +193,7 @@ class _OrgRequest:
         from memory_ci.gitrepo.writer import choose_identity  # It loads GitPython: 75 ms.
 
         own_email = choose_identity(target.config.publish, in_actions=False).email
-        with private_ref(self._repo, PRIVATE) as request_ref:
+        with private_ref(self._repo, PRIVATE_REFS) as request_ref:
             fetch_tip(self._repo, self._remote, BRANCH, request_ref)
             for email in list_committers(self._repo, base, tip).values():
                 if email != own_email:
@@ -203,7 +203,7 @@ class _OrgRequest:
     def _push(self, tip: str, old_tip: str | None) -> None:
         outcome = push_tip(self._repo, self._remote, BRANCH, tip, old_tip)
         if outcome.state != "done":
-            message = f"the remote did not take {BRANCH}: {outcome.said or 'it moved meanwhile'}"
+            message = f"the remote did not take {BRANCH}: {outcome.detail or 'it moved meanwhile'}"
             hint = "Run again, or let its rules admit memory-ci."
             raise RepositoryError(message, slug="push-refused", hint=hint)
 

@@ -15,18 +15,18 @@ from memory_ci.commands.org.engine import OrgEngine
 from memory_ci.commands.org.index import open_engine
 from memory_ci.commands.org.records import LONGEST, OrgFilters, OrgMatch
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.ranking import FeedbackWeights, weights_of
+from memory_ci.commands.retrieve.ranking import FeedbackWeights, make_weights
 from memory_ci.commands.retrieve.text import ORGANISATION_CHARS, context_cost, entry_cost
 from memory_ci.errors import MemoryCIError
-from memory_ci.gitrepo.addresses import address_of
+from memory_ci.gitrepo.addresses import normalize_address
 from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.retrieval import Hit, Match, Retrieval
 from memory_ci.search.query import Corpus, build_terms
-from memory_ci.search.rank import Place, diversify, fit, place_of, rank
-from memory_ci.search.strength import drop_weak, lexical_lane, margin
+from memory_ci.search.rank import Place, diversify, fit, get_place, rank
+from memory_ci.search.strength import drop_weak, measure_margin, score_lexically
 
 MAX_SHARE = 0.25  # The share of an answer's characters that other repositories may fill.
 OTHERS_WEIGHT = 0.8  # The weight of a score of another repository; one of this repository has 1.
@@ -39,6 +39,7 @@ def search_org(
     task: str,
     index: str,
     audiences: tuple[str, ...],
+    *,
     top: int,
     environ: Mapping[str, str],
     today: date,
@@ -60,6 +61,7 @@ def add_organisation(
     answer: Retrieval,
     workspace: Workspace,
     options: RetrieveOptions,
+    *,
     max_chars: int,
     environ: Mapping[str, str],
     today: date,
@@ -158,16 +160,16 @@ class OrgSearch:
             if len(entry.title) + len(entry.body) > LONGEST:
                 continue  # To compare megabytes would take the time of all others.
             located = _make_global(org_match)
-            org_matches[place_of(located)] = org_match
+            org_matches[get_place(located)] = org_match
             matches.append(Match(located, org_match.lexical))
 
         hits = self._rank(task, matches, options, filters.today or date.max)
         if not options.all_matches:
-            is_near = bool(matches) and margin(task, matches, terms, corpus) >= 0
+            is_near = bool(matches) and measure_margin(task, matches, terms, corpus) >= 0
             hits = drop_weak(hits, is_near=is_near, is_exempt=lambda _: False)
         # The sync screened them by the rules of its version, and a file may have been changed.
         return [
-            _name_repository(hit, org_matches[place_of(hit.located)])
+            _name_repository(hit, org_matches[get_place(hit.located)])
             for hit in hits
             if not any(find_unsafe(hit.located))
         ]
@@ -195,11 +197,11 @@ class OrgSearch:
     ) -> list[Hit]:
         matches = list(matches)
         feedback = FeedbackWeights(today)
-        weights = weights_of(options, feedback)
+        weights = make_weights(options, feedback)
         weight = OTHERS_WEIGHT
         hits = [
             replace(hit, score=hit.score * weight, factors=(*hit.factors, ("organisation", weight)))
-            for hit in rank(matches, weights, lexical_lane(task, matches, {}))
+            for hit in rank(matches, weights, score_lexically(task, matches, {}))
         ]
         return diversify(hits)
 
@@ -235,7 +237,7 @@ def _list_own_addresses(workspace: Workspace) -> tuple[str, ...]:
     output = decode_path(run_git(repo.cwd, *arguments, ok=(0, 1)))
     for setting in output.split("\0"):
         url = setting.partition("\n")[2]
-        address = address_of(url)
+        address = normalize_address(url)
         if address:
             addresses |= {address, f"https://{address}"}
         elif setting and "://" not in url:

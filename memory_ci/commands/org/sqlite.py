@@ -34,27 +34,27 @@ from memory_ci.commands.org.records import (
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.records.entry import Located
 from memory_ci.records.names import AUDIENCE
-from memory_ci.search.builder import ADD_ENTRY, ADD_TEXT, keep_rows, text_row
+from memory_ci.search.builder import ADD_ENTRY, ADD_TEXT, text_row, update_rows
 from memory_ci.search.database import (
     IDENTITY,
     Values,
     connect,
     create,
-    is_fault_of_the_place,
+    is_place_error,
     is_sealed,
     refuse_pipes,
     seal,
     seal_path,
 )
-from memory_ci.search.rows import Row, entry_digest, entry_row, located_of
+from memory_ci.search.rows import Row, entry_digest, entry_row, read_entry_row
 from memory_ci.search.search import (
     BM25,
     COLUMNS,
     MAX_DEPTH,
-    SHOWN_STATUSES,
+    SEARCHED_STATUSES,
     Filters,
     build_filter,
-    quote,
+    quote_term,
 )
 
 STATE = "state.json"  # The operator's state, in WORK.
@@ -146,7 +146,7 @@ class SqliteEngine(OrgEngine):
         if not terms:
             return []
         depth = max(1, min(depth, MAX_DEPTH))
-        query = " OR ".join(quote(term) for term in terms)
+        query = " OR ".join(quote_term(term) for term in terms)
         ranked: list[OrgRankedRow] = []
         for audience in self._list_readable(audiences):
             ranked += self._rank(audience, query, filters, depth)
@@ -190,7 +190,7 @@ class SqliteEngine(OrgEngine):
         for audience in self._list_readable(audiences):
             total += self._query_count(audience, COUNT, ())
             for term in counts:
-                counts[term] += self._query_count(audience, HOLDING, (quote(term),))
+                counts[term] += self._query_count(audience, HOLDING, (quote_term(term),))
         return total, counts
 
     def _read_heads(self) -> Iterator[OrgHead]:
@@ -302,7 +302,7 @@ class SqliteEngine(OrgEngine):
             "types": filters.types or None,
             "domains": filters.domains or None,
             "phases": filters.phases or None,
-            "statuses": SHOWN_STATUSES,
+            "statuses": SEARCHED_STATUSES,
             "today": filters.today,
         }
         condition, values = build_filter(common)
@@ -393,7 +393,7 @@ def _replace_rows(
         path = f"{repository_id}\n{located.path}"
         rows.append(entry_row(replace(located, path=path), None))
     digests = [entry_digest(row) for row in rows]
-    new_places = keep_rows(connection, old_rows, digests)
+    new_places = update_rows(connection, old_rows, digests)
     if len(old_rows) > len(rows) - len(new_places):
         # The index holds deleted words until `publish` optimises it.
         connection.execute("PRAGMA user_version = 1")
@@ -427,7 +427,7 @@ def _parse_located(row: Row) -> Located:
     Raises:
         TypeError: the file has values of other types than we write.
     """
-    located = located_of(row)
+    located = read_entry_row(row)
     entry = located.entry
     if not all(isinstance(text, str) for text in (entry.id, entry.title, entry.body)):
         raise TypeError("what should be text is none")
@@ -467,7 +467,7 @@ def open_work(path: Path, published: Path) -> sqlite3.Connection:
         except FileNotFoundError:
             pass
         except sqlite3.DatabaseError as error:
-            if is_fault_of_the_place(error):  # The disk is at fault, not the file.
+            if is_place_error(error):  # The disk is at fault, not the file.
                 raise
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink(missing_ok=True)

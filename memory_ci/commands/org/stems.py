@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from memory_ci.search.database import TOKENIZER
-from memory_ci.search.search import CITED_WEIGHT, COLUMN_WEIGHT, quote
+from memory_ci.search.search import CITED_WEIGHT, COLUMN_WEIGHT, quote_term
 
 # The parameters of FTS5's bm25().
 K1 = 1.2
@@ -78,11 +78,11 @@ class Stemmer:
         return stemmed
 
     def patterns(self, terms: Iterable[str]) -> dict[str, StemPattern]:
-        """Return the patterns of terms as `search.quote` reads them, without terms of no word."""
+        """Return the patterns of terms as `quote_term` reads them, without terms of no word."""
         unique_terms = list(dict.fromkeys(terms))
         rows = []
         for number, term in enumerate(unique_terms):
-            text = quote(term).removesuffix("*")[1:-1]
+            text = quote_term(term).removesuffix("*")[1:-1]
             rows.append((number, text, "", "", ""))
         _, words_by_column = self._read_words(rows)
 

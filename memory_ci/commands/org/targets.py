@@ -20,7 +20,7 @@ from memory_ci.config import CONFIG_FILE, parse_config
 from memory_ci.errors import EngineError, MemoryCIError, UsageError
 from memory_ci.extraction.gate import check_words
 from memory_ci.files import read_regular
-from memory_ci.gitrepo.addresses import address_of
+from memory_ci.gitrepo.addresses import normalize_address
 from memory_ci.gitrepo.blobs import Tree, TreeFile, tree_at
 from memory_ci.gitrepo.network import Remote, connect, fetch_files, fetch_tree, find_default_tip
 from memory_ci.gitrepo.repo import Repository, find_repository, find_setting, resolve_commit
@@ -71,7 +71,7 @@ class OrgTarget(msgspec.Struct, frozen=True):
     @property
     def is_local(self) -> bool:
         """Whether the address is a directory."""
-        return not address_of(self.address) and "://" not in self.address
+        return not normalize_address(self.address) and "://" not in self.address
 
 
 class OrgTargets(msgspec.Struct, frozen=True):
@@ -151,7 +151,7 @@ def gather_targets(
         raise UsageError("no repository is named", slug="bad-list", hint=hint)
 
     forges: tuple[OrgForge, ...] = ()
-    if github or gitlab or any(address_of(line.address) for line in lines):
+    if github or gitlab or any(normalize_address(line.address) for line in lines):
         from memory_ci.forge.selection import open_forges  # Directories alone need no forge.
 
         forges = open_forges(environ, cache_dir)
@@ -160,7 +160,7 @@ def gather_targets(
     for forge, owners in zip(forges, (github, gitlab), strict=False):
         for owner in owners:
             listing = forge.list_repositories(owner)
-            listed.update((address_of(item.link), item) for item in listing.items)
+            listed.update((normalize_address(item.link), item) for item in listing.items)
             if listing.problem:
                 problems.append(listing.problem)
 
@@ -185,7 +185,7 @@ class _TargetGatherer:
 
     def add_line(self, line: ListLine) -> None:
         """Add a repository that a list or the command line names."""
-        address = address_of(line.address)
+        address = normalize_address(line.address)
         audience = line.audience or "internal"
         if not address:
             self._add_directory(line.address, audience)
@@ -265,7 +265,7 @@ class _TargetGatherer:
             return
 
         address = forge_repository.address
-        if line is not None and address_of(forge_repository.link) not in self._listed:
+        if line is not None and normalize_address(forge_repository.link) not in self._listed:
             address = line.address
         repository = OrgRepository(
             forge_repository.id, forge_repository.name, forge_repository.link, audience
@@ -323,7 +323,7 @@ def _parse_line(line: str, place: Path, number: int) -> ListLine:
     if address.startswith("-"):
         message = f"{place}:{number}: {address!r} is no address"
         raise UsageError(message, slug="bad-list", hint="See docs/organisation.md.")
-    if not address_of(address) and "://" not in address:
+    if not normalize_address(address) and "://" not in address:
         address = str((place.absolute().parent / Path(address).expanduser()).resolve())
     return ListLine(address, audience or None)
 
@@ -411,7 +411,7 @@ def _read_local(target: OrgTarget, tip: str) -> OrgReading:
         return OrgReading(target, problem=problem)
 
     repository = target.repository
-    address = address_of(find_setting(repo, "remote.origin.url") or "")
+    address = normalize_address(find_setting(repo, "remote.origin.url") or "")
     if address:
         repository = replace(repository, name=address.partition("/")[2], link=f"https://{address}")
     return read_entries(target, repo, tip, repository)

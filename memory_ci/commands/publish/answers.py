@@ -7,7 +7,7 @@ from datetime import date
 
 from memory_ci.commands.publish.text import TaskAnswers
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.retrieve import View, injected_ids, retrieve
+from memory_ci.commands.retrieve.retrieve import MemoryView, list_served_ids, retrieve
 from memory_ci.errors import RepositoryError
 from memory_ci.memory.past_index import Past
 from memory_ci.memory.past_tasks import load_tasks
@@ -44,7 +44,7 @@ def compare_answers(
         today: the day on which entries are ranked.
     """
     entries = list(added)[:MAX_ADDED]
-    new_entries = workspace.at(tip).places
+    new_entries = workspace.at(tip).entries_by_id
     if not entries or len(new_entries) > MAX_ENTRIES:
         return ()
     try:
@@ -60,7 +60,7 @@ def compare_answers(
         new_answers = _answer_tasks(workspace, past, tip, tasks, today)
     except RepositoryError:
         return ()
-    old_entries = workspace.at(base).places
+    old_entries = workspace.at(base).entries_by_id
     return tuple(
         TaskAnswers(
             task,
@@ -90,10 +90,10 @@ def _answer_tasks(
     options = RetrieveOptions(at=rev, walk=0)
     answers = []
     with past.index(rev) as index:
-        view = View(workspace, today, index, rev)
+        view = MemoryView(workspace, today, index, rev)
         for task in tasks:
-            retrieval = retrieve(workspace, task.title, options, today, opened=view)
-            answers.append(injected_ids(retrieval))
+            retrieval = retrieve(workspace, task.title, options, today, shared_view=view)
+            answers.append(list_served_ids(retrieval))
     return answers
 
 

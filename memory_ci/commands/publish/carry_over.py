@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
 from memory_ci.gitrepo.history import Cursor, find_addition, find_cursor
-from memory_ci.gitrepo.repo import is_held
+from memory_ci.gitrepo.repo import is_in_history
 from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import (
@@ -33,8 +33,8 @@ from memory_ci.memory.workspace import (
     Snapshot,
     Workspace,
     branch_tip,
+    build_memory_test,
     holds_entries,
-    memory_test,
     workspace_at,
 )
 from memory_ci.records.entry import Entry, Located
@@ -126,7 +126,7 @@ def list_lost(workspace: Workspace, tip: str, decisions: MaintainerDecisions) ->
     """Return the titles of entries that differ at `tip` from the edits of maintainers."""
     if not decisions.edits:
         return ()
-    places = workspace.at(tip).places
+    places = workspace.at(tip).entries_by_id
     titles: list[str] = []
     for edit in decisions.edits:
         entry = edit.place.entry
@@ -149,7 +149,7 @@ def _list_changes(
     workspace: Workspace, base: str, decisions: MaintainerDecisions
 ) -> Iterator[Change]:
     """Yield the changes for entries that maintainers edited, added or removed."""
-    places = workspace.at(base).places
+    places = workspace.at(base).entries_by_id
     past_ids = list_past_ids(workspace, base) if decisions.edits else frozenset()
     for edit in decisions.edits:
         entry_id = edit.place.entry.id
@@ -256,12 +256,12 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     if tip == plan.base:
         return replace(plan, ref=ref)
     repo = workspace.repo
-    if not is_held(repo, plan.base, tip):
+    if not is_in_history(repo, plan.base, tip):
         raise _not_fitting(plan, tip, "its history does not hold that")
 
     cursor = _find_cursor(workspace, tip)
     if cursor is not None and cursor != _find_cursor(workspace, plan.base):
-        if plan.until is None or not is_held(repo, plan.until, cursor.source):
+        if plan.until is None or not is_in_history(repo, plan.until, cursor.source):
             raise _not_fitting(plan, tip, "another run landed")
         return replace(
             plan,
@@ -358,7 +358,7 @@ def _fit_episodes(plan: Plan, snapshot: Snapshot) -> Iterator[EpisodeFile]:
 
 def _find_cursor(workspace: Workspace, rev: str) -> Cursor | None:
     workspace_then = workspace_at(workspace.repo, rev)
-    return find_cursor(workspace.repo, rev, memory_test(workspace_then))
+    return find_cursor(workspace.repo, rev, build_memory_test(workspace_then))
 
 
 def _counters_of(entry: Entry) -> dict[str, Any]:

@@ -22,14 +22,20 @@ from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.forge.proposals import GitHubCommitter, Proposal, Proposals
 from memory_ci.forge.rules import format_settings
 from memory_ci.gitrepo.blobs import TreeFile, read_files
-from memory_ci.gitrepo.history import STEP, commit_time, find_cursor
-from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.history import STEP, find_cursor, read_commit_time
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.merges import fast_forward, private_ref
 from memory_ci.gitrepo.network import DEEPER, PushOutcome, Remote, deepen, fetch_tip, push_tip
 from memory_ci.gitrepo.repo import Repository, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.memory.apply import Applied, apply_plan, without_source
-from memory_ci.memory.workspace import MAX_FILE_BYTES, PRIVATE, Workspace, memory_test, workspace_at
+from memory_ci.memory.apply import Applied, apply_plan, remove_source_trailer
+from memory_ci.memory.workspace import (
+    MAX_FILE_BYTES,
+    PRIVATE_REFS,
+    Workspace,
+    build_memory_test,
+    workspace_at,
+)
 from memory_ci.records.config import PublishConfig
 from memory_ci.records.history import Commit
 from memory_ci.records.names import HEADS
@@ -147,7 +153,7 @@ def land(run: Run, mode: str, send: Send) -> Published:
         EngineError: push-contended, remote-failed, and what planning raises.
     """
     for number in run.pace.tries():
-        with private_ref(run.workspace.repo, PRIVATE) as ref:
+        with private_ref(run.workspace.repo, PRIVATE_REFS) as ref:
             published = _try_to_land(run, mode, send, ref)
         if published is not None:
             return replace(published, tries=number)
@@ -178,9 +184,9 @@ def _try_to_land(run: Run, mode: str, send: Send, ref: str) -> Published | None:
         return None
 
     tip = applied.tip
-    if outcome.said:  # The forge made the commits, and this is the last one.
+    if outcome.detail:  # The forge made the commits, and this is the last one.
         fetch(run, run.branch, ref)
-        tip = outcome.said
+        tip = outcome.detail
     published = Published(
         mode,
         tip,
@@ -195,7 +201,7 @@ def _try_to_land(run: Run, mode: str, send: Send, ref: str) -> Published | None:
 def send_by_push(run: Run, base: str, tip: str) -> PushOutcome:
     """Push all commits at once, or none."""
     options = (SKIP_PIPELINE,) if "GITLAB_CI" in run.environ else ()
-    return push_tip(run.workspace.repo, run.remote, run.branch, tip, base, options)
+    return push_tip(run.workspace.repo, run.remote, run.branch, tip, base, options=options)
 
 
 def send_by_api(run: Run, committer: GitHubCommitter, base: str, tip: str) -> PushOutcome:
@@ -205,16 +211,16 @@ def send_by_api(run: Run, committer: GitHubCommitter, base: str, tip: str) -> Pu
     covers. The next try, or the next run, plans again what did not land.
 
     Returns:
-        The outcome; its `said` is the id of the last commit.
+        The outcome; its `detail` is the id of the last commit.
     """
     repo = run.workspace.repo
     exclusion = f"^{base}"
-    options = ("--reverse", *FILES, "--no-renames", "--end-of-options", tip, exclusion, "--")
+    options = ("--reverse", *FILE_OPTIONS, "--no-renames", "--end-of-options", tip, exclusion, "--")
     commits = list(read_log(repo, *options))
     for number, (commit, oids) in enumerate(commits, start=1):
         files = _read_new_files(repo, commit, oids)
         is_last = number == len(commits)
-        message = commit.message if is_last else without_source(commit.message)
+        message = commit.message if is_last else remove_source_trailer(commit.message)
         created = committer.commit(run.branch, base, files, message)
         if not created.oid:
             return PushOutcome("moved" if created.is_stale else "refused", created.reason)
@@ -327,14 +333,14 @@ def is_own_push(run: Run, tip: str) -> bool:
     if not is_started(run.environ, BY_PUSH):
         return False
     repo = run.workspace.repo
-    is_memory = memory_test(workspace_at(repo, tip))
+    is_memory = build_memory_test(workspace_at(repo, tip))
     cursor = find_cursor(repo, tip, is_memory)
     if cursor is None:
         return False
 
     exclusion = f"^{cursor.source}"
     for commit, _ in read_log(
-        repo, *FILES, "--no-renames", "--end-of-options", tip, exclusion, "--"
+        repo, *FILE_OPTIONS, "--no-renames", "--end-of-options", tip, exclusion, "--"
     ):
         if not find_trailers(commit.message, (STEP,)):
             return False
@@ -357,12 +363,12 @@ def find_wait(workspace: Workspace, tips: Sequence[str], now: datetime) -> str:
     if every not in ("day", "week"):
         return ""
 
-    is_memory = memory_test(workspace)
+    is_memory = build_memory_test(workspace)
     dates: list[date] = []
     for tip in tips:
         cursor = find_cursor(workspace.repo, tip, is_memory)
         if cursor:
-            dates.append(commit_time(workspace.repo, cursor.commit).date())
+            dates.append(read_commit_time(workspace.repo, cursor.commit).date())
     if not dates:
         return ""
 
@@ -383,7 +389,7 @@ def find_shortage(workspace: Workspace, base: str, tip: str) -> str:
     count, _, unit = every.partition(" ")
     if not unit:
         return ""
-    new_ids = workspace.at(tip).places.keys() - workspace.at(base).places.keys()
+    new_ids = workspace.at(tip).entries_by_id.keys() - workspace.at(base).entries_by_id.keys()
     if len(new_ids) >= int(count):
         return ""
     return f"publish.every: {every}: next at {every}, {len(new_ids)} so far"
@@ -419,10 +425,10 @@ def with_branch_name(run: Run, published: Published) -> Published:
 
 def make_refusal(branch: str, outcome: PushOutcome) -> RepositoryError:
     """Make the error (push-refused) for a remote that does not accept our commits on a branch."""
-    reason = outcome.said or "it did not say why"
+    reason = outcome.detail or "it did not say why"
     message = f"the remote refused the commits on {branch!r}: {reason}"
     hint = format_settings(
-        outcome.said,
+        outcome.detail,
         "Let the rules of the branch admit memory-ci, or publish by pull request: --push pr, "
         "or --push auto.",
     )

@@ -1,8 +1,8 @@
-"""Publishing: a record run whose commits reach the remote, by push, by pull request or by the forge's API.
+"""Publishing: the commits of a run reach the remote by push, pull request or the forge's API.
 
 The pull request has one branch that holds what memory would gain, made again by each run. What
-maintainers did on that branch is kept (`memory.maintainer_decisions`, `carry_over`). The branch moves only
-from where it was read. `pull_request` keeps the request up to date.
+maintainers did on that branch is kept (`memory.maintainer_decisions`, `carry_over`). The branch
+moves only from where it was read. `pull_request` keeps the request up to date.
 """
 
 from __future__ import annotations
@@ -74,7 +74,13 @@ from memory_ci.gitrepo.repo import (
 from memory_ci.memory.apply import apply_plan
 from memory_ci.memory.forgotten import REJECTED_FILE, read_rejected
 from memory_ci.memory.maintainer_decisions import KEEP, MaintainerDecisions, read_decisions
-from memory_ci.memory.workspace import PRIVATE, Workspace, branch_name, memory_test, workspace_at
+from memory_ci.memory.workspace import (
+    PRIVATE_REFS,
+    Workspace,
+    branch_name,
+    build_memory_test,
+    workspace_at,
+)
 from memory_ci.records.config import Config, PublishConfig, PublishMode
 from memory_ci.records.names import HEADS
 from memory_ci.records.plan import Published
@@ -147,6 +153,7 @@ def publish(
     make_plan: Planner,
     now: datetime,
     environ: Mapping[str, str],
+    *,
     pace: Pace | None = None,
 ) -> Published:
     """Plan a run, commit it, and bring it to the remote as the mode says.
@@ -170,7 +177,7 @@ def publish(
     ref = branch_name(workspace, options.ref)
     if mode == "none":
         return _commit_locally(workspace, ref, make_plan, now, environ)
-    run = _start(workspace, replace(options, ref=ref), make_plan, now, environ, pace)
+    run = _start(workspace, replace(options, ref=ref), make_plan, now, environ, pace=pace)
     if mode == "pr":
         return _propose(run)
     try:
@@ -224,7 +231,7 @@ def find_delay(
         return ""
     run = _start(workspace, options, make_plan, now, environ)
     repo = workspace.repo
-    with private_ref(repo, PRIVATE) as base_ref, private_ref(repo, PRIVATE) as branch_ref:
+    with private_ref(repo, PRIVATE_REFS) as base_ref, private_ref(repo, PRIVATE_REFS) as branch_ref:
         return _find_pause(run, _read_branch(run, base_ref, branch_ref))
 
 
@@ -234,6 +241,7 @@ def _start(
     make_plan: Planner,
     now: datetime,
     environ: Mapping[str, str],
+    *,
     pace: Pace | None = None,
 ) -> Run:
     """Return a run on the remote that the branch's configuration names.
@@ -294,7 +302,10 @@ def _propose(run: Run, reason: str = "") -> Published:
     """
     repo = run.workspace.repo
     for tries in run.pace.tries():
-        with private_ref(repo, PRIVATE) as base_ref, private_ref(repo, PRIVATE) as branch_ref:
+        with (
+            private_ref(repo, PRIVATE_REFS) as base_ref,
+            private_ref(repo, PRIVATE_REFS) as branch_ref,
+        ):
             branch = _read_branch(run, base_ref, branch_ref)
             published = _find_reason_to_wait(run, branch) or _update(run, branch, base_ref, reason)
             if published is not None:
@@ -379,7 +390,7 @@ def _add_questions(
     kinds = PROPOSED | KEPT - {"promotion"}
     questions = tuple(list_questions(workspace, tip, built.plan.judged, run.now, kinds))
     week = find_week(workspace, tip, questions, today, asked)
-    note = note_asked(workspace, tip, week.shown, (), today, asked)
+    note = note_asked(workspace, tip, week.shown, (), today, more=asked)
     is_changed = note != workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
     if is_changed and (week.shown or asked):
         files = {REJECTED_FILE: note}
@@ -430,7 +441,7 @@ def _bring(run: Run, branch: MemoryBranch, built: Built, reason: str) -> Publish
     if built.lost:
         edits = plural(len(built.lost), "edit")
         reasons.append(f"{edits} of the branch could not be kept: see the pull request")
-    tip = outcome.said or built.tip
+    tip = outcome.detail or built.tip
     published = Published("pr", tip, url, 1, "; ".join(reasons), built.plan, built.subjects)
     return update_request(run, branch.settings, built, published, branch.request)
 
@@ -459,7 +470,7 @@ def _find_newer(branch: MemoryBranch, built: Built) -> str:
     if until is None or until == built.base:
         return ""
     repo = branch.workspace.repo
-    cursor = find_cursor(repo, branch.tip, memory_test(branch.workspace))
+    cursor = find_cursor(repo, branch.tip, build_memory_test(branch.workspace))
     if cursor is None or cursor.source == until or not is_ancestor(repo, until, cursor.source):
         return ""
     return "a newer run made the branch: it is left as it is"
@@ -469,7 +480,7 @@ def _push(run: Run, branch: MemoryBranch, built: Built) -> PushOutcome:
     """Move the memory branch, or remove it if it adds nothing.
 
     Returns:
-        The outcome; its `said` is the tip of a branch that is left unchanged.
+        The outcome; its `detail` is the tip of a branch that is left unchanged.
     """
     repo, name, old = run.workspace.repo, branch.settings.publish.branch, branch.tip
     if built.tip == built.base:
@@ -481,4 +492,4 @@ def _push(run: Run, branch: MemoryBranch, built: Built) -> PushOutcome:
     options: Sequence[str] = ()
     if branch.request.forge is None:
         options = request_options(run.environ, run.branch)
-    return push_tip(repo, run.remote, name, built.tip, old, tuple(options))
+    return push_tip(repo, run.remote, name, built.tip, old, options=options)

@@ -41,7 +41,7 @@ from memory_ci.forge.selection import choose_proposals
 from memory_ci.memory.apply import trim_plan
 from memory_ci.memory.maintainer_decisions import Boxes
 from memory_ci.memory.workspace import Workspace
-from memory_ci.records.candidate import Question, Suggestion
+from memory_ci.records.candidate import LISTED, Question, Suggestion
 from memory_ci.records.config import Config, PublishConfig
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Published
@@ -113,7 +113,7 @@ class RequestState(NamedTuple):
 
     @property
     def boxes(self) -> Boxes:
-        """The boxes that people ticked and unticked; of a closed request only the unticked count."""
+        """The boxes that people ticked and unticked; of a closed request only the latter."""
         if self.open is not None:
             return parse_boxes(self.text)
         if self.closed is not None:
@@ -206,7 +206,7 @@ def _arrange(
     if is_new and publish.labels:
         steps.append(("labels", partial(forge.label, proposal, publish.labels)))
     if is_new and publish.reviewers:
-        steps.append(("reviewers", partial(forge.ask, proposal, publish.reviewers)))
+        steps.append(("reviewers", partial(forge.request_reviews, proposal, publish.reviewers)))
     if publish.auto_merge != "none" and not proposal.is_draft:
         merge = partial(forge.merge_when_ready, proposal, publish.auto_merge)
         steps.append(("auto_merge", merge))
@@ -306,7 +306,7 @@ def _make_proposed(run: Run, settings: Config, built: Built, request: RequestSta
         keys=tuple(sorted(list_keys(built))),
         accepted=accepted,
         suggestions=tuple(item for item in suggestions if item.key not in accepted.values()),
-        questions=tuple(item for item in built.questions if item.kind != "candidate"),
+        questions=tuple(item for item in built.questions if item.kind not in LISTED),
         declined=_find_declined(built, request),
         answers=compare_answers(workspace, built.base, built.tip, added, today),
         last_comment=request.read,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from memory_ci.cli.markdown import code, describe_cost, fit
+from memory_ci.cli.markdown import code_span, cut_lines, describe_cost
 from memory_ci.findings import printable
 from memory_ci.lifecycle.relations import MIN_PREFIX
 from memory_ci.memory.commit_message import REFERENCE
@@ -69,7 +69,10 @@ SHARED_BODY_WIDTH = 600
 SECTIONS = ("Changed", "Retired", "Moved")
 
 TITLE_PREFIXES = {"Added": "", "Changed": "change ", "Retired": "retire ", "Moved": "move "}
-"""What the title says of a change, by its section; changes of earlier sections come first."""
+"""The word before the title of an entry, by the section of its change.
+
+The title of a pull request names the changes of earlier sections first.
+"""
 
 TITLE_LEARNING_WIDTH = 72
 """Length of a learning in the title, in characters."""
@@ -215,7 +218,7 @@ class Proposed(msgspec.Struct, frozen=True):
 
 def render_pull_request(proposed: Proposed) -> str:
     """Render the text of a pull request as Markdown; the same input gives the same text."""
-    return fit(_list_lines(proposed), MAX_BYTES, CUT)
+    return cut_lines(_list_lines(proposed), MAX_BYTES, CUT)
 
 
 def render_shared(shared_entries: Sequence[SharedEntry], keys: Iterable[str]) -> str:
@@ -227,18 +230,18 @@ def render_shared(shared_entries: Sequence[SharedEntry], keys: Iterable[str]) ->
     """
     lines = [_render_keys(sorted(keys)), *SHARED_INTRODUCTION]
     for shared in shared_entries:
-        title = code(shorten(shared.entry.title, TITLE_WIDTH))
-        body = code(shorten(shared.entry.body, SHARED_BODY_WIDTH))
+        title = code_span(shorten(shared.entry.title, TITLE_WIDTH))
+        body = code_span(shorten(shared.entry.body, SHARED_BODY_WIDTH))
         lines += ["", f"### {title}", "", body, ""]
         for name, address, commit, entry_id in shared.sources:
             repository = _link_repository(name, address)
-            lines.append(f"- {repository} at {code(commit[:12])}, entry {code(entry_id)}")
-    return fit(lines, MAX_BYTES, CUT)
+            lines.append(f"- {repository} at {code_span(commit[:12])}, entry {code_span(entry_id)}")
+    return cut_lines(lines, MAX_BYTES, CUT)
 
 
 def _link_repository(name: str, address: str) -> str:
     is_linkable = address.startswith("https://") and set(address).isdisjoint(" ()<>")
-    return f"[{code(name)}]({address})" if is_linkable else code(name)
+    return f"[{code_span(name)}]({address})" if is_linkable else code_span(name)
 
 
 def _render_keys(keys: Iterable[str]) -> str:
@@ -253,35 +256,45 @@ def render_title(proposed: Proposed) -> str:
     commit message, so nothing in it acts on a forge, and a learning that has a credential is not
     named.
     """
-    titles = list(dict.fromkeys(_list_proposed_titles(proposed)))
-    title = next((title for title in titles if not find_secrets(title)), None)
-    if title is None:
+    names = _name_entries(proposed) or _name_episodes(proposed.plan)
+    names = list(dict.fromkeys(names))
+    name = next((name for name in names if not find_secrets(name)), None)
+    if name is None:
         return TITLE
-    first = shorten(_lower_first(title), TITLE_LEARNING_WIDTH)
-    words = printable(REFERENCE.sub("", first))
-    others = f", and {len(titles) - 1} more" if len(titles) > 1 else ""
+    short_name = shorten(_lower_first(name), TITLE_LEARNING_WIDTH)
+    words = printable(REFERENCE.sub("", short_name))
+    others = f", and {len(names) - 1} more" if len(names) > 1 else ""
     return f"memory: {words}{others}"
 
 
-def _list_proposed_titles(proposed: Proposed) -> list[str]:
-    """Return the titles of entries; without an entry, the names of episodes."""
-    titles = [title for title, _ in proposed.carried]
+def _name_entries(proposed: Proposed) -> list[str]:
+    """Return a name for each proposed entry, such as `run migrations` or `retire run migrations`.
+
+    Entries and files that stay on the branch come first, then the changes by section.
+    """
+    names = [title for title, _ in proposed.carried]
     for section, prefix in TITLE_PREFIXES.items():
         for change in proposed.changes:
             if _find_section(change) == section:
-                titles.append(prefix + _lower_first(name_entry(change.entry)))
-    if titles:
-        return titles
-    for file in proposed.plan.episodes:
-        name = file.path.rpartition("/")[2].removesuffix(".md")
-        titles.append(f"what became of {name}")
-    if not titles and proposed.plan.unwritten.changes:
-        titles.append(f"read {plural(proposed.plan.unwritten.changes, 'merged change')}")
-    return titles
+                names.append(prefix + _lower_first(name_entry(change.entry)))
+    return names
+
+
+def _name_episodes(plan: Plan) -> list[str]:
+    """Return a name for each new episode, such as `what became of pr-128`."""
+    names = []
+    for file in plan.episodes:
+        episode_id = file.path.rpartition("/")[2].removesuffix(".md")
+        names.append(f"what became of {episode_id}")
+    if not names and plan.unwritten.changes:
+        names.append(f"read {plural(plan.unwritten.changes, 'merged change')}")
+    return names
 
 
 def _lower_first(title: str) -> str:
-    """Return a title for the middle of a sentence; the first letter of a name stays upper case.
+    """Return a title for the middle of a sentence, with a small first letter.
+
+    A first word of capitals alone, such as `CI`, is unchanged.
 
     >>> _lower_first("Run migrations first"), _lower_first("CI runs them")
     ('run migrations first', 'CI runs them')
@@ -422,11 +435,12 @@ def _list_section(heading: str, lines: Sequence[str], limit: int = SHOWN) -> Ite
 
 
 def _list_titles(heading: str, titles: Sequence[str]) -> Iterator[str]:
-    lines = [f"- {code(shorten(title, TITLE_WIDTH))}" for title in titles[:SHOWN]]
+    lines = [f"- {code_span(shorten(title, TITLE_WIDTH))}" for title in titles[:SHOWN]]
     yield from _list_section(heading, lines)
 
 
 def _find_section(change: Change) -> str:
+    """Return the section of the text that lists a change."""
     if change.step == "promote" or change.kind in ("move", "drop"):
         return "Moved"
     if change.step == "retire" or change.entry.status == "retired":
@@ -444,7 +458,7 @@ def _list_added(proposed: Proposed) -> Iterator[str]:
         entry = change.entry
         candidate_key = proposed.accepted.get(entry.id)
         subject = f"candidate {candidate_key}" if candidate_key else f"entry {entry.id}"
-        line = f"- [x] {_render_change(change)} {code(entry.id)} <!-- {subject} -->"
+        line = f"- [x] {_render_change(change)} {code_span(entry.id)} <!-- {subject} -->"
 
         details = _list_details(entry, proposed.links)
         free_bytes -= sum(len(detail.encode("utf-8", "replace")) for detail in details)
@@ -466,7 +480,7 @@ def _list_details(entry: Entry, links: Links) -> list[str]:
 
 
 def _render_quote(quote: str) -> str:
-    return f"said: {code(shorten(quote, QUOTE_WIDTH))}"
+    return f"said: {code_span(shorten(quote, QUOTE_WIDTH))}"
 
 
 def _list_answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]:
@@ -476,15 +490,15 @@ def _list_answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]
     yield from ("", "### What agents are told: before and after", "")
     yield from ("The past tasks that are most like this, asked again:", "")
     for answer in answers:
-        title = code(shorten(answer.task.title, TITLE_WIDTH))
+        title = code_span(shorten(answer.task.title, TITLE_WIDTH))
         unchanged = "nothing before"
         if answer.unchanged:
             unchanged = f"{plural(answer.unchanged, 'entry')} as before"
         yield f"- {title} ({_link_task(answer.task, links)}): {unchanged}"
         for gained in answer.gained:
-            yield f"  - also given: {code(shorten(gained, TITLE_WIDTH))}"
+            yield f"  - also given: {code_span(shorten(gained, TITLE_WIDTH))}"
         for lost in answer.lost:
-            yield f"  - no longer given: {code(shorten(lost, TITLE_WIDTH))}"
+            yield f"  - no longer given: {code_span(shorten(lost, TITLE_WIDTH))}"
 
 
 def _link_task(task: Task, links: Links) -> str:
@@ -492,17 +506,17 @@ def _link_task(task: Task, links: Links) -> str:
         return f"[{task.label}]({links.pull}{task.number})"
     if links.commit:
         return f"[{task.label}]({links.commit}{task.sha})"
-    return code(task.label)
+    return code_span(task.label)
 
 
 def _render_change(change: Change) -> str:
     title = shorten(name_entry(change.entry), TITLE_WIDTH)
     why = shorten(change.why, TITLE_WIDTH)
-    return f"{code(title)} in {code(change.path)} ({code(why)})"
+    return f"{code_span(title)} in {code_span(change.path)} ({code_span(why)})"
 
 
 def _list_episodes(plan: Plan) -> Iterator[str]:
-    lines = [f"- {code(file.path)}" for file in plan.episodes]
+    lines = [f"- {code_span(file.path)}" for file in plan.episodes]
     yield from _list_section(f"Episodes: {len(lines)}", lines, SHOWN_EPISODES)
     if plan.unwritten.changes:
         count = plural(plan.unwritten.changes, "merged change")
@@ -517,7 +531,7 @@ def _list_carried(carried: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Yield a ticked box for each entry that stays on the branch; a file has no box."""
     lines: list[str] = []
     for title, entry_id in carried:
-        label = code(shorten(title, TITLE_WIDTH))
+        label = code_span(shorten(title, TITLE_WIDTH))
         lines.append(f"- [x] {label} <!-- entry {entry_id} -->" if entry_id else f"- {label}")
     yield from _list_section("Kept from this branch", lines)
 
@@ -528,10 +542,10 @@ def _list_rejected(rejected: Sequence[str]) -> Iterator[str]:
     for rejected_line in rejected[:SHOWN]:
         key, _, title = rejected_line.partition(" ")
         if title:
-            hint = f"(tick it, or restore {code(key[:8])}) <!-- rejected {key} -->"
-            lines.append(f"- [ ] {code(title)} {hint}")
+            hint = f"(tick it, or restore {code_span(key[:8])}) <!-- rejected {key} -->"
+            lines.append(f"- [ ] {code_span(title)} {hint}")
         else:
-            lines.append(f"- {code(key)}")
+            lines.append(f"- {code_span(key)}")
     yield from _list_section("Not proposed again", lines)
 
 
@@ -546,27 +560,27 @@ def _list_waiting(proposed: Proposed) -> Iterator[str]:
     for suggestion in proposed.suggestions:
         yield from _list_suggestion(suggestion, proposed.links)
     for question in proposed.questions:
-        title = code(shorten(question.title, TITLE_WIDTH))
+        title = code_span(shorten(question.title, TITLE_WIDTH))
         if question.located:
             yield f"- [x] {title} <!-- entry {question.located.entry.id} -->"
         else:
             yield f"- {title}"
-        yield f"  - {question.kind}: {code(shorten(question.why, QUOTE_WIDTH))}"
+        yield f"  - {question.kind}: {code_span(shorten(question.why, QUOTE_WIDTH))}"
 
 
 def _list_suggestion(suggestion: Suggestion, links: Links) -> Iterator[str]:
     candidate = suggestion.candidate
     key = suggestion.key
     mark = "x" if suggestion.is_accepted else " "
-    title = code(shorten(candidate.title, TITLE_WIDTH))
+    title = code_span(shorten(candidate.title, TITLE_WIDTH))
     count = len(suggestion.changes)
     times = f" (said in {count} changes)" if count > 1 else ""
-    yield f"- [{mark}] {title}{times} {code(key[:8])} <!-- candidate {key} -->"
+    yield f"- [{mark}] {title}{times} {code_span(key[:8])} <!-- candidate {key} -->"
 
     details = _link_origins(candidate.source, links)
     if candidate.quotes and candidate.quotes[0].text:
         details.insert(0, _render_quote(candidate.quotes[0].text))
-    yield f"  - {', '.join(details)}; {code(suggestion.reason)}"
+    yield f"  - {', '.join(details)}; {code_span(suggestion.reason)}"
 
 
 def _list_declined(declined: Declined, links: Links) -> Iterator[str]:

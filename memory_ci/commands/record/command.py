@@ -25,11 +25,11 @@ from memory_ci.cli.common import (
     since_option,
 )
 from memory_ci.cli.plain import (
-    committed_workspace,
     echo,
     echo_json,
     has_input,
     now,
+    open_committed_workspace,
     progress,
     say,
     today,
@@ -92,6 +92,7 @@ READING = "Reading merged work"
 def record_command(
     ctx: click.Context,
     /,
+    *,
     push: PublishMode | None,
     at_once: bool,
     summary: TextIO | None,
@@ -111,8 +112,8 @@ def record_command(
     something. Running again changes nothing. Your index and your other files are not touched.
 
     The first run begins where `.memory-ci.yaml` was committed; --since takes older history, --since
-    99y all of it. More than 50 new episodes are asked about on that run, unless --since or --yes is
-    given. A branch that is not the default one is named with --branch.
+    99y all of it. More than 50 new episode files are asked about on that run, unless --since or
+    --yes is given. A branch that is not the default one is named with --branch.
 
     Without a model only what authors marked is written; what merely sounds like a learning is
     listed. With one, every learning cites words of a person, and code checks that they were said.
@@ -150,7 +151,7 @@ def record_command(
     if push and dry_run:
         raise click.UsageError("--push does not go with --dry-run")
 
-    workspace = committed_workspace()
+    workspace = open_committed_workspace()
     options = _parse_range(arguments)
     if options.ref is None:
         options = replace(options, ref=check_branch(workspace))
@@ -226,7 +227,8 @@ class _RunPlanner:
 
     def plan(self, ref: str | None, accepted: frozenset[str]) -> Plan:
         """Plan the run on the tip of `ref`, with the candidates that a person accepted."""
-        from memory_ci.commands.record.run import check_range, fetch_sessions, plan_record
+        from memory_ci.api import Memory
+        from memory_ci.commands.record.run import check_range, fetch_sessions
         from memory_ci.memory.workspace import branch_tip
 
         workspace = self._workspace
@@ -236,7 +238,7 @@ class _RunPlanner:
         if self._fetch:
             problems = fetch_sessions(workspace, ref, os.environ, base)
             options = replace(options, problems=problems)
-        plan = plan_record(workspace, options, today(), self._advance, os.environ)
+        plan = Memory(workspace).record(options=options, on_progress=self._advance)
         if self._asks:
             _confirm_episodes(workspace, options, plan)
         return plan
@@ -277,11 +279,11 @@ def _confirm(question: str, refusal: UsageError) -> None:
 def _write_summary(
     file: TextIO, workspace: Workspace, plan: Plan, published: Published | None
 ) -> None:
-    from memory_ci.commands.health.health import list_remarks
+    from memory_ci.commands.health.health import list_health_remarks
     from memory_ci.memory.apply import trim_plan
     from memory_ci.memory.workspace import workspace_at
 
-    remarks = list_remarks(workspace, plan.ref, today())
+    remarks = list_health_remarks(workspace, plan.ref, today())
     settings = workspace_at(workspace.repo, plan.base).config
     trimmed_plan = trim_plan(plan, settings.evidence.quotes)
     file.write(render_summary(trimmed_plan, published, remarks=remarks))
@@ -335,13 +337,14 @@ def _list_run_fields(
 
 def _write_plan(path: Path, options: RecordOptions) -> None:
     """Write the plan of a run to a file, or for `-` to standard output."""
-    from memory_ci.commands.record.run import fetch_sessions, format_plan, plan_record, save_plan
+    from memory_ci.api import Memory
+    from memory_ci.commands.record.run import fetch_sessions, format_plan, save_plan
 
     with progress(READING) as advance:
-        workspace = committed_workspace()
+        workspace = open_committed_workspace()
         problems = fetch_sessions(workspace, options.ref, os.environ)
         options = replace(options, problems=problems)
-        plan = plan_record(workspace, options, today(), advance, os.environ)
+        plan = Memory(workspace).record(options=options, on_progress=advance)
     if str(path) == "-":
         # The patterns take time to compile, and a plan in a file does not need them.
         from memory_ci.secrets import mask_secrets
@@ -353,14 +356,11 @@ def _write_plan(path: Path, options: RecordOptions) -> None:
 
 def _apply(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
     """Perform the plan of a file."""
-    from memory_ci.memory.apply import apply_plan, parse_plan, preview_plan
+    from memory_ci.api import Memory
+    from memory_ci.memory.apply import parse_plan
 
     plan = parse_plan(plan_file.read())
-    workspace = committed_workspace()
-    if dry_run:
-        applied = preview_plan(workspace, plan, now())
-    else:
-        applied = apply_plan(workspace, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
+    applied = Memory(open_committed_workspace()).apply(plan, dry_run=dry_run)
 
     lines = ["Nothing to commit."]
     if applied.subjects:
@@ -408,7 +408,7 @@ def learn_command(
     from memory_ci.commands.record.learn import LearnRun, hint_to_resume, price_history
     from memory_ci.commands.record.run import check_branch, fetch_sessions
 
-    workspace = committed_workspace()
+    workspace = open_committed_workspace()
     options = _parse_range(arguments)
     options = replace(options, ref=check_branch(workspace), since=options.since or LEARN_PERIOD)
     if dry_run:

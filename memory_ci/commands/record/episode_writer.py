@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.commands.record.gatherer import Gathered, RecordRun
 from memory_ci.gitrepo.forges import find_branch
-from memory_ci.gitrepo.history import read_added
-from memory_ci.gitrepo.merges import find_bringer
+from memory_ci.gitrepo.history import read_added_lines
+from memory_ci.gitrepo.merges import find_containing_merge
 from memory_ci.lifecycle.episodes import (
     BY_FACTS,
     MergedWork,
@@ -55,10 +55,18 @@ from memory_ci.memory.git_episodes import (
 )
 from memory_ci.records.candidate import Judged
 from memory_ci.records.entry import Located
-from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Given, Outcome, Telling
+from memory_ci.records.episode import (
+    Action,
+    Amendment,
+    Episode,
+    EpisodeRecord,
+    Feedback,
+    Outcome,
+    ServedEntry,
+)
 from memory_ci.records.event import Event
 from memory_ci.records.history import MergedChange, PullRequest
-from memory_ci.records.names import SHA_WIDTH, work_ref
+from memory_ci.records.names import SHA_WIDTH, format_work_ref
 from memory_ci.records.plan import Unwritten
 from memory_ci.sources.reviews import is_outside
 from memory_ci.store.episodes import telling_path
@@ -86,14 +94,16 @@ SOLVED = 0.6
 """How much an episode of an error or a detour matters (the rubric of importance)."""
 
 
-def list_given(ids: Sequence[str], at: str) -> tuple[Given, ...]:
+def list_given(ids: Sequence[str], at: str) -> tuple[ServedEntry, ...]:
     """Return entries in the order in which they were served.
 
     Args:
         ids: the ids of the entries.
         at: the commit that the work was based on.
     """
-    return tuple(Given(id=entry_id, rank=rank, at=at) for rank, entry_id in enumerate(ids, start=1))
+    return tuple(
+        ServedEntry(id=entry_id, rank=rank, at=at) for rank, entry_id in enumerate(ids, start=1)
+    )
 
 
 class Uses(msgspec.Struct, frozen=True):
@@ -151,7 +161,7 @@ class EpisodeWriter:
         self._run = run
         self._files = files
         self._deleted = deleted
-        self.tellings: list[Telling] = []
+        self.tellings: list[EpisodeRecord] = []
         self.derived: list[Episode] = []
         self.problem = ""
         self._written = {episode.id: episode for episode in combine(known)}
@@ -223,12 +233,11 @@ class EpisodeWriter:
         last says something of entries, of review or of earlier work. Feedback that reviewers gave
         by command is kept in any case.
         """
-        commands = tuple(self.list_commands(gathered.request))
         if not is_work(self._run.workspace, merged):
-            self._add_feedback(commands)
+            self._add_feedback(tuple(self.list_commands(gathered.request)))
             return
         derived = derive_episode(self._run.workspace.config.extraction, merged, self._stage)
-        episode = self._build_episode(derived, merged, gathered, uses, judged, commands)
+        episode = self._build_episode(derived, merged, gathered, uses, judged)
         if is_derived(self._run.workspace, merged):
             self.derived.append(derived)
             if _adds_nothing(episode, derived):
@@ -256,7 +265,7 @@ class EpisodeWriter:
             return
         closed_at = (request.closed_at or request.created_at).astimezone(UTC)
         work = MergedWork(
-            ref=work_ref(request.number, ""),
+            ref=format_work_ref(request.number, ""),
             at=closed_at,
             served=frozenset(uses.given),
             used=uses.used,
@@ -318,7 +327,7 @@ class EpisodeWriter:
                 outcome = "failure"
             self._outcomes[episode.id] = outcome or episode.outcome
             self._reverted_at[episode.id] = reverted_at
-            work = work_ref(episode.action.pr, episode.action.commit)
+            work = format_work_ref(episode.action.pr, episode.action.commit)
             feedback = derive_undone_feedback(episode.used, work, reverted_at)
             text = f"Reverted in {revert.label}."
             self._amend(
@@ -334,7 +343,7 @@ class EpisodeWriter:
             if self._outcomes[episode.id] == first_outcome:
                 continue
             self._outcomes[episode.id] = first_outcome
-            # Of two amendments of one moment the worse outcome counts, so this one is a second later.
+            # Of two amendments of one moment the worse outcome counts: this is a second later.
             reverted_at = self._reverted_at.get(episode.id, restored_at)
             at = max(restored_at, reverted_at + timedelta(seconds=1))
             text = f"Brought back in {revert.label}."
@@ -385,7 +394,6 @@ class EpisodeWriter:
         gathered: Gathered,
         uses: Uses,
         judged: Sequence[Judged],
-        commands: tuple[Feedback, ...],
     ) -> Episode:
         """Return the episode of a merged change: what git says, the sessions, and the request."""
         request = gathered.request
@@ -397,7 +405,7 @@ class EpisodeWriter:
             number = request.number if request.state == "merged" else None
         paths = list_paths(merged, own)
         outcome = _find_outcome(paths, gathered.events)
-        work = self._find_facts(merged, gathered.events, uses, work_ref(number, sha), paths)
+        work = self._find_facts(merged, gathered.events, uses, format_work_ref(number, sha), paths)
         base = next(iter(own[0].parents), "")[:SHA_WIDTH]
         branch = request.branch if request else find_branch(merged.tip.message)
         action = replace(derived.action, pr=number, tools=_list_tools(gathered.events))
@@ -410,7 +418,7 @@ class EpisodeWriter:
             action=action,
             outcome=outcome,
             valence=_weigh(outcome, judged),
-            feedback=(*derive_feedback(work), *commands),
+            feedback=(*derive_feedback(work), *self.list_commands(request)),
         )
         if request is None:
             return episode
@@ -458,7 +466,7 @@ class EpisodeWriter:
                 entries,
                 paths,
                 message,
-                lambda: read_added(repo, start, tip.sha) if start else "",
+                lambda: read_added_lines(repo, start, tip.sha) if start else "",
             )
         return MergedWork(
             ref=ref,
@@ -505,7 +513,7 @@ class EpisodeWriter:
         reverted = self._reverted | names
         merges: set[str] = set()
         for sha in sorted(name for name in names if ":" not in name)[:MAX_SEARCHED]:
-            bringer = find_bringer(repo, sha, base)
+            bringer = find_containing_merge(repo, sha, base)
             if bringer and reverted.issuperset(sha[:SHA_WIDTH] for sha in bringer.brought):
                 merges.add(bringer.merge)
         return [episode for episode in merged if episode.action.commit in merges]

@@ -1,23 +1,28 @@
-"""Gathering: everything that is known of a merged change or a declined request, as events.
+"""Gathering of the events of merged changes, declined requests and unmerged work.
 
-A run completes a limited number of requests that were closed without a merge, the oldest first, and the
-next runs find the rest. Members' requests have an episode as soon as they are read. Requests of
-strangers have none, so theirs are looked for among those closed since the last run alone.
+A declined request is one that was closed without a merge. A run reads a limited number of them, the
+oldest first, and the next runs read the rest. Requests of members have an episode as soon as they
+are read. Requests of outsiders have none, so only those that were closed since the last run are
+read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from functools import cached_property
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
+from memory_ci.evidence.content import own_words, redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
-from memory_ci.gitrepo.history import Cursor, commit_time, find_addition
-from memory_ci.memory.commit_texts import file_events
+from memory_ci.gitrepo.history import Cursor, find_addition, read_commit_time
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.memory.commit_texts import file_events, fold_blanks
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.model import Asker, Model
 from memory_ci.memory.workspace import Snapshot, Workspace
@@ -26,6 +31,8 @@ from memory_ci.records.episode import Episode
 from memory_ci.records.event import Event
 from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.plan import Join
+from memory_ci.records.repetition import PersonTurn
+from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.sessions.session_join import SessionFinder, UnmergedWork
 from memory_ci.sources.commits import (
     author_of,
@@ -36,21 +43,24 @@ from memory_ci.sources.reviews import is_outside, review_events
 from memory_ci.text import plural
 
 MAX_DECLINED = 40
-"""Requests that one run completes: each costs three queries or more, of the 600 that a run may make."""
+"""Declined requests that one run reads.
+
+Each costs three queries or more, of the 600 that a run may make.
+"""
 
 MAX_NAMED = 10
 """Requests that one line of the report names."""
 
 BACKLOG = timedelta(days=90)
-"""How far back declined requests are looked for that earlier runs left."""
+"""The age of the oldest declined requests that a run reads because earlier runs did not."""
 
 
 class DeclinedWindow(NamedTuple):
-    """Which declined requests a run reads.
+    """The time in which the declined requests of a run were closed.
 
     Attributes:
         since: when the last run ended.
-        start: how far back earlier runs may have left some.
+        start: the earliest time of a request that earlier runs may not have read.
         told: ids of episodes that exist.
     """
 
@@ -77,7 +87,7 @@ def find_window(
     setup_commit = find_addition(repo, base.sha, CONFIG_FILE)
     if setup_commit is None or not base.workspace.config.episodes.write:
         return DeclinedWindow(since, since, told)
-    earliest = max(commit_time(repo, setup_commit), commit_time(repo, base.sha) - BACKLOG)
+    earliest = max(read_commit_time(repo, setup_commit), read_commit_time(repo, base.sha) - BACKLOG)
     declined_at = [
         episode.occurred_at
         for episode in episodes
@@ -92,24 +102,26 @@ def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> 
     New requests come first, then those that may have new comments. A request is read if it was
     closed since the last run; or before, if a member opened it and it has no episode.
     """
-
-    def has_episode(request: PullRequest) -> bool:
-        return f"pr-{request.number}" in window.told
-
-    def is_wanted(request: PullRequest) -> bool:
+    without_episode: list[PullRequest] = []
+    with_episode: list[PullRequest] = []
+    for request in requests:
         if request.closed_at is None or request.closed_at < window.start:
-            return False
+            continue
+        has_episode = f"pr-{request.number}" in window.told
         is_by_member = request.permission != "read" or not request.is_fork
-        return request.closed_at >= window.since or (is_by_member and not has_episode(request))
+        if request.closed_at < window.since and (has_episode or not is_by_member):
+            continue
+        if has_episode:
+            with_episode.append(request)
+        else:
+            without_episode.append(request)
 
-    wanted = [request for request in requests if is_wanted(request)]
-    return sorted(
-        wanted, key=lambda request: (has_episode(request), request.closed_at, request.number)
-    )
+    by_time = attrgetter("closed_at", "number")
+    return sorted(without_episode, key=by_time) + sorted(with_episode, key=by_time)
 
 
 class Gathered(NamedTuple):
-    """What is known of one change.
+    """The events of one change, and where they come from.
 
     Attributes:
         events: its events, numbered in their order.
@@ -126,25 +138,42 @@ class Gatherer:
     """Queries every source about one change after another."""
 
     def __init__(self, workspace: Workspace, finder: SessionFinder, forge: Forge | None) -> None:
-        """Create a gatherer that reads git, the sessions of `finder`, and a forge if there is one."""
+        """Create a gatherer that reads git, the sessions of a finder, and a forge if any."""
         self._workspace = workspace
         self._finder = finder
         self._forge = forge
         self._read_requests: set[int] = set()
         self._problems: list[str] = []
+        self.review_turns: list[PersonTurn] = []
         self.has_forge = forge is not None
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What could not be read, each once."""
-        problems = [*self._problems, *self._finder.problems, *self._finder.tell_missed()]
+        problems = [*self._problems, *self._finder.problems, *self._finder.describe_unjoined()]
         return tuple(dict.fromkeys(problems))
 
-    def gather(self, merged: MergedChange) -> Gathered:
-        """Return what is known of a merged change.
+    @cached_property
+    def archive(self) -> SessionArchive:
+        """What people typed in all sessions, whether their work was merged or not."""
+        base = find_commit(self._workspace.repo, self._finder.base)
+        if base is None:
+            return SessionArchive()
+        return read_archive(self._workspace, base, self._finder.captured.stored)
 
-        The events are those of commits, then of decision records and job files, of the pull request
-        with its reviews, and of sessions.
+    def is_typed(self, session: str, words: str) -> bool:
+        """Return whether a person typed some words in a session, or in all of it for no words."""
+        folded = fold_blanks(words)
+        return any(
+            turn.session == session and folded in fold_blanks(turn.text)
+            for turn in self.archive.turns
+        )
+
+    def gather(self, merged: MergedChange) -> Gathered:
+        """Return the events of a merged change.
+
+        They are those of commits, then of decision records and job files, of the pull request with
+        its reviews, and of sessions.
 
         Raises:
             EngineError: `forge-…` if the forge cannot be queried.
@@ -165,7 +194,7 @@ class Gatherer:
         return _number_events([*events, *in_order(session_events)], joins, request)
 
     def gather_declined(self, request: PullRequest) -> Gathered:
-        """Return what is known of a request that was not merged; no history holds its commits."""
+        """Return the events of a declined request; its commits are in no history."""
         joins: list[Join] = []
         label = f"#{request.number}"
         events = self._read_request(request, label, "closed without a merge", joins)
@@ -184,7 +213,7 @@ class Gatherer:
 
     def tell_unnamed(self) -> str:
         """Return how many checkpoints no commit names, or "" if there is nothing to report."""
-        return self._finder.tell_unnamed()
+        return self._finder.describe_unnamed()
 
     def tell_unmerged_sessions(self) -> str:
         """Return how many captured sessions belong to no change, or "" if none was read."""
@@ -205,20 +234,17 @@ class Gatherer:
         if listing.problem:
             self._problems.append(listing.problem)
         own_branch = self._workspace.config.publish.branch
-        by_people = [
-            request
-            for request in listing.items
-            if request.branch != own_branch and not request.is_bot
-        ]
+        by_people = []
+        for request in listing.items:
+            if request.branch != own_branch and not request.is_bot:
+                by_people.append(request)
+
         chosen = choose_declined(by_people, window)
         completed = self._forge.complete_closed(chosen[:MAX_DECLINED])
         unread = chosen[len(completed.items) :]
         if unread:
-            names = ", ".join(f"#{request.number}" for request in unread[:MAX_NAMED])
-            names += ", …" if len(unread) > MAX_NAMED else ""
-            why = completed.problem or f"a run reads {MAX_DECLINED}"
-            count = plural(len(unread), "closed request")
-            self._problems.append(f"{count} not read ({names}): {why}")
+            reason = completed.problem or f"a run reads {MAX_DECLINED}"
+            self._problems.append(_describe_unread(unread, reason))
         return completed.items
 
     def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
@@ -266,8 +292,16 @@ class Gatherer:
         self._read_requests.add(request.number)
         self._problems += [f"#{request.number}: {problem}" for problem in request.problems]
         events = review_events(request)
+        self.review_turns += _list_review_turns(events, f"#{request.number}")
         joins.append(Join(change, "pull-request", f"#{request.number}", how, len(events)))
         return events
+
+
+def _describe_unread(requests: Sequence[PullRequest], reason: str) -> str:
+    names = ", ".join(f"#{request.number}" for request in requests[:MAX_NAMED])
+    if len(requests) > MAX_NAMED:
+        names += ", …"
+    return f"{plural(len(requests), 'closed request')} not read ({names}): {reason}"
 
 
 class RecordRun(NamedTuple):
@@ -304,17 +338,32 @@ class RecordRun(NamedTuple):
         return self.draft.base.workspace
 
 
-def in_order(events: Iterable[Event]) -> list[Event]:
-    """Return the events by session and time, the session that began first at the start.
-
-    A session may be in two places. Copy after copy, what was taken back in the first would read as
-    the last word of the second.
-    """
-    events = list(events)
-    begun: dict[str | None, datetime] = {}
+def _list_review_turns(events: Iterable[Event], label: str) -> list[PersonTurn]:
+    """Return what members wrote in reviews of a request; their words may be repeated requests."""
+    turns = []
     for event in events:
-        begun[event.session] = min(event.at, begun.get(event.session, event.at))
-    return sorted(events, key=lambda event: (begun[event.session], event.session or "", event.at))
+        if event.kind == "review" and event.actor == "human" and not event.is_outside:
+            text = redact("\n".join(own_words(event.text).splitlines())).text
+            turns.append(PersonTurn(label, event.at, event.author, text))
+    return turns
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """Sort the events of sessions: by the start of their session, and within a session by time.
+
+    Two transcripts may hold parts of one session, so that its events come in two runs. If they were
+    read one after the other, a statement of the first could follow its own correction.
+    """
+    events_by_session: dict[str, list[Event]] = {}
+    for event in events:
+        events_by_session.setdefault(event.session or "", []).append(event)
+
+    sessions = []
+    for key, session_events in events_by_session.items():
+        session_events.sort(key=attrgetter("at"))
+        sessions.append((session_events[0].at, key, session_events))
+    sessions.sort(key=itemgetter(0, 1))
+    return [event for _, _, session_events in sessions for event in session_events]
 
 
 def _number_events(

@@ -40,7 +40,7 @@ from memory_ci.extraction.prompt import Prompt, build_prompt, request_key
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.memory.model import Model, choose_run_model, trusted_at
 from memory_ci.memory.workspace import Workspace, branch_tip
-from memory_ci.records.candidate import EngineReply, Known, Request, Usage
+from memory_ci.records.candidate import EngineReply, ExistingEntry, Request, Usage
 from memory_ci.records.plan import Plan
 from memory_ci.store.files import write_file
 from memory_ci.text import estimate_tokens, plural
@@ -88,7 +88,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ref: str
     base: str
     since: str | None
-    known: tuple[Known, ...]
+    known: tuple[ExistingEntry, ...]
     estimate: Estimate
     batches: tuple[Batch, ...] = ()
     is_whole: bool = False
@@ -257,7 +257,7 @@ class Backfill:
 
         All of them have the entries of memory that the first request had.
         """
-        existing: tuple[Known, ...] | None = None
+        existing: tuple[ExistingEntry, ...] | None = None
         sent_keys: set[str] = set()
         if self._sent is not None:
             existing = self._sent.known
@@ -362,7 +362,7 @@ class Backfill:
             self._now.date(),
             self._progress,
             self._environ,
-            model._replace(engine=engine),
+            model=model._replace(engine=engine),
         )
 
     @contextmanager
@@ -484,7 +484,7 @@ class BatchReplies:
     def __init__(
         self,
         engine: Engine,
-        existing: tuple[Known, ...],
+        existing: tuple[ExistingEntry, ...],
         replies: Mapping[str, EngineReply | EngineError],
     ) -> None:
         """Answer with replies of batches.
@@ -678,7 +678,7 @@ class LearnRun:
 
     def _plan(self, model: Model, options: RecordOptions, progress: OnProgress) -> Plan:
         return plan_record(
-            self._workspace, options, self._now.date(), progress, self._environ, model
+            self._workspace, options, self._now.date(), progress, self._environ, model=model
         )
 
     def _choose_model(self) -> Model:

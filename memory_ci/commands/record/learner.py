@@ -1,10 +1,10 @@
-"""Learning from merged changes: events become evidence, candidates, and the entries that are written."""
+"""Learning from merged changes: events become evidence, candidates and written entries."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from memory_ci.extraction.entries import (
     to_entry,
 )
 from memory_ci.extraction.judge import JudgedCase, judge_reply
-from memory_ci.extraction.settlement import is_record, settle
+from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.support import (
     DOCUMENT,
     Paragraph,
@@ -55,12 +55,18 @@ from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
 from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.stage import find_project
-from memory_ci.memory.workspace import memory_test
-from memory_ci.records.candidate import ACCEPTED_IN, Candidate, Judged, Request
+from memory_ci.memory.workspace import build_memory_test
+from memory_ci.records.candidate import ACCEPTED_IN_REQUEST, Candidate, Judged, Request
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.event import EvidenceSet
 from memory_ci.records.history import Commit, MergedChange, PullRequest
-from memory_ci.records.names import HOLDOUT, SERVED, SHA_WIDTH, USED, work_ref
+from memory_ci.records.names import (
+    HOLDOUT_TRAILER,
+    SERVED_TRAILER,
+    SHA_WIDTH,
+    USED_TRAILER,
+    format_work_ref,
+)
 from memory_ci.records.plan import Change, Join
 from memory_ci.records.report import Finding
 from memory_ci.sessions import checkpoints, session_join
@@ -87,6 +93,10 @@ MAX_CHANGED_FILES = 3
 
 CHANGED_WIDTH = 2_000
 """Characters of all these hunks."""
+
+
+def ignore_progress(_done: int, _total: int) -> None:
+    """Show nothing, where nobody waits for the progress."""
 
 
 class WorkItem(NamedTuple):
@@ -241,14 +251,14 @@ class Learner:
                 reason = f"{error.message} [{error.slug}]"
                 self.tally.problems.append(f"#{request.number}, closed without a merge: {reason}")
                 continue
-            served = self._resolve(list_ids([request.body], SERVED))
-            used = self._resolve(list_ids([request.body], USED))
+            served = self._resolve(list_ids([request.body], SERVED_TRAILER))
+            used = self._resolve(list_ids([request.body], USED_TRAILER))
             self.writer.add_declined(request, Uses(served, frozenset(used)))
             self.tally.declined += 1
             yield from self._draft.take(changes)
 
     def learn_unmerged(self) -> Iterator[Change]:
-        """Yield the additions of sessions that were joined to no change; only the rules read them."""
+        """Yield additions of sessions that were joined to no change; only the rules read them."""
         if self.tally.failure is not None:
             return
         gatherer = self._run.gatherer
@@ -294,7 +304,7 @@ class Learner:
             if commit.sha[:SHA_WIDTH] not in self.tally.strangers
         ]
         uses = self._find_uses(merged, members_commits, gathered, judged)
-        work_name = work_ref(merged.number, tip)
+        work_name = format_work_ref(merged.number, tip)
         use = Use(merged.label, work_name, day, uses.reinforced, uses.restated)
         self.tally.uses.append((merged, use))
         self.writer.add_merged(merged, gathered, uses, judged)
@@ -323,7 +333,8 @@ class Learner:
             is_fit = is_proved(proved) and not find_fault(note) and not any(find_unsafe(place))
             if path is None or not is_fit:
                 self.tally.problems.append(
-                    f"a note of the session {key} proves something else, or is not fit: {entry.id[:8]}"
+                    f"a note of the session {key} proves something else, or is not fit: "
+                    f"{entry.id[:8]}"
                 )
                 continue
             existing = (*self._draft.kept, *self._draft.inbox)
@@ -355,8 +366,7 @@ class Learner:
         self.tally.joins += gathered.joins
         self.tally.redactions += evidence.redactions
         self.tally.left_out.update(left_out.reason for left_out in evidence.left_out)
-        records = frozenset(piece.id for piece in evidence.pieces if piece.kind == "adr")
-        outcomes = self._cite(self._settle(proposed, records))
+        outcomes = self._cite(self._settle(proposed))
         self.tally.judged += outcomes
         written = [judged.candidate for judged in outcomes if judged.verdict == "written"]
         return outcomes, self._plan_additions(work, written)
@@ -373,27 +383,29 @@ class Learner:
         changes: list[Change] = []
         for candidate, path, entry in zip(candidates, paths, cited, strict=True):
             if path is None:
-                message = f"{candidate.scope} memory has no file that could be written: a directory or link is there"
-                hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."
+                message = (
+                    f"{candidate.scope} memory has no file that could be written: "
+                    "a directory or link is there"
+                )
+                hint = (
+                    "Move it out of the way, or name another file under `scopes:`. "
+                    "Nothing was recorded."
+                )
                 raise UnreadableMemoryError(message, slug="no-scope-file", hint=hint)
             why = f"from {work.label}"
             changes.append(Change(step="extract", kind="add", path=path, entry=entry, why=why))
         return changes
 
-    def _settle(self, proposed: Sequence[Judged], records: Set[str]) -> tuple[Judged, ...]:
+    def _settle(self, proposed: Sequence[Judged]) -> tuple[Judged, ...]:
         """Return the final outcomes of the candidates of one change.
 
         A candidate that a person accepted is written. One that an earlier run wrote is not written
-        again, even if a person reworded or removed it, and counts towards the limit.
-
-        Args:
-            proposed: the candidates.
-            records: ids of evidence from decision records, whose candidates do not count.
+        again, even if a person reworded or removed it. The limit counts what nobody marked.
         """
         limit = self._config.extraction.max_entries_per_change
-        settled = list(settle([self._accept(judged) for judged in proposed], limit, records))
+        settled = list(settle([self._accept(judged) for judged in proposed], limit))
         was_written = [self._was_written(judged.candidate) for judged in settled]
-        counts = [not is_record(judged.candidate, records) for judged in settled]
+        counts = [not judged.candidate.is_marked for judged in settled]
         available = limit
         for written, counted in zip(was_written, counts, strict=True):
             available -= written and counted
@@ -417,7 +429,7 @@ class Learner:
             return judged
         if content_key(candidate.title, candidate.body) not in self._accepted:
             return judged
-        accepted = replace(candidate, accepted=ACCEPTED_IN)
+        accepted = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
         return replace(judged, verdict="written", reason="accepted by a person", candidate=accepted)
 
     def _was_written(self, candidate: Candidate) -> bool:
@@ -547,8 +559,8 @@ class Learner:
                 if trailers.how != "commit"
             ]
             texts += [request.body] if request else []
-        served_as_written = list_ids(texts, SERVED)
-        used_as_written = list_ids(texts, USED)
+        served_as_written = list_ids(texts, SERVED_TRAILER)
+        used_as_written = list_ids(texts, USED_TRAILER)
         self.tally.has_uses |= bool(served_as_written or used_as_written)
         served = self._resolve(served_as_written)
         if is_by_member:
@@ -564,7 +576,7 @@ class Learner:
             frozenset(self._resolve(used_as_written)),
             restated,
             self.writer.list_confirmed(paths, request),
-            list_ids(texts, HOLDOUT),
+            list_ids(texts, HOLDOUT_TRAILER),
         )
 
     def _list_named_by_agent(self, gathered: Gathered, served: Sequence[str]) -> Iterator[str]:
@@ -607,7 +619,7 @@ class Learner:
         return tuple(self._read_prose(documents[:MAX_DOCUMENTS]))
 
     def _read_prose(self, paths: Iterable[str]) -> Iterator[Paragraph]:
-        is_memory = memory_test(self._run.workspace)
+        is_memory = build_memory_test(self._run.workspace)
         wanted = {path for path in paths if not is_memory(path)}
         for content in self._run.base.tree.read(wanted, MAX_DOCUMENT_BYTES):
             if content.data is not None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from memory_ci.commands.record.episode_writer import EpisodeWriter
 from memory_ci.commands.record.gatherer import Gatherer, RecordRun
 from memory_ci.commands.record.learner import Learner, OnProgress, Tally
+from memory_ci.commands.record.repeated_candidates import judge_repeated, plan_repeated
 from memory_ci.commands.record.strangers import list_strangers
 from memory_ci.commands.record.upkeep import Upkeep, find_same, plan_upkeep
 from memory_ci.config import CONFIG_FILE
@@ -25,14 +26,14 @@ from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.forge.selection import choose_forge
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.history import (
-    commit_time,
     find_addition,
     find_cursor,
     find_lost_cursor,
-    find_start,
-    list_counted,
-    list_reverting,
+    find_range_start,
+    list_counted_commits,
+    list_reverting_commits,
     plan_range,
+    read_commit_time,
 )
 from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.repo import (
@@ -65,13 +66,13 @@ from memory_ci.memory.workspace import (
     Snapshot,
     Workspace,
     branch_tip,
+    build_memory_test,
     list_memory_files,
-    memory_test,
     workspace_at,
     workspace_here,
 )
 from memory_ci.records.config import EngineName
-from memory_ci.records.entry import Located
+from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import PullRequest
 from memory_ci.records.names import SHA_WIDTH
@@ -86,6 +87,7 @@ from memory_ci.records.plan import (
     Unwritten,
 )
 from memory_ci.records.report import Finding
+from memory_ci.sessions.repetitions import REPETITION
 from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import is_fragment
@@ -146,6 +148,7 @@ def plan_record(
     today: date,
     progress: OnProgress,
     environ: Mapping[str, str] = NOTHING,
+    *,
     model: Model | None = None,
 ) -> Plan:
     """Return the plan of a run over a range, made on the tree of the branch's tip.
@@ -176,11 +179,14 @@ def plan_record(
     tally.findings += _find_uncommitted(run.base, ref)
     with closing(run.model):
         extracted = _extract(run, learner, progress)
+        extracted += _learn_repeated(run, options, tally)
         same = _find_same_entries(run, tally, extracted)
     plan = _describe_range(run, options, tally, ref)
     if plan.until is not None:
         first_steps: dict[Step, tuple[Change, ...]] = {"fold": folded, "extract": extracted}
         plan = _add_steps(plan, run, learner, first_steps, same)
+        if run.workspace.config.episodes.write:
+            plan = _add_episodes(plan, run, learner)
     problems += (*options.problems, *run.gatherer.problems, *tally.problems)
     return replace(plan, findings=tuple(tally.findings), problems=tuple(problems))
 
@@ -199,10 +205,10 @@ def _open_run(
     """
     workspace = base.workspace
     repo = workspace.repo
-    cursor = find_cursor(repo, base.sha, memory_test(workspace))
+    cursor = find_cursor(repo, base.sha, build_memory_test(workspace))
     since = None
     if options.since is not None:
-        since = find_start(repo, options.since, base.sha, today)
+        since = find_range_start(repo, options.since, base.sha, today)
     elif cursor is not None:
         since = cursor.source
     elif not options.from_root and not is_shallow(repo):
@@ -267,7 +273,7 @@ def _fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chan
             claims += find_note_claims(note, run.today, "notice")
             notes.append(strip_claims(note, run.today))
         else:
-            notes.append(replace(note, entry=prove(draft.base, note.entry)))
+            notes.append(replace(note, entry=_prove_note(run, note.entry)))
     targets = {note.path: draft.path_of(note.scope) for note in notes}
     planned, findings = plan_fold(notes, draft.kept, targets, strange_paths)
     cited = cite_named(draft.base.workspace, [change.entry for change in planned], draft.base.sha)
@@ -279,6 +285,12 @@ def _fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chan
     return draft.take(changes)
 
 
+def _prove_note(run: RecordRun, entry: Entry) -> Entry:
+    """Return the entry of a note with its claims marked; all sessions prove what was repeated."""
+    is_typed = run.gatherer.is_typed if entry.engine == REPETITION else None
+    return prove(run.draft.base, entry, is_typed)
+
+
 def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Change, ...]:
     """Return what is learned from merged changes, unmerged checkpoints and declined requests."""
     requests: Sequence[PullRequest] = ()
@@ -286,6 +298,13 @@ def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Ch
         requests = learner.read_declined(_find_start_time(run))
     merged = tuple(learner.learn(progress))
     return (*merged, *learner.learn_unmerged(), *learner.learn_declined(requests))
+
+
+def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> tuple[Change, ...]:
+    """Return the additions of what is asked again or fails again, and tally the candidates."""
+    judged = judge_repeated(run, options.accepted, tally.problems)
+    tally.judged += judged
+    return run.draft.take(plan_repeated(run, judged))
 
 
 def _find_start_time(run: RecordRun) -> datetime:
@@ -296,7 +315,7 @@ def _find_start_time(run: RecordRun) -> datetime:
     if not start:
         return datetime.min.replace(tzinfo=UTC)
     midnight = datetime.combine(run.today, time.min, UTC)
-    return min(commit_time(repo, start), midnight)
+    return min(read_commit_time(repo, start), midnight)
 
 
 def _find_same_entries(
@@ -343,34 +362,51 @@ def _add_steps(
     first_steps: Mapping[Step, tuple[Change, ...]],
     same: tuple[frozenset[str], ...],
 ) -> Plan:
-    """Return the plan with its steps and episodes, now that its range is known."""
-    tally, writer = learner.tally, learner.writer
-    repo = run.workspace.repo
-    counted = list_counted(repo, run.base.sha, memory_test(run.workspace))
-    uses = [
-        (merged, use) for merged, use in tally.uses if use.ids and merged.tip.sha not in counted
-    ]
-    planned = plan_reinforcement([use for _, use in uses], run.draft.by_id)
-    reinforced = run.draft.take(planned)
+    """Return the plan with its steps, now that its range is known."""
+    tally = learner.tally
+    reinforced, counted = _reinforce(run, tally)
     reverts = _find_new_reverts(run, learner)
-    _amend_episodes(writer, tally, reverts)
+    _amend_episodes(learner.writer, tally, reverts)
+
     steps: list[PlannedStep] = []
     for step, changes in {**first_steps, "reinforce": reinforced}.items():
         if changes:
             steps.append(PlannedStep(step=step, changes=changes))
     upkeep = Upkeep(run.since, run.today, reverts.proved, same=same)
     steps += plan_upkeep(upkeep, run.draft, STEPS)
+
     tally.findings += list_refused(reverts.refused, "notice")
     tally.findings += _find_unproved_claims(run, tally, reverts)
-    counted_now = tuple(merged.tip.sha for merged, _ in uses) if reinforced else ()
-    plan = replace(plan, steps=tuple(steps), counted=counted_now)
-    if not run.workspace.config.episodes.write:
-        return plan
-    tellings = map(tombstones_at(run.base).mask_all, writer.tellings)
+    return replace(plan, steps=tuple(steps), counted=counted)
+
+
+def _reinforce(run: RecordRun, tally: Tally) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """Plan the reinforcement of the entries that merged changes used.
+
+    Returns:
+        The changes of entries, and the tips of the merged changes whose uses they count, so that no
+        later run counts them again.
+    """
+    repo = run.workspace.repo
+    counted = list_counted_commits(repo, run.base.sha, build_memory_test(run.workspace))
+    uses = []
+    tips = []
+    for merged, use in tally.uses:
+        if use.ids and merged.tip.sha not in counted:
+            uses.append(use)
+            tips.append(merged.tip.sha)
+    reinforced = run.draft.take(plan_reinforcement(uses, run.draft.by_id))
+    return reinforced, tuple(tips) if reinforced else ()
+
+
+def _add_episodes(plan: Plan, run: RecordRun, learner: Learner) -> Plan:
+    """Return the plan with the files of its episodes."""
+    tellings = map(tombstones_at(run.base).mask_all, learner.writer.tellings)
     files, problems = plan_files(run.base, tellings)
-    tally.problems += problems
+    learner.tally.problems += problems
+    writer = learner.writer
     if writer.problem:
-        tally.problems.append(f"the episodes of earlier changes: {writer.problem}")
+        learner.tally.problems.append(f"the episodes of earlier changes: {writer.problem}")
     fold_before = find_fold_day(run.base, files, run.today)
     unwritten = _describe_unwritten(plan, run, writer)
     return replace(plan, episodes=tuple(files), unwritten=unwritten, fold_before=fold_before)
@@ -411,8 +447,8 @@ def _find_unproved_claims(run: RecordRun, tally: Tally, reverts: NewReverts) -> 
     if run.gatherer.has_forge or not (tally.has_uses or has_reverts):
         return []
     message = (
-        "no forge was asked who may write: what commits say of other work (reverts, Memory-Retrieved, Memory-Used) "
-        "counts for whoever extraction.trusted_authors names"
+        "no forge was asked who may write: what commits say of other work (reverts, "
+        "Memory-Retrieved, Memory-Used) counts for whoever extraction.trusted_authors names"
     )
     return [unproved(message, "notice")]
 
@@ -425,12 +461,12 @@ def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
     """
     repo, cursor = run.workspace.repo, run.cursor
     if options.since is None:
-        lost = find_lost_cursor(repo, run.base.sha, cursor, memory_test(run.workspace))
+        lost = find_lost_cursor(repo, run.base.sha, cursor, build_memory_test(run.workspace))
         if lost is not None:
             yield (
-                f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, which its history does not "
-                "hold, for the branch was rewritten. Older changes are read again; "
-                "what kept its commit is not counted twice"
+                f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, "
+                "which its history does not hold, for the branch was rewritten. "
+                "Older changes are read again; what kept its commit is not counted twice"
             )
     if cursor is None or run.since in (None, cursor.source):
         return
@@ -438,8 +474,8 @@ def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
         return
     count = plan_range(repo, cursor.source, run.since).change_count
     yield (
-        f"{plural(count, 'change')} between the end of the last run ({cursor.source[:10]}) and --since: "
-        "later runs go on from here. Without --since they are read"
+        f"{plural(count, 'change')} between the end of the last run ({cursor.source[:10]}) "
+        "and --since: later runs go on from here. Without --since they are read"
     )
 
 
@@ -483,7 +519,7 @@ def _find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
     if reverts:
         # A revert of a revert restores what the first one took back, and an earlier run read that.
         new_shas = {revert.sha for revert in reverts}
-        earlier = list_reverting(repo, cursor.source)
+        earlier = list_reverting_commits(repo, cursor.source)
         doubted: set[str] = set()
         for revert in reverts:
             if revert.sha in tally.strangers:
@@ -597,4 +633,4 @@ def _is_first_run(workspace: Workspace, options: RecordOptions, base: str) -> bo
     if options.is_range_named:
         return False
     committed = workspace_at(workspace.repo, base)
-    return find_cursor(workspace.repo, base, memory_test(committed)) is None
+    return find_cursor(workspace.repo, base, build_memory_test(committed)) is None

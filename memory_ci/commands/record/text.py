@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memory_ci.cli.markdown import describe_cost, escape_markdown, fit
+from memory_ci.cli.markdown import cut_lines, describe_cost, escape_markdown
 from memory_ci.findings import printable, render_finding
 from memory_ci.memory.commit_message import WHY_WIDTH
 from memory_ci.records.entry import name_entry
@@ -26,13 +26,23 @@ VERDICTS = (
 )
 
 LEFT_OUT = {
-    "own-commit": "commits of memory-ci itself", "vetoed": "what its author ruled out", "merge-commit": "bare merges",
-    "dependency-bump": "updates by bots", "lockfile-only": "lock files", "format-only": "formatting",
-    "generated-docs": "generated pages", "subject-only": "commits with a subject alone",
-    "too-long": "the ends of long texts", "no-content": "mere assent", "low-severity": "remarks of an agent",
-    "tool-output": "output of tools", "injected": "text of an agent's program", "bot-chatter": "comments of bots",
-    "ci-output": "checks", "duplicate": "what was said twice",
-}  # fmt: skip
+    "own-commit": "commits of memory-ci itself",
+    "vetoed": "what its author ruled out",
+    "merge-commit": "bare merges",
+    "dependency-bump": "updates by bots",
+    "lockfile-only": "lock files",
+    "format-only": "formatting",
+    "generated-docs": "generated pages",
+    "subject-only": "commits with a subject alone",
+    "too-long": "the ends of long texts",
+    "no-content": "mere assent",
+    "low-severity": "remarks of an agent",
+    "tool-output": "output of tools",
+    "injected": "text of an agent's program",
+    "bot-chatter": "comments of bots",
+    "ci-output": "checks",
+    "duplicate": "what was said twice",
+}
 """What is left out of evidence, in plain words (docs/extraction.md)."""
 
 WAYS = (
@@ -87,7 +97,7 @@ def _list_plan_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     has_learned = any(step.step in ("fold", "extract") for step in plan.steps)
     if plan.counts.merged_changes and not has_learned:
         yield from ("", "Nothing was learned from these changes.")
-        yield from (f"  {command:32} {what}" for command, what in WAYS)
+        yield from (f"  {command:36} {what}" for command, what in WAYS)
 
 
 def _count_read(plan: Plan) -> tuple[str, str, str]:
@@ -127,7 +137,8 @@ def _list_episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
         return
     yield ""
     if unwritten:
-        yield f"episodes of {plural(unwritten, 'merged change')} are in git's history, without a file"
+        count = plural(unwritten, "merged change")
+        yield f"episodes of {count} are in git's history, without a file"
     if written:
         yield f"episodes: {len(plan.episodes)} new, {plural(len(written), 'file')}"
     yield from (f"  {path}" for path in written[:MAX_EPISODES])
@@ -210,7 +221,7 @@ def render_summary(
         index: the index that was built, if any.
         remarks: lines about memory as a whole.
     """
-    return fit(_list_page_lines(plan, published, index, remarks), MAX_BYTES, CUT)
+    return cut_lines(_list_page_lines(plan, published, index, remarks), MAX_BYTES, CUT)
 
 
 def list_outcome(published: Published | None) -> tuple[str, ...]:
@@ -233,7 +244,7 @@ def render_findings(title: str, findings: Sequence[Finding], limit: int = MAX_BY
     ]
     table = _list_table_lines(("where", "level", "code", "what"), rows)
     lines = table if rows else ["Nothing found."]
-    return fit([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *lines], limit, CUT)
+    return cut_lines([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *lines], limit, CUT)
 
 
 def _list_page_lines(

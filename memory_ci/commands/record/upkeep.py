@@ -1,7 +1,7 @@
 """The steps that keep memory in shape: consolidation, promotion, retirement, compaction.
 
-They are planned on a draft, alone or at the end of a record run. Entries that apply in any repository
-can be copied to the global memory, as a commit there.
+They are planned on a draft, alone or at the end of a record run. Entries that apply in any
+repository can be copied to the global memory, as a commit there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.entries import deepest_directory
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.support import find_ungrounded
-from memory_ci.gitrepo.history import find_cursor, list_replacing
+from memory_ci.gitrepo.history import find_cursor, list_commits_replacing
 from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
 from memory_ci.lifecycle.consolidation import plan_consolidation
@@ -39,14 +39,14 @@ from memory_ci.memory.workspace import (
     Snapshot,
     Workspace,
     branch_tip,
-    memory_test,
+    build_memory_test,
     open_committed,
     workspace_at,
 )
 from memory_ci.records.candidate import Request
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
-from memory_ci.records.names import work_ref
+from memory_ci.records.names import format_work_ref
 from memory_ci.records.plan import (
     PLAN_VERSION,
     STEPS,
@@ -63,11 +63,14 @@ from memory_ci.store.edits import apply_changes
 from memory_ci.text import content_words, jaccard, stem
 
 MAX_SEARCHED_CHARS = 1000
-"""Characters of a line that is searched for in history: enough to identify it, and no longer than an
-argument may be."""
+"""Characters of a line that is searched for in history.
+
+They identify it, and are no more than an argument may have.
+"""
 
 COMMON_NAMES = frozenset(
-    "app apps bin ci cmd config docs examples internal lib libs pkg scripts site src test tests tools web".split()
+    "app apps bin ci cmd config docs examples internal lib libs pkg scripts site src test tests "
+    "tools web".split()
 )
 """Names of directories that many repositories have, so that they do not identify this one."""
 
@@ -75,8 +78,10 @@ MIN_NAME_CHARS = 3
 
 MIN_SHARED_WORDS = 2
 MIN_SHARED_PART = 0.2
-"""Stems, and their Jaccard index, that two titles share before a model is asked whether they say the
-same."""
+"""The least that two titles share, in stems and by their Jaccard index.
+
+Then a model is asked whether they say the same.
+"""
 
 MAX_COMPARED = 200
 """Entries that a model is shown at once."""
@@ -165,7 +170,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
         tellings = load_episodes(base.workspace, base.sha).tellings
         actions = [episode.action for episode in combine(tellings)]
         return {
-            work_ref(action.pr, action.commit): deepest_directory(action.files)
+            format_work_ref(action.pr, action.commit): deepest_directory(action.files)
             for action in actions
             if action.files
         }
@@ -176,7 +181,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
 
 
 def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    """Return the retirements of entries of ended stages, and of stale ones if they are asked for."""
+    """Return the retirements of entries of ended stages, and of stale ones if requested."""
     base = draft.base
     changes = plan_retirements(base, draft.kept, upkeep.since, upkeep.today)
     if upkeep.stale_after is None:
@@ -218,7 +223,7 @@ def _was_replaced(base: Snapshot, entry: Entry, successor: Located) -> bool:
     line = max(own_lines, key=len, default="")[:MAX_SEARCHED_CHARS]
     if not line:
         return False
-    for sha in list_replacing(workspace.repo, base.sha, path, line):
+    for sha in list_commits_replacing(workspace.repo, base.sha, path, line):
         before, after = read_texts(f"{sha}^"), read_texts(sha)
         if before == [entry.text] and len(after) == 1 and after != before:
             return True
@@ -246,7 +251,7 @@ def plan_upkeep_alone(
     ref, base = branch_tip(workspace, branch)
     workspace = workspace_at(workspace.repo, base)
     draft = Draft(workspace.at(base))
-    cursor = find_cursor(workspace.repo, base, memory_test(workspace))
+    cursor = find_cursor(workspace.repo, base, build_memory_test(workspace))
     since = cursor.source if cursor else None
     upkeep = Upkeep(since, today, stale_after=stale_after)
     planned = tuple(plan_upkeep(upkeep, draft, steps))

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from memory_ci.cli.common import FILE, json_option, option
-from memory_ci.cli.plain import echo_json, now, progress, workspace
+from memory_ci.cli.plain import echo_json, now, open_current_workspace, progress
 from memory_ci.text import plural
 
 
@@ -37,7 +37,7 @@ def report_command(output: Path | None, as_json: bool) -> None:
     if output is not None:
         load_libraries()  # An error comes before the work, not after it.
     with progress("Gathering the report"):
-        overview = gather_report(workspace(), now(), os.environ)
+        overview = gather_report(open_current_workspace(), now(), os.environ)
     if as_json:
         echo_json(clean(msgspec.to_builtins(overview)))
     if output is not None:

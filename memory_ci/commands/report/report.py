@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from memory_ci.anchors.text import say_verdict
+from memory_ci.anchors.text import format_verdict
 from memory_ci.anchors.verdicts import judge_entry
 from memory_ci.commands.health.health import measure_health, measure_history
 from memory_ci.commands.record.run import RecordOptions
@@ -31,7 +31,7 @@ from memory_ci.commands.report.records import (
     WebLink,
     WorkWeek,
 )
-from memory_ci.commands.retrieve.anchor_verdicts import judge_located
+from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve
 from memory_ci.commands.retrieve.text import entry_cost, norm_cost
@@ -39,7 +39,7 @@ from memory_ci.commands.review.queue import list_queue
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError
 from memory_ci.gitrepo import history
-from memory_ci.gitrepo.addresses import find_address
+from memory_ci.gitrepo.addresses import find_forge_address
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
 from memory_ci.lifecycle import episodes as episode_rules
@@ -49,8 +49,8 @@ from memory_ci.memory.edits import name_edits
 from memory_ci.memory.eligible import is_work, merged_on, own_commits
 from memory_ci.memory.episodes import load_written
 from memory_ci.memory.past_tasks import load_tasks
-from memory_ci.memory.workspace import Workspace, load_memory, memory_test, readable_path
-from memory_ci.records.anchor import MARKED, Verdict
+from memory_ci.memory.workspace import Workspace, build_memory_test, load_memory, readable_path
+from memory_ci.records.anchor import STALE_KINDS, Verdict
 from memory_ci.records.candidate import Question
 from memory_ci.records.entry import Entry, Located, name_entry
 from memory_ci.records.episode import Episode, Feedback, UseCount
@@ -244,14 +244,14 @@ def _note_findings(findings: Iterable[Finding]) -> list[str]:
 
 def _find_address(workspace: Workspace) -> str:
     remote = workspace.config.publish.remote
-    return find_address(find_setting(workspace.repo, f"remote.{remote}.url") or "")
+    return find_forge_address(find_setting(workspace.repo, f"remote.{remote}.url") or "")
 
 
 def _judge_entries(
     workspace: Workspace, located_entries: Sequence[Located]
 ) -> dict[str, tuple[Verdict, ...]]:
     """Return the verdicts of each entry's cites in the work tree, by id, with their edits."""
-    truth = judge_located(workspace, located_entries, None)
+    truth = judge_cites(workspace, located_entries, None)
     judged = [(located.entry, truth.get(located.entry, ())) for located in located_entries]
     verdicts = name_edits(workspace, judged, None)
     return {
@@ -367,7 +367,7 @@ def _count_written(inputs: ReportInputs, weeks: defaultdict[date, WeekCounts]) -
     )
     for line_count in line_counts:  # The newest commit comes first.
         if any(line_count.added.values()):
-            week = weeks[_monday(line_count.at.astimezone(UTC).date())]
+            week = weeks[_monday(line_count.committed_at.astimezone(UTC).date())]
             week.retired += max(line_count.added["status: retired"], 0)
             if not week.written.label:
                 week.written = inputs.links.link_commit(line_count.sha)
@@ -409,7 +409,7 @@ def _list_files(inputs: ReportInputs) -> Iterator[ChurnedFile]:
 
 def _count_churn(inputs: ReportInputs) -> Counter[str]:
     """Count the merged changes that touched each present file outside memory."""
-    is_memory = memory_test(inputs.workspace)
+    is_memory = build_memory_test(inputs.workspace)
     tree = tree_at(inputs.workspace.repo, inputs.tip)
     present_paths = {readable_path(file) for file in tree.files.values()}
     churn: Counter[str] = Counter()
@@ -430,7 +430,7 @@ def _list_cite_marks(inputs: ReportInputs) -> dict[str, list[bool]]:
         is_marked: dict[str, bool] = {}
         for verdict in inputs.verdicts[located.entry.id]:
             is_marked.setdefault(verdict.path, False)
-            if verdict.kind in MARKED:
+            if verdict.kind in STALE_KINDS:
                 is_marked[verdict.path] = True
         for path, mark in is_marked.items():
             marks[path].append(mark)
@@ -552,8 +552,8 @@ def _list_life_steps(inputs: ReportInputs, entry: Entry, events: EntryEvents) ->
             )
 
     for verdict in inputs.verdicts[entry.id]:
-        if verdict.kind in MARKED:
-            yield LifeStep(at=None, what=f"code {verdict.kind}", text=say_verdict(verdict))
+        if verdict.kind in STALE_KINDS:
+            yield LifeStep(at=None, what=f"code {verdict.kind}", text=format_verdict(verdict))
 
     if entry.status != "active":
         yield LifeStep(at=None, what=entry.status)

@@ -21,7 +21,7 @@ STALE_FACTOR = 0.5
 Truth = Mapping[Entry, tuple[Verdict, ...]]  # Verdicts on the cites of each entry.
 
 
-def judge_located(workspace: Workspace, located: Sequence[Located], view: str | None) -> Truth:
+def judge_cites(workspace: Workspace, located: Sequence[Located], view: str | None) -> Truth:
     """Return the verdicts on the cites of entries.
 
     It takes two git processes while nothing has changed.
@@ -35,7 +35,7 @@ def judge_located(workspace: Workspace, located: Sequence[Located], view: str | 
     judged_view = JudgedView(workspace, view)
     (cite_verdicts,) = judge_views(located, judged_view)
     truth = {
-        located_entry.entry: tuple(soften(located_entry.entry, cite_verdicts))
+        located_entry.entry: tuple(soften_verdicts(located_entry.entry, cite_verdicts))
         for located_entry in located
     }
 
@@ -67,7 +67,7 @@ def list_gone(hits: Sequence[Hit], truth: Truth) -> tuple[Withheld, ...]:
     return tuple(withheld)
 
 
-def soften(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -> list[Verdict]:
+def soften_verdicts(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -> list[Verdict]:
     """Return the verdicts on an entry, with those that say too much softened.
 
     Any edit changes a file that is cited whole. Such an entry fades with the edited share of the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memory_ci.anchors.text import say_verdict
+from memory_ci.anchors.text import format_verdict
 from memory_ci.commands.retrieve.text import explain_task, render_task
 from memory_ci.findings import printable
 from memory_ci.records.retrieval import Hit, Retrieval
@@ -77,4 +77,4 @@ def _explain_hit(hit: Hit) -> Iterator[str]:
             scores.append(f"{name} {score:.3f}")
         yield f"      raw: {', '.join(scores)}"
     for verdict in hit.verdicts:
-        yield f"      {say_verdict(verdict)}"
+        yield f"      {format_verdict(verdict)}"

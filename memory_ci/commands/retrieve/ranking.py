@@ -34,23 +34,28 @@ from memory_ci.search.rank import (
     Weights,
     diversify,
     fuse,
-    place_of,
-    put_corrections_first,
+    get_place,
+    order_corrections,
     rank,
 )
 from memory_ci.search.search import (
-    SHOWN_STATUSES,
+    SEARCHED_STATUSES,
     Filters,
     count_entries,
-    count_holding,
+    count_entries_with_term,
     list_entries,
+    list_entries_naming_path,
+    list_existing_ids,
     list_feedback,
-    list_held,
-    list_naming,
     list_session_places,
     search,
 )
-from memory_ci.search.strength import COSINE_SHIFT, lexical_lane, margin, verdict
+from memory_ci.search.strength import (
+    COSINE_SHIFT,
+    measure_margin,
+    measure_strength,
+    score_lexically,
+)
 from memory_ci.text import NAMES_CODE
 
 if TYPE_CHECKING:
@@ -73,9 +78,9 @@ class Ranked(msgspec.Struct, frozen=True):
     """The best matches of a task, ranked before the code that they cite is judged.
 
     Attributes:
-        verdict: how close the best matches come to the task.
+        strength: how close the best matches come to the task.
         margin: by how much the best match is closer than the floor; below 0 none is served.
-        standing: the utilities of the matches.
+        feedback: the utilities of the matches.
         relevance: the fused lanes, or the lexical lane if only that answered.
         cosines: the vector lane.
         mode: which lanes answered.
@@ -85,9 +90,9 @@ class Ranked(msgspec.Struct, frozen=True):
     matches: tuple[Match, ...]
     weights: Weights
     hits: tuple[Hit, ...]
-    verdict: Strength
+    strength: Strength
     margin: float
-    standing: FeedbackWeights
+    feedback: FeedbackWeights
     relevance: Lane
     cosines: Lane = {}
     mode: Mode = "lexical"
@@ -103,12 +108,13 @@ class _VectorLane(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def find_ranked(
+def rank_task(
     index: Index,
     task: str,
     request: SearchRequest,
     options: RetrieveOptions,
     today: date,
+    *,
     embedder: EmbedderChoice | None = None,
     names: Sequence[str] = (),
 ) -> Ranked:
@@ -122,16 +128,18 @@ def find_ranked(
     """
     depth = max(MIN_JUDGED, 2 * request.limit)
     match_depth = max(MIN_MATCHES, 2 * depth)
-    corpus = Corpus(count_entries(index), lru_cache(None)(partial(count_holding, index)))
+    corpus = Corpus(count_entries(index), lru_cache(None)(partial(count_entries_with_term, index)))
     terms = build_terms(task, corpus, (*names, *(options.paths or ())))
     matches = search(index, terms, depth=match_depth, **request.filters)
-    strength = verdict(matches, terms, corpus)
-    match_margin = margin(task, matches, terms, corpus)
-    relevance = lexical_lane(task, matches, _find_session_neighbours(index, matches))
+    strength = measure_strength(matches, terms, corpus)
+    match_margin = measure_margin(task, matches, terms, corpus)
+    relevance = score_lexically(task, matches, _find_session_neighbours(index, matches))
 
-    vectors = _search_vectors(index, task, relevance, request.filters, embedder, match_depth)
+    vectors = _search_vectors(
+        index, task, relevance, request.filters, embedder=embedder, depth=match_depth
+    )
     matches = [*matches, *vectors.matches]
-    entries = {place_of(match.located): match.located.entry for match in matches}
+    entries = {get_place(match.located): match.located.entry for match in matches}
     standing = find_feedback_weights(index, entries.values(), today)
     if vectors.cosines:
         match_margin += max(vectors.cosines.values()) - COSINE_SHIFT
@@ -139,11 +147,11 @@ def find_ranked(
 
     ranked = Ranked(
         matches=tuple(matches),
-        weights=weights_of(options, standing),
+        weights=make_weights(options, standing),
         hits=(),
-        verdict=strength,
+        strength=strength,
         margin=match_margin,
-        standing=standing,
+        feedback=standing,
         relevance=relevance,
         cosines=vectors.cosines,
         mode=vectors.mode,
@@ -158,6 +166,7 @@ def _search_vectors(
     task: str,
     lexical: Lane,
     filters: Filters,
+    *,
     embedder: EmbedderChoice | None,
     depth: int,
 ) -> _VectorLane:
@@ -166,9 +175,9 @@ def _search_vectors(
     if embedder.embedder is None:
         return _VectorLane(mode=embedder.mode, reason=embedder.reason)
     from memory_ci.evidence.content import redact
-    from memory_ci.search.vectors import vector_matches
+    from memory_ci.search.vectors import search_vectors
 
-    answer = vector_matches(index, embedder.embedder, redact(task).text, depth=depth, **filters)
+    answer = search_vectors(index, embedder.embedder, redact(task).text, depth=depth, **filters)
     matches = tuple(
         Match(located, 0.0) for place, located in answer.located.items() if place not in lexical
     )
@@ -176,7 +185,7 @@ def _search_vectors(
     return _VectorLane(answer.matches, matches, mode, answer.reason)
 
 
-def find_about(
+def rank_about(
     index: Index,
     path: str,
     request: SearchRequest,
@@ -187,24 +196,24 @@ def find_about(
 
     No words are searched.
     """
-    filters: Filters = {"statuses": SHOWN_STATUSES, **request.filters, "paths": None}
+    filters: Filters = {"statuses": SEARCHED_STATUSES, **request.filters, "paths": None}
     citing = _list_citing(index, path, filters)
     team_filters: Filters = {**filters, "scopes": ("team",), "paths": (path,)}
     team = [located for located in _list_nearest_team(index, team_filters) if located not in citing]
 
     matches = tuple(Match(located, 1.0) for located in (*citing, *team))
-    relevance = {place_of(located): 1.0 for located in citing}
+    relevance = {get_place(located): 1.0 for located in citing}
     for located in team:
-        relevance[place_of(located)] = TEAM_RELEVANCE
+        relevance[get_place(located)] = TEAM_RELEVANCE
     entries = [match.located.entry for match in matches]
     standing = find_feedback_weights(index, entries, today)
     ranked = Ranked(
         matches=matches,
-        weights=weights_of(options, standing),
+        weights=make_weights(options, standing),
         hits=(),
-        verdict="HIT",
+        strength="HIT",
         margin=0.0,
-        standing=standing,
+        feedback=standing,
         relevance=relevance,
     )
     hits = _rank_matches(ranked, matches, ranked.weights)
@@ -216,7 +225,7 @@ def _list_citing(index: Index, path: str, filters: Filters) -> list[Located]:
     from memory_ci.anchors.anchors import parse_anchor  # 3 ms that a task is spared
 
     citing: dict[Located, None] = {}
-    for located in list_naming(index, path, **filters):
+    for located in list_entries_naming_path(index, path, **filters):
         for cite in located.entry.cites:
             anchor = parse_anchor(cite)
             if anchor is not None and anchor.path == path:
@@ -235,27 +244,27 @@ def _rank_matches(ranked: Ranked, matches: Sequence[Match], weights: Weights) ->
     """Return hits with the raw score of each lane, and with their number of feedback events."""
     hits = []
     for hit in rank(matches, weights, ranked.relevance):
-        cosine = ranked.cosines.get(place_of(hit.located))
+        cosine = ranked.cosines.get(get_place(hit.located))
         if cosine is not None:
             hit = replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
-        hits.append(ranked.standing.mark(hit))
+        hits.append(ranked.feedback.mark(hit))
     return hits
 
 
 def weigh_again(ranked: Ranked, truth_of: TruthOf) -> list[Hit]:
     """Rank the candidates again with their truth factor, and drop those whose factor is 0."""
-    places = {place_of(hit.located) for hit in ranked.hits}
-    matches = [match for match in ranked.matches if place_of(match.located) in places]
+    places = {get_place(hit.located) for hit in ranked.hits}
+    matches = [match for match in ranked.matches if get_place(match.located) in places]
     return _rank_matches(ranked, matches, replace(ranked.weights, truth=truth_of))
 
 
-def arrange(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld, ...]]:
+def order_hits(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld, ...]]:
     """Diversify hits and put corrections first.
 
     Returns:
         The best `limit` hits, and the hits that others of them supersede.
     """
-    served, superseded = put_corrections_first(diversify(hits), _list_contradicted)
+    served, superseded = order_corrections(diversify(hits), _list_contradicted)
     return served[:limit], superseded
 
 
@@ -263,7 +272,7 @@ def _list_contradicted(entry: Entry) -> list[str]:
     return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
 
 
-def weights_of(options: RetrieveOptions, standing: FeedbackWeights) -> Weights:
+def make_weights(options: RetrieveOptions, standing: FeedbackWeights) -> Weights:
     """Return the weights of entries in addition to their relevance, without truth."""
     with_retired = "retired" in options.statuses
 
@@ -350,7 +359,7 @@ def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
     from memory_ci.lifecycle.episodes import find_heirs
 
     superseded_ids = [id_ for entry in superseding for id_ in entry.supersedes]
-    return find_heirs(superseding, list_held(index, superseded_ids))
+    return find_heirs(superseding, list_existing_ids(index, superseded_ids))
 
 
 def _find_session_neighbours(
@@ -363,7 +372,7 @@ def _find_session_neighbours(
     notes = set()
     for match in matches:
         if match.located.entry.session and not may_be_judged(match.located):
-            notes.add(place_of(match.located))
+            notes.add(get_place(match.located))
     neighbours: defaultdict[Place, list[Place]] = defaultdict(list)
     if len(notes) < 2:
         return neighbours
@@ -415,9 +424,9 @@ def judge_hits(
     if not judgeable:
         return list(hits), ()
     # 10 ms that other tasks are spared.
-    from memory_ci.commands.retrieve.anchor_verdicts import judge_located, list_gone, weigh_truth
+    from memory_ci.commands.retrieve.anchor_verdicts import judge_cites, list_gone, weigh_truth
 
-    truth = judge_located(workspace, judgeable, tree)
+    truth = judge_cites(workspace, judgeable, tree)
     reranked = rerank(partial(weigh_truth, truth, stale=stale))
     judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in reranked]
     return judged, () if stale else list_gone(hits, truth)

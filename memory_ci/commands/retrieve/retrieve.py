@@ -17,7 +17,7 @@ from memory_ci.commands.retrieve.options import (
     DEFAULT_LIMIT,
     RetrieveOptions,
     SearchRequest,
-    make_sound,
+    bound_options,
 )
 from memory_ci.commands.retrieve.ranking import Ranked
 from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
@@ -27,27 +27,27 @@ from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.prominence import prominence
 from memory_ci.memory.index import synced_index
 from memory_ci.memory.workspace import Workspace, index_path
-from memory_ci.records.anchor import MARKED
+from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.config import Config
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, Withheld
 from memory_ci.search.database import Index
 from memory_ci.search.query import build_terms
 from memory_ci.search.rank import fit, fit_norms
-from memory_ci.search.search import list_entries, list_findings, list_prose
-from memory_ci.search.strength import MOST, drop_weak, list_near
+from memory_ci.search.search import Filters, list_entries, list_findings, list_prose
+from memory_ci.search.strength import MAX_HITS, drop_weak, list_near
 from memory_ci.text import plural, strip_comments
 
 if TYPE_CHECKING:
     from memory_ci.search.embedders import EmbedderChoice
-    from memory_ci.sessions.session_note import Given
+    from memory_ci.sessions.session_note import ServedItem
 
 MAX_NORM_CHARS = 4000  # Characters of institutional memory, at most half of the whole budget.
 MAX_ABOUT = 5  # Entries that are served about one file.
 MAX_NAMES = 5  # Definitions of a diff that join the query.
 
 
-class View(msgspec.Struct, frozen=True):
+class MemoryView(msgspec.Struct, frozen=True):
     """The memory of a work tree or of a commit.
 
     Attributes:
@@ -74,7 +74,7 @@ class _Session(msgspec.Struct, frozen=True):
     held_out: str = ""
     served: frozenset[str] | None = None
 
-    def is_new(self, item: Given) -> bool:
+    def is_new(self, item: ServedItem) -> bool:
         """Tell whether the session was not served an item; a path means the memory about it."""
         if self.served is None:
             return True
@@ -97,7 +97,7 @@ class _Job(msgspec.Struct, frozen=True):
     options: RetrieveOptions
     environ: Mapping[str, str] | None
     session: _Session
-    view: View
+    view: MemoryView
     request: SearchRequest
 
 
@@ -144,14 +144,15 @@ def retrieve(
     options: RetrieveOptions,
     today: date,
     environ: Mapping[str, str] | None = None,
-    opened: View | None = None,
+    *,
+    shared_view: MemoryView | None = None,
 ) -> Retrieval:
     """Return institutional memory and the entries that match a task, within the budget.
 
     Args:
         environ: with a configured embedder, entries are found by vectors as well. Memory of the
             past is searched by words alone.
-        opened: the memory that the options ask for, if several tasks share it.
+        shared_view: the memory that the options ask for, if several tasks share it.
 
     Raises:
         RepositoryError: unknown-revision, shallow-clone, unrelated-histories.
@@ -161,10 +162,11 @@ def retrieve(
     if session.held_out or not (options.about is None or session.is_new(options.about)):
         return Retrieval(task=task, mode="lexical", held_out=session.held_out)
 
-    with nullcontext(opened) if opened else open_view(workspace, options, today) as view:
-        request = make_sound(options, view.workspace.config, view.today)
+    with nullcontext(shared_view) if shared_view else open_view(workspace, options, today) as view:
+        request = bound_options(options, view.workspace.config, view.today)
         norms = _select_norms(view, options, request, session)
-        request = _search_dropped_norms(request, options, norms)
+        if norms.dropped_ids and not options.scopes:
+            request = _include_institutional(request)
         job = _Job(workspace, today, task, options, environ, session, view, request)
         ranked = _rank_entries(job, norms)
         findings = (*_warn_of_lost_index(view), *list_findings(view.index))
@@ -186,11 +188,11 @@ def retrieve(
 def _load_session(workspace: Workspace, options: RetrieveOptions) -> _Session:
     if options.session is None or options.all_matches or _is_elsewhere(options):
         return _Session()
-    from memory_ci.sessions.session_note import is_held_out, list_given, mark_session
+    from memory_ci.sessions.session_note import is_held_out, list_served, mark_session
 
     mark = mark_session(options.session)
     held_out = mark if is_held_out(mark, workspace.config.retrieve.holdout) else ""
-    return _Session(held_out, list_given(workspace, options.session))
+    return _Session(held_out, list_served(workspace, options.session))
 
 
 def _is_elsewhere(options: RetrieveOptions) -> bool:
@@ -199,7 +201,7 @@ def _is_elsewhere(options: RetrieveOptions) -> bool:
 
 
 @contextmanager
-def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> Iterator[View]:
+def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> Iterator[MemoryView]:
     """Open the memory of the work tree, of an earlier moment, or of where a fork began.
 
     Raises:
@@ -214,7 +216,7 @@ def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> It
         raise UsageError("--at and --base exclude each other", slug="option-conflict", hint=hint)
     if not _is_elsewhere(options):
         with synced_index(workspace) as index:
-            yield View(workspace, today, index)
+            yield MemoryView(workspace, today, index)
         return
 
     # 15 ms of codec that the present is spared.
@@ -227,10 +229,10 @@ def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> It
         moment = find_fork_point(workspace, options.base or "", today)
         commit = None
     with Past(moment.workspace).index(moment.commit) as index:
-        yield View(moment.workspace, moment.today, index, commit, moment.note)
+        yield MemoryView(moment.workspace, moment.today, index, commit, moment.note)
 
 
-def _resolve_tree(view: View, options: RetrieveOptions) -> str | None:
+def _resolve_tree(view: MemoryView, options: RetrieveOptions) -> str | None:
     """Return the revision in which cited code is judged; None is the work tree."""
     if options.tree is None:
         return view.commit
@@ -238,7 +240,7 @@ def _resolve_tree(view: View, options: RetrieveOptions) -> str | None:
     return options.tree
 
 
-def _warn_of_lost_index(view: View) -> tuple[Finding, ...]:
+def _warn_of_lost_index(view: MemoryView) -> tuple[Finding, ...]:
     """Warn if the index could not be saved: the next retrieval has to build it again."""
     if not view.index.is_temporary or not view.index.reason:
         return ()
@@ -258,7 +260,7 @@ def _warn_of_lost_index(view: View) -> tuple[Finding, ...]:
 
 
 def _select_norms(
-    view: View, options: RetrieveOptions, request: SearchRequest, session: _Session
+    view: MemoryView, options: RetrieveOptions, request: SearchRequest, session: _Session
 ) -> _Norms:
     """Choose the norms that fit half of the budget; a file is asked about without norms."""
     if options.about:
@@ -270,17 +272,17 @@ def _select_norms(
     return _Norms(tuple(norms), served, dropped, len(norms) - len(new_norms))
 
 
-def _search_dropped_norms(
-    request: SearchRequest, options: RetrieveOptions, norms: _Norms
-) -> SearchRequest:
-    """Let norms that do not fit their budget be found by their words, like any entry."""
-    if not norms.dropped_ids or options.scopes:
-        return request
-    scopes = (*(request.filters["scopes"] or ()), "institutional")
-    return replace(request, filters={**request.filters, "scopes": scopes})
+def _include_institutional(request: SearchRequest) -> SearchRequest:
+    """Return a request that searches institutional memory, too.
+
+    So norms that do not fit their budget are served if their words match the task.
+    """
+    searched_scopes = request.filters["scopes"] or ()
+    filters: Filters = {**request.filters, "scopes": (*searched_scopes, "institutional")}
+    return replace(request, filters=filters)
 
 
-def find_overflow(index: Index, config: Config, today: date) -> tuple[Norm, ...]:
+def list_dropped_norms(index: Index, config: Config, today: date) -> tuple[Norm, ...]:
     """Return the norms that do not fit the budget of institutional memory."""
     norms = _list_norms(index, today)
     budget = min(MAX_NORM_CHARS, config.retrieve.max_chars // 2)
@@ -321,15 +323,21 @@ def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
     config = view.workspace.config
     embedder = _choose_embedder(config, job.options, job.environ)
     if job.options.about is not None:
-        ranked = ranking.find_about(
+        ranked = ranking.rank_about(
             view.index, job.options.about, job.request, job.options, view.today
         )
     else:
         names: tuple[str, ...] = ()
         if job.options.diff is not None:
             names = list_changed_names(job.workspace, job.options.diff)
-        ranked = ranking.find_ranked(
-            view.index, job.task, job.request, job.options, view.today, embedder, names
+        ranked = ranking.rank_task(
+            view.index,
+            job.task,
+            job.request,
+            job.options,
+            view.today,
+            embedder=embedder,
+            names=names,
         )
     _note_vector_lane(job, embedder, ranked)
 
@@ -383,26 +391,20 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
     workspace = job.view.workspace
     rerank = partial(ranking.weigh_again, ranked)
     judged, gone = ranking.judge_hits(workspace, ranked.hits, tree, rerank, stale=options.stale)
-    arranged, superseded = ranking.arrange(judged, max(job.request.limit, DEFAULT_LIMIT))
+    ordered, superseded = ranking.order_hits(judged, max(job.request.limit, DEFAULT_LIMIT))
     limit = job.request.limit
     if options.about is not None and options.limit is None:
         limit = MAX_ABOUT
-    ordered = arranged[:limit]
 
-    strong = ordered
+    strong = ordered[:limit]
     weak = 0
     over_limit = 0
     if not options.all_matches and options.about is None:
         is_near = ranked.margin >= 0
-        strong = drop_weak(
-            ordered,
-            is_near=is_near,
-            is_exempt=partial(_cites_any, options.paths or ()),
-            most=MOST if options.limit is None else job.request.limit,
-        )
-        near = list_near(arranged) if is_near else []
-        over_limit = sum(hit not in strong for hit in near)
-        weak = len(arranged) - len(strong) - over_limit
+        strong = _list_strong(job, strong, is_near=is_near)
+        if is_near:
+            over_limit = sum(hit not in strong for hit in list_near(ordered))
+        weak = len(ordered) - len(strong) - over_limit
     new_hits = [hit for hit in strong if job.session.is_new(hit)]
     return _Selection(
         hits=tuple(_name_edits(workspace, new_hits, tree)),
@@ -414,6 +416,19 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
     )
 
 
+def _list_strong(job: _Job, hits: Sequence[Hit], *, is_near: bool) -> list[Hit]:
+    """Return the hits that match the task well, and those that cite a path that the work touches.
+
+    Args:
+        job: the retrieval.
+        hits: the hits, best first.
+        is_near: memory is about the task.
+    """
+    limit = MAX_HITS if job.options.limit is None else job.request.limit
+    is_exempt = partial(_cites_any, job.options.paths or ())
+    return drop_weak(hits, is_near=is_near, is_exempt=is_exempt, max_hits=limit)
+
+
 def _cites_any(paths: Sequence[str], hit: Hit) -> bool:
     """Tell whether an entry cites one of the paths, or a file below one of them."""
     prefixes = tuple(f"{path.rstrip('/')}/" for path in paths)
@@ -422,7 +437,7 @@ def _cites_any(paths: Sequence[str], hit: Hit) -> bool:
 
 def _name_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> list[Hit]:
     """Add to marked verdicts the commit that changed the cited code."""
-    if all(verdict.kind not in MARKED for hit in hits for verdict in hit.verdicts):
+    if all(verdict.kind not in STALE_KINDS for hit in hits for verdict in hit.verdicts):
         return hits
     from memory_ci.memory.edits import with_edits  # only marked entries need it
 
@@ -456,7 +471,7 @@ def _fit_to_budget(
         hits=hits,
         hits_dropped=dropped,
         withheld=(*selection.gone, *selection.superseded),
-        verdict=ranked.verdict,
+        verdict=ranked.strength,
         weak=selection.weak,
         over_limit=selection.over_limit,
         known=norms.served_before + selection.served_before,
@@ -578,11 +593,11 @@ def _add_organisation(retrieval: Retrieval, job: _Job, norms: _Norms, ranked: Ra
         retrieval,
         job.view.workspace,
         job.options,
-        job.request.max_chars,
-        environ,
-        job.today,
-        job.session.is_new,
-        own_ids,
+        max_chars=job.request.max_chars,
+        environ=environ,
+        today=job.today,
+        is_new=job.session.is_new,
+        known=own_ids,
     )
 
 
@@ -595,23 +610,23 @@ def _asks_for_all(job: _Job) -> bool:
     return "global" in (job.request.filters["scopes"] or ())
 
 
-def _return_unchanged(retrieval: Retrieval, *_: Any) -> Retrieval:  # noqa: ANN401 - as add_organisation
+def _return_unchanged(retrieval: Retrieval, *_: Any, **__: Any) -> Retrieval:  # noqa: ANN401 - as add_organisation
     return retrieval
 
 
 # -- ids
 
 
-def noted_ids(retrieval: Retrieval) -> tuple[str, ...]:
+def list_noted_ids(retrieval: Retrieval) -> tuple[str, ...]:
     """Return the ids to note as served, or the mark of a session that is held out."""
     from memory_ci.sessions.served_ids import HELD_OUT
 
     if retrieval.held_out:
         return (f"{HELD_OUT}{retrieval.held_out}",)
-    return injected_ids(retrieval)
+    return list_served_ids(retrieval)
 
 
-def injected_ids(retrieval: Retrieval) -> tuple[str, ...]:
+def list_served_ids(retrieval: Retrieval) -> tuple[str, ...]:
     """Return the ids of the norms and entries that are served."""
     ids = [norm.entry_id for norm in retrieval.norms if norm.entry_id]
     ids += [hit.located.entry.id for hit in retrieval.hits]

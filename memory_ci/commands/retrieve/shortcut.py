@@ -15,18 +15,18 @@ from memory_ci.cli.plain import (
     has_input,
     is_terminal,
     now,
+    open_current_workspace,
     progress,
     read_words_or_input,
     say,
     today,
     warn,
-    workspace,
 )
 from memory_ci.commands.retrieve.text import (
-    ASK,
     FENCE_CHARS,
     HOOK_CHARS,
-    render_asking,
+    USAGE_REQUEST,
+    append_usage_request,
     render_context,
     render_hook,
     render_markdown,
@@ -46,6 +46,7 @@ Output = Literal["text", "markdown", "json", "hook", "explain", "ids"]
 
 def run(
     task: tuple[str, ...],
+    *,
     form: Format,
     ids: bool,
     explain: bool,
@@ -64,7 +65,7 @@ def run(
         if output in ("text", "hook") and _is_served_already(options):
             return
 
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     if is_about:
         from memory_ci.memory.workspace import repository_path
 
@@ -76,13 +77,12 @@ def run(
         options["total_chars"] = HOOK_CHARS
     options["reserved"] = len(nudge) + _count_reserved(form, notes_served=notes_served)
 
+    from memory_ci.api import Memory
     from memory_ci.commands.retrieve.options import RetrieveOptions
-    from memory_ci.commands.retrieve.retrieve import retrieve
 
+    memory = Memory(current_workspace)
     with progress("Asking memory"):
-        retrieval = retrieve(
-            current_workspace, text, RetrieveOptions(**options), today(), os.environ
-        )
+        retrieval = memory.retrieve(text, options=RetrieveOptions(**options))
     _warn(retrieval)
     _print(retrieval, output, notes_served, nudge)
     if notes_served:
@@ -103,7 +103,7 @@ def _choose_output(form: Format, *, ids: bool, explain: bool, as_json: bool) -> 
 
 def _count_reserved(form: Format, *, notes_served: bool) -> int:
     """Return the characters that are printed in addition to the context."""
-    request = len(ASK) if notes_served else 0
+    request = len(USAGE_REQUEST) if notes_served else 0
     fence = FENCE_CHARS if form == "markdown" else 0
     return request + fence
 
@@ -117,10 +117,10 @@ def _is_served_already(options: Mapping[str, Any]) -> bool:
         return False
     if options["at"] is not None or options["base"] is not None:
         return False
-    from memory_ci.sessions.session_note import bare_workspace, list_untold
+    from memory_ci.sessions.session_note import bare_workspace, list_unserved
 
     path = Path(options["about"])
-    return not list_untold(bare_workspace(Path.cwd()), options["session"], [path])
+    return not list_unserved(bare_workspace(Path.cwd()), options["session"], [path])
 
 
 def _nudge(current_workspace: Workspace, session: str | None) -> str:
@@ -154,16 +154,16 @@ def _print(retrieval: Retrieval, output: Output, notes_served: bool, nudge: str)
         echo_json(retrieval)
         return
     if output == "ids":
-        from memory_ci.commands.retrieve.retrieve import injected_ids
+        from memory_ci.commands.retrieve.retrieve import list_served_ids
 
         if retrieval.hits_dropped:
             count = plural(len(retrieval.hits_dropped), "entry")
             say(f"Note: {count} left out for want of room.", err=True)
-        echo("".join(f"{entry_id}\n" for entry_id in injected_ids(retrieval)))
+        echo("".join(f"{entry_id}\n" for entry_id in list_served_ids(retrieval)))
         return
 
     serves_entries = bool(retrieval.hits or retrieval.norms)
-    context = render_asking(render_context(retrieval), notes_served and serves_entries)
+    context = append_usage_request(render_context(retrieval), notes_served and serves_entries)
     if output == "hook":
         context = render_hook(f"{context}{nudge}")
     elif output == "markdown":
@@ -176,11 +176,11 @@ def _print(retrieval: Retrieval, output: Output, notes_served: bool, nudge: str)
 
 def _note_for_commits(current_workspace: Workspace, retrieval: Retrieval) -> None:
     """Note the served entries for the trailer of commits."""
-    from memory_ci.commands.retrieve.retrieve import noted_ids
-    from memory_ci.sessions.served_ids import record_injected
+    from memory_ci.commands.retrieve.retrieve import list_noted_ids
+    from memory_ci.sessions.served_ids import record_served
 
     with _warn_if_not_noted():
-        record_injected(current_workspace, noted_ids(retrieval), now())
+        record_served(current_workspace, list_noted_ids(retrieval), now())
 
 
 def _note_for_session(
@@ -189,10 +189,10 @@ def _note_for_session(
     """Note the served entries, to not serve them to the session again."""
     if options["session"] is None or options["at"] is not None:
         return
-    from memory_ci.sessions.session_note import note_given
+    from memory_ci.sessions.session_note import note_served
 
     with _warn_if_not_noted():
-        note_given(current_workspace, options["session"], retrieval, now(), options["about"])
+        note_served(current_workspace, options["session"], retrieval, now(), options["about"])
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from memory_ci.gitrepo.repo import Tips, find_commit, read_tips
 from memory_ci.memory.past_tasks import KeptTasks, load_tasks
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.retrieval import Habits, Hints, SimilarTask
-from memory_ci.search.similar_tasks import TOP, TaskQuery, class_of, find_similar
+from memory_ci.search.similar_tasks import MAX_TASKS, TaskQuery, classify_title, find_similar
 
 NUMBER = re.compile(r"\s*[#!](\d{1,9})\s*")
 FEW = 2  # Number of entries from which on no hints are given.
@@ -35,7 +35,9 @@ CLASS_NAMES = {
 }
 
 
-def similar_tasks(workspace: Workspace, task: str, *, top: int = TOP) -> tuple[SimilarTask, ...]:
+def similar_tasks(
+    workspace: Workspace, task: str, *, top: int = MAX_TASKS
+) -> tuple[SimilarTask, ...]:
     """Return the merged changes that are like a task.
 
     Args:
@@ -65,7 +67,7 @@ def recall_tasks(
         tips = read_tips(workspace.repo)
         if tips.commit is not None:
             tasks = load_tasks(workspace, tips.commit)
-            return _find_similar(tasks, task, tips, TOP, is_gated=True), tasks
+            return _find_similar(tasks, task, tips, MAX_TASKS, is_gated=True), tasks
     return (), None
 
 
@@ -117,7 +119,7 @@ def _describe_sync(habits: Habits, paths: set[str]) -> list[str]:
 
 def _describe_changelog(habits: Habits, title: str) -> Iterator[str]:
     """Say how many changes of the task's class came with a changelog entry, if most did."""
-    change_class = class_of(title)
+    change_class = classify_title(title)
     count, total, folder = habits.fragments.get(change_class, (0, 0, ""))
     if total and count >= LEAST_SHARE * total:
         changes = f"{count} of the last {total} {CLASS_NAMES[change_class]}"

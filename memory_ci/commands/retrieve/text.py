@@ -9,8 +9,8 @@ import msgspec
 
 from memory_ci.disarm import neutralise
 from memory_ci.findings import printable
-from memory_ci.records.anchor import Verdict, place_of
-from memory_ci.records.entry import SAYS_REJECTED, Entry
+from memory_ci.records.anchor import Verdict, format_place
+from memory_ci.records.entry import REJECTED_PREFIX, Entry
 from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, SimilarTask, Task
 from memory_ci.text import shorten
 
@@ -166,8 +166,8 @@ def _render_entry(hit: Hit) -> str:
     body = entry.body
     prefix = ""
     if is_rejected:
-        title = SAYS_REJECTED.sub("", title)
-        body = SAYS_REJECTED.sub("", body)
+        title = REJECTED_PREFIX.sub("", title)
+        body = REJECTED_PREFIX.sub("", body)
         prefix = "[tried and rejected] "
 
     lines = [f"## {prefix}{_shorten(title, MAX_TITLE)}", _facts_line(entry)]
@@ -212,7 +212,7 @@ def _marks(hit: Hit) -> Iterator[str]:
 
 def _mark_verdict(verdict: Verdict) -> str:
     """Return the mark of a cited place; "" for an unchanged one without a note."""
-    place, note = place_of(verdict)
+    place, note = format_place(verdict)
     match verdict.kind:
         case "changed":
             return f"CHANGED since this was learned: {place}{note}; check before use."
@@ -243,7 +243,7 @@ def _dropped_blocks(retrieval: Retrieval) -> list[str]:
         entry = hit.located.entry
         title = entry.title
         if entry.adoption == "rejected":
-            title = f"(tried and rejected) {SAYS_REJECTED.sub('', title)}"
+            title = f"(tried and rejected) {REJECTED_PREFIX.sub('', title)}"
         names.append(f"{_shorten(entry.id[:8], MAX_FACT)} {_shorten(title, 60)}")
     if not names:
         return []
@@ -275,7 +275,7 @@ def _shorten(text: str, width: int) -> str:
 HOOK_CHARS = 10_000
 """Longest context that Claude Code injects; it keeps a longer one in a file (hooks reference)."""
 
-ASK = (
+USAGE_REQUEST = (
     "If an entry above helped, say so by 8 characters of its id: in a sentence of your own, "
     "`Memory-Used: ID` in the commit message, `memory-ci feedback ID confirmed`, or MCP's "
     "record_feedback.\n"
@@ -285,9 +285,9 @@ distinguished.
 """
 
 
-def render_asking(context: str, is_noted: bool) -> str:
+def append_usage_request(context: str, is_noted: bool) -> str:
     """Return the context, with the request to name used entries if served ones are noted."""
-    return f"{context}{ASK}" if context and is_noted else context
+    return f"{context}{USAGE_REQUEST}" if context and is_noted else context
 
 
 def render_hook(context: str) -> str:

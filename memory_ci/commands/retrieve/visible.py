@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
-from memory_ci.commands.retrieve.anchor_verdicts import judge_located
-from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
+from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
+from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
 from memory_ci.commands.retrieve.ranking import may_be_judged
 from memory_ci.errors import UsageError
 from memory_ci.memory.edits import with_edits
@@ -14,7 +14,7 @@ from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.entry import Located
 from memory_ci.records.retrieval import Hit, Retrieval
-from memory_ci.search.search import SHOWN_STATUSES, Filters, list_entries
+from memory_ci.search.search import SEARCHED_STATUSES, Filters, list_entries
 
 
 def find_visible(
@@ -27,9 +27,9 @@ def find_visible(
     Raises:
         UsageError: unknown-entry, ambiguous-entry.
     """
-    filters: Filters = {**make_sound(options, workspace.config, today).filters}
+    filters: Filters = {**bound_options(options, workspace.config, today).filters}
     filters["scopes"] = (*(filters["scopes"] or ()), "institutional")
-    filters.setdefault("statuses", SHOWN_STATUSES)
+    filters.setdefault("statuses", SEARCHED_STATUSES)
     with synced_index(workspace) as index:
         located_entries = list_entries(index, **filters)
     try:
@@ -50,7 +50,7 @@ def show_visible(
         UsageError: unknown-entry, ambiguous-entry.
     """
     located = find_visible(workspace, prefix, options, today)
-    truth = judge_located(workspace, [located], None) if may_be_judged(located) else {}
+    truth = judge_cites(workspace, [located], None) if may_be_judged(located) else {}
     hit = Hit(located, 1.0, (), verdicts=truth.get(located.entry, ()))
     hits = with_edits(workspace, [hit], None)
     return Retrieval(task=prefix, mode="lexical", hits=tuple(hits))

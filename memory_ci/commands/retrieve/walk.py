@@ -18,7 +18,13 @@ from memory_ci.memory.workspace import Workspace
 from memory_ci.records.entry import Located
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.search.database import Index
-from memory_ci.search.neighbours import Naming, Similar, find_by_ids, find_similar, list_naming
+from memory_ci.search.neighbours import (
+    Naming,
+    Similar,
+    find_by_ids,
+    find_similar,
+    list_entries_with_relations,
+)
 from memory_ci.search.rank import fit
 
 STEP = 0.5
@@ -123,7 +129,7 @@ def _find_links(
     Returns:
         The links by entry id, and whether entries were compared by words instead of vectors.
     """
-    naming = list_naming(index, **request.filters)
+    naming = list_entries_with_relations(index, **request.filters)
     compared = retrieval.hits[:MAX_COMPARED]
     located = [hit.located for hit in compared]
     similar = find_similar(index, located, words_of, **request.filters)
@@ -142,7 +148,7 @@ def _list_excluded(index: Index, retrieval: Retrieval, request: SearchRequest) -
     """List the ids of entries that are superseded, served already, or left out for a reason."""
     # A superseding entry counts even if it cannot be served itself: a norm, or another type.
     # Sessions stay apart: a note of one of them replaces nothing for another.
-    superseding = list_naming(
+    superseding = list_entries_with_relations(
         index,
         scopes=None,
         session=request.filters.get("session"),
@@ -163,7 +169,7 @@ def _similar_links(hits: Sequence[Hit], similar: Sequence[Similar]) -> Iterator[
     """Yield the links from each hit to the entries that are similar to it."""
     for hit, result in zip(hits, similar, strict=True):
         measure = SIMILARITY_NAMES[result.basis]
-        for neighbour in result.near:
+        for neighbour in result.neighbours:
             phrase = f"similar to it ({measure} {neighbour.weight:.2f})"
             yield neighbour.located.entry.id, _Link(hit, phrase, neighbour.weight)
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from memory_ci.cli.common import change_options, complete_id, flag, option, show, since_option
-from memory_ci.cli.plain import has_input, now, progress, say, utf8, workspace
+from memory_ci.cli.plain import (
+    decode_argument,
+    has_input,
+    now,
+    open_current_workspace,
+    progress,
+    say,
+)
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
-from memory_ci.records.candidate import MAX_SUGGESTIONS
+from memory_ci.records.candidate import LISTED, MAX_SUGGESTIONS
 from memory_ci.records.names import short_branch
 from memory_ci.text import plural
 
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
     from memory_ci.commands.review.queue import Queue
     from memory_ci.commands.review.review import AnsweredReview, Answers
     from memory_ci.memory.workspace import Workspace
-    from memory_ci.records.candidate import Answer, Question, QuestionKind
+    from memory_ci.records.candidate import Answer, Question, QuestionKind, Repetition
 
 MAX_CHANGES = 3
 """Changes that a question names."""
@@ -54,10 +62,11 @@ def review_command(candidates: bool, stale: bool, **arguments: Any) -> None:  # 
     commit by you; what is retired is another. What nobody answers is not asked again for 90 days.
     With an answer or --json, and where nobody can answer, you are asked nothing.
 
-    --candidates lists sentences of merged work that nobody marked, found again in the work of the last record run and
-    after it, or since --since. What was said in several changes comes first. What you accept becomes a note in the
-    inbox with its quote and your name; what you decline becomes a line of .memory/rejected.txt. With --edit, leave the
-    editor without saving, or save nothing, and nothing is accepted.
+    --candidates lists sentences of merged work that nobody marked, found again in the work of the
+    last record run and after it, or since --since. What was said in several changes comes first.
+    What you accept becomes a note in the inbox with its quote and your name; what you decline
+    becomes a line of .memory/rejected.txt. With --edit, leave the editor without saving, or save
+    nothing, and nothing is accepted.
 
     \b
     Example:
@@ -69,12 +78,12 @@ def review_command(candidates: bool, stale: bool, **arguments: Any) -> None:  # 
     """
     if candidates and stale:
         raise click.UsageError("--candidates and --stale are two views: choose one.")
-    _run(kinds={"candidate"} if candidates else None, stale=stale, **arguments)
+    _run(kinds=LISTED if candidates else None, stale=stale, **arguments)
 
 
 def _run(
     *,
-    kinds: set[QuestionKind] | None,
+    kinds: Collection[QuestionKind] | None,
     stale: bool,
     show_all: bool,
     accept: tuple[str, ...],
@@ -103,7 +112,7 @@ def _run(
     """
     from memory_ci.commands.review.review import answer
 
-    repository = workspace()
+    repository = open_current_workspace()
     is_range_named = since is not None
     queue = _read_queue(repository, kinds, since, stale=stale)
     is_view = stale or kinds is not None or show_all
@@ -133,12 +142,19 @@ def _run(
     result: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
     result["applied"] = None if dry_run else done.applied
     if kinds:
-        result["candidates"] = [question.suggestion for question in listed]
+        result["candidates"] = [_row_of(question) for question in listed]
     else:
         result["stale" if stale else "questions"] = listed
         result["waiting"] = queue.week.waiting
         result["plan"] = done.plan
     show(result, map(printable, lines), as_json)
+
+
+def _row_of(question: Question) -> dict[str, object]:
+    """Return the JSON row of a candidate, with its kind, and how often it was asked or failed."""
+    row: dict[str, object] = {"kind": question.kind, **msgspec.to_builtins(question.suggestion)}
+    repetition = question.suggestion.candidate.repetition if question.suggestion else None
+    return row if repetition is None else {**row, **msgspec.to_builtins(repetition)}
 
 
 def _parse_answers(
@@ -164,7 +180,7 @@ def _parse_answers(
 
 def _read_queue(
     repository: Workspace,
-    kinds: set[QuestionKind] | None,
+    kinds: Collection[QuestionKind] | None,
     since: str | None,
     *,
     stale: bool,
@@ -181,11 +197,11 @@ def _read_queue(
         if not stale:
             problems = fetch_sessions(repository, None, os.environ)
         options = RecordOptions(since=since, problems=problems)
-        return list_queue(repository, options, now(), os.environ, wanted, advance)
+        return list_queue(repository, options, now(), os.environ, wanted, progress=advance)
 
 
 def _render_none(
-    queue: Queue, kinds: set[QuestionKind] | None, *, stale: bool, is_range_named: bool
+    queue: Queue, kinds: Collection[QuestionKind] | None, *, stale: bool, is_range_named: bool
 ) -> str:
     """Return the line that says that nothing is asked."""
     if stale:
@@ -255,7 +271,7 @@ def _edit(question: Question) -> str:
         message = f'the editor saved no text, so "{question.title}" is not accepted'
         hint = "Nothing was written. Save it, if only as it is."
         raise UsageError(message, slug="unsaved-edit", hint=hint)
-    return utf8(text)
+    return decode_argument(text)
 
 
 def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
@@ -296,12 +312,23 @@ def _describe_question(question: Question) -> Iterator[str]:
     elif question.suggestion:
         candidate, changes = question.suggestion.candidate, question.suggestion.changes
         yield question.title
+        if candidate.repetition is not None:
+            yield from _describe_repetition(question.why, candidate.repetition)
+            return
         quote = " ".join(candidate.quotes[0].text.split()) if candidate.quotes else ""
         if quote.rstrip(".") != question.title:
             yield f'"{quote}"'
         names = ", ".join(changes[:MAX_CHANGES])
         others = f" and {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
         yield f"in {names}{others}; {question.why}; {candidate.source}"
+
+
+def _describe_repetition(why: str, repetition: Repetition) -> Iterator[str]:
+    """Yield the reason, the moment of serving it, and the words of people with their days."""
+    moment = "" if repetition.when == "start" else f"; to be told {repetition.when}"
+    yield f"{repetition.kind}: {why}{moment}"
+    for quotation in repetition.quotes:
+        yield f'"{quotation.text}" ({quotation.day}, {quotation.session})'
 
 
 def _ask(listed: Sequence[Question]) -> Answers:

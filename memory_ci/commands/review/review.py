@@ -17,12 +17,12 @@ from memory_ci.commands.review.queue import STALE, Queue, note_asked
 from memory_ci.errors import UsageError
 from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.gitrepo.repo import find_setting
-from memory_ci.memory.apply import Applied, Beside, apply_plan, preview_plan
+from memory_ci.memory.apply import Applied, ExtraFiles, apply_plan, preview_plan
 from memory_ci.memory.cites import anchor_entries
 from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.memory.maintainer_decisions import TITLE_WIDTH
 from memory_ci.memory.workspace import Workspace, workspace_at
-from memory_ci.records.anchor import MARKED, Anchor
+from memory_ci.records.anchor import STALE_KINDS, Anchor
 from memory_ci.records.candidate import Answer, Question
 from memory_ci.records.entry import Entry
 from memory_ci.records.names import SHA_WIDTH
@@ -123,11 +123,11 @@ def answer(
     files = {note.path: format_entry(note.entry).encode() for note in notes if note.is_new}
     if answers.answered or answers.skipped:
         files[REJECTED_FILE] = _note_answers(workspace, queue, answers, today)
-    beside = Beside(_describe(answers), files, _find_author(workspace))
+    extra_files = ExtraFiles(_describe(answers), files, _find_author(workspace))
     if dry_run:
-        applied = preview_plan(workspace, plan, now, beside)
+        applied = preview_plan(workspace, plan, now, extra_files)
     else:
-        applied = apply_plan(workspace, plan, now, in_actions=in_actions, beside=beside)
+        applied = apply_plan(workspace, plan, now, in_actions=in_actions, extra_files=extra_files)
     return AnsweredReview(plan, applied, notes, promoted)
 
 
@@ -165,7 +165,7 @@ def _note_answers(workspace: Workspace, queue: Queue, answers: Answers, today: d
     declined = [
         f"{question.key} {shorten(question.title, TITLE_WIDTH)}" for question in answers.to("never")
     ]
-    return note_asked(workspace, queue.base, asked, answers.answered, today, declined)
+    return note_asked(workspace, queue.base, asked, answers.answered, today, more=declined)
 
 
 def _describe(answers: Answers) -> str:
@@ -294,7 +294,7 @@ def _cite_again(question: Question, commit: str, paths: Container[str]) -> Itera
     verdicts = iter(question.verdicts)
     for cite in _entry_of(question).cites:
         verdict = next(verdicts, None) if parse_anchor(cite) else None
-        if verdict is None or verdict.kind not in MARKED:
+        if verdict is None or verdict.kind not in STALE_KINDS:
             yield cite
             continue
         is_removed = verdict.edit is not None and verdict.edit.is_removal

@@ -41,9 +41,9 @@ from memory_ci.store.steps import (
     HASHES,
     MARKDOWN,
     InstallStep,
+    insert_block,
     read_text,
-    with_block,
-    without_block,
+    remove_block,
 )
 
 VERSIONED = '{\n  "version": 1\n}\n'
@@ -316,7 +316,7 @@ def _list_missing_paths(edit: AgentEdit) -> list[str]:
 
 
 def _read_note(note: Path) -> list[str]:
-    """Return the paths that `init --clone` made, and the parts that it put into each file, a line each.
+    """Return a line for each path that `init --clone` made, and each part that it put into a file.
 
     Damaged lines are left out: they could not be written again.
     """
@@ -330,7 +330,7 @@ def _list_noted(note: Path, path: Path) -> list[str]:
 
 
 def _remove_empty(path: Path, made_paths: Collection[str]) -> list[str]:
-    """Remove the empty directories around a file that `init --clone` made, and return their paths."""
+    """Remove empty directories that `init --clone` made around a file; return their paths."""
     removed_paths: list[str] = []
     for directory in path.parents:
         if str(directory) not in made_paths:
@@ -453,7 +453,7 @@ def _put_instructions(text: str, options: AgentOptions) -> str:
         lines += READING_TEXT.split("\n")
     if options.is_asking:
         lines += ASKING_TEXT.split("\n")
-    return with_block(text, MARKDOWN, lines) if lines else without_block(text, MARKDOWN)
+    return insert_block(text, MARKDOWN, lines) if lines else remove_block(text, MARKDOWN)
 
 
 def _put_server_block(text: str, part: Part, options: AgentOptions) -> str:
@@ -462,11 +462,11 @@ def _put_server_block(text: str, part: Part, options: AgentOptions) -> str:
     Raises:
         ValueError: the text is no TOML.
     """
-    if PROGRAM in tomllib.loads(without_block(text, HASHES)).get("mcp_servers", {}):
+    if PROGRAM in tomllib.loads(remove_block(text, HASHES)).get("mcp_servers", {}):
         return text
     words = [json.dumps(word, ensure_ascii=False) for word in (*options.program, "mcp")]
     lines = [str(part.content), f"command = {words[0]}", f"args = [{', '.join(words[1:])}]"]
-    extended = with_block(text, HASHES, lines)
+    extended = insert_block(text, HASHES, lines)
     tomllib.loads(extended)
     return extended
 
@@ -485,7 +485,7 @@ def _remove_parts(
             if text.startswith(_first_words(part)):
                 text = ""
         elif part.form == "block":
-            text = without_block(text, MARKDOWN if part.name == "text" else HASHES)
+            text = remove_block(text, MARKDOWN if part.name == "text" else HASHES)
         elif part.name != "allow" or "allow" in noted_parts:
             text = _remove_settings(agent, part, text, place)
     return text
@@ -555,9 +555,10 @@ def _has_mark(agent: Agent, text: str) -> bool:
     return any(text.startswith(_first_words(part)) for part in agent.parts if part.form == "whole")
 
 
-def _first_words(part: Part) -> str:
-    """Return the beginning of a file that is all ours."""
-    return str(part.content).partition(":")[0]
+def _first_words(part: Part) -> tuple[str, str]:
+    """Return how a file that is all ours begins: of this version, and of version 0.2."""
+    first_words = str(part.content).partition(":")[0]
+    return first_words, first_words.replace("memory-ci init --clone", "memory-ci install")
 
 
 def _format_hook(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[str, Any]:

@@ -343,7 +343,7 @@ def _put_block(text: str, row: int, block: str, expected: Sequence[object]) -> s
         block = newline + block.removesuffix(newline)
     edited = "".join([*rows[:row], block, *rows[row:]])
 
-    tokens = [token.says for token in list_tokens(edited)]
+    tokens = [token.details for token in list_tokens(edited)]
     if tokens != expected or take_out(edited) != take_out(text):
         raise YamlTextError(row, "what was put in here would change what the rest says")
     return edited
@@ -354,7 +354,7 @@ def _expect_tokens(tokens: Sequence[YamlToken], position: int, lines: str) -> li
     # Only a text with content has starts and ends of the document and the collection, too.
     edge = 3 if len(tokens) > 2 else 1
     added = list_tokens(lines)[edge:-edge]
-    return [token.says for token in (*tokens[:position], *added, *tokens[position:])]
+    return [token.details for token in (*tokens[:position], *added, *tokens[position:])]
 
 
 def _find_values(tokens: Sequence[YamlToken]) -> dict[str, tuple[int, int]]:

@@ -153,7 +153,9 @@ AGENTS = (
         ),
         (
             *START_EVENTS,
+            HookEvent("PreToolUse", "Bash|Edit|Write|MultiEdit|NotebookEdit"),
             HookEvent("PostToolUse", "Read|Edit|Write|MultiEdit|NotebookEdit"),
+            HookEvent("PostToolUseFailure", "Bash"),
             STOP_EVENT,
             END_EVENT,
         ),
@@ -173,7 +175,12 @@ AGENTS = (
             Part("mcp", ".codex/config.toml", form="block", content="[mcp_servers.memory-ci]"),
         ),
         # Stop is raised after each turn; older versions have no event for the end.
-        (*START_EVENTS, HookEvent("PostToolUse"), HookEvent("Stop", is_reading=False)),
+        (
+            *START_EVENTS,
+            HookEvent("PreToolUse"),
+            HookEvent("PostToolUse"),
+            HookEvent("Stop", is_reading=False),
+        ),
     ),
     Agent(
         "gemini",
@@ -248,7 +255,7 @@ AGENTS = (
                 content=Server("servers", {"type": "stdio"}, arguments=WORKSPACE_ARGUMENTS),
             ),
         ),
-        (*START_EVENTS, HookEvent("PostToolUse")),
+        (*START_EVENTS, HookEvent("PreToolUse"), HookEvent("PostToolUse")),
     ),
     Agent(
         "cursor",

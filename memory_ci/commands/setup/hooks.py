@@ -1,8 +1,8 @@
 """The native hooks of a clone, and the hooks of pre-commit, lefthook and husky.
 
-A hook that was there before runs first, and `init --remove --clone` restores it byte for byte. Files of
-lefthook and husky are never written: the user gets the lines to add. Those files are committed, so
-their lines call `memory-ci` by name, and do nothing on a machine without it.
+A hook that was there before runs first, and `init --remove --clone` restores it byte for byte.
+Files of lefthook and husky are never written: the user gets the lines to add. Those files are
+committed, so their lines call `memory-ci` by name, and do nothing on a machine without it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import msgspec
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.repo import Repository, find_setting
 from memory_ci.memory.workspace import Workspace, work_tree
-from memory_ci.store.steps import InstallStep, StepResult, put_text, read_text
+from memory_ci.store.steps import InstallStep, StepResult, read_text, write_if_changed
 
 WITH_ARGUMENT = ("prepare-commit-msg", "pre-commit", "pre-push")
 """Hooks with work of their own. Most need git's first argument.
@@ -107,7 +107,7 @@ def require_hooks_folder(repo: Repository) -> None:
         raise _elsewhere_error(message, "put a directory in its place")
 
     for hook in _list_hook_paths(repo):
-        previous = hook.with_name(previous_name(hook.name))
+        previous = hook.with_name(name_previous_hook(hook.name))
         place = _find_place(hook)
         if _exists(previous) and _exists(place) and not is_ours(read_text(place)):
             message = (
@@ -149,8 +149,8 @@ def install_hooks(repo: Repository, python: str, dry_run: bool) -> Iterator[Inst
         if is_ours(read_text(place)):
             yield from _set_aside(place, dry_run)
         elif _exists(place) and not dry_run:
-            place.rename(place.with_name(previous_name(hook.name)))
-        result = put_text(place, hook_text(hook.name, python), dry_run)
+            place.rename(place.with_name(name_previous_hook(hook.name)))
+        result = write_if_changed(place, hook_text(hook.name, python), dry_run)
         if not dry_run:
             place.chmod(0o755)
         yield InstallStep("hook", str(hook), result)
@@ -191,7 +191,7 @@ def _take_out(hook: Path, dry_run: bool, absent: StepResult = "absent") -> Itera
     for path in our_paths:
         yield from _remove(path, dry_run)
 
-    previous = hook.with_name(previous_name(hook.name))
+    previous = hook.with_name(name_previous_hook(hook.name))
     place = _find_place(hook)
     is_restored = _exists(previous) and (place in our_paths or not _exists(place))
     if is_restored and not dry_run:
@@ -205,7 +205,7 @@ def _take_out(hook: Path, dry_run: bool, absent: StepResult = "absent") -> Itera
     yield InstallStep("hook", str(hook), result)
 
 
-def previous_name(hook: str) -> str:
+def name_previous_hook(hook: str) -> str:
     """Return the name that `init --clone` gives to a hook that was there before ours."""
     return f"{hook}.memory-ci-previous"
 
@@ -233,7 +233,7 @@ def hook_text(hook: str, python: str) -> str:
     It calls the interpreter: a `memory-ci` on the PATH may be slow, or of another installation.
     """
     source = next(folder for folder in SOURCES if folder.exists()) / hook
-    head = HEAD.format(ours=OURS, previous=previous_name(hook))
+    head = HEAD.format(ours=OURS, previous=name_previous_hook(hook))
     chain = CHAIN_PUSH if hook == "pre-push" else CHAIN
     body = source.read_text("utf-8").partition("\n")[2]
 

@@ -1,4 +1,4 @@
-"""The settings of a clone that `init --clone` writes: merge driver, attributes, native hooks, agents.
+"""The settings that `init --clone` writes: merge driver, attributes, native hooks, agents.
 
 `init --remove --clone` removes the parts of `init --clone`, and nothing else.
 """
@@ -31,18 +31,18 @@ from memory_ci.store.steps import (
     HASHES,
     InstallStep,
     StepResult,
-    put_text,
+    insert_block,
     read_text,
-    with_block,
-    without_block,
+    remove_block,
+    write_if_changed,
 )
 
 TITLE = "memory-ci: memory files entry by entry"
 EXCLUDE = "info/exclude"
 """In the git directory that all work trees share: the ignore patterns of this clone alone."""
 
-MADE = "memory-ci/made"
-"""In the git directory: the files and directories that `init --clone` made for agents, a path a line."""
+MADE_FILE = "memory-ci/made"
+"""In the git directory: the paths that `init --clone` made for agents, one a line."""
 
 USER_MADE = ".local/state/memory-ci/made"
 """The same in the home, for the settings of the user."""
@@ -82,7 +82,7 @@ def install(
     """
     repo = workspace.repo
     root = work_tree(workspace)
-    note = repo.git_dir / MADE
+    note = repo.git_dir / MADE_FILE
     with_hook = with_hook and find_hook_manager(workspace) is None
     if with_hook:
         require_hooks_folder(repo)
@@ -110,7 +110,7 @@ def install(
     if with_hook:
         steps += install_hooks(repo, python, dry_run)
     if exclude_text is not None:
-        result = put_text(exclude_path, exclude_text, dry_run)
+        result = write_if_changed(exclude_path, exclude_text, dry_run)
         steps.append(InstallStep("exclude", str(exclude_path), result))
     return (*steps, *_put_agents(edits, note, dry_run))
 
@@ -148,7 +148,7 @@ def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallSt
     """
     repo = workspace.repo
     root = work_tree(workspace)
-    note = repo.git_dir / MADE
+    note = repo.git_dir / MADE_FILE
     edits = plan_agent_removal(root, note, _list_tracked(repo, _list_agent_files()))
 
     steps = [_remove_merge_driver(repo, dry_run)]
@@ -209,8 +209,8 @@ def _remove_merge_driver(repo: Repository, dry_run: bool) -> InstallStep:
 
 def _put_attributes(workspace: Workspace, root: Path, dry_run: bool) -> InstallStep:
     path = root / ATTRIBUTES
-    text = with_block(read_text(path), HASHES, attribute_lines(workspace.config.scopes))
-    return InstallStep("attributes", str(path), put_text(path, text, dry_run))
+    text = insert_block(read_text(path), HASHES, attribute_lines(workspace.config.scopes))
+    return InstallStep("attributes", str(path), write_if_changed(path, text, dry_run))
 
 
 def _put_agents(edits: Sequence[AgentEdit], note: Path, dry_run: bool) -> tuple[InstallStep, ...]:
@@ -220,11 +220,11 @@ def _put_agents(edits: Sequence[AgentEdit], note: Path, dry_run: bool) -> tuple[
 def _take_block_out(path: Path, dry_run: bool) -> StepResult:
     """Take our block out of a file, and remove the file if nothing else is in it."""
     before = read_text(path)
-    after = without_block(before, HASHES)
+    after = remove_block(before, HASHES)
     if after == before:
         return "absent"
     if after:
-        put_text(path, after, dry_run)
+        write_if_changed(path, after, dry_run)
     elif not dry_run:
         remove_file(path)
     return "removed"
@@ -253,4 +253,4 @@ def _plan_exclude(
 
     files = dict.fromkeys([*old_files, *excluded])
     patterns = [f"/{file}" for file in files if file not in included]
-    return with_block(text, HASHES, patterns) if patterns else without_block(text, HASHES)
+    return insert_block(text, HASHES, patterns) if patterns else remove_block(text, HASHES)

@@ -22,15 +22,15 @@ from memory_ci.cli.common import (
     view_options,
 )
 from memory_ci.cli.plain import (
+    decode_argument,
     echo,
     echo_json,
+    open_current_workspace,
     progress,
     say,
     terminal_width,
     today,
-    utf8,
     warn,
-    workspace,
 )
 from memory_ci.findings import printable, printable_lines
 from memory_ci.records.entry import EntryType
@@ -61,27 +61,19 @@ def list_command(
       memory-ci list --at v1.2 --json
       memory-ci list --format csv > memory.csv
     """
+    from memory_ci.api import Memory
     from memory_ci.cli.terminal import render_entries
-    from memory_ci.memory.episodes import load_usage
-    from memory_ci.memory.lookup import list_ranked
-    from memory_ci.sessions.marked_notes import load_pending
 
-    current_workspace = workspace()
-    pending = load_pending(current_workspace) if view is None else []
-    all_ranked, findings = list_ranked(current_workspace, view, today(), pending)
-    warn(findings)
-    # The usage of an entry may depend on entries that are not listed.
-    all_entries = [located.entry for _, located in all_ranked]
-    usage = load_usage(current_workspace, view, all_entries)
-    ranked = [
-        (value, located)
-        for value, located in all_ranked
-        if (not types or located.entry.type in types)
-    ]
+    listing = Memory(open_current_workspace(), view).list()
+    warn(listing.findings)
+    ranked = []
+    for listed in listing.entries:
+        if not types or listed.located.entry.type in types:
+            ranked.append((listed.prominence, listed.located))
 
     records = []
     for value, located in ranked:
-        count = usage.get(located.entry.id, UseCount())
+        count = listing.usage.get(located.entry.id, UseCount())
         record = to_builtins(located.entry)
         record["scope"] = located.scope.target
         record["path"] = located.path
@@ -90,7 +82,7 @@ def list_command(
         record["given"] = count.given
         record["used"] = count.used
         records.append(record)
-    text = render_entries(ranked, usage, terminal_width(sys.stdout, os.environ))
+    text = render_entries(ranked, listing.usage, terminal_width(sys.stdout, os.environ))
     rows = [[record[name] for name in COLUMNS] for record in records]
     show_rows("json" if as_json else form, records, text, COLUMNS, rows)
 
@@ -113,6 +105,7 @@ def list_command(
 @click.pass_context
 def show_command(
     ctx: click.Context,
+    *,
     entry_id: str | None,
     why: bool,
     lines: bool,
@@ -127,9 +120,9 @@ def show_command(
 
     The start of its id is enough. --why prints its prominence today, its utility event by event
     with the episode of each, the factors by which retrieve multiplies its relevance, and the state
-    of the code that it cites; with --at a commit or a day, as of then. --graph prints relations that
-    entries state (supports, contradicts, duplicates), what they supersede, and entries that are
-    like each other, each with its weight. In --blame a merge stands for all that it brought;
+    of the code that it cites; with --at a commit or a day, as of then. --graph prints relations
+    that entries state (supports, contradicts, duplicates), what they supersede, and entries that
+    are like each other, each with its weight. In --blame a merge stands for all that it brought;
     --lines is the way back.
 
     \b
@@ -144,9 +137,9 @@ def show_command(
         raise click.UsageError("Give the ID of an entry, or --blame PATH.")
     if place is not None:
         refuse_others(ctx, "place", ("view", "as_json"))
-        _show_blame(utf8(place), view, as_json)
+        _show_blame(decode_argument(place), view, as_json)
         return
-    shown_id = utf8(entry_id or "")
+    shown_id = decode_argument(entry_id or "")
     if why:
         refuse_others(ctx, "why", ("entry_id", "view", "as_json"))
         _show_why(shown_id, view, as_json)
@@ -168,7 +161,7 @@ def show_command(
 def _show_entry(entry_id: str, view: str | None, as_json: bool) -> None:
     from memory_ci.memory.lookup import show_entry
 
-    shown = show_entry(workspace(), entry_id, view, today())
+    shown = show_entry(open_current_workspace(), entry_id, view, today())
     if as_json:
         echo_json(shown)
         return
@@ -184,7 +177,7 @@ def _show_log(entry_id: str, as_json: bool) -> None:
     from memory_ci.memory.lookup import list_entry_versions
 
     with progress("Reading history"):
-        versions = list_entry_versions(workspace(), entry_id)
+        versions = list_entry_versions(open_current_workspace(), entry_id)
     records = []
     lines = []
     for version in versions:
@@ -209,7 +202,7 @@ def _show_graph(entry_id: str, *, as_dot: bool, as_json: bool) -> None:
     from memory_ci.commands.show.text import render_dot, render_tree
 
     with progress("Relating"):
-        graph = build_graph(workspace(), entry_id, 2 if as_dot else 1)
+        graph = build_graph(open_current_workspace(), entry_id, 2 if as_dot else 1)
     if as_dot and not as_json:
         echo(render_dot(graph))
     else:
@@ -225,7 +218,7 @@ def _show_blame(place: str, view: str | None, as_json: bool) -> None:
     from memory_ci.commands.show.text import render_blame
 
     with progress("Reading history"):
-        blamed = blame(workspace(), place, view)
+        blamed = blame(open_current_workspace(), place, view)
     show(blamed, render_blame(blamed), as_json)
 
 
@@ -235,7 +228,7 @@ def _show_lines(entry_id: str, view: str | None, as_json: bool) -> None:
     from memory_ci.commands.show.text import render_blame
 
     with progress("Reading history"):
-        lines = list_lines_of(workspace(), entry_id, view)
+        lines = list_lines_of(open_current_workspace(), entry_id, view)
     text = render_blame(lines) or "No line that stands today was brought by what taught it.\n"
     show(lines, text, as_json)
 
@@ -245,6 +238,6 @@ def _show_why(entry_id: str, view: str | None, as_json: bool) -> None:
     from memory_ci.commands.show.text import render_why
     from memory_ci.commands.show.why import explain_entry
 
-    why = explain_entry(workspace(), entry_id, today(), view)
+    why = explain_entry(open_current_workspace(), entry_id, today(), view)
     warn(why.findings)
     show(why, render_why(why), as_json)

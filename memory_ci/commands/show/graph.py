@@ -105,7 +105,7 @@ class _GraphBuilder:
         for located, similar in zip(located_entries, results, strict=True):
             if similar.basis == "words":
                 self.is_by_words = True
-            for neighbour in similar.near:
+            for neighbour in similar.neighbours:
                 weight = round(neighbour.weight, 4)
                 neighbour_id = neighbour.located.entry.id
                 edges.append(Edge(located.entry.id, neighbour_id, "similar", weight))

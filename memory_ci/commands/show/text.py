@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from memory_ci.anchors.text import say_verdict
+from memory_ci.anchors.text import format_verdict
 from memory_ci.cli.terminal import bar
 from memory_ci.commands.show.records import CountedFeedback, Edge, Graph, Node, Why
 from memory_ci.findings import printable
@@ -104,7 +104,7 @@ def _list_figures(why: Why) -> Iterator[str]:
     if why.factors:
         yield "ranking    what it has in common with a task, times"
         yield from _bars(why.factors)
-    yield from (f"cites      {say_verdict(verdict)}" for verdict in why.verdicts)
+    yield from (f"cites      {format_verdict(verdict)}" for verdict in why.verdicts)
     yield from why.notes
 
 

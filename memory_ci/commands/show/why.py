@@ -8,9 +8,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from memory_ci.commands.retrieve.anchor_verdicts import Truth, judge_located, weigh_truth
+from memory_ci.commands.retrieve.anchor_verdicts import Truth, judge_cites, weigh_truth
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.ranking import FeedbackWeights, weights_of
+from memory_ci.commands.retrieve.ranking import FeedbackWeights, make_weights
 from memory_ci.commands.show.records import CountedFeedback, Why
 from memory_ci.errors import UsageError
 from memory_ci.lifecycle import episodes as lifecycle_episodes
@@ -24,7 +24,7 @@ from memory_ci.memory.past_index import find_moment
 from memory_ci.memory.screening import find_unsafe, is_unsafe
 from memory_ci.memory.workspace import Workspace, load_memory
 from memory_ci.records.entry import Entry, Located
-from memory_ci.records.episode import Episode, Telling, UseCount
+from memory_ci.records.episode import Episode, EpisodeRecord, UseCount
 from memory_ci.records.retrieval import Match
 from memory_ci.search.rank import rank
 from memory_ci.search.search import list_entries
@@ -56,21 +56,27 @@ def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None
         if view is None:
             message = f"no entry has an id that starts with {prefix!r}"
             raise UsageError(message, slug="unknown-entry", hint=moment.note)
+    return _explain(workspace, prefix, view, today)
 
+
+def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -> Why:
+    """Explain the rank of an entry of a view on a day."""
     episodes = load_episodes(workspace, view)
     located, all_located = _find_located(workspace, prefix, view)
     entry = located.entry
     heirs = lifecycle_episodes.find_heirs_among(other.entry for other in all_located)
-    events = lifecycle_episodes.list_feedback(episodes.tellings)
-    usage = _count_usage(entry, episodes, heirs)
-    utilities = replay(events, heirs=heirs)
+    utilities = replay(lifecycle_episodes.list_feedback(episodes.tellings), heirs=heirs)
     standing = FeedbackWeights(today, utilities)
-    utility = utilities.get(entry.id)
-    is_low = utility is not None and utility.is_low
+    usage = _count_usage(entry, episodes, heirs)
+    is_low = entry.id in utilities and utilities[entry.id].is_low
 
     # Global memory cites other repositories.
-    truth = {} if located.scope.name == "global" else judge_located(workspace, [located], view)
+    truth = {} if located.scope.name == "global" else judge_cites(workspace, [located], view)
     factors = _rank_factors(located, standing, truth)
+    notes = [*_note_duplicate_ids(located, all_located)]
+    if is_low:
+        notes.append(LOW)
+    notes += _note_absence(located, today, is_ranked=bool(factors))
     return Why(
         located=located,
         today=today,
@@ -84,11 +90,7 @@ def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None
         is_low=is_low,
         factors=factors,
         verdicts=name_edits(workspace, [(entry, truth.get(entry, ()))], view)[0],
-        notes=(
-            *_note_duplicate_ids(located, all_located),
-            *([LOW] if is_low else []),
-            *_note_absence(located, today, is_ranked=bool(factors)),
-        ),
+        notes=tuple(notes),
         findings=episodes.findings,
     )
 
@@ -111,7 +113,7 @@ def _rank_factors(
     """Return the factors of an entry's score without its relevance; none if it is not ranked."""
     if located.scope.name == "institutional":
         return ()
-    weights = weights_of(RetrieveOptions(), standing)
+    weights = make_weights(RetrieveOptions(), standing)
     weights = replace(weights, truth=partial(weigh_truth, truth, stale=False))
     hits = rank([Match(located, 1.0)], weights)
     return hits[0].factors[1:] if hits else ()
@@ -136,7 +138,7 @@ def _list_parts(entry: Entry, standing: FeedbackWeights) -> tuple[tuple[str, flo
 
 def _list_counted(
     entry_id: str,
-    tellings: Sequence[Telling],
+    tellings: Sequence[EpisodeRecord],
     heirs: lifecycle_episodes.Heirs,
 ) -> Iterator[CountedFeedback]:
     """Yield the feedback on an entry in the order of replay, each with its episode."""
@@ -162,7 +164,7 @@ def _list_counted(
 
 
 def _map_episodes(
-    tellings: Sequence[Telling], heirs: lifecycle_episodes.Heirs
+    tellings: Sequence[EpisodeRecord], heirs: lifecycle_episodes.Heirs
 ) -> dict[object, Episode]:
     """Map the key of each feedback event to its episode, the first of several."""
     episodes: dict[object, Episode] = {}

@@ -17,7 +17,13 @@ from memory_ci.cli.common import (
     show,
     view_options,
 )
-from memory_ci.cli.plain import committed_workspace, now, progress, today, workspace
+from memory_ci.cli.plain import (
+    now,
+    open_committed_workspace,
+    open_current_workspace,
+    progress,
+    today,
+)
 from memory_ci.findings import render_finding
 from memory_ci.text import plural
 
@@ -89,18 +95,17 @@ def _run_steps(
     stale_after: int | None,
 ) -> None:
     """Perform steps on the tip of a branch, as one commit if they change anything."""
+    from memory_ci.api import Memory
     from memory_ci.commands.record.text import render_plan
     from memory_ci.commands.record.upkeep import plan_upkeep_alone
-    from memory_ci.memory.apply import apply_plan
 
-    current_workspace = committed_workspace()
+    current_workspace = open_committed_workspace()
     with progress("Reading memory"):
         plan = plan_upkeep_alone(current_workspace, steps, None, today(), stale_after)
     applied = None
     subjects: tuple[str, ...] = ()
     if not dry_run:
-        in_actions = "GITHUB_ACTIONS" in os.environ
-        applied = apply_plan(current_workspace, plan, now(), in_actions=in_actions)
+        applied = Memory(current_workspace).apply(plan)
         subjects = applied.subjects
     branch = plan.ref.removeprefix("refs/heads/")
     committed = (f"\nCommitted on {branch}: {subject}\n" for subject in subjects)
@@ -113,7 +118,7 @@ def _promote_globally(dry_run: bool, as_json: bool) -> None:
     from memory_ci.commands.record.upkeep import agreed_by_model, promote_globally, propose_globally
     from memory_ci.memory.model import choose_model
 
-    current_workspace = workspace()
+    current_workspace = open_current_workspace()
     config = current_workspace.config
     model = choose_model(config.engine, None, os.environ)
     proposed = propose_globally(current_workspace, None, today())
@@ -133,6 +138,7 @@ def _promote_globally(dry_run: bool, as_json: bool) -> None:
 @option("--db", type=FILE, help="This file, not the one in the git directory.")
 @view_options
 def index_command(
+    *,
     only_key: bool,
     verify: bool,
     vectors: bool,
@@ -142,8 +148,9 @@ def index_command(
 ) -> None:
     """Build the search index, prove it, or print its cache key.
 
-    The index is derived: `retrieve` opens, checks and repairs it by itself. Building it ahead saves the first
-    retrieval that work. A file written with --db is the same, byte for byte, wherever its tree is the same.
+    The index is derived: `retrieve` opens, checks and repairs it by itself. Building it ahead saves
+    the first retrieval that work. A file written with --db is the same, byte for byte, wherever its
+    tree is the same.
 
     \b
     Example:
@@ -159,22 +166,22 @@ def index_command(
     if vectors and (db or view):
         raise click.UsageError("--vectors are those of the work tree: give no --db and no --at.")
     if only_key:
-        key = index_key(workspace(), view or "HEAD")
+        key = index_key(open_current_workspace(), view or "HEAD")
         show({"key": key}, [key], as_json)
     elif verify:
         with progress("Comparing the index with the files"):
-            findings = verify_index(workspace(), view, db)
+            findings = verify_index(open_current_workspace(), view, db)
         show(findings, map(render_finding, findings), as_json)
         raise SystemExit(1 if findings else 0)
     elif vectors:
         from memory_ci.memory.embedding import build_vectors
 
         with progress("Embedding") as advance:
-            built = build_vectors(workspace(), os.environ, advance, today())
+            built = build_vectors(open_current_workspace(), os.environ, advance, today())
         show(built, [f"{plural(built.embedded, 'entry')} embedded by {built.model_id}"], as_json)
     else:
         with progress("Building the index"):
-            report = build_index(workspace(), view, db)
+            report = build_index(open_current_workspace(), view, db)
         how = (
             "rebuilt"
             if report.was_rebuilt
@@ -182,5 +189,6 @@ def index_command(
             if not report.files_read
             else "updated"
         )
-        counted = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}, {report.files_read} read"
+        indexed = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}"
+        counted = f"{indexed}, {report.files_read} read"
         show(report, [f"{how}: {counted}", report.path, report.key], as_json)

@@ -70,17 +70,17 @@ def pack_vectors(rows: Iterable[Sequence[float]]) -> Vectors:
     return Vectors(dim or 0, data)
 
 
-def failed(service: str, what: str) -> EngineError:
+def make_embedder_error(service: str, predicate: str) -> EngineError:
     """Return the error of an embedder that returned no vectors.
 
     Its message has no key, no text and nothing of a reply.
 
     Args:
         service: the name of the embedder.
-        what: the predicate of the message.
+        predicate: the predicate of the message.
     """
     hint = "Retrieval goes on without vectors: `memory-ci help embedders`."
-    return EngineError(f"{service} {what}", slug="embedder-failed", hint=hint)
+    return EngineError(f"{service} {predicate}", slug="embedder-failed", hint=hint)
 
 
 class EmbedderChoice(NamedTuple):
@@ -135,7 +135,7 @@ def choose_embedder(
     return EmbedderChoice(embedder, "hybrid", embedder.model_id)
 
 
-def status(settings: RetrieveConfig, environ: Mapping[str, str]) -> tuple[str, str]:
+def describe_embedder(settings: RetrieveConfig, environ: Mapping[str, str]) -> tuple[str, str]:
     """Return the mode and the reason of `choose_embedder`, for a status page."""
     choice = choose_embedder(settings, environ)
     return choice.mode, choice.reason

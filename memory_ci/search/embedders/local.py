@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_ci.search.embedders import Purpose, Vectors, failed
+from memory_ci.search.embedders import Purpose, Vectors, make_embedder_error
 
 if TYPE_CHECKING:
     from memory_ci.search.embedders.minilm import MiniLM
@@ -129,7 +129,11 @@ class LocalEmbedder:
         """Prepare an embedder with the weights at `path`."""
         self._path = path
 
-    def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
+    def embed(
+        self,
+        texts: Sequence[str],
+        purpose: Purpose = "entry",  # noqa: ARG002 - other embedders distinguish
+    ) -> Vectors:
         """Return a vector for each text, in order. This model does not distinguish purposes.
 
         Raises:
@@ -151,7 +155,9 @@ class LocalEmbedder:
             if self._path.stat().st_size == SIZE:
                 return MiniLM(self._path)
         except OSError as error:
-            raise failed(str(self._path), f"cannot be read: {error.strerror}") from error
-        raise failed(
+            raise make_embedder_error(
+                str(self._path), f"cannot be read: {error.strerror}"
+            ) from error
+        raise make_embedder_error(
             str(self._path), "is not the model that is known here: install memory-ci[vectors] again"
         )

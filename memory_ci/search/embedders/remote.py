@@ -27,7 +27,7 @@ from memory_ci.forge.http import (
     open_pool,
     try_again,
 )
-from memory_ci.search.embedders import Purpose, Vectors, failed, pack_vectors
+from memory_ci.search.embedders import Purpose, Vectors, make_embedder_error, pack_vectors
 from memory_ci.text import estimate_tokens
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class RemoteEmbedder:
         if not all(value.isascii() and value.isprintable() for value in service.secrets.values()):
             raise self._unauthorised()
         if service.secrets and not (is_secure(service.url) or is_loopback(service.url)):
-            raise failed(self._host, "was not asked: a key travels by https only")
+            raise make_embedder_error(self._host, "was not asked: a key travels by https only")
 
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
         """Return a vector for each text, in order.
@@ -125,7 +125,9 @@ class RemoteEmbedder:
             batch = texts[start : start + service.batch]
             vectors = self._embed_batch([prefix + cut(text, service.max_tokens) for text in batch])
             if vectors.dim != (dim or vectors.dim):
-                raise failed(self._host, f"gave vectors of {dim} and of {vectors.dim} numbers")
+                raise make_embedder_error(
+                    self._host, f"gave vectors of {dim} and of {vectors.dim} numbers"
+                )
             dim = vectors.dim
             data += vectors.data
         return Vectors(dim, data)
@@ -140,7 +142,7 @@ class RemoteEmbedder:
                 raise ValueError(f"{len(rows)} vectors for {len(texts)} texts")
             return pack_vectors(rows)
         except ValueError as error:
-            raise failed(self._host, f"gave {error}") from error
+            raise make_embedder_error(self._host, f"gave {error}") from error
 
     def _wait(self, seconds: float) -> bool:
         """Wait before another try; return False at once if no time would remain."""
@@ -168,7 +170,7 @@ class RemoteEmbedder:
         except TimeoutError:
             return self._fail("did not finish its answer in time")
         except ConnectionError as error:
-            return FailedTry(failed(self._host, f"could not be read: {error}"))
+            return FailedTry(make_embedder_error(self._host, f"could not be read: {error}"))
         except OverflowError:
             return self._fail(f"answered with more than {MAX_BYTES:,} bytes")
         if reply.status != HTTPStatus.OK:
@@ -182,7 +184,7 @@ class RemoteEmbedder:
 
     def _fail(self, what: str) -> FailedTry:
         """Return a failure after which there is no other try."""
-        return FailedTry(failed(self._host, what), is_final=True)
+        return FailedTry(make_embedder_error(self._host, what), is_final=True)
 
     def _refused(self, status: int, retry_after: str) -> FailedTry:
         """Return the failure of a reply with another status than 200."""
@@ -198,7 +200,9 @@ class RemoteEmbedder:
                 pause = float(retry_after[:9])
                 when = f"in {retry_after} s"
             message = f"limits how often it is asked; it may be asked again {when}"
-        return FailedTry(failed(self._host, message), pause, is_final=status not in TRANSIENT)
+        return FailedTry(
+            make_embedder_error(self._host, message), pause, is_final=status not in TRANSIENT
+        )
 
     def _unauthorised(self) -> EngineError:
         hint = (

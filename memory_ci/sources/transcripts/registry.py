@@ -37,7 +37,7 @@ MAX_FILE_BYTES = 200_000_000
 
 
 def read_transcript(
-    path: Path, name: str | None = None, roots: Sequence[Path] = (), own: str = ""
+    path: Path, name: str | None = None, roots: Sequence[Path] = (), session_id: str = ""
 ) -> tuple[Session, ...]:
     """Return the sessions of a file; none if no reader recognises it.
 
@@ -46,7 +46,7 @@ def read_transcript(
         name: the path that the sessions get as theirs; the file's name by default.
         roots: work trees; of a database, only sessions made in these are read, and paths that
             Cursor wrote are made relative to them.
-        own: an id; if not empty, only this session of a database is read.
+        session_id: an id; if not empty, only this session of a database is read.
 
     Raises:
         UsageError: transcript-unreadable.
@@ -62,7 +62,7 @@ def read_transcript(
     # By its path, because sqlite also reads rows that are not yet in the file itself.
     from memory_ci.sources.transcripts.opencode import read_database
 
-    return tuple(read_database(path, name or path.name, roots, own))
+    return tuple(read_database(path, name or path.name, roots, session_id))
 
 
 def is_database(path: Path) -> bool:

@@ -4,69 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memory_ci.anchors.anchors import format_anchor
 from memory_ci.gitrepo import repo as repo_module
 from memory_ci.memory import workspace as workspace_module
-from memory_ci.records.anchor import Anchor
 from memory_ci.sessions.active_session import find_index, list_working
-from memory_ci.sessions.session_note import alone, list_signs, note_given
+from memory_ci.sessions.session_note import lock_hooks, note_served
 from memory_ci.sources.agent_events import NAMES, AgentEvent, parse_event
-from memory_ci.store.edits import format_entry
 from tests.command_line import Run
-from tests.make import make_entry, make_id
+from tests.commands.agents.hooks_at_work import ASK, Call, context
+from tests.make import make_id
 from tests.project import IMPORTED_FROM, NOW, Project
 
 pytestmark = pytest.mark.in_project
-
-ASK = "charge a card again"
-Call = Callable[..., str]
-
-
-@pytest.fixture
-def shop(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """An entry that a task finds, one that cites a file, and a norm."""
-    for name in ("COPILOT_CLI", "CURSOR_VERSION"):
-        monkeypatch.delenv(name, raising=False)
-    cite = format_anchor(Anchor(path="src/client.py", commit="a" * 40))
-    entries = [
-        make_entry(1, title="Charge a card once"),
-        make_entry(2, title="Feed the hen", cites=(cite,)),
-    ]
-    norm = format_entry(make_entry(3, title="Never push to main", body=""))
-    project.commit(
-        "Remember", {"MEMORY.md": "\n".join(map(format_entry, entries)), "institutional.md": norm}
-    )
-    return project
-
-
-@pytest.fixture
-def call(run: Run, shop: Project) -> Call:
-    """`call("codex", hook_event_name="Stop")` gives what the hook prints."""
-
-    def hook(agent: str, **told: Any) -> str:
-        given = {"session_id": "s1", "cwd": str(shop.path), **told}
-        result = run("hook", "agent", "--for", agent, stdin=json.dumps(given))
-        assert result.exit_code == 0
-        assert result.stderr == ""
-        return result.stdout
-
-    return hook
-
-
-def context(answer: str) -> str:
-    """What an agent is told, whatever its dialect."""
-    told = json.loads(answer or "{}")
-    flat = told.get("additionalContext") or told.get("additional_context") or ""
-    return str(flat or told.get("hookSpecificOutput", {}).get("additionalContext", ""))
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "codex", "gemini", "opencode", "vscode"])
@@ -164,7 +119,7 @@ sys.argv = ["memory-ci", "hook", "agent"]
 from memory_ci.__main__ import main
 main()"""
     pipe = subprocess.PIPE
-    with alone(shop.workspace):
+    with lock_hooks(shop.workspace):
         other = subprocess.Popen(
             [sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True
         )
@@ -174,7 +129,7 @@ main()"""
         other.stdin.close()
         other.stdin = None
         assert other.stderr.readline() == "waits\n"
-        note_given(shop.workspace, "s1", shop.retrieve("hen"), NOW)
+        note_served(shop.workspace, "s1", shop.retrieve("hen"), NOW)
     assert other.communicate()[0] == ""
 
 
@@ -301,98 +256,6 @@ def _noting(function: Callable[..., Any], calls: list[str], name: str) -> Callab
     return call
 
 
-def test_a_session_that_ends_is_captured(call: Call, shop: Project) -> None:
-    records = [
-        {
-            "type": "user",
-            "cwd": str(shop.path),
-            "sessionId": "s1",
-            "timestamp": "2026-11-20T10:00:00Z",
-            "uuid": "1",
-        }
-        | {"message": {"role": "user", "content": "Never retry a POST without a key."}}
-    ]
-    transcript = shop.write("s1.jsonl", "".join(f"{json.dumps(record)}\n" for record in records))
-    assert (
-        call(
-            "claude-code",
-            hook_event_name="SessionEnd",
-            transcript_path=str(transcript),
-            reason="exit",
-        )
-        == ""
-    )
-    assert "refs/memory-ci/sessions/claude-code" in shop.git("for-each-ref", "--format=%(refname)")
-
-
-CURSOR_END = [
-    {"hook_event_name": "sessionEnd", "session_id": "c2", "reason": "completed"},
-    {"hook_event_name": "stop", "status": "completed", "loop_count": 0},
-]
-CURSOR_TURN = {"type": "text", "text": "<user_query>\nNever retry a POST.\n</user_query>"}
-CURSOR_SAID = json.dumps({"role": "user", "message": {"content": [CURSOR_TURN]}}) + "\n"
-
-
-@pytest.mark.parametrize("told", CURSOR_END, ids=["end", "turn"])
-@pytest.mark.parametrize("place", ["{0}.jsonl", "{0}/{0}.jsonl"], ids=["command line", "window"])
-@pytest.mark.parametrize("is_named", [True, False])
-def test_a_session_of_cursor_is_captured_at_the_end_of_a_turn_and_of_itself(
-    run: Run, shop: Project, home: Path, told: dict[str, Any], place: str, is_named: bool
-) -> None:
-    slug = re.sub(r"[^A-Za-z0-9]+", "-", str(shop.path)).strip("-")
-    transcript = home / ".cursor/projects" / slug / "agent-transcripts" / place.format("c2")
-    transcript.parent.mkdir(parents=True)
-    transcript.write_text(CURSOR_SAID)
-    common = {
-        "conversation_id": "c2",
-        "generation_id": "g1",
-        "cursor_version": "2026.02.13",
-        "user_email": "ada@x.io",
-    }
-    named = {
-        "workspace_roots": [str(shop.path)],
-        "transcript_path": str(transcript) if is_named else None,
-    }
-    done = run("hook", "agent", "--for", "cursor", stdin=json.dumps({**common, **named, **told}))
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
-    refs = shop.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions")
-    assert refs == "refs/memory-ci/sessions/cursor/c2"
-    assert "Never retry a POST." in shop.git("grep", "-h", "Never retry", refs)
-
-
-@pytest.mark.parametrize("session", ["../c2", "", "c2/x", "none"])
-def test_a_session_of_cursor_without_a_transcript_is_left_alone(
-    run: Run, shop: Project, session: str
-) -> None:
-    told = {
-        "conversation_id": session,
-        "hook_event_name": "sessionEnd",
-        "workspace_roots": [str(shop.path)],
-    }
-    done = run(
-        "hook", "agent", "--for", "cursor", stdin=json.dumps({**told, "transcript_path": None})
-    )
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
-    assert shop.git("for-each-ref", "refs/memory-ci/sessions") == ""
-
-
-@pytest.mark.parametrize("roots", [[], ["/nowhere"], [7], {}, None])
-def test_a_workspace_that_cursor_names_badly_stops_nothing(
-    run: Run, shop: Project, roots: Any
-) -> None:
-    told = {"conversation_id": "c2", "hook_event_name": "sessionEnd", "workspace_roots": roots}
-    assert run("hook", "agent", "--for", "cursor", stdin=json.dumps(told)).exit_code == 0
-
-
-def test_cursor_s_hooks_are_told_of_the_end_of_turns_and_sessions(run: Run, shop: Project) -> None:
-    run("init", "--clone", "--agent", "cursor")
-    hooks = json.loads((shop.path / ".cursor/hooks.json").read_text())["hooks"]
-    assert list(hooks) == ["sessionStart", "postToolUse", "stop", "sessionEnd"]
-    run("init", "--clone", "--agent", "cursor", "--without", "retrieve")
-    hooks = json.loads((shop.path / ".cursor/hooks.json").read_text())["hooks"]
-    assert list(hooks) == ["stop", "sessionEnd"]
-
-
 def test_what_was_given_is_noted_for_the_trailer(call: Call, shop: Project) -> None:
     call("claude-code", hook_event_name="UserPromptSubmit", prompt=ASK)
     assert make_id(1) in (shop.path / ".git/memory-ci/retrieved.jsonl").read_text()
@@ -423,59 +286,6 @@ def test_it_is_answered_without_click(shop: Project) -> None:
     assert b"Charge a card once" in done.stdout
 
 
-OUTDATED = "No, that is outdated."
-
-
-def test_how_to_say_what_helped_is_told_once_and_at_each_start(call: Call) -> None:
-    tool = {
-        "hook_event_name": "PostToolUse",
-        "tool_name": "Read",
-        "tool_input": {"file_path": "src/client.py"},
-    }
-    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
-    assert HELPED in context(call("codex", **prompt, session_id="s1"))
-    assert HELPED not in (given := context(call("codex", **tool, session_id="s1")))
-    assert "Feed the hen" in given
-    assert HELPED in context(
-        call("codex", hook_event_name="SessionStart", source="compact", session_id="s1")
-    )
-
-
-HELPED = "in a sentence of your own"
-
-
-def test_a_person_who_says_that_it_is_outdated_is_offered_as_feedback_on_what_was_given(
-    call: Call,
-) -> None:
-    prompt = {"hook_event_name": "UserPromptSubmit"}
-    offer = f"`memory-ci feedback {make_id(1)[:8]} rejected`"
-    assert offer not in context(call("codex", **prompt, prompt=OUTDATED)), "nothing was given"
-    assert "Charge a card once" in context(call("codex", **prompt, prompt=ASK))
-    assert offer in context(call("codex", **prompt, prompt=OUTDATED))
-    assert offer not in context(call("codex", **prompt, prompt=OUTDATED)), (
-        "of the turn before nothing is left"
-    )
-
-
-@pytest.mark.parametrize(
-    "prompt", ["Show me the outdated packages. " * 20, "Thanks, go on with the tests.", "No."]
-)
-def test_what_doubts_nothing_is_no_feedback(call: Call, prompt: str) -> None:
-    call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
-    assert "memory-ci feedback 0" not in context(
-        call("codex", hook_event_name="UserPromptSubmit", prompt=prompt)
-    )
-
-
-@pytest.mark.parametrize("flags", [{"agent_id": "sub-1"}, {"session_id": "another"}])
-def test_of_a_sub_agent_or_another_session_it_is_none_either(
-    call: Call, flags: dict[str, str]
-) -> None:
-    call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
-    told = {"hook_event_name": "UserPromptSubmit", "prompt": OUTDATED, **flags}
-    assert "rejected`" not in context(call("codex", **told))
-
-
 @pytest.mark.parametrize(
     "path", ["../../etc/passwd", "/etc/passwd", "x" * 5_000, "a\0b", "", ".git/config"]
 )
@@ -487,115 +297,3 @@ def test_a_forged_edit_stops_nothing_and_is_nobody_s_work(
     call("codex", hook_event_name="PostToolUse", **tool)
     shop.git("add", "-A")
     assert list_working(shop.workspace, find_index(shop.workspace, {}), NOW) == ()
-
-
-def test_a_hook_in_the_home_answers_once_and_says_nothing_elsewhere(
-    run: Run, shop: Project
-) -> None:
-    def ask(cwd: str) -> str:
-        given = {
-            "session_id": "s1",
-            "cwd": cwd,
-            "hook_event_name": "UserPromptSubmit",
-            "prompt": ASK,
-        }
-        result = run("hook", "agent", "--for", "claude-code", "--user", stdin=json.dumps(given))
-        assert (result.exit_code, result.stderr) == (0, "")
-        return result.stdout
-
-    assert ask("/") == ""
-    assert "Charge a card once" in context(ask(str(shop.path)))
-    assert run("init", "--clone", "--agent", "claude-code", "--without", "hooks").exit_code == 0
-    assert ask(str(shop.path)) == ""
-
-
-def test_the_home_is_written_by_the_command_and_cleaned_again(run: Run, shop: Project) -> None:
-    settings = Path.home() / ".claude/settings.json"
-    assert run("init", "--clone", "--user").exit_code == 2
-    assert run("init", "--clone", "--user", "--agent", "claude-code").exit_code == 0
-    assert "--for claude-code --user; exit 0" in settings.read_text()
-    assert shop.status() == ""
-    assert run("init", "--remove", "--clone", "--user").exit_code == 0
-    assert not settings.exists()
-
-
-def test_settings_are_as_before_after_sessions_of_every_agent(run: Run, shop: Project) -> None:
-    files = (
-        ".claude/settings.local.json",
-        ".codex/config.toml",
-        ".gemini/settings.json",
-        "opencode.json",
-        ".mcp.json",
-    )
-    before = {file: "a = 1" if file.endswith("toml") else '{\r\n\t"a":  [1,2]}' for file in files}
-    for file, text in before.items():
-        shop.write(file, text)
-    assert run("init", "--clone", "--agent", "all", "--without", "hooks").exit_code == 0
-    for agent in NAMES:
-        for event in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
-            given = {
-                "session_id": agent,
-                "cwd": str(shop.path),
-                "hook_event_name": event,
-                "prompt": f"No, never {ASK}.",
-            }
-            assert run("hook", "agent", "--for", agent, stdin=json.dumps(given)).exit_code == 0
-    assert run("init", "--remove", "--clone").exit_code == 0
-    assert {file: (shop.path / file).read_bytes().decode() for file in files} == before
-    assert {line[3:] for line in shop.status().splitlines()} == {
-        ".claude/",
-        ".codex/",
-        ".gemini/",
-        "opencode.json",
-        ".mcp.json",
-    }
-
-
-def test_a_patch_inside_a_shell_command_of_codex_is_noted_at_the_end_of_the_turn(
-    call: Call, shop: Project
-) -> None:
-    patch = (
-        "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: {}\n@@\n-a\n+b\n*** End Patch\nEOF"
-    )
-    said = [
-        ("session_meta", {"id": "s1", "cwd": str(shop.path), "originator": "codex_cli_rs"}),
-        *(
-            one
-            for file, prompt in (
-                ("src/old.py", "Begin with the old one"),
-                ("src/client.py", "Now charge it"),
-            )
-            for one in (
-                (
-                    "response_item",
-                    {"type": "message", "role": "user", "content": [{"text": prompt}]},
-                ),
-                ("event_msg", {"type": "user_message", "message": prompt}),
-                (
-                    "response_item",
-                    {
-                        "type": "function_call",
-                        "name": "exec_command",
-                        "arguments": json.dumps({"cmd": patch.format(file)}),
-                        "call_id": file,
-                    },
-                ),
-            )
-        ),
-    ]
-    records = [
-        {"timestamp": "2026-11-20T10:00:00Z", "type": kind, "payload": payload}
-        for kind, payload in said
-    ]
-    path = shop.write(
-        ".git/rollout-s1.jsonl", "".join(f"{json.dumps(record)}\n" for record in records)
-    )
-    call(
-        "codex",
-        hook_event_name="UserPromptSubmit",
-        prompt="Now charge it",
-        transcript_path=str(path),
-    )
-    call("codex", hook_event_name="Stop", transcript_path=str(path))
-    edited = [sign.edited for sign in list_signs(shop.workspace, "s1") if sign.edited]
-    assert edited == [("src/client.py",)], "of this turn, once"

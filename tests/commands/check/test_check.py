@@ -104,7 +104,7 @@ def test_a_relation_without_history_is_a_finding(tmp_path: Path) -> None:
 def test_history_is_asked_only_for_a_relation_that_leads_nowhere(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_ci.memory.lookup.list_mentioning", None)
+    monkeypatch.setattr("memory_ci.memory.lookup.list_commits_mentioning", None)
     project.commit(
         "Both",
         {"MEMORY.md": f"# Memory\n\n{format_entry(make_entry(1))}\n{relate(('supports', 1))}"},

@@ -9,6 +9,7 @@ import pytest
 from memory_ci.commands.check.fix import format_memory
 from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
 from memory_ci.memory.workspace import open_workspace
+from memory_ci.store.document import MemoryFile, parse_memory_file
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import Project
@@ -77,7 +78,12 @@ def test_when_one_file_cannot_be_written_safely_none_is(
     messy: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The guard is the last one: no file is known that trips it, so a reader that differs stands in for a fault."""
-    monkeypatch.setattr("memory_ci.store.edits._content", lambda file: object())
+    canonical = format_entry(make_entry(1)).encode()
+
+    def misread(path: str, data: bytes) -> MemoryFile:
+        return parse_memory_file(path, b"" if path and data == canonical else data)
+
+    monkeypatch.setattr("memory_ci.store.edits.parse_memory_file", misread)
     with pytest.raises(MemoryCIError) as raised:
         format_memory(messy.workspace)
     assert raised.value.slug == "unsafe-rewrite"

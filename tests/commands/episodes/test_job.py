@@ -12,7 +12,7 @@ import pytest
 
 from memory_ci.commands.episodes.job import JobFile, append_assumption, read_plan, write_premortem
 from memory_ci.errors import FindingsError, MemoryCIError, RepositoryError, UsageError
-from memory_ci.evidence.trust import tier
+from memory_ci.evidence.trust import classify_trust
 from memory_ci.extraction.engines import Engine
 from memory_ci.files import lock_file
 from memory_ci.memory.model import choose_model
@@ -274,7 +274,8 @@ def test_a_pre_mortem_that_was_merged_is_held_against_what_happened(
 def read_by(path: str, text: str) -> list[tuple[str, str]]:
     """How far the words of a job file are trusted, where its author is."""
     return [
-        (tier(event, ("*",), ()), event.text) for event in job_events(make_change(), path, text)
+        (classify_trust(event, ("*",), ()), event.text)
+        for event in job_events(make_change(), path, text)
     ]
 
 

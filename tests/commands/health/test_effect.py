@@ -16,12 +16,12 @@ from memory_ci.commands.health.effect import (
     measure_effect,
     newcombe_interval,
 )
-from memory_ci.commands.health.health import list_remarks
+from memory_ci.commands.health.health import list_health_remarks
 from memory_ci.commands.health.records import ArmComparison
 from memory_ci.commands.health.text import render_effect
-from memory_ci.records.proportion import share
+from memory_ci.records.proportion import compute_share
 from memory_ci.sessions.capture import capture
-from memory_ci.sessions.session_note import is_held_out, mark_session, note_given
+from memory_ci.sessions.session_note import is_held_out, mark_session, note_served
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
 from tests.project import NOW, TODAY, Project
@@ -54,7 +54,7 @@ def test_where_memory_does_nothing_a_difference_is_claimed_by_chance_only() -> N
 
 def test_the_interval_is_that_of_newcombe() -> None:
     """Newcombe 1998, table II, method 10: 56/70 and 48/80."""
-    assert newcombe_interval(share(56, 70), share(48, 80)) == pytest.approx(
+    assert newcombe_interval(compute_share(56, 70), compute_share(48, 80)) == pytest.approx(
         (0.0524, 0.3339), abs=0.001
     )
 
@@ -113,7 +113,7 @@ def test_captured_sessions_count_in_the_arm_of_their_hash(project: Project, tmp_
             else "Thank you."
         )
         take(project, tmp_path / f"{name}.jsonl", name, ["You must always charge the card.", told])
-    note_given(project.workspace, held[0], project.retrieve("charge a card", session=held[0]), NOW)
+    note_served(project.workspace, held[0], project.retrieve("charge a card", session=held[0]), NOW)
     report = measure_effect(project.workspace, TODAY + timedelta(days=14))
     steered, again, requested, _ = report.effects
     assert (steered.held_out.hits, steered.held_out.total) == (len(held), len(held))
@@ -132,6 +132,8 @@ def test_captured_sessions_count_in_the_arm_of_their_hash(project: Project, tmp_
 def test_a_report_says_while_sessions_are_held_out(project: Project) -> None:
     hold(project)
     said = "Holdout: 30% of sessions are given nothing; `memory-ci health --effect` compares them."
-    assert said in list_remarks(project.workspace, "HEAD", TODAY)
+    assert said in list_health_remarks(project.workspace, "HEAD", TODAY)
     project.commit("Off", {".memory-ci.yaml": "{}\n"})
-    assert not any("Holdout" in line for line in list_remarks(project.workspace, "HEAD", TODAY))
+    assert not any(
+        "Holdout" in line for line in list_health_remarks(project.workspace, "HEAD", TODAY)
+    )

@@ -33,7 +33,7 @@ from memory_ci.commands.health.metrics import (
 )
 from memory_ci.commands.health.records import Health, MetricName
 from memory_ci.lifecycle.prominence import is_in_force
-from memory_ci.records.names import names_of_change
+from memory_ci.records.names import list_change_names
 from tests.make import make_entry, make_id, make_located
 
 TODAY = date(2026, 11, 21)
@@ -257,8 +257,8 @@ def test_no_entry_is_no_data(measured: Measurement) -> None:
 def test_entries_and_changes_meet_by_number_and_by_the_start_of_a_commit() -> None:
     entry = make_entry(source="pr:128 commit:823a7b0149e3")
     assert parse_source_names(entry) == {"pr:128", "commit:823a7b0"}
-    assert names_of_change(None, ["823a7b0149e3" + "0" * 28]) & parse_source_names(entry)
-    assert not names_of_change(12, ["f" * 40]) & parse_source_names(entry)
+    assert list_change_names(None, ["823a7b0149e3" + "0" * 28]) & parse_source_names(entry)
+    assert not list_change_names(12, ["f" * 40]) & parse_source_names(entry)
 
 
 def test_what_is_retired_or_no_longer_valid_is_not_in_force() -> None:

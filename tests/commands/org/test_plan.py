@@ -60,7 +60,7 @@ def test_what_did_not_move_is_asked_for_its_tips_alone(
     tmp_path: Path, shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = ask(tmp_path, str(shop.path), state=tmp_path / "state")
-    monkeypatch.setattr(planning, "_count_unread", lambda *_: pytest.fail("nothing moved"))
+    monkeypatch.setattr(planning, "find_cursor", lambda *_: pytest.fail("nothing moved"))
     assert ask(tmp_path, str(shop.path), state=tmp_path / "state") == first
 
 

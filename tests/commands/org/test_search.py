@@ -19,13 +19,13 @@ from memory_ci.commands.org.address import find_index
 from memory_ci.commands.org.index import open_engine
 from memory_ci.commands.org.records import OrgRepository
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.retrieve import injected_ids, retrieve
+from memory_ci.commands.retrieve.retrieve import list_served_ids, retrieve
 from memory_ci.commands.retrieve.text import render_context
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.memory.workspace import open_workspace
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.retrieval import Retrieval
-from memory_ci.sessions.session_note import note_given
+from memory_ci.sessions.session_note import note_served
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
 from tests.project import NOW, TODAY, Project
@@ -105,7 +105,9 @@ def test_what_the_repository_itself_says_is_the_same_with_and_without(
             alone.hits_dropped,
             alone.hints,
         )
-        assert injected_ids(among) == injected_ids(alone), "what is counted as given is our own"
+        assert list_served_ids(among) == list_served_ids(alone), (
+            "what is counted as given is our own"
+        )
         assert len(render_context(among)) <= max(max_chars, len(render_context(alone)))
 
 
@@ -203,7 +205,7 @@ def test_what_only_shares_a_word_is_not_given(project: Project, index: Path) -> 
 def test_a_session_is_not_given_it_twice(project: Project, index: Path) -> None:
     put(index, "pay", charge(1))
     first = ask(project, index, session="s1")
-    note_given(open_workspace(project.path), "s1", first, NOW)
+    note_served(open_workspace(project.path), "s1", first, NOW)
     assert first.organisation
     assert ask(project, index, session="s1").organisation == ()
 

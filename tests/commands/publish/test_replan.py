@@ -17,7 +17,7 @@ from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Published
 from memory_ci.store.edits import format_entry
-from tests.commands.publish.test_proposal import edit_branch, take_out
+from tests.commands.publish.requests_at_work import edit_branch, take_out
 from tests.make import make_entry, make_id
 from tests.project import MARKED, NOW, Project
 from tests.remote import UPDATE, Publisher, Remote, Waits, make_remote
@@ -177,7 +177,7 @@ def perform(project: Project, plan: Plan) -> Published:
         lambda ref, accepted: move_plan(workspace, plan, ref),
         NOW,
         {},
-        Waits().pace(),
+        pace=Waits().pace(),
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.cli.markdown import code
+from memory_ci.cli.markdown import code_span
 from memory_ci.commands.publish.text import (
     MAX_BYTES,
     SHOWN,
@@ -261,7 +261,7 @@ def test_a_credential_is_masked() -> None:
 
 @given(st.text(alphabet="`a #@<\n") | st.text())
 def test_no_text_leaves_its_code_span(text: str) -> None:
-    span = code(text)
+    span = code_span(text)
     if not span:
         return
     fence = re.match("`+", span)

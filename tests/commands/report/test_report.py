@@ -12,7 +12,7 @@ from memory_ci.commands.report.report import gather_report
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve
 from memory_ci.memory.episodes import save_telling
-from memory_ci.records.episode import Action, Episode, Feedback, Given, Situation
+from memory_ci.records.episode import Action, Episode, Feedback, ServedEntry, Situation
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, Project, copy_project, make_project
@@ -44,7 +44,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
         id="pr-129",
         occurred_at=datetime(2026, 11, 10, tzinfo=UTC),
         situation=Situation(summary="charge a card after a timeout"),
-        retrieved=(Given(id=learned), Given(id=make_id(8))),
+        retrieved=(ServedEntry(id=learned), ServedEntry(id=make_id(8))),
         used=(learned,),
         action=Action(pr=129),
         feedback=(

@@ -10,7 +10,7 @@ import pytest
 
 from memory_ci.commands.retrieve.explanation import render_explanation
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.retrieve import injected_ids, retrieve
+from memory_ci.commands.retrieve.retrieve import list_served_ids, retrieve
 from memory_ci.commands.retrieve.text import render_context
 from memory_ci.errors import RepositoryError
 from memory_ci.memory.cites import anchor_entries
@@ -67,7 +67,7 @@ def truth_of(answer: Retrieval, number: int = 1) -> float:
 
 def test_an_edit_of_cited_code_is_marked_and_demoted_and_its_revert_is_not(shop: Project) -> None:
     before = ask(shop)
-    assert (injected_ids(before)[0], truth_of(before)) == (make_id(1), 1.0)
+    assert (list_served_ids(before)[0], truth_of(before)) == (make_id(1), 1.0)
     shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
     edited = ask(shop)
     assert truth_of(edited) == 0.5
@@ -138,12 +138,12 @@ def test_where_there_is_no_commit_the_mark_stands_without_an_edit(tmp_path: Path
 
 
 def test_an_edit_moves_the_entry_behind_one_that_holds(shop: Project) -> None:
-    assert injected_ids(ask(shop)) == (make_id(1), make_id(2))
+    assert list_served_ids(ask(shop)) == (make_id(1), make_id(2))
     shop.write("src/client.py", CLIENT.replace("is None", "is missing"))
-    assert injected_ids(ask(shop)) == (make_id(2), make_id(1)), (
+    assert list_served_ids(ask(shop)) == (make_id(2), make_id(1)), (
         "an edit counts before it is committed"
     )
-    assert injected_ids(ask(shop, tree="HEAD")) == (make_id(1), make_id(2)), (
+    assert list_served_ids(ask(shop, tree="HEAD")) == (make_id(1), make_id(2)), (
         "but not in another tree"
     )
 
@@ -151,7 +151,7 @@ def test_an_edit_moves_the_entry_behind_one_that_holds(shop: Project) -> None:
 def test_an_entry_whose_code_is_gone_is_withheld_unless_it_is_asked_for(shop: Project) -> None:
     shop.commit("Remove", {"src/client.py": None})
     answer = ask(shop)
-    assert injected_ids(answer) == (make_id(2),)
+    assert list_served_ids(answer) == (make_id(2),)
     (withheld,) = answer.withheld
     assert withheld.hit.located.entry.id == make_id(1)
     assert withheld.why == "gone: src/client.py (the file is not there any more)"
@@ -231,7 +231,7 @@ def test_code_that_is_gone_hides_only_what_names_it_and_was_not_rejected(
     remember(project, 1, f"src/data.py@{project.sha()[:12]}", title=title, **fields)
     project.commit("Remove", {"src/data.py": None})
     answer = ask(project)
-    assert injected_ids(answer) == ((make_id(1),) if is_shown else ())
+    assert list_served_ids(answer) == ((make_id(1),) if is_shown else ())
     if is_shown:
         assert truth_of(answer) == 0.5
         assert (

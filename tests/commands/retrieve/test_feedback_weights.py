@@ -11,7 +11,7 @@ import pytest
 
 from memory_ci.commands.episodes.feedback import give_feedback
 from memory_ci.commands.retrieve.explanation import render_explanation
-from memory_ci.commands.retrieve.retrieve import injected_ids
+from memory_ci.commands.retrieve.retrieve import list_served_ids
 from memory_ci.commands.retrieve.text import render_context
 from memory_ci.commands.show.why import explain_entry
 from memory_ci.lifecycle.episodes import make_amendment
@@ -50,7 +50,7 @@ def tell(project: Project, *feedback: Feedback) -> None:
 
 
 def order(project: Project, **options: object) -> tuple[str, ...]:
-    return injected_ids(project.retrieve("zebra crossing", **options))
+    return list_served_ids(project.retrieve("zebra crossing", **options))
 
 
 def hit_of(project: Project, number: int) -> Hit:

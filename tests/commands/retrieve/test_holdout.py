@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.commands.retrieve.retrieve import injected_ids, noted_ids
+from memory_ci.commands.retrieve.retrieve import list_noted_ids, list_served_ids
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.records.episode import Episode
-from memory_ci.sessions.served_ids import add_retrieved_trailer, record_injected
+from memory_ci.sessions.served_ids import add_served_trailer, record_served
 from memory_ci.sessions.session_note import (
     HELD_OUT,
     is_held_out,
-    list_given,
+    list_served,
     mark_session,
-    note_given,
+    note_served,
 )
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
@@ -42,31 +42,35 @@ def test_the_share_of_sessions_is_what_is_configured_and_each_stays_in_its_arm()
 
 def test_a_session_that_is_held_out_is_given_nothing(shop: Project) -> None:
     held = shop.retrieve(ASKED, session=HELD)
-    assert (injected_ids(held), held.hints.changes, held.held_out) == ((), (), mark_session(HELD))
-    assert injected_ids(shop.retrieve(ASKED, session=HELD, about="MEMORY.md")) == ()
+    assert (list_served_ids(held), held.hints.changes, held.held_out) == (
+        (),
+        (),
+        mark_session(HELD),
+    )
+    assert list_served_ids(shop.retrieve(ASKED, session=HELD, about="MEMORY.md")) == ()
     for shown in (
         {"session": OTHER},
         {},
         {"session": HELD, "all_matches": True},
         {"session": HELD, "at": "HEAD"},
     ):
-        assert injected_ids(shop.retrieve(ASKED, **shown)) == (make_id(1),)
+        assert list_served_ids(shop.retrieve(ASKED, **shown)) == (make_id(1),)
 
 
 def test_off_by_default(shop: Project) -> None:
     shop.commit("No holdout", {".memory-ci.yaml": "{}\n"})
-    assert injected_ids(shop.retrieve(ASKED, session=HELD)) == (make_id(1),)
+    assert list_served_ids(shop.retrieve(ASKED, session=HELD)) == (make_id(1),)
 
 
 def test_a_held_out_session_is_noted_in_its_log_the_trailer_and_the_episode(shop: Project) -> None:
     start = shop.git("rev-parse", "HEAD").strip()
     for _ in range(2):
         answer = shop.retrieve(ASKED, session=HELD)
-        note_given(shop.workspace, HELD, answer, NOW)
-        record_injected(shop.workspace, noted_ids(answer), NOW)
-    assert list_given(shop.workspace, HELD) == {HELD_OUT}
+        note_served(shop.workspace, HELD, answer, NOW)
+        record_served(shop.workspace, list_noted_ids(answer), NOW)
+    assert list_served(shop.workspace, HELD) == {HELD_OUT}
     message = shop.write("msg", "fix: charge once\n")
-    assert add_retrieved_trailer(shop.workspace, message)
+    assert add_served_trailer(shop.workspace, message)
     assert message.read_text() == f"fix: charge once\n\nMemory-Holdout: {mark_session(HELD)}\n"
     text = message.read_text()
     message.unlink()

@@ -8,7 +8,12 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.commands.retrieve.text import ASK, render_asking, render_hook, render_markdown
+from memory_ci.commands.retrieve.text import (
+    USAGE_REQUEST,
+    append_usage_request,
+    render_hook,
+    render_markdown,
+)
 
 
 def test_a_hook_gets_the_context_for_its_event() -> None:
@@ -30,6 +35,6 @@ def test_no_content_ends_the_fence(content: str) -> None:
 
 
 def test_what_is_noted_is_asked_for_and_nothing_is_asked_of_nothing() -> None:
-    assert render_asking("know\n", is_noted=True) == f"know\n{ASK}"
-    assert render_asking("know\n", is_noted=False) == "know\n"
-    assert render_asking("", is_noted=True) == ""
+    assert append_usage_request("know\n", is_noted=True) == f"know\n{USAGE_REQUEST}"
+    assert append_usage_request("know\n", is_noted=False) == "know\n"
+    assert append_usage_request("", is_noted=True) == ""

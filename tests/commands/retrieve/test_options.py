@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.retrieve.options import MAX_CHARS, MAX_LIMIT, RetrieveOptions, make_sound
-from memory_ci.commands.retrieve.retrieve import injected_ids
+from memory_ci.commands.retrieve.options import MAX_CHARS, MAX_LIMIT, RetrieveOptions, bound_options
+from memory_ci.commands.retrieve.retrieve import list_served_ids
 from memory_ci.commands.retrieve.text import render_context
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.records.config import Config
@@ -27,7 +27,7 @@ def put(project: Project, path: str, *numbers: int, **fields: object) -> str:
 
 
 def ids(project: Project, **options: object) -> tuple[str, ...]:
-    return injected_ids(project.retrieve("zebra", **options))
+    return list_served_ids(project.retrieve("zebra", **options))
 
 
 # -- numbers and roles
@@ -40,7 +40,7 @@ def ids(project: Project, **options: object) -> tuple[str, ...]:
 def test_what_is_out_of_range_is_clamped_with_a_note(
     limit: int, chars: int, sound: tuple[int, int]
 ) -> None:
-    asked = make_sound(RetrieveOptions(limit=limit, max_chars=chars), Config(), TODAY)
+    asked = bound_options(RetrieveOptions(limit=limit, max_chars=chars), Config(), TODAY)
     assert (asked.limit, asked.max_chars) == sound
     assert len(asked.notes) == (limit != sound[0]) + (chars != sound[1])
 
@@ -67,7 +67,7 @@ def test_a_role_sees_its_scopes_and_a_stranger_the_narrowest(
     scopes: tuple[ScopeName, ...],
     is_known: bool,
 ) -> None:
-    asked = make_sound(RetrieveOptions(role=role), Config(roles=roles), TODAY)
+    asked = bound_options(RetrieveOptions(role=role), Config(roles=roles), TODAY)
     assert asked.filters["scopes"] == scopes
     assert (asked.notes == ()) is is_known
 
@@ -89,7 +89,7 @@ def test_a_retired_entry_is_served_only_on_demand_and_marked(project: Project) -
     put(project, "MEMORY.md", 1, status="retired")
     assert ids(project) == ()
     answer = project.retrieve("zebra", statuses=("retired",))
-    assert injected_ids(answer) == (make_id(1),)
+    assert list_served_ids(answer) == (make_id(1),)
     assert "\nRETIRED: " in render_context(answer)
 
 
@@ -172,7 +172,7 @@ def test_a_correction_is_served_instead_of_what_it_supersedes(project: Project) 
     new = make_entry(2, title="About the zebra and much else", supersedes=(make_id(1),))
     project.write("MEMORY.md", format_entry(old) + "\n" + format_entry(new))
     answer = project.retrieve("zebra crossing")
-    assert injected_ids(answer) == (make_id(2),)
+    assert list_served_ids(answer) == (make_id(2),)
     assert [one.why for one in answer.withheld] == [f"superseded by {make_id(2)[:8]}"]
 
 
@@ -192,7 +192,7 @@ def test_the_memory_of_a_commit_is_ranked_as_on_its_day(project: Project) -> Non
     now = project.retrieve("zebra", at="HEAD")
     assert len(now.hits) == 2
     answer = project.retrieve("zebra", at=then)
-    assert injected_ids(answer) == (make_id(1),)
+    assert list_served_ids(answer) == (make_id(1),)
     assert answer.notes == (f"Memory of {then[:12]}, ranked as on 2026-03-01.",)
     old, new = (dict(found.hits[0].factors)["prominence"] for found in (answer, now))
     assert old > new, "it was younger then"
@@ -242,7 +242,7 @@ def test_a_fork_is_given_the_memory_and_the_configuration_of_where_it_left(
         "Take over", {".memory-ci.yaml": "scopes: {project: [evil.md]}\n", "evil.md": "# Evil\n"}
     )
     answer = project.retrieve("zebra", base="main")
-    assert injected_ids(answer) == (make_id(1),)
+    assert list_served_ids(answer) == (make_id(1),)
     assert answer.notes == (f"Memory of {base[:12]}, where this branch left main.",)
 
 

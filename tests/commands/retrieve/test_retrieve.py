@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.retrieve.retrieve import injected_ids, list_changed_names
+from memory_ci.commands.retrieve.retrieve import list_changed_names, list_served_ids
 from memory_ci.commands.retrieve.text import render_context
 from memory_ci.memory.index import build_index, index_key
 from memory_ci.memory.workspace import index_path
 from memory_ci.records.entry import Priority
 from memory_ci.search.rank import OWN_SESSION_FACTOR
-from memory_ci.sessions.served_ids import add_retrieved_trailer, list_untold, record_injected
+from memory_ci.sessions.served_ids import add_served_trailer, list_unlisted, record_served
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, TODAY, Project
@@ -48,7 +48,7 @@ def test_institutional_memory_is_given_whatever_the_task_without_its_front_matte
     )
     project.commit("Norms", {"institutional.md": text})
     answer = project.retrieve("anything at all")
-    assert injected_ids(answer) == (make_id(1),)
+    assert list_served_ids(answer) == (make_id(1),)
     shown = render_context(answer)
     assert "Never push to main." in shown
     assert "Tests come first" in shown
@@ -86,10 +86,10 @@ def test_what_overflows_the_budget_of_institutional_memory_is_found_by_its_words
     project.write("institutional.md", "\n".join(map(format_entry, norms)))
     for n in range(1, 7):
         answer = project.retrieve(f"rework handler{n}Of of the gateway")
-        assert make_id(n) in injected_ids(answer)
+        assert make_id(n) in list_served_ids(answer)
         given = {norm.entry_id for norm in answer.norms}
         assert given.isdisjoint(hit.located.entry.id for hit in answer.hits)
-        assert {norm.entry_id for norm in answer.norms_dropped}.isdisjoint(injected_ids(answer))
+        assert {norm.entry_id for norm in answer.norms_dropped}.isdisjoint(list_served_ids(answer))
     assert {
         hit.located.scope.name for hit in project.retrieve("handler6Of", scopes=("project",)).hits
     } <= {"project"}
@@ -153,7 +153,7 @@ def test_the_inbox_is_read_before_it_is_folded_and_before_it_is_committed(projec
         f".memory/inbox/{make_id(1)}.md",
         format_entry(make_entry(1, title="Zebra crossing", scope="project")),
     )
-    assert injected_ids(project.retrieve("zebra")) == (make_id(1),)
+    assert list_served_ids(project.retrieve("zebra")) == (make_id(1),)
 
 
 def test_an_edit_and_a_removal_are_seen_at_once(project: Project) -> None:
@@ -181,11 +181,11 @@ def test_a_team_entry_ranks_only_for_work_that_touches_its_directory(project: Pr
 def test_scope_and_prominence_change_the_order(project: Project) -> None:
     put(project, "MEMORY.md", 1, title="Zebra crossing one", importance=0.5)
     put(project, "src/MEMORY.md", 2, title="Zebra crossing two", importance=0.5)
-    assert injected_ids(project.retrieve("zebra crossing")) == (make_id(2), make_id(1))
+    assert list_served_ids(project.retrieve("zebra crossing")) == (make_id(2), make_id(1))
     put(
         project, "MEMORY.md", 1, title="Zebra crossing one", importance=1.0, reinforcement_count=200
     )
-    assert injected_ids(project.retrieve("zebra crossing")) == (make_id(1), make_id(2))
+    assert list_served_ids(project.retrieve("zebra crossing")) == (make_id(1), make_id(2))
 
 
 def test_an_old_important_entry_comes_after_a_new_one(project: Project) -> None:
@@ -206,7 +206,7 @@ def test_an_old_important_entry_comes_after_a_new_one(project: Project) -> None:
         last_reinforced=date(2026, 11, 21),
     )
     project.write(".memory-ci.yaml", "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\n")
-    assert injected_ids(project.retrieve("zebra")) == (make_id(2), make_id(1))
+    assert list_served_ids(project.retrieve("zebra")) == (make_id(2), make_id(1))
 
 
 @pytest.mark.parametrize("priority", ["pin", "permanent"])
@@ -221,7 +221,7 @@ def test_what_is_pinned_beats_age(project: Project, priority: Priority) -> None:
     )
     put(project, "docs/MEMORY.md", 2, title="Zebra crossing", last_reinforced=date(2026, 11, 21))
     project.write(".memory-ci.yaml", "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\n")
-    assert injected_ids(project.retrieve("zebra")) == (make_id(1), make_id(2))
+    assert list_served_ids(project.retrieve("zebra")) == (make_id(1), make_id(2))
 
 
 @pytest.mark.parametrize(
@@ -252,9 +252,9 @@ def test_an_entry_is_found_by_the_words_of_what_it_cites_and_the_less_for_it(
     project.commit("Put", {"MEMORY.md": "\n".join(map(format_entry, entries))})
     found = project.retrieve("the tenant counter", all_matches=True).hits
     assert [hit.located.entry.id for hit in found] == [make_id(2), make_id(1)]
-    assert injected_ids(project.retrieve("gaps in next value of the tenant counter"))
+    assert list_served_ids(project.retrieve("gaps in next value of the tenant counter"))
     at_hand = project.retrieve("transaction", paths=("src/invoice_numbers.py",), all_matches=True)
-    assert injected_ids(at_hand)[0] == make_id(1)
+    assert list_served_ids(at_hand)[0] == make_id(1)
 
 
 def test_of_two_that_say_the_same_the_one_that_cites_what_is_asked_comes_first(
@@ -316,7 +316,7 @@ def test_a_broken_entry_is_left_out_with_a_warning_and_the_rest_is_served(projec
         "---\nid: 1\ntype: oops\n---\n## Zebra\n\n" + format_entry(make_entry(1, title="Zebra")),
     )
     answer = project.retrieve("zebra")
-    assert injected_ids(answer) == (make_id(1),)
+    assert list_served_ids(answer) == (make_id(1),)
     assert {finding.code for finding in answer.findings} >= {"bad-value"}
     assert project.retrieve("zebra").findings == answer.findings, (
         "also when nothing had to be read again"
@@ -354,9 +354,9 @@ def test_an_index_that_is_gone_or_damaged_is_rebuilt(project: Project) -> None:
     path = index_path(project.workspace)
     for damage in (b"", b"not a database at all" * 500, path.read_bytes()[:5000]):
         path.write_bytes(damage)
-        assert injected_ids(project.retrieve("zebra")) == (make_id(1),)
+        assert list_served_ids(project.retrieve("zebra")) == (make_id(1),)
     path.unlink()
-    assert injected_ids(project.retrieve("zebra")) == (make_id(1),)
+    assert list_served_ids(project.retrieve("zebra")) == (make_id(1),)
 
 
 def test_an_unchanged_tree_is_not_read_again(project: Project) -> None:
@@ -380,29 +380,29 @@ def test_the_cache_key_follows_the_memory_files_only(project: Project, tmp_path:
 
 def test_reading_writes_nothing_into_the_work_tree(project: Project) -> None:
     project.record()
-    record_injected(project.workspace, injected_ids(project.retrieve("charge")), NOW)
+    record_served(project.workspace, list_served_ids(project.retrieve("charge")), NOW)
     assert project.status() == ""
 
 
 def test_what_was_injected_is_noted_once_and_becomes_a_trailer(project: Project) -> None:
     ids = [make_id(1), make_id(2)]
-    record_injected(project.workspace, ids, NOW)
-    record_injected(project.workspace, [make_id(2)], NOW)
-    assert list_untold(project.workspace) == tuple(ids)
+    record_served(project.workspace, ids, NOW)
+    record_served(project.workspace, [make_id(2)], NOW)
+    assert list_unlisted(project.workspace) == tuple(ids)
     message = project.write("msg", "Do it\n\nReviewed-by: Ada\n")
-    assert add_retrieved_trailer(project.workspace, message)
+    assert add_served_trailer(project.workspace, message)
     expected = f"Do it\n\nReviewed-by: Ada\nMemory-Retrieved: {ids[0]}, {ids[1]}\n"
     assert message.read_text() == expected
-    add_retrieved_trailer(project.workspace, message)
+    add_served_trailer(project.workspace, message)
     assert message.read_text() == expected
     project.commit("Carry it", {"x": "x"})
-    assert list_untold(project.workspace) == ()
+    assert list_unlisted(project.workspace) == ()
 
 
 def test_a_message_without_text_stays_empty_so_that_git_can_abort(project: Project) -> None:
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     message = project.write("msg", "\n# Please enter the commit message\n")
-    assert not add_retrieved_trailer(project.workspace, message)
+    assert not add_served_trailer(project.workspace, message)
     assert message.read_text() == "\n# Please enter the commit message\n"
 
 

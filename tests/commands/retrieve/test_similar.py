@@ -17,7 +17,7 @@ from memory_ci.memory.index import build_index
 from memory_ci.memory.past_tasks import tasks_path
 from memory_ci.memory.workspace import open_workspace
 from memory_ci.records.retrieval import Hints, Task
-from memory_ci.sessions.session_note import note_given
+from memory_ci.sessions.session_note import note_served
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
 from tests.project import NOW, Project, copy_project
@@ -398,7 +398,7 @@ def test_habits_are_counted_and_never_stand_alone(shop: Project) -> None:
 def test_a_session_is_given_hints_once(shop: Project) -> None:
     answer = shop.retrieve(ASK, session="s1")
     assert answer.hints.changes
-    note_given(shop.workspace, "s1", answer, NOW)
+    note_served(shop.workspace, "s1", answer, NOW)
     assert shop.retrieve(ASK, session="s1").hints == Hints()
 
 

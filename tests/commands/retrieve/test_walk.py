@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 
 from memory_ci.commands.retrieve.explanation import render_explanation
-from memory_ci.commands.retrieve.retrieve import injected_ids
+from memory_ci.commands.retrieve.retrieve import list_served_ids
 from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, render_context
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.store.edits import format_entry
@@ -53,7 +53,7 @@ def test_what_a_hit_names_follows_it_and_says_why_it_is_there(pair: Project) -> 
     assert related(answer) == {make_id(2): "related to 00000001: supported by it"}
     assert "Related to 00000001: supported by it" in render_context(answer)
     assert "related to 00000001: supported by it" in render_explanation(answer)
-    assert injected_ids(answer) == (make_id(1), make_id(2))
+    assert list_served_ids(answer) == (make_id(1), make_id(2))
 
 
 def test_without_a_walk_only_what_the_words_find_is_given(pair: Project) -> None:

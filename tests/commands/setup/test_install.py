@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.setup.hooks import HOOKS, previous_name
+from memory_ci.commands.setup.hooks import HOOKS, name_previous_hook
 from memory_ci.commands.setup.install import install, uninstall
 from memory_ci.errors import RepositoryError
 from memory_ci.memory.workspace import open_workspace
 from memory_ci.records.config import ScopePatterns
-from memory_ci.sessions.served_ids import record_injected
+from memory_ci.sessions.served_ids import record_served
 from memory_ci.store.merge_driver import attribute_lines, driver_command
 from tests.make import make_id
 from tests.project import NOW, Project
@@ -274,12 +274,12 @@ def test_a_pattern_with_blanks_or_brackets_is_written_as_git_reads_it(project: P
 def test_a_hook_that_was_there_runs_first_and_can_still_refuse(project: Project) -> None:
     put_hook(project, '#!/bin/sh\necho first >>"$1"\n')
     install(project.workspace, sys.executable)
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     project.commit("Do it", {"x.txt": "x"})
     message = project.git("log", "-1", "--format=%B")
     assert "first" in message
     assert make_id(1) in message
-    (project.path / ".git" / "hooks" / previous_name(HOOK)).write_text(REFUSING)
+    (project.path / ".git" / "hooks" / name_previous_hook(HOOK)).write_text(REFUSING)
     with pytest.raises(AssertionError, match="no"):
         project.commit("Refused")
 
@@ -288,7 +288,7 @@ def test_a_hook_that_git_would_not_run_is_not_run_by_us(project: Project) -> Non
     put_hook(project, REFUSING, 0o644)
     install(project.workspace, sys.executable)
     project.commit("Go on")
-    previous = project.path / ".git/hooks" / previous_name(HOOK)
+    previous = project.path / ".git/hooks" / name_previous_hook(HOOK)
     assert (previous.read_text(), previous.stat().st_mode & 0o777) == (REFUSING, 0o644)
 
 
@@ -351,7 +351,7 @@ def test_beside_a_tool_that_runs_a_hook_from_aside_ours_is_put_there(
     before = snapshot(project)
     assert results(project) == ["written"] * PARTS
     assert theirs.read_text() == GENERATED.format(tool)
-    record_injected(project.workspace, [make_id(1)], NOW)
+    record_served(project.workspace, [make_id(1)], NOW)
     project.commit("Do it", {"x.txt": "x"})
     assert make_id(1) in project.git("log", "-1", "--format=%B")
     assert results(project) == ["kept"] * PARTS

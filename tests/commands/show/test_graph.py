@@ -12,7 +12,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.search.embedders import pack_vectors
 from memory_ci.search.rows import text_hash
 from memory_ci.search.search import list_entries
-from memory_ci.search.vectors import store
+from memory_ci.search.vectors import store_vectors
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import Project
@@ -106,7 +106,7 @@ def test_similar_entries_are_found_by_vectors_where_there_are_some(project: Proj
     put(project, entry(1), entry(2))
     with synced_index(project.workspace) as index:
         hashes = [text_hash(place.entry) for place in list_entries(index)]
-        store(index, "planned:1", hashes, pack_vectors([(1.0, 0.0), (0.9, 0.435)]))
+        store_vectors(index, "planned:1", hashes, pack_vectors([(1.0, 0.0), (0.9, 0.435)]))
     graph = around(project, 1)
     assert [(edge.kind, round(edge.weight, 2)) for edge in graph.edges] == [("similar", 0.9)]
     assert graph.notes == ()

@@ -18,11 +18,11 @@ from memory_ci.memory.episodes import load_usage
 from memory_ci.memory.lookup import show_entry
 from memory_ci.records.episode import (
     Episode,
+    EpisodeRecord,
     Feedback,
     FeedbackKind,
-    Given,
+    ServedEntry,
     Situation,
-    Telling,
     UseCount,
 )
 from memory_ci.store.edits import format_entry
@@ -50,7 +50,7 @@ def said(kind: FeedbackKind, ref: str = "", days: int = 0, number: int = 1) -> F
     )
 
 
-def tell(project: Project, *tellings: Telling) -> None:
+def tell(project: Project, *tellings: EpisodeRecord) -> None:
     for told in tellings:
         project.write(telling_path(told), format_telling(told))
 
@@ -58,7 +58,7 @@ def tell(project: Project, *tellings: Telling) -> None:
 def test_how_often_an_entry_was_given_and_used_is_told(zoo: Project) -> None:
     works = [((), ()), ((ID,), ()), ((ID,), (ID,)), ((), (ID,))]
     for number, (given, used) in enumerate(works):
-        shown = tuple(Given(id=one) for one in given)
+        shown = tuple(ServedEntry(id=one) for one in given)
         tell(
             zoo,
             Episode(

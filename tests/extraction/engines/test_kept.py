@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.replay import CachingEngine
-from memory_ci.records.candidate import EngineReply, Known, Request, Usage
+from memory_ci.records.candidate import EngineReply, ExistingEntry, Request, Usage
 from tests.extraction.make import make_piece
 
 GOOD = '{"learnings": []}'
@@ -58,7 +58,7 @@ def test_a_question_is_asked_anew_of_another_memory_unless_replies_are_reused(
     tmp_path: Path,
 ) -> None:
     engine, request = Counting(), Request(change="#1", evidence=(make_piece(),))
-    grown = replace(request, existing=(Known("0f6f1f0e", "Retry once"),))
+    grown = replace(request, existing=(ExistingEntry("0f6f1f0e", "Retry once"),))
     CachingEngine(engine, tmp_path).extract(request)
     assert CachingEngine(engine, tmp_path, is_reusing=True).extract(grown).tries == 0
     assert engine.asked == 1

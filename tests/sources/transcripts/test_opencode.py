@@ -127,10 +127,10 @@ def test_of_a_database_the_sessions_of_the_project_are_read_and_the_one_that_is_
     infos = ({"id": "ses_e2"}, {"id": "ses_e3", "directory": "/home/dev/shop-2"})
     write_opencode(path, EXPORT, *({"info": EXPORT["info"] | one, "messages": []} for one in infos))
     assert [one.key for one in read_transcript(path, roots=(shop,))] == [KEY, "opencode:ses_e2"]
-    assert [one.key for one in read_transcript(path, roots=(shop,), own="ses_e2")] == [
+    assert [one.key for one in read_transcript(path, roots=(shop,), session_id="ses_e2")] == [
         "opencode:ses_e2"
     ]
-    assert [one.key for one in read_transcript(path, roots=(shop,), own="ses_e3")] == []
+    assert [one.key for one in read_transcript(path, roots=(shop,), session_id="ses_e3")] == []
 
 
 def test_another_database_or_a_broken_one_has_no_session(tmp_path: Path) -> None:

@@ -1,0 +1,181 @@
+"""What agents are told about how to work: at the start of a session, and at its moments.
+
+Norms are served whole by every retrieval. To these come requests that people made again and again
+and nobody agreed to yet, and lines for later moments, which a table in the git directory keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from memory_ci.disarm import neutralise
+from memory_ci.memory.workspace import Workspace
+from memory_ci.records.config import Config
+from memory_ci.records.entry import Entry, name_entry
+from memory_ci.sessions import moments
+from memory_ci.sessions.moments import Moment, Point
+from memory_ci.sources.agent_events import OURS, TOLD_BEFORE, AgentEvent
+from memory_ci.text import shorten
+
+MAX_PENDING = 5  # Requests that are not agreed, and that a session is told at its start.
+MAX_CHARS = 1_000  # Characters of these lines together.
+MAX_LINE = 180  # Characters of one line.
+DAYS_TOLD = timedelta(days=30)  # How long it is kept what a session was told.
+
+PENDING_HEADING = (
+    "People here asked for this again and again; nobody has agreed to it as a rule yet, "
+    "the words are theirs:"
+)
+MOMENT_WORDS = {
+    "before:commit": "before you commit",
+    "before:push": "before you push",
+    "before:pull-request": "before you open a pull request",
+    "before:edit": "before you edit this",
+    "before:command": "this command is known here",
+    "after:failure": "this failed before",
+}
+
+
+def tell_due(event: AgentEvent, start: Path, now: datetime) -> str:
+    """Return the lines that are due at a tool call, and note that the session was told them.
+
+    Where nothing is due, it reads one table in the git directory and nothing else.
+
+    Args:
+        event: the tool call.
+        start: the directory of the session.
+        now: the time.
+    """
+    if not event.session or (event.is_before and event.agent not in TOLD_BEFORE):
+        return ""
+    common_dir = moments.find_common_dir(start.absolute())
+    table = moments.load_moments(common_dir) if common_dir else []
+    if common_dir is None or not table:
+        return ""
+    due = moments.list_due(table, _find_point(event, start))
+    new = moments.claim_due(common_dir, event.session, due)
+    if new:
+        _note_served(event, start, now, new)
+    return "".join(f"{moment.line}\n" for moment in new)
+
+
+def tell_git_hook(start: Path, session: str, command: str) -> str:
+    """Return the lines that are due before a command of git, which its hook prints.
+
+    It is the way for agents whose own hooks take no text in front of a tool call. A session that
+    was told a line by its own hook is not told it again.
+
+    Args:
+        start: the directory that git runs in.
+        session: the id of the agent's session.
+        command: the command, as `git commit`.
+    """
+    common_dir = moments.find_common_dir(start.absolute())
+    if common_dir is None:
+        return ""
+    due = moments.list_due(moments.load_moments(common_dir), Point(command))
+    new = moments.claim_due(common_dir, session.rpartition(":")[2], due)
+    return "".join(f"{moment.line}\n" for moment in new)
+
+
+def serve_conduct(workspace: Workspace, session: str, now: datetime) -> str:
+    """Return the requests that nobody agreed to yet, and write the table of later moments.
+
+    At most five come, and 1,000 characters; what does not fit is counted. A session that is served
+    nothing, for comparison, is told nothing at later moments either.
+
+    Args:
+        workspace: the repository.
+        session: the id of the session, "" if unknown.
+        now: the time, from which notes on old sessions are removed.
+    """
+    from memory_ci.sessions.repetitions import load_pending
+    from memory_ci.sessions.session_note import is_held_out, mark_session
+
+    share = workspace.config.retrieve.holdout
+    if session and is_held_out(mark_session(session), share):
+        moments.mute(workspace.repo.common_dir, session)
+        return ""
+    pending = load_pending(workspace)
+    lines = [
+        Moment(line.key[:8], line.when, _render_moment(line.text, line.when, "not agreed yet"))
+        for line in pending
+        if line.when != "start"
+    ]
+    common_dir = workspace.repo.common_dir
+    moments.save_moments(common_dir, [*_list_entry_moments(workspace), *lines])
+    moments.forget_told(common_dir, (now - DAYS_TOLD).timestamp())
+    requests = [line.text for line in pending if line.kind == "request"]
+    return _render_pending(requests)
+
+
+def _find_point(event: AgentEvent, start: Path) -> Point:
+    """Return where the agent is in its work; a tool that has succeeded is no such point."""
+    if event.is_failure:
+        return Point(event.command, is_failure=True)
+    if not event.is_before:
+        return Point()
+    root = moments.find_root(start.absolute())
+    files = [(start / path).absolute() for path in event.edited]
+    inside = [file.relative_to(root).as_posix() for file in files if file.is_relative_to(root)]
+    return Point(event.command, tuple(inside))
+
+
+def _note_served(event: AgentEvent, start: Path, now: datetime, due: Sequence[Moment]) -> None:
+    """Note the entries of lines as served to the session."""
+    ids = tuple(moment.id for moment in due if moments.ENTRY_ID.fullmatch(moment.id))
+    if not ids:
+        return
+    from memory_ci.gitrepo.repo import find_repository
+    from memory_ci.memory.workspace import configure
+    from memory_ci.sessions.served_ids import record_served
+    from memory_ci.sessions.session_note import Sign, note_sign
+
+    workspace = configure(Workspace(find_repository(start), Config()))
+    record_served(workspace, ids, now)
+    sign = Sign(agent=event.agent, session=event.session, at=now, given=ids)
+    note_sign(workspace, sign)
+
+
+def _list_entry_moments(workspace: Workspace) -> Iterator[Moment]:
+    """Yield the line of each entry in force that says when it is due."""
+    from memory_ci.memory.workspace import load_memory
+
+    for place in load_memory(workspace, None).located:
+        entry = place.entry
+        if entry.when not in (None, "start") and entry.status == "active":
+            yield Moment(entry.id, entry.when or "", _render_entry(entry))
+
+
+def _render_entry(entry: Entry) -> str:
+    body = " ".join(entry.body.split())
+    text = f"{name_entry(entry)}. {body}" if body else name_entry(entry)
+    return _render_moment(text, entry.when or "", f"id {entry.id[:8]}")
+
+
+def _render_moment(text: str, when: str, note: str) -> str:
+    """Return one line for an agent: `memory-ci: before you commit: … (id 7f3a2b1c)`."""
+    words = MOMENT_WORDS.get(when.partition(" ")[0], "")
+    line = neutralise(shorten(" ".join(text.split()), MAX_LINE))
+    lead = f"{OURS} {words}: " if words else f"{OURS} "
+    return f"{lead}{line} ({note})"
+
+
+def _render_pending(requests: Sequence[str]) -> str:
+    """Return the requests as a list below a heading, "" for none."""
+    lines = [PENDING_HEADING]
+    size = len(PENDING_HEADING)
+    for text in requests[:MAX_PENDING]:
+        line = f"- {neutralise(shorten(' '.join(text.split()), MAX_LINE))}"
+        if size + len(line) > MAX_CHARS:
+            break
+        lines.append(line)
+        size += len(line)
+    left_out = len(requests) - len(lines) + 1
+    if not requests:
+        return ""
+    if left_out:
+        lines.append(f"{left_out} more: `memory-ci review`.")
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,84 @@
+"""The part of a run that proposes what people ask again and what fails again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from msgspec.structs import replace
+
+from memory_ci.commands.record.gatherer import RecordRun
+from memory_ci.extraction.entries import EARLIEST_DATE, entry_id, to_entry
+from memory_ci.records.candidate import ACCEPTED_IN_REQUEST, Candidate, Judged
+from memory_ci.records.config import RepeatedMode
+from memory_ci.records.plan import Change
+from memory_ci.sessions.repetitions import Repeated, describe, find_repeated, save_pending
+from memory_ci.sessions.session_archive import add_reviews
+from memory_ci.store.layout import parse_target
+
+SOURCE = "all sessions"
+"""The label of what many sessions say, in place of a merged change."""
+
+WRITTEN_SESSIONS = 4
+WRITTEN_DAYS = 3
+"""Sessions and days of a request that is written without a person, where the settings say so."""
+
+
+def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]) -> list[Judged]:
+    """Return what is asked again or fails again, each to be written or proposed.
+
+    The list is also written where hooks read it.
+
+    Args:
+        run: the run.
+        accepted: content keys of candidates that a person accepted.
+        problems: problems of the run; those of reading sessions are added.
+
+    Raises:
+        RepositoryError: git-failed.
+    """
+    mode = run.workspace.config.extraction.repeated
+    if mode == "off":
+        return []
+    archive = add_reviews(run.workspace, run.gatherer.archive, run.gatherer.review_turns)
+    problems += archive.problems
+    repeated = find_repeated(run.base, archive)
+    save_pending(run.workspace, repeated)
+    return [_judge(item, mode, accepted) for item in repeated]
+
+
+def plan_repeated(run: RecordRun, judged: Sequence[Judged]) -> Iterator[Change]:
+    """Yield the additions of repeated requests and failures that are written."""
+    for item in judged:
+        candidate = item.candidate
+        path = run.draft.path_of(parse_target(candidate.scope))
+        if item.verdict != "written" or path is None or candidate.repetition is None:
+            continue
+        day = min(max(candidate.occurred_at or date.min, EARLIEST_DATE), run.today)
+        entry = to_entry(candidate, entry_id=entry_id(candidate), today=run.today, merged_on=day)
+        why = describe(candidate.repetition)
+        yield Change(step="extract", kind="add", path=path, entry=entry, why=why)
+
+
+def _judge(item: Repeated, mode: RepeatedMode, accepted: frozenset[str]) -> Judged:
+    candidate = item.candidate
+    reason = describe(candidate.repetition) if candidate.repetition else ""
+    is_accepted = not item.keys.isdisjoint(accepted)
+    if is_accepted:
+        candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
+    if not is_accepted and not (mode == "write" and _is_frequent(candidate, item.days)):
+        return Judged(candidate=candidate, verdict="suspected", reason=reason, change=SOURCE)
+    return Judged(
+        candidate=candidate,
+        verdict="written",
+        reason=reason,
+        change=SOURCE,
+        entry_id=entry_id(candidate),
+    )
+
+
+def _is_frequent(candidate: Candidate, days: int) -> bool:
+    repetition = candidate.repetition
+    if repetition is None or repetition.kind != "request":
+        return False
+    return repetition.sessions >= WRITTEN_SESSIONS and days >= WRITTEN_DAYS

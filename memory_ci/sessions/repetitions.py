@@ -1,0 +1,336 @@
+"""What is asked again and what fails again, as candidates that a person may agree to.
+
+The same list is proposed by `record` and `review`, and served to agents as not yet agreed. So it
+is written into the git directory, where hooks read it without reading a session.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import date, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from memory_ci.errors import RepositoryError
+from memory_ci.extraction.entries import content_key, entry_id, to_entry
+from memory_ci.extraction.stance import is_opposite
+from memory_ci.files import read_regular
+from memory_ci.gitrepo.edits import blame_lines
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.memory.forgotten import read_rejected, tombstones_at
+from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.workspace import Snapshot, Workspace, open_workspace
+from memory_ci.records.candidate import Candidate, Quote, Repetition
+from memory_ci.records.entry import Located, ScopeOf
+from memory_ci.records.repetition import KnownFailure, PersonTurn, Quotation, StandingRequest
+from memory_ci.repetition.failures import find_known_failures
+from memory_ci.repetition.requests import find_standing_requests, is_same_request
+from memory_ci.repetition.written import RULE_FILES, WrittenRule, find_written, list_rules
+from memory_ci.sessions.session_archive import SessionArchive, read_archive
+from memory_ci.store.files import write_file
+from memory_ci.text import plural
+
+REPETITION = "repetition"
+"""The engine of candidates that were found by counting."""
+
+MAX_REQUESTS = 10  # Requests that are looked at; a person answers a few a week.
+MAX_FAILURES = 10
+LEAST_SINCE = 2  # Sessions in which a written rule was asked for, from which a person is told.
+REQUEST_IMPORTANCE = 0.9  # As that of a directive that an author marked.
+FAILURE_IMPORTANCE = 0.7
+MAX_DOCUMENT = 200_000  # Bytes of a document of rules that is compared.
+MAX_FILE = 1_000_000  # Bytes of the list in the git directory.
+FILE = "repeated.json"
+REFRESH_SECONDS = 86_400
+
+
+class Repeated(NamedTuple):
+    """What is asked again, or fails again.
+
+    Attributes:
+        candidate: what may be written.
+        keys: content keys of all its wordings: a person may have answered an earlier one.
+        days: the number of days on which it was asked.
+    """
+
+    candidate: Candidate
+    keys: frozenset[str]
+    days: int = 0
+
+
+class PendingLine(msgspec.Struct, frozen=True):
+    """A repeated request or failure that is not agreed yet, as hooks read it.
+
+    Attributes:
+        key: the content key of its candidate.
+        text: the line.
+        when: its moment, as `records.entry.MOMENT`.
+        kind: a request or a failure.
+    """
+
+    key: str
+    text: str
+    when: str
+    kind: str
+
+
+class StandingRule(NamedTuple):
+    """A rule that memory or a document holds.
+
+    Attributes:
+        place: the id of the entry, or the document and line, as `AGENTS.md:12`.
+        title: the rule.
+        since: the day on which it was written.
+        is_entry: whether memory holds it.
+    """
+
+    place: str
+    title: str
+    since: date
+    is_entry: bool = False
+
+
+def find_repeated(snapshot: Snapshot, archive: SessionArchive) -> list[Repeated]:
+    """Return what is asked again, then what fails again, each most likely first.
+
+    Left out is what a person declined, what memory holds, what a document of rules says and nobody
+    asked for since, what somebody said the opposite of later, and what must not be in memory.
+
+    Args:
+        snapshot: the commit whose memory and documents are compared.
+        archive: what the sessions hold.
+    """
+    written = list_written_rules(snapshot)
+    found: list[Repeated] = []
+    for request in find_standing_requests(archive.turns, MAX_REQUESTS):
+        if _is_taken_back(request, archive.turns):
+            continue
+        rule = find_rule(snapshot, request.terms, written)
+        if rule is None:
+            found.append(_propose_request(request))
+            continue
+        since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
+        if not rule.is_entry and since >= LEAST_SINCE:
+            found.append(_propose_request(request, rule.place, since))
+    moments = {place.entry.when for place in snapshot.memory.located}
+    for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
+        if _moment_of(failure) not in moments:
+            found.append(_propose_failure(failure, snapshot))
+    return _without_unwanted(snapshot, found)
+
+
+def find_rule(
+    snapshot: Snapshot, terms: Sequence[str], written: Iterable[WrittenRule]
+) -> StandingRule | None:
+    """Return the directive of memory, or else the line of a document, that says a request.
+
+    A retired directive counts: a person has decided on it.
+
+    Args:
+        snapshot: the commit that has the memory and the documents.
+        terms: the terms of the request.
+        written: the lines of the documents.
+    """
+    for place in snapshot.memory.located:
+        entry = place.entry
+        if entry.type == "directive" and is_same_request(terms, entry.title):
+            since = entry.created_at or entry.last_reinforced
+            return StandingRule(entry.id, entry.title, since, is_entry=True)
+    rule = find_written(terms, written)
+    if rule is None:
+        return None
+    return StandingRule(rule.place, rule.text, _find_day(snapshot, rule))
+
+
+def describe(repetition: Repetition) -> str:
+    """Return the reason to propose a repetition, in words.
+
+    Example: `asked in 10 sessions by 2 people, last on 2026-02-14`.
+    """
+    sessions = plural(repetition.sessions, "session")
+    if repetition.kind == "failure":
+        return f"failed in {sessions}, last on {repetition.last}"
+    if repetition.written_in:
+        return f"{repetition.written_in} says it; asked in {sessions} since"
+    people = f" by {repetition.people} people" if repetition.people > 1 else ""
+    return f"asked in {sessions}{people}, last on {repetition.last}"
+
+
+def save_pending(workspace: Workspace, repeated: Iterable[Repeated]) -> None:
+    """Write the list that hooks read; without it they serve what is agreed alone."""
+    lines = []
+    for item in repeated:
+        candidate = item.candidate
+        repetition = candidate.repetition
+        if repetition is None:
+            continue
+        text = candidate.title if repetition.kind == "request" else _join_failure(candidate)
+        key = content_key(candidate.title, candidate.body)
+        lines.append(PendingLine(key, text, repetition.when, repetition.kind))
+    data = msgspec.json.encode(lines)
+    path = _pending_path(workspace)
+    with suppress(OSError):
+        if not path.is_file() or path.read_bytes() != data:
+            write_file(path, data)
+
+
+def load_pending(workspace: Workspace) -> list[PendingLine]:
+    """Return the list that the last run wrote; empty if it is missing or cannot be read."""
+    with suppress(OSError, ValueError, msgspec.DecodeError, msgspec.ValidationError):
+        data = read_regular(_pending_path(workspace), MAX_FILE)
+        return msgspec.json.decode(data, type=list[PendingLine])
+    return []
+
+
+def refresh_pending(start: Path, now: datetime) -> None:
+    """Bring the list up to the sessions of a clone, once a day.
+
+    Args:
+        start: a directory in the repository.
+        now: the time.
+
+    Raises:
+        RepositoryError: not-a-repository, git-failed.
+        UsageError: bad-config.
+    """
+    workspace = open_workspace(start)
+    path = _pending_path(workspace)
+    with suppress(OSError):
+        if now.timestamp() - path.stat().st_mtime < REFRESH_SECONDS:
+            return
+    head = find_commit(workspace.repo, "HEAD")
+    if head is None or workspace.config.extraction.repeated == "off":
+        return
+    found = find_repeated(workspace.at(head), read_archive(workspace, head))
+    save_pending(workspace, found)
+    with suppress(OSError):
+        os.utime(path)
+
+
+def _pending_path(workspace: Workspace) -> Path:
+    return workspace.repo.common_dir / "memory-ci" / FILE
+
+
+def _propose_request(request: StandingRequest, written_in: str = "", since: int = 0) -> Repeated:
+    repetition = Repetition(
+        kind="request",
+        sessions=since or request.sessions,
+        people=request.people,
+        first=request.first,
+        last=request.last,
+        quotes=request.quotes,
+        when=request.when,
+        score=round(request.score, 3),
+        written_in=written_in,
+    )
+    title = request.text[:1].upper() + request.text[1:]
+    candidate = Candidate(
+        title=title,
+        body="",
+        type="directive",
+        domain="team",
+        importance=REQUEST_IMPORTANCE,
+        scope="institutional",
+        extraction_scope="institutional",
+        quotes=tuple(_quote(quotation) for quotation in request.quotes),
+        is_marked=False,
+        occurred_at=request.last,
+        engine=REPETITION,
+        repetition=repetition,
+    )
+    wordings = [title, *(occurrence.text for occurrence in request.occurrences)]
+    keys = frozenset(content_key(wording, "") for wording in wordings)
+    return Repeated(candidate, keys, request.days)
+
+
+def _propose_failure(failure: KnownFailure, snapshot: Snapshot) -> Repeated:
+    repetition = Repetition(
+        kind="failure",
+        sessions=failure.sessions,
+        people=0,
+        first=failure.first,
+        last=failure.last,
+        when=_moment_of(failure),
+    )
+    script = failure.form.split()[0].removeprefix("./")
+    candidate = Candidate(
+        title=f"`{failure.form}` fails: {failure.error}",
+        body=f"`{failure.worked}` works." if failure.worked else "",
+        type="corrective",
+        domain="task",
+        importance=FAILURE_IMPORTANCE,
+        scope="project",
+        extraction_scope="project",
+        quotes=(Quote("", failure.error, f"session:{failure.session}"),),
+        is_marked=False,
+        cites=(script,) if script in snapshot.tree.files else (),
+        occurred_at=failure.last,
+        engine=REPETITION,
+        repetition=repetition,
+    )
+    return Repeated(candidate, frozenset({content_key(candidate.title, candidate.body)}))
+
+
+def _moment_of(failure: KnownFailure) -> str:
+    return f"before:command {failure.form}"
+
+
+def _join_failure(candidate: Candidate) -> str:
+    return f"{candidate.title}. {candidate.body}".strip()
+
+
+def _quote(quotation: Quotation) -> Quote:
+    return Quote("", quotation.text, f"session:{quotation.session}")
+
+
+# -- what is not proposed
+
+
+def list_written_rules(snapshot: Snapshot) -> tuple[WrittenRule, ...]:
+    """Return the lines of the documents that agents are told to follow."""
+    paths = [path for path in snapshot.tree.files if RULE_FILES.fullmatch(path)]
+    rules: list[WrittenRule] = []
+    for content in snapshot.tree.read(paths, MAX_DOCUMENT):
+        if content.data is not None:
+            rules += list_rules(content.file.path, content.data.decode("utf-8", "replace"))
+    return tuple(rules)
+
+
+def _is_taken_back(request: StandingRequest, turns: Sequence[PersonTurn]) -> bool:
+    """Return whether somebody said the opposite after the request was last made."""
+    last = max(turn.at for turn in turns if turn.session == request.occurrences[-1].session)
+    later = [turn.text for turn in turns if turn.at > last]
+    alike = [text for text in later if is_same_request(request.terms, text)]
+    return is_opposite(request.text, alike)
+
+
+def _find_day(snapshot: Snapshot, rule: WrittenRule) -> date:
+    """Return the day on which a line of a document was committed."""
+    with suppress(RepositoryError):
+        repo = snapshot.workspace.repo
+        for brought in blame_lines(repo, rule.path, (rule.line, rule.line), snapshot.sha):
+            return brought.day
+    return date.min
+
+
+def _without_unwanted(snapshot: Snapshot, found: Iterable[Repeated]) -> list[Repeated]:
+    """Return what nobody declined, and what may be in memory."""
+    declined = {line.split()[0] for line in read_rejected(snapshot)}
+    forgotten = tombstones_at(snapshot)
+    wanted = []
+    for item in found:
+        is_declined = not item.keys.isdisjoint(declined)
+        if is_declined or forgotten.refuses_candidate(item.candidate) or _is_unsafe(item.candidate):
+            continue
+        wanted.append(item)
+    return wanted
+
+
+def _is_unsafe(candidate: Candidate) -> bool:
+    day = candidate.occurred_at or date.min
+    entry = to_entry(candidate, entry_id=entry_id(candidate), today=day, merged_on=day)
+    return any(find_unsafe(Located(entry, "", 1, ScopeOf("project"))))

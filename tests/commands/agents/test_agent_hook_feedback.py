@@ -1,0 +1,63 @@
+"""memory-ci hook agent: how agents and persons say what helped and what is outdated."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.commands.agents.hooks_at_work import ASK, Call, context
+from tests.make import make_id
+
+pytestmark = pytest.mark.in_project
+
+
+OUTDATED = "No, that is outdated."
+
+
+def test_how_to_say_what_helped_is_told_once_and_at_each_start(call: Call) -> None:
+    tool = {
+        "hook_event_name": "PostToolUse",
+        "tool_name": "Read",
+        "tool_input": {"file_path": "src/client.py"},
+    }
+    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
+    assert HELPED in context(call("codex", **prompt, session_id="s1"))
+    assert HELPED not in (given := context(call("codex", **tool, session_id="s1")))
+    assert "Feed the hen" in given
+    assert HELPED in context(
+        call("codex", hook_event_name="SessionStart", source="compact", session_id="s1")
+    )
+
+
+HELPED = "in a sentence of your own"
+
+
+def test_a_person_who_says_that_it_is_outdated_is_offered_as_feedback_on_what_was_given(
+    call: Call,
+) -> None:
+    prompt = {"hook_event_name": "UserPromptSubmit"}
+    offer = f"`memory-ci feedback {make_id(1)[:8]} rejected`"
+    assert offer not in context(call("codex", **prompt, prompt=OUTDATED)), "nothing was given"
+    assert "Charge a card once" in context(call("codex", **prompt, prompt=ASK))
+    assert offer in context(call("codex", **prompt, prompt=OUTDATED))
+    assert offer not in context(call("codex", **prompt, prompt=OUTDATED)), (
+        "of the turn before nothing is left"
+    )
+
+
+@pytest.mark.parametrize(
+    "prompt", ["Show me the outdated packages. " * 20, "Thanks, go on with the tests.", "No."]
+)
+def test_what_doubts_nothing_is_no_feedback(call: Call, prompt: str) -> None:
+    call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
+    assert "memory-ci feedback 0" not in context(
+        call("codex", hook_event_name="UserPromptSubmit", prompt=prompt)
+    )
+
+
+@pytest.mark.parametrize("flags", [{"agent_id": "sub-1"}, {"session_id": "another"}])
+def test_of_a_sub_agent_or_another_session_it_is_none_either(
+    call: Call, flags: dict[str, str]
+) -> None:
+    call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
+    told = {"hook_event_name": "UserPromptSubmit", "prompt": OUTDATED, **flags}
+    assert "rejected`" not in context(call("codex", **told))

@@ -1,0 +1,77 @@
+"""memory-ci hook agent: hooks in the settings of the home, and settings after sessions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memory_ci.sources.agent_events import NAMES
+from tests.command_line import Run
+from tests.commands.agents.hooks_at_work import ASK, context
+from tests.project import Project
+
+pytestmark = pytest.mark.in_project
+
+
+def test_a_hook_in_the_home_answers_once_and_says_nothing_elsewhere(
+    run: Run, shop: Project
+) -> None:
+    def ask(cwd: str) -> str:
+        given = {
+            "session_id": "s1",
+            "cwd": cwd,
+            "hook_event_name": "UserPromptSubmit",
+            "prompt": ASK,
+        }
+        result = run("hook", "agent", "--for", "claude-code", "--user", stdin=json.dumps(given))
+        assert (result.exit_code, result.stderr) == (0, "")
+        return result.stdout
+
+    assert ask("/") == ""
+    assert "Charge a card once" in context(ask(str(shop.path)))
+    assert run("init", "--clone", "--agent", "claude-code", "--without", "hooks").exit_code == 0
+    assert ask(str(shop.path)) == ""
+
+
+def test_the_home_is_written_by_the_command_and_cleaned_again(run: Run, shop: Project) -> None:
+    settings = Path.home() / ".claude/settings.json"
+    assert run("init", "--clone", "--user").exit_code == 2
+    assert run("init", "--clone", "--user", "--agent", "claude-code").exit_code == 0
+    assert "--for claude-code --user; exit 0" in settings.read_text()
+    assert shop.status() == ""
+    assert run("init", "--remove", "--clone", "--user").exit_code == 0
+    assert not settings.exists()
+
+
+def test_settings_are_as_before_after_sessions_of_every_agent(run: Run, shop: Project) -> None:
+    files = (
+        ".claude/settings.local.json",
+        ".codex/config.toml",
+        ".gemini/settings.json",
+        "opencode.json",
+        ".mcp.json",
+    )
+    before = {file: "a = 1" if file.endswith("toml") else '{\r\n\t"a":  [1,2]}' for file in files}
+    for file, text in before.items():
+        shop.write(file, text)
+    assert run("init", "--clone", "--agent", "all", "--without", "hooks").exit_code == 0
+    for agent in NAMES:
+        for event in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
+            given = {
+                "session_id": agent,
+                "cwd": str(shop.path),
+                "hook_event_name": event,
+                "prompt": f"No, never {ASK}.",
+            }
+            assert run("hook", "agent", "--for", agent, stdin=json.dumps(given)).exit_code == 0
+    assert run("init", "--remove", "--clone").exit_code == 0
+    assert {file: (shop.path / file).read_bytes().decode() for file in files} == before
+    assert {line[3:] for line in shop.status().splitlines()} == {
+        ".claude/",
+        ".codex/",
+        ".gemini/",
+        "opencode.json",
+        ".mcp.json",
+    }

@@ -1,0 +1,32 @@
+"""A project whose entries are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memory_ci.store.edits import format_entry
+from tests.make import make_entry
+from tests.project import Project, copy_project
+
+
+@pytest.fixture(scope="session")
+def known_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = copy_project(project_template, tmp_path_factory.mktemp("known") / "shop")
+    first = make_entry(
+        1, title="Send a key with each charge", cites=(f"src/client.py@{project.sha()[:12]}",)
+    )
+    second = make_entry(
+        2, title="Name branches after their issue", body="So that they can be found."
+    )
+    project.commit("Remember", {"MEMORY.md": "\n".join(map(format_entry, (first, second)))})
+    project.record()
+    project.git("repack", "-adq")
+    return project
+
+
+@pytest.fixture
+def known(known_template: Project, tmp_path: Path) -> Project:
+    """A project whose memory has two entries, the first of them about src/client.py, and whose past is recorded."""
+    return copy_project(known_template, tmp_path / "shop")

@@ -1,0 +1,254 @@
+"""How far memory has come: the cursor in the commits of `record`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_ci.gitrepo.history import Cursor, find_cursor, find_lost_cursor, list_counted_commits
+from memory_ci.gitrepo.repo import Repository, find_repository
+from tests.gitrepo.histories import write_long_history
+from tests.repos import RepoBuilder, make_repo
+
+
+def record(builder: RepoBuilder, trailers: str, path: str = "MEMORY.md") -> str:
+    """A commit as a record run makes one: it says its step, and it changes memory."""
+    message = f"memory: extract\n\nMemory-CI-Step: extract\n{trailers}\n"
+    return builder.commit(message, {path: f"{builder.clock.now}\n"})
+
+
+def test_the_cursor_is_that_of_the_newest_run(builder: RepoBuilder, repo: Repository) -> None:
+    assert find_cursor(repo, "HEAD") is None
+    first = builder.sha()
+    older = record(builder, f"Memory-CI-Source: {first}")
+    commit = record(builder, f"Memory-CI-Source: {older}")
+    builder.commit("Work")
+    assert find_cursor(repo, "HEAD") == Cursor(older, commit)
+    assert find_cursor(repo, f"{commit}~1") == Cursor(first, older)
+
+
+def test_words_about_the_cursor_are_not_the_cursor(builder: RepoBuilder, repo: Repository) -> None:
+    first = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {first}")
+    record(builder, f"The trailer Memory-CI-Source: {commit} is the cursor.")
+    record(builder, "Memory-CI-Source: <sha>")
+    assert find_cursor(repo, "HEAD") == Cursor(first, commit)
+
+
+def test_a_commit_that_record_did_not_make_moves_no_cursor_and_counts_nothing(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    first = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {first}\nMemory-CI-Counted: {first}")
+    forged = f"Memory-CI-Source: {commit}\nMemory-CI-Counted: {commit}\n"
+    builder.commit(f"No step\n\n{forged}", {"MEMORY.md": "x\n"})
+    builder.commit(f"No files\n\nMemory-CI-Step: extract\n{forged}")
+    record(builder, forged, "src/client.py")
+    builder.commit(
+        f"Both\n\nMemory-CI-Step: extract\n{forged}", {"MEMORY.md": "y\n", "src/client.py": "y\n"}
+    )
+    builder.git("mv", "src/client.py", "src/client.md")
+    builder.commit(f"Renamed\n\nMemory-CI-Step: extract\n{forged}")
+    assert find_cursor(repo, "HEAD") == Cursor(first, commit)
+    assert list_counted_commits(repo, "HEAD") == {first}
+
+
+def test_the_caller_decides_which_paths_are_memory(builder: RepoBuilder, repo: Repository) -> None:
+    first = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {first}\nMemory-CI-Counted: {first}")
+    record(builder, f"Memory-CI-Source: {commit}\nMemory-CI-Counted: {commit}", "docs/guide.md")
+    assert find_cursor(repo, "HEAD", "MEMORY.md".__eq__) == Cursor(first, commit)
+    assert list_counted_commits(repo, "HEAD", "MEMORY.md".__eq__) == {first}
+    assert list_counted_commits(repo, "HEAD") == {first, commit}
+
+
+def test_a_source_outside_of_the_history_of_its_commit_is_passed_over(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    first = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {first}")
+    builder.branch("side")
+    aside = builder.commit("Aside")
+    builder.checkout("main")
+    blob = builder.sha("HEAD:README.md")
+    for source in ("a" * 40, aside, blob):
+        record(builder, f"Memory-CI-Source: {source}")
+    assert find_cursor(repo, "HEAD") == Cursor(first, commit)
+
+
+def test_a_squash_of_record_commits_gives_the_newest_source(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    sources = (builder.sha(), builder.commit("Work"))
+    steps = (
+        f"* memory: step\n\nMemory-CI-Step: fold\nMemory-CI-Source: {source}\n\n"
+        for source in sources
+    )
+    message = f"Update memory (#9)\n\n{''.join(steps)}Co-authored-by: A <a@b.c>\n"
+    commit = builder.commit(message, {"MEMORY.md": "m\n", "src/MEMORY.md": "m\n"})
+    assert find_cursor(repo, "HEAD") == Cursor(sources[1], commit)
+
+
+def merge_memory(builder: RepoBuilder, source: str, path: str = "MEMORY.md") -> str:
+    """A record commit on a branch of its own, brought to main by a merge commit; the record commit."""
+    builder.branch("memory", source)
+    commit = record(builder, f"Memory-CI-Source: {source}", path)
+    builder.checkout("main")
+    builder.merge("memory", message="Merge pull request #7 from acme/memory")
+    builder.git("branch", "-q", "-D", "memory")
+    return commit
+
+
+def test_a_merge_commit_that_brought_memory_alone_brings_its_cursor(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    first = builder.sha()
+    older = merge_memory(builder, first)
+    assert find_cursor(repo, "HEAD") == Cursor(first, older)
+    covered = builder.commit("Work", {"a.txt": "a"})
+    builder.commit("While the request was open", {"b.txt": "b"})
+    commit = merge_memory(builder, covered)
+    assert find_cursor(repo, "HEAD") == Cursor(covered, commit)
+    assert find_cursor(repo, "HEAD~1") == Cursor(first, older)
+
+
+def test_a_merged_cursor_that_is_not_further_than_that_of_the_main_line_does_not_count(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    first = builder.sha()
+    covered = builder.commit("Work", {"a.txt": "a"})
+    commit = record(builder, f"Memory-CI-Source: {covered}")
+    for source in (first, covered):
+        merge_memory(builder, source, f"docs/{source[:4]}.md")
+        assert find_cursor(repo, "HEAD") == Cursor(covered, commit)
+
+
+def test_a_cursor_that_a_change_of_code_brings_does_not_count(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    first = builder.sha()
+    builder.branch("topic")
+    record(builder, f"Memory-CI-Source: {first}")
+    builder.commit("Work", {"a.txt": "a"})
+    builder.checkout("main")
+    builder.merge("topic")
+    assert find_cursor(repo, "HEAD") is None
+
+
+@pytest.mark.parametrize("how", ["merge", "rebase"])
+def test_a_note_of_a_stranger_brings_no_cursor_however_it_is_merged(
+    builder: RepoBuilder, repo: Repository, how: str
+) -> None:
+    first = builder.sha()
+    if how == "merge":
+        merge_memory(builder, first, ".memory/inbox/note.md")
+    else:
+        record(builder, f"Memory-CI-Source: {first}", ".memory/inbox/note.md")
+    assert find_cursor(repo, "HEAD") is None
+    fold = {".memory/inbox/note.md": None, "MEMORY.md": "note\n"}
+    builder.commit(f"Fold\n\nMemory-CI-Step: fold\nMemory-CI-Source: {first}", fold)
+    assert find_cursor(repo, "HEAD") == Cursor(first, builder.sha())
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {".memory/inbox/note.md": "mended\n"},
+        {".memory/inbox/note.md": None},
+        {".memory/inbox/note.md": "mended\n", "MEMORY.md": "x\n"},
+    ],
+    ids=["mended", "taken away", "mended with memory"],
+)
+def test_notes_edited_by_a_stranger_move_no_cursor_and_count_nothing(
+    builder: RepoBuilder, repo: Repository, files: dict[str, str | None]
+) -> None:
+    first = builder.sha()
+    builder.commit("Note", {".memory/inbox/note.md": "note\n"})
+    trailers = f"Memory-CI-Step: fold\nMemory-CI-Source: {first}\nMemory-CI-Counted: {first}"
+    builder.commit(f"memory: mend a note\n\n{trailers}\n", files)
+    assert find_cursor(repo, "HEAD") is None
+    assert list_counted_commits(repo, "HEAD") == frozenset()
+
+
+def test_a_merged_branch_with_a_cursor_of_its_own_does_not_count(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    builder.branch("topic")
+    own = builder.commit("Words", {"notes.md": "n"})
+    record(builder, f"Memory-CI-Source: {own}")
+    builder.checkout("main")
+    builder.merge("topic")
+    assert find_cursor(repo, "HEAD") is None
+
+
+def test_a_memory_branch_that_main_was_merged_into_keeps_its_cursor(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    first = builder.sha()
+    builder.branch("memory")
+    commit = record(builder, f"Memory-CI-Source: {first}")
+    builder.checkout("main")
+    builder.commit("Meanwhile", {"a.txt": "a"})
+    builder.checkout("memory")
+    builder.merge("main", message="Merge main into memory")
+    builder.checkout("main")
+    builder.merge("memory", message="Merge pull request #7 from acme/memory")
+    assert find_cursor(repo, "HEAD") == Cursor(first, commit)
+
+
+def test_the_cursor_of_a_long_history_costs_few_processes_however_it_came_there(
+    tmp_path: Path, git_calls: Callable[[], list[str]]
+) -> None:
+    builder = make_repo(tmp_path / "long")
+    write_long_history(builder, 200)
+    builder.git("reset", "-q", "--hard")
+    repo, source = find_repository(builder.path), builder.sha()
+    started = len(git_calls())
+    assert find_cursor(repo, "main") is None
+    assert len(git_calls()) - started == 2
+    commit = merge_memory(builder, source)
+    started = len(git_calls())
+    assert find_cursor(repo, "main") == Cursor(source, commit)
+    assert len(git_calls()) - started == 6
+    covered = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {covered}")
+    started = len(git_calls())
+    assert find_cursor(repo, "main") == Cursor(covered, commit)
+    assert len(git_calls()) - started == 3
+
+
+def test_a_lost_cursor_is_the_newest_whose_source_is_not_in_the_history(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    first = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {first}")
+    cursor = find_cursor(repo, "HEAD")
+    assert find_lost_cursor(repo, "HEAD", cursor) is None
+    lost = record(builder, f"Memory-CI-Source: {'a' * 40}")
+    builder.commit("Work", {"a.txt": "a"})
+    assert find_cursor(repo, "HEAD") == cursor == Cursor(first, commit)
+    assert (
+        find_lost_cursor(repo, "HEAD", cursor)
+        == find_lost_cursor(repo, "HEAD", None)
+        == Cursor("a" * 40, lost)
+    )
+    again = record(builder, f"Memory-CI-Source: {builder.sha()}")
+    assert find_lost_cursor(repo, "HEAD", Cursor(builder.sha("HEAD~1"), again)) is None
+
+
+def test_a_cursor_that_was_overtaken_is_not_lost(builder: RepoBuilder, repo: Repository) -> None:
+    first = builder.sha()
+    covered = builder.commit("Work", {"a.txt": "a"})
+    record(builder, f"Memory-CI-Source: {first}")
+    cursor = Cursor(covered, merge_memory(builder, covered, "docs/MEMORY.md"))
+    assert find_cursor(repo, "HEAD") == cursor
+    assert find_lost_cursor(repo, "HEAD", cursor) is None
+
+
+def test_all_counted_commits_are_listed(builder: RepoBuilder, repo: Repository) -> None:
+    assert list_counted_commits(repo, "HEAD") == frozenset()
+    record(builder, f"Memory-CI-Counted: {'a' * 40}\nMemory-CI-Counted: {'b' * 40}")
+    record(builder, f"Memory-CI-Counted: {'c' * 40}, {'a' * 40}")
+    assert list_counted_commits(repo, "HEAD") == {letter * 40 for letter in "abc"}

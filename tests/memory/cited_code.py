@@ -1,0 +1,54 @@
+"""Entries that cite code of a project, and the verdicts on them."""
+
+from __future__ import annotations
+
+from memory_ci.memory.cites import anchor_entries, judge_anchors
+from memory_ci.records.anchor import Verdict
+from memory_ci.records.entry import Entry, Located, ScopeOf
+from memory_ci.store.edits import format_entry
+from tests.make import make_entry
+from tests.project import Project
+
+POST = """    def post(self, url, key):
+        if key is None:
+            raise ValueError("no idempotency key")
+        return self.session.post(url, headers={"Idempotency-Key": key})
+"""
+
+CLIENT = f"""import time
+
+
+class Client:
+    def get(self, url):
+        return self.session.get(url, timeout=30)
+
+{POST}
+    def close(self):
+        self.session.close()
+"""
+
+
+def remember(
+    shop: Project,
+    title: str = "`Client.post` needs a key",
+    path: str = "src/client.py",
+    number: int = 1,
+) -> Entry:
+    """An entry as extraction writes it today, anchored in HEAD, and committed."""
+    entry = make_entry(number, title=title, cites=(f"{path}@{shop.sha()[:12]}",))
+    (anchored,) = anchor_entries(shop.workspace, [entry])
+    shop.commit("Remember", {f"m{number}/MEMORY.md": format_entry(anchored)})
+    return anchored
+
+
+def located(*entries: Entry) -> list[Located]:
+    return [Located(entry, "MEMORY.md", 1, ScopeOf("project")) for entry in entries]
+
+
+def verdict(shop: Project, entry: Entry, view: str | None = "HEAD") -> Verdict:
+    (found,) = judge_anchors(shop.workspace, located(entry), view).values()
+    return found
+
+
+def kind(shop: Project, entry: Entry, view: str | None = "HEAD") -> str:
+    return verdict(shop, entry, view).kind

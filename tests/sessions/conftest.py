@@ -1,0 +1,14 @@
+"""A model that is asked by the tests of sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.standin import StandIn
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> StandIn:
+    return StandIn(tmp_path / "model")

@@ -1,0 +1,122 @@
+"""A session that no commit names is joined by its branch, or by the files that it edited."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from memory_ci.commands.doctor.case import Surroundings
+from memory_ci.commands.doctor.memory import check_sessions
+from tests.agents_at_work import WORDS, keep_session, make_session, merge_branch
+from tests.project import NOW, Project
+from tests.sessions.sessions_at_work import KEY, MESSAGE, session_joins, turns
+from tests.sources.transcripts.claude import Record, make_agent, make_call
+from tests.standin import StandIn
+
+
+@pytest.mark.parametrize(
+    ("hours", "branch", "is_joined"), [(0, "charge", True), (3, "charge", False), (0, "x", False)]
+)
+def test_a_session_on_the_branch_while_a_commit_was_made_belongs_to_it(
+    project: Project, tmp_path: Path, model: StandIn, hours: int, branch: str, is_joined: bool
+) -> None:
+    at = project.clock.now - timedelta(hours=hours)
+    keep_session(
+        project, tmp_path, make_session(WORDS, "Go on with it, please.", at=at, branch=branch)
+    )
+    merge_branch(project, "charge", 140, MESSAGE)
+    commit = project.sha("HEAD^2")
+    found = session_joins(model.plan(project))
+    how = f"on charge when {commit[:7]} was made"
+    assert [(join.change, join.how) for join in found] == ([("#140", how)] if is_joined else [])
+
+
+def test_a_session_that_belongs_to_nothing_is_not_read(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
+    keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
+    merge_branch(project, "charge", 140, MESSAGE)
+    plan = model.plan(project)
+    assert (session_joins(plan), turns(model)) == ([], [])
+
+
+PUSHED = "src/charge.py"
+
+
+def edited(path: str = PUSHED, tool: str = "Edit", number: int = 9) -> Record:
+    return make_agent(make_call(tool, call=f"toolu_{number}", file_path=path), number=number)
+
+
+def doctor_says(project: Project) -> list[str]:
+    case = Surroundings(project.workspace, {}, NOW, sys.executable)
+    return [probe.what for probe in check_sessions(case) if probe.name == "joining"]
+
+
+@pytest.mark.parametrize(
+    ("said", "hours", "reason"),
+    [
+        ((WORDS, edited()), 0, None),
+        ((WORDS, edited(tool="Write")), 1, None),
+        ((WORDS, edited(), edited("src/x.py", number=11)), 7, None),
+        ((WORDS, edited()), 9, "it ended 9 hours before"),
+        ((edited(),), 0, "no person wrote in it"),
+        ((WORDS, edited("src/other.py")), 0, ""),
+        ((WORDS, edited(tool="Read")), 0, ""),
+        ((WORDS,), 0, ""),
+        ((WORDS, edited()), -1, ""),
+        ((WORDS, edited()), 24 * 8, ""),
+    ],
+)
+def test_where_no_branch_is_known_a_session_is_joined_by_what_it_edited(
+    project: Project, tmp_path: Path, said: tuple[str | Record, ...], hours: int, reason: str | None
+) -> None:
+    """A push to the branch itself; `reason` is why it was not joined, "" where it has nothing to do with it."""
+    keep_session(
+        project,
+        tmp_path,
+        make_session(*said, at=project.clock.now - timedelta(hours=hours, minutes=1)),
+    )
+    project.commit(MESSAGE, {PUSHED: "once\n"})
+    plan = project.plan()
+    how = f"edited what {project.sha()[:7]} holds"
+    assert [join.how for join in session_joins(plan)] == ([how] if reason is None else [])
+    missed = [problem for problem in plan.problems if "not joined" in problem]
+    assert [reason in problem for problem in missed if reason] == ([True] if reason else [])
+    assert doctor_says(project) == missed
+
+
+def test_edits_before_the_last_commit_of_a_file_do_not_join_its_next_commit(
+    project: Project, tmp_path: Path
+) -> None:
+    at = project.clock.now
+    keep_session(project, tmp_path, make_session(WORDS, edited(), at=at - timedelta(minutes=1)))
+    project.commit("Retry charges by hand", {PUSHED: "once\n"})
+    project.commit("Retry again by hand", {PUSHED: "twice\n"})
+    plan = project.plan()
+    assert [join.change for join in session_joins(plan)] == [project.sha("HEAD~1")[:7]]
+    assert [
+        problem for problem in plan.problems if "what it edited was committed before" in problem
+    ]
+
+
+def test_a_session_on_another_branch_is_reported_as_not_joined(
+    project: Project, tmp_path: Path
+) -> None:
+    keep_session(
+        project, tmp_path, make_session(WORDS, edited("src/retry.py"), at=project.clock.now)
+    )
+    project.clock.tick()
+    merge_branch(project, "charge", 140, MESSAGE)
+    plan = project.plan()
+    assert session_joins(plan) == []
+    (missed,) = (problem for problem in plan.problems if "not joined" in problem)
+    assert (
+        missed
+        == f"1 merged change had a captured session that was not joined: #140 ({KEY}: {ELSEWHERE})"
+    )
+
+
+ELSEWHERE = "it was on elsewhere, not on charge"

@@ -1,0 +1,109 @@
+"""The episodes of a month that has ended become one file."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.records.episode import Action, EpisodeRecord
+from memory_ci.store.episodes import (
+    fold_months,
+    format_telling,
+    month_path,
+    parse_episode_file,
+    telling_path,
+)
+from tests.store.tellings import SEPTEMBER, TELLINGS, WHEN, document, make_episode
+
+
+def month_files(*names: str, month: int = 9) -> dict[str, bytes]:
+    told = [
+        make_episode(
+            name, occurred_at=datetime(2026, month, 3, tzinfo=UTC) + timedelta(days=n), text=name
+        )
+        for n, name in enumerate(names)
+    ]
+    return {telling_path(episode): format_telling(episode) for episode in told}
+
+
+def fold(files: dict[str, bytes], before: date = date(2026, 11, 1)) -> dict[str, bytes]:
+    """The files as they are afterwards."""
+    after: dict[str, bytes | None] = {**files, **fold_months(files, before)}
+    return {path: data for path, data in after.items() if data is not None}
+
+
+def tellings(files: dict[str, bytes]) -> set[bytes]:
+    return {
+        format_telling(told)
+        for path, data in files.items()
+        for told in parse_episode_file(path, data).tellings
+    }
+
+
+def test_a_month_that_has_ended_is_folded_into_one_file_with_the_same_documents() -> None:
+    files = month_files("pr-2", "pr-1", "pr-3") | month_files("pr-4", "pr-5", "pr-6", month=10)
+    files |= month_files("pr-7", "pr-8", "pr-9", month=11)
+    after = fold(files)
+    folded = [month_path("2026-09"), month_path("2026-10")]
+    assert sorted(after) == [*folded, *sorted(path for path in files if "2026-11" in path)]
+    assert tellings(after) == tellings(files)
+    assert [told.id for told in parse_episode_file("x", after[folded[0]]).tellings] == [
+        "pr-2",
+        "pr-1",
+        "pr-3",
+    ]
+
+
+@given(st.lists(TELLINGS, max_size=6))
+def test_folding_loses_nothing_and_a_second_time_does_nothing(told: list[EpisodeRecord]) -> None:
+    files = {telling_path(telling): format_telling(telling) for telling in told}
+    after = fold(files, date.max)
+    assert tellings(after) == tellings(files)
+    assert fold_months(after, date.max) == {}
+
+
+def test_a_later_document_is_folded_into_its_month_once() -> None:
+    first = month_files("pr-1", "pr-2", "pr-3")
+    late = month_files("pr-9") | {path: first[path] for path in list(first)[:1]}
+    after = fold(fold(first) | late)
+    assert list(after) == [SEPTEMBER]
+    assert after == fold(first | late)
+
+
+def test_documents_are_copied_with_their_unknown_keys() -> None:
+    files = {
+        f".memory/episodes/2026-09/{name}.md": document(id=name, mood="good  # as ever")
+        for name in "abc"
+    }
+    after = fold({path: text.encode() for path, text in files.items()})
+    assert after == {SEPTEMBER: "\n".join(files.values()).encode()}
+
+
+@pytest.mark.parametrize("sizes", [[1], [2, 1], [300, 1, 1]])
+def test_a_month_that_git_would_take_for_a_rename_is_not_folded(
+    sizes: list[int],
+) -> None:
+    told = [
+        make_episode(
+            f"pr-{n}", occurred_at=WHEN.replace(month=9), action=Action(files=("src/x.py",) * size)
+        )
+        for n, size in enumerate(sizes)
+    ]
+    files = {telling_path(episode): format_telling(episode) for episode in told}
+    assert fold(files) == files
+
+
+def test_a_file_that_cannot_be_read_whole_stays() -> None:
+    broken = {".memory/episodes/2026-09/x.md": (document() + document(outcome="great")).encode()}
+    assert fold(broken) == broken
+    after = fold(broken | month_files("pr-1", "pr-2", "pr-3"))
+    assert sorted(after) == [SEPTEMBER, ".memory/episodes/2026-09/x.md"]
+
+
+def test_nothing_is_added_to_a_month_that_cannot_be_read_whole() -> None:
+    files = month_files("pr-1", "pr-2", "pr-3") | {SEPTEMBER: b"---\nid: x\n"}
+    assert fold(files) == files
+    assert fold_months({**files, SEPTEMBER: None}, date(2026, 11, 1)) == {}

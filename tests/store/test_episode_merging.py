@@ -1,0 +1,100 @@
+"""Files of episodes merge as sets of documents."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.records.episode import Episode, EpisodeRecord
+from memory_ci.store.episodes import format_telling, merge_documents, parse_episode_file
+from tests.store.tellings import SEPTEMBER, TELLINGS, WHEN, document, make_episode
+
+
+def month_of(*told: EpisodeRecord) -> bytes:
+    """A month's file, in the order in which folding has its documents."""
+    ordered = sorted(
+        told, key=lambda one: (one.occurred_at if isinstance(one, Episode) else one.at, one.id)
+    )
+    return b"\n".join(map(format_telling, ordered))
+
+
+def numbered(*numbers: int, text: str = "") -> list[Episode]:
+    return [
+        make_episode(f"pr-{n}", occurred_at=WHEN + timedelta(days=n % 5), text=text)
+        for n in numbers
+    ]
+
+
+NUMBERS = st.frozensets(st.integers(1, 9))
+
+
+@given(NUMBERS, NUMBERS, NUMBERS)
+def test_any_documents_merge_as_sets_in_the_order_of_folding(
+    base: frozenset[int], ours: frozenset[int], theirs: frozenset[int]
+) -> None:
+    expected = month_of(*numbered(*((ours & theirs) | (ours - base) | (theirs - base))))
+    texts = [month_of(*numbered(*side)) for side in (base, ours, theirs)]
+    assert merge_documents(*texts) == merge_documents(texts[0], texts[2], texts[1]) == (expected, 0)
+
+
+@given(st.lists(TELLINGS, max_size=4, unique_by=lambda one: one.id), st.integers(0, 4))
+def test_documents_of_two_branches_are_all_in_the_merge(
+    told: list[EpisodeRecord], parted: int
+) -> None:
+    merged = merge_documents(b"", month_of(*told[:parted]), month_of(*told[max(0, parted - 1) :]))
+    assert merged == (month_of(*told), 0)
+
+
+def test_two_documents_of_one_id_conflict_within_the_file_and_the_others_do_not() -> None:
+    (mine,), (yours,) = numbered(2, text="Mine"), numbered(2, text="Yours")
+    one, three, four = numbered(1, 3, 4)
+    merged = merge_documents(month_of(one), month_of(one, mine, three), month_of(one, yours, four))
+    assert merged is not None
+    text, conflicts = merged
+    markers = (b"<<<<<<< ours\n", b"=======\n", b">>>>>>> theirs\n")
+    dispute = b"%s%s%s%s%s" % (
+        markers[0],
+        format_telling(mine),
+        markers[1],
+        format_telling(yours),
+        markers[2],
+    )
+    assert (text, conflicts) == (
+        b"\n".join([format_telling(one), dispute, month_of(three, four)]),
+        1,
+    )
+    read = parse_episode_file(SEPTEMBER, text)
+    assert {finding.code for finding in read.findings} == {"bad-episode"}
+    assert read.tellings[-2:] == (three, four)
+
+
+def test_a_document_changed_on_one_side_is_kept_even_if_the_other_side_removed_it() -> None:
+    (old,), (new,) = numbered(2), numbered(2, text="By hand")
+    one = numbered(1)[0]
+    assert merge_documents(month_of(one, old), month_of(one, new), month_of(old)) == (
+        month_of(new),
+        0,
+    )
+    assert merge_documents(month_of(one, old), month_of(one), month_of(one, new)) == (
+        month_of(one, new),
+        0,
+    )
+
+
+@pytest.mark.parametrize(
+    "side",
+    [
+        b"Prose\n",
+        document(outcome="great").encode(),
+        (document() + document(outcome="failure")).encode(),
+        document().replace("\n", "\r\n").encode(),
+        b"\xff",
+    ],
+    ids=["no-document", "unreadable", "two-of-one-id", "other-line-ends", "not-utf8"],
+)
+def test_a_side_that_cannot_be_read_without_doubt_is_not_merged_by_documents(side: bytes) -> None:
+    good = month_of(*numbered(1))
+    assert merge_documents(b"", side, good) is merge_documents(side, b"", good) is None
