@@ -114,6 +114,7 @@ _RANGE = {
 
 REMOVED_OPTIONS: dict[str, dict[str, str]] = {
     "add": {
+        "--domain": "`domain` of the new file can be edited",
         "--importance": "`importance` of the new file can be edited",
         "--turn": "give the words with --quote",
     },

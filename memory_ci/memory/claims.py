@@ -6,7 +6,7 @@ people who may write to the repository always count.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -46,6 +46,10 @@ Strangers = Mapping[str, tuple[str, str]]
 
 The values are the tips before and after the change that the commit came in with.
 """
+
+
+IsTyped = Callable[[str, str], bool]
+"""Says of the key of a session and of words whether a person typed them there."""
 
 
 def list_ids(texts: Iterable[str], key: str) -> tuple[str, ...]:
@@ -234,13 +238,19 @@ def change_of_tip(workspace: Workspace, tip: str) -> MergedChange:
     return merged
 
 
-def prove(base: Snapshot, entry: Entry) -> Entry:
+def prove(base: Snapshot, entry: Entry, is_typed: IsTyped | None = None) -> Entry:
     """Mark each address in the source and the evidence of an entry that git does not confirm.
 
     Quotes of sessions are looked up in captured sessions. No commit holds the words of reviews, so
     they remain claims.
+
+    Args:
+        base: the commit whose history is searched.
+        entry: the entry.
+        is_typed: says of a session's key and words whether a person typed them there; None if only
+            captured sessions can prove them.
     """
-    return mark_claimed(entry, _Prover(base, entry).is_confirmed)
+    return mark_claimed(entry, _Prover(base, entry, is_typed).is_confirmed)
 
 
 class _CommitTexts(NamedTuple):
@@ -253,9 +263,10 @@ class _CommitTexts(NamedTuple):
 class _Prover:
     """A check of the addresses of one entry against the history of a snapshot."""
 
-    def __init__(self, base: Snapshot, entry: Entry) -> None:
+    def __init__(self, base: Snapshot, entry: Entry, is_typed: IsTyped | None) -> None:
         self._base = base
         self._entry = entry
+        self._is_typed = is_typed
         self._texts_by_commit: dict[str, _CommitTexts | None] = {}
 
     def is_confirmed(self, address: str, words: str) -> bool:
@@ -274,6 +285,8 @@ class _Prover:
         return not words or any(fold_blanks(words) in text for text in commit_texts.texts)
 
     def _is_in_session(self, address: str, words: str) -> bool:
+        if self._is_typed is not None and self._is_typed(address, words):
+            return True
         title = "" if self._entry.adoption == "rejected" else self._entry.title
         sessions = _list_sessions(self._base)
         return is_captured(self._base.workspace, sessions, address, words, title)

@@ -105,6 +105,7 @@ class KnownFailure(msgspec.Struct, frozen=True, kw_only=True):
         sessions: the number of sessions in which it failed.
         first: the day on which it first failed.
         last: the day on which it last failed.
+        session: the session in which it last failed.
     """
 
     form: str
@@ -113,3 +114,4 @@ class KnownFailure(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
     first: date
     last: date
+    session: str

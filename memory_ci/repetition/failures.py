@@ -169,6 +169,7 @@ def _describe(runs: Sequence[FailedRun], sessions: int) -> KnownFailure:
         sessions=sessions,
         first=min(days),
         last=max(days),
+        session=max(runs, key=lambda run: run.at).session,
     )
 
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from memory_ci.repetition.clauses import read_clause
-from memory_ci.repetition.requests import is_same_request
+from memory_ci.repetition.clauses import list_clauses, read_clause
 
 RULE_FILES = re.compile(
     r"(?:.*/)?(?:AGENTS|CLAUDE|GEMINI|CONVENTIONS|CONTRIBUTING)\.md"
@@ -19,6 +18,9 @@ RULE_FILES = re.compile(
 MAX_LINES = 2_000  # Lines of a document that are compared.
 MAX_LINE = 400  # Characters of a line that is compared.
 MIN_TERMS = 2  # Terms of a line that says anything.
+SHARED_TERMS = 3  # Terms that a rule shares with a request that it says.
+SHARE = 0.6  # The share of the request's terms that they are at least.
+SHORT_RULE = 6  # Terms of a clause at most that says a request of two terms.
 
 
 class WrittenRule(NamedTuple):
@@ -57,4 +59,19 @@ def find_written(request: Sequence[str], rules: Iterable[WrittenRule]) -> Writte
         request: the terms of the request.
         rules: lines of documents.
     """
-    return next((rule for rule in rules if is_same_request(request, rule.text)), None)
+    terms = frozenset(request)
+    return next((rule for rule in rules if _says(rule, terms)), None)
+
+
+def _says(rule: WrittenRule, terms: frozenset[str]) -> bool:
+    """Return whether a clause of a rule has most terms of a request, or all of a short one.
+
+    It is a stricter test than that of two requests: a person is told that the rule says it.
+    """
+    for clause in list_clauses(rule.text):
+        shared = len(clause.terms & terms)
+        if shared >= SHARED_TERMS and shared >= SHARE * len(terms):
+            return True
+        if shared == len(terms) and len(clause.terms) <= SHORT_RULE:
+            return True
+    return False

@@ -34,11 +34,11 @@ from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
-ENGINE = "repetition"
+REPETITION = "repetition"
 """The engine of candidates that were found by counting."""
 
-MAX_REQUESTS = 20  # Requests that are looked at; a person answers a few a week.
-MAX_FAILURES = 20
+MAX_REQUESTS = 10  # Requests that are looked at; a person answers a few a week.
+MAX_FAILURES = 10
 LEAST_SINCE = 2  # Sessions in which a written rule was asked for, from which a person is told.
 REQUEST_IMPORTANCE = 0.9  # As that of a directive that an author marked.
 FAILURE_IMPORTANCE = 0.7
@@ -116,8 +116,10 @@ def find_repeated(snapshot: Snapshot, archive: SessionArchive) -> list[Repeated]
         since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
         if not rule.is_entry and since >= LEAST_SINCE:
             found.append(_propose_request(request, rule.place, since))
+    moments = {place.entry.when for place in snapshot.memory.located}
     for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
-        found.append(_propose_failure(failure, snapshot))
+        if _moment_of(failure) not in moments:
+            found.append(_propose_failure(failure, snapshot))
     return _without_unwanted(snapshot, found)
 
 
@@ -236,9 +238,8 @@ def _propose_request(request: StandingRequest, written_in: str = "", since: int 
         extraction_scope="institutional",
         quotes=tuple(_quote(quotation) for quotation in request.quotes),
         is_marked=False,
-        source=f"session:{request.occurrences[-1].session}",
         occurred_at=request.last,
-        engine=ENGINE,
+        engine=REPETITION,
         repetition=repetition,
     )
     wordings = [title, *(occurrence.text for occurrence in request.occurrences)]
@@ -253,7 +254,7 @@ def _propose_failure(failure: KnownFailure, snapshot: Snapshot) -> Repeated:
         people=0,
         first=failure.first,
         last=failure.last,
-        when=f"before:command {failure.form}",
+        when=_moment_of(failure),
     )
     script = failure.form.split()[0].removeprefix("./")
     candidate = Candidate(
@@ -264,14 +265,18 @@ def _propose_failure(failure: KnownFailure, snapshot: Snapshot) -> Repeated:
         importance=FAILURE_IMPORTANCE,
         scope="project",
         extraction_scope="project",
-        quotes=(),
+        quotes=(Quote("", failure.error, f"session:{failure.session}"),),
         is_marked=False,
         cites=(script,) if script in snapshot.tree.files else (),
         occurred_at=failure.last,
-        engine=ENGINE,
+        engine=REPETITION,
         repetition=repetition,
     )
     return Repeated(candidate, frozenset({content_key(candidate.title, candidate.body)}))
+
+
+def _moment_of(failure: KnownFailure) -> str:
+    return f"before:command {failure.form}"
 
 
 def _join_failure(candidate: Candidate) -> str:

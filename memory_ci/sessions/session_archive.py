@@ -35,13 +35,13 @@ from memory_ci.repetition.failures import FailedRun, list_failed, list_succeeded
 from memory_ci.sessions.session_join import COMMITTED, ENTIRE, MAX_TRANSCRIPT, NOTES
 from memory_ci.sources.commits import author_of
 from memory_ci.sources.entire import list_metadata
-from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.registry import read_stream
 from memory_ci.sources.transcripts.repetition import RepeatedTexts
+from memory_ci.sources.transcripts.shell import is_shell, list_shell_runs, read_command
 from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
-CACHE_VERSION = 3
+CACHE_VERSION = 4
 MAX_CACHE = 500_000_000  # Bytes of the cache that are read.
 MAX_BYTES = 1_000_000_000  # Bytes of transcripts that one run parses.
 MAX_TURN = 20_000  # Characters kept of a turn.
@@ -61,9 +61,6 @@ TRANSCRIPT_PATHS = (
     ":(top,glob)**/.aider.chat.history.md",
 )
 PROMPTED = ("--extended-regexp", r"--grep=^\[Prompt[^]]*\]")
-
-SHELLS = frozenset("bash exec_command shell shell_command run_shell_command terminal".split())
-"""Tools that run a command line, case folded."""
 
 MOMENTS: Mapping[tuple[str, ...], str] = {
     ("git", "commit"): "before:commit",
@@ -130,11 +127,13 @@ class ArchiveCache(msgspec.Struct, frozen=True):
         version: the version of the format.
         parsed: the transcripts, by the id of their first blob.
         scan: what the history holds.
+        reviews: what members wrote in reviews, which no history holds.
     """
 
     version: int = CACHE_VERSION
     parsed: dict[str, ParsedTranscript] = {}
     scan: HistoryScan = HistoryScan()
+    reviews: tuple[PersonTurn, ...] = ()
 
 
 class SessionArchive(msgspec.Struct, frozen=True):
@@ -206,9 +205,9 @@ def read_archive(
         parsed[source.key] = transcript
         progress(number + 1, len(new_sources))
     if parsed.keys() != cache.parsed.keys() or scan != cache.scan:
-        _save_cache(workspace, ArchiveCache(parsed=parsed, scan=scan))
+        _save_cache(workspace, replace(cache, parsed=parsed, scan=scan))
 
-    turns = list(scan.prompts)
+    turns = [*scan.prompts, *cache.reviews]
     for source in sources:
         if source.key in parsed:
             turns += _attribute(parsed[source.key].turns, source)
@@ -219,6 +218,27 @@ def read_archive(
         succeeded=tuple(forms for item in transcripts for forms in item.succeeded.values()),
         problems=tuple(problems),
     )
+
+
+def add_reviews(
+    workspace: Workspace, archive: SessionArchive, reviews: Iterable[PersonTurn]
+) -> SessionArchive:
+    """Return an archive with what members wrote in reviews, which the next runs remember.
+
+    A clone that has forgotten them counts only the reviews that its own runs have read.
+
+    Args:
+        workspace: the repository.
+        archive: what the sessions hold.
+        reviews: the texts of reviews; the request is their session.
+    """
+    new = [turn for turn in dict.fromkeys(reviews) if turn not in archive.turns]
+    if not new:
+        return archive
+    cache = _load_cache(workspace)
+    _save_cache(workspace, replace(cache, reviews=(*cache.reviews, *new)))
+    turns = _keep_trusted(workspace, [*archive.turns, *new])
+    return replace(archive, turns=tuple(turns))
 
 
 # -- where transcripts are
@@ -371,9 +391,9 @@ def _list_turns(session: Session, events: Sequence[Event], at: datetime) -> list
 
 def _find_moment(event: Event) -> str:
     """Return the moment of a commit, a push or a pull request that a tool made, else ""."""
-    if event.kind != "tool_call" or (event.tool or "").lower() not in SHELLS:
+    if event.kind != "tool_call" or not is_shell(event):
         return ""
-    for form in list_forms(_read_command(event.text)):
+    for form in list_forms(read_command(event.text)):
         moment = MOMENTS.get((form.program, *form.subcommands[:2]))
         moment = moment or MOMENTS.get((form.program, *form.subcommands[:1]))
         if moment:
@@ -382,36 +402,13 @@ def _find_moment(event: Event) -> str:
 
 
 def list_command_runs(session: Session) -> list[CommandRun]:
-    """Return the shell commands of a session with their output, in its order.
-
-    A result answers the first open call of its tool.
-    """
-    open_calls: list[Event] = []
+    """Return the shell commands of a session with their output, in its order."""
     runs = []
-    for event in session.events:
-        if (event.tool or "").lower() not in SHELLS:
-            continue
-        if event.kind == "tool_call":
-            open_calls.append(event)
-        elif event.kind == "tool_result" and open_calls:
-            call = next((item for item in open_calls if item.tool == event.tool), open_calls[0])
-            open_calls.remove(call)
-            command = redact(_read_command(call.text)).text
-            output = redact(event.text[:MAX_OUTPUT]).text
-            runs.append(CommandRun(session.key, event.at, command, output, event.ok is not False))
+    for call, result in list_shell_runs(session.events):
+        command = redact(read_command(call.text)).text
+        output = redact(result.text[:MAX_OUTPUT]).text
+        runs.append(CommandRun(session.key, result.at, command, output, result.ok is not False))
     return runs
-
-
-def _read_command(text: str) -> str:
-    """Return the command line of a call, which is the text itself or an argument in JSON."""
-    arguments = raw.decode(text.encode()) if text.startswith("{") else None
-    for name in ("command", "cmd"):
-        value = raw.value(arguments, name)
-        if isinstance(value, str):
-            return value
-        if isinstance(value, list):
-            return " ".join(raw.texts(value))
-    return text
 
 
 # -- whose words count

@@ -107,6 +107,7 @@ class SessionFinder:
     Each source is read once, and only when it is needed.
 
     Attributes:
+        base: the revision whose history is searched.
         captured: the sessions captured into refs.
         problems: messages on sources that could not be read.
     """
@@ -129,7 +130,7 @@ class SessionFinder:
         self._workspace = workspace
         self._extra = named_paths
         self._since = since
-        self._base = base
+        self.base = base
 
         self.captured = CapturedSessions(workspace)
         self.problems: list[str] = []
@@ -216,7 +217,7 @@ class SessionFinder:
         if not self._extra and not self.captured.stored:
             return UnmergedSessions((), 0)
         repo = self._workspace.repo
-        base = find_commit(repo, self._base)
+        base = find_commit(repo, self.base)
         if base is None:
             return UnmergedSessions((), 0)
 
@@ -247,7 +248,7 @@ class SessionFinder:
         """Entire's checkpoints that no commit of the history names; None without its branch."""
         if self._entire is None:
             return None
-        return UnnamedCheckpoints(self._workspace.repo, self._entire.tree, self._base, self._since)
+        return UnnamedCheckpoints(self._workspace.repo, self._entire.tree, self.base, self._since)
 
     def _iter_candidates(
         self, merged: MergedChange, request: PullRequest | None

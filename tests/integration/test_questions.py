@@ -125,7 +125,7 @@ def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("verify --base HEAD~2", 6),
         ("record --dry-run", 19),
         ("doctor", 33),
-        ("health", 11),
+        ("health", 14),
         ("check", 3),
         ("check --staged", 4),
         ("retrieve card", 12),

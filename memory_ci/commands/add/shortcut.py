@@ -18,7 +18,7 @@ from memory_ci.cli.plain import (
 )
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
-from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType
+from memory_ci.records.entry import MOMENT, NEW_IMPORTANCE, Entry, EntryType
 
 if TYPE_CHECKING:
     from memory_ci.commands.add.add import Added
@@ -36,7 +36,10 @@ OPTIONS = (
         "--type type_", "What kind of learning.", choices=get_args(EntryType), default="procedural"
     ),
     Option(
-        "--domain", "task, or team for what outlives it.", choices=get_args(Domain), default="task"
+        "--when",
+        "When agents are told it: start, before:commit, before:push, before:pull-request, "
+        "before:command COMMAND, before:edit GLOB or after:failure COMMAND.",
+        metavar="MOMENT",
     ),
     Option(
         "--scope",
@@ -70,7 +73,7 @@ def run(
     title: str | None,
     body: str | None,
     type_: str,
-    domain: str,
+    when: str | None,
     scope: str,
     source: str | None,
     cites: tuple[str, ...],
@@ -95,7 +98,8 @@ def run(
     current_workspace = open_current_workspace()
     fields: dict[str, object] = {
         "type": type_,
-        "domain": domain,
+        "domain": "team" if type_ == "directive" else "task",
+        "when": _read_moment(when),
         "scope": scope,
         "importance": NEW_IMPORTANCE,
         "source": " ".join(decode_argument(source or "").split()) or None,
@@ -115,6 +119,20 @@ def run(
         echo_json(added)
     else:
         _show(added, dry_run)
+
+
+def _read_moment(when: str | None) -> str | None:
+    """Return the moment of an option.
+
+    Raises:
+        UsageError: bad-moment.
+    """
+    if when is None or MOMENT.fullmatch(when):
+        return when
+    message = f"{printable(when)} is no moment"
+    hint = "Say start, before:commit, before:push, before:pull-request, before:command COMMAND, "
+    hint += "before:edit GLOB or after:failure COMMAND."
+    raise UsageError(message, slug="bad-moment", hint=hint)
 
 
 def _show(added: Added, dry_run: bool) -> None:

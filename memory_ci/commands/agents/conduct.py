@@ -102,6 +102,7 @@ def serve_conduct(workspace: Workspace, session: str, now: datetime) -> str:
     lines = [
         Moment(line.key[:8], line.when, _render_moment(line.text, line.when, "not agreed yet"))
         for line in pending
+        if line.when != "start"
     ]
     common_dir = workspace.repo.common_dir
     moments.save_moments(common_dir, [*_list_entry_moments(workspace), *lines])

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from functools import cached_property
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
+from memory_ci.evidence.content import own_words, redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
 from memory_ci.gitrepo.history import Cursor, find_addition, read_commit_time
-from memory_ci.gitrepo.sessionrefs import StoredSession
-from memory_ci.memory.commit_texts import file_events
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.memory.commit_texts import file_events, fold_blanks
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.model import Asker, Model
 from memory_ci.memory.workspace import Snapshot, Workspace
@@ -27,6 +29,8 @@ from memory_ci.records.episode import Episode
 from memory_ci.records.event import Event
 from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.plan import Join
+from memory_ci.records.repetition import PersonTurn
+from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.sessions.session_join import SessionFinder, UnmergedWork
 from memory_ci.sources.commits import (
     author_of,
@@ -133,6 +137,7 @@ class Gatherer:
         self._forge = forge
         self._read_requests: set[int] = set()
         self._problems: list[str] = []
+        self.review_turns: list[PersonTurn] = []
         self.has_forge = forge is not None
 
     @property
@@ -141,10 +146,21 @@ class Gatherer:
         problems = [*self._problems, *self._finder.problems, *self._finder.describe_unjoined()]
         return tuple(dict.fromkeys(problems))
 
-    @property
-    def captured_sessions(self) -> tuple[StoredSession, ...]:
-        """All captured sessions of the repository."""
-        return self._finder.captured.stored
+    @cached_property
+    def archive(self) -> SessionArchive:
+        """What people typed in all sessions, whether their work was merged or not."""
+        base = find_commit(self._workspace.repo, self._finder.base)
+        if base is None:
+            return SessionArchive()
+        return read_archive(self._workspace, base, self._finder.captured.stored)
+
+    def is_typed(self, session: str, words: str) -> bool:
+        """Return whether a person typed some words in a session, or in all of it for no words."""
+        folded = fold_blanks(words)
+        return any(
+            turn.session == session and folded in fold_blanks(turn.text)
+            for turn in self.archive.turns
+        )
 
     def gather(self, merged: MergedChange) -> Gathered:
         """Return what is known of a merged change.
@@ -272,6 +288,7 @@ class Gatherer:
         self._read_requests.add(request.number)
         self._problems += [f"#{request.number}: {problem}" for problem in request.problems]
         events = review_events(request)
+        self.review_turns += _list_review_turns(events, f"#{request.number}")
         joins.append(Join(change, "pull-request", f"#{request.number}", how, len(events)))
         return events
 
@@ -308,6 +325,16 @@ class RecordRun(NamedTuple):
     def workspace(self) -> Workspace:
         """The repository, with the configuration that the run trusts."""
         return self.draft.base.workspace
+
+
+def _list_review_turns(events: Iterable[Event], label: str) -> list[PersonTurn]:
+    """Return what members wrote in reviews of a request; their words may be repeated requests."""
+    turns = []
+    for event in events:
+        if event.kind == "review" and event.actor == "human" and not event.is_outside:
+            text = redact("\n".join(own_words(event.text).splitlines())).text
+            turns.append(PersonTurn(label, event.at, event.author, text))
+    return turns
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:

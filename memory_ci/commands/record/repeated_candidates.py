@@ -13,7 +13,7 @@ from memory_ci.records.candidate import ACCEPTED_IN_REQUEST, Candidate, Judged
 from memory_ci.records.config import RepeatedMode
 from memory_ci.records.plan import Change
 from memory_ci.sessions.repetitions import Repeated, describe, find_repeated, save_pending
-from memory_ci.sessions.session_archive import read_archive
+from memory_ci.sessions.session_archive import add_reviews
 from memory_ci.store.layout import parse_target
 
 SOURCE = "all sessions"
@@ -40,7 +40,7 @@ def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]
     mode = run.workspace.config.extraction.repeated
     if mode == "off":
         return []
-    archive = read_archive(run.workspace, run.base.sha, run.gatherer.captured_sessions)
+    archive = add_reviews(run.workspace, run.gatherer.archive, run.gatherer.review_turns)
     problems += archive.problems
     repeated = find_repeated(run.base, archive)
     save_pending(run.workspace, repeated)

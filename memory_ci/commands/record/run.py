@@ -70,11 +70,12 @@ from memory_ci.memory.workspace import (
     workspace_here,
 )
 from memory_ci.records.config import EngineName
-from memory_ci.records.entry import Located
+from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import PullRequest
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Counts, Plan, PlannedStep, Step
 from memory_ci.records.report import Finding
+from memory_ci.sessions.repetitions import REPETITION
 from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import is_fragment
@@ -256,7 +257,7 @@ def _fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chan
             claims += find_note_claims(note, run.today, "notice")
             notes.append(strip_claims(note, run.today))
         else:
-            notes.append(replace(note, entry=prove(draft.base, note.entry)))
+            notes.append(replace(note, entry=_prove_note(run, note.entry)))
     targets = {note.path: draft.path_of(note.scope) for note in notes}
     planned, findings = plan_fold(notes, draft.kept, targets, strange_paths)
     cited = cite_named(draft.base.workspace, [change.entry for change in planned], draft.base.sha)
@@ -266,6 +267,12 @@ def _fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chan
     ]
     tally.findings += (*findings, *claims, *unsafe)
     return draft.take(changes)
+
+
+def _prove_note(run: RecordRun, entry: Entry) -> Entry:
+    """Return the entry of a note with its claims marked; all sessions prove what was repeated."""
+    is_typed = run.gatherer.is_typed if entry.engine == REPETITION else None
+    return prove(run.draft.base, entry, is_typed)
 
 
 def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Change, ...]:

@@ -3,13 +3,15 @@
 The first line identifies the session. Then comes one line per event, with its address in the
 transcript: texts of people, whole; the end of texts of the agent and the beginning of failures;
 which tools ran on which files, without their input and output, except the input of a call that a
-person refused.
+person refused, and the command lines of a shell that failed and of the few that followed. Of a
+commit, a push and a new pull request it holds that the command was run, not its arguments.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import BinaryIO, Literal
 
@@ -25,9 +27,15 @@ from memory_ci.records.event import (
     SessionCounts,
     Severity,
 )
+from memory_ci.sources.transcripts.shell import list_shell_runs, read_command
 
 FIRST = b'{"memory-ci-session":'
 MAX_TEXT = 1_000  # Characters kept of a text of no person: it only corroborates.
+MAX_COMMAND = 300  # Characters kept of the command line of a shell.
+NEXT_RUNS = 6  # Commands after a failed one that may show what works instead.
+MILESTONE = re.compile(r"\b(?:git (?:commit|push)|gh pr create|glab mr create)\b")
+"""Commands that a person may have asked for something before."""
+
 STEERING = ("rejection", "interrupt", "compaction", "commit")
 
 
@@ -107,9 +115,10 @@ def write_digest(session: Session, max_bytes: int, redact: Callable[[str], str])
         max_bytes: the limit.
         redact: a function that masks secrets; all texts of the digest are its results.
     """
-    events = [event for event in session.events if _is_kept(event)]
+    commands = _choose_commands(session)
+    events = [event for event in session.events if _is_kept(event) or event.seq in commands]
     lines = {
-        index: msgspec.json.encode(_line(event, session, redact)) + b"\n"
+        index: msgspec.json.encode(_line(event, session, commands, redact)) + b"\n"
         for index, event in enumerate(events)
     }
     total = sum(len(line) for line in lines.values())
@@ -166,6 +175,24 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     )
 
 
+def _choose_commands(session: Session) -> dict[int, str]:
+    """Return the texts of the shell's calls and results that are kept beside failures, by `seq`.
+
+    A result that is kept for its call alone has no text.
+    """
+    runs = list_shell_runs(session.events)
+    texts: dict[int, str] = {}
+    for number, (call, result) in enumerate(runs):
+        if result.ok is False:
+            for next_call, next_result in runs[number : number + 1 + NEXT_RUNS]:
+                texts[next_call.seq] = read_command(next_call.text)
+                texts.setdefault(next_result.seq, "")
+        elif milestones := MILESTONE.findall(read_command(call.text)):
+            texts.setdefault(call.seq, " && ".join(dict.fromkeys(milestones)))
+            texts.setdefault(result.seq, "")
+    return texts
+
+
 def _is_kept(event: Event) -> bool:
     if event.actor == "human" or event.kind in STEERING or event.kind == "tool_call":
         return True
@@ -192,14 +219,16 @@ def _header(session: Session, redact: Callable[[str], str], left_out: int) -> by
     return msgspec.json.encode(header) + b"\n"
 
 
-def _line(event: Event, session: Session, redact: Callable[[str], str]) -> Line:
+def _line(
+    event: Event, session: Session, commands: Mapping[int, str], redact: Callable[[str], str]
+) -> Line:
     path = event.origin.path or session.path
     return Line(
         seq=event.seq,
         at=event.at,
         actor=event.actor,
         kind=event.kind,
-        text=_shorten_text(event, redact),
+        text=_shorten_text(event, commands, redact),
         line=event.origin.line,
         path="" if path == session.path else _file_name(path, redact),
         tool=event.tool and _clean(event.tool, redact),
@@ -211,12 +240,14 @@ def _line(event: Event, session: Session, redact: Callable[[str], str]) -> Line:
     )
 
 
-def _shorten_text(event: Event, redact: Callable[[str], str]) -> str:
+def _shorten_text(event: Event, commands: Mapping[int, str], redact: Callable[[str], str]) -> str:
     """Return the text of an event, masked and cut.
 
     It is masked before it is cut, for no pattern recognises half a credential.
     """
     if event.kind == "tool_call":
+        return _clean(commands.get(event.seq, ""), redact)[:MAX_COMMAND]
+    if event.kind == "tool_result" and not _is_kept(event):
         return ""
     text = _clean(event.text, redact)
     if event.actor == "human" or len(text) <= MAX_TEXT:

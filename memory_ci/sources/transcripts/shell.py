@@ -1,0 +1,56 @@
+"""Shell commands in the events of a session: each call with its result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from memory_ci.records.event import Event
+from memory_ci.sources.transcripts import raw
+
+SHELLS = frozenset("bash exec_command shell shell_command run_shell_command terminal".split())
+"""Tools that run a command line, case folded."""
+
+
+class ShellRun(NamedTuple):
+    """A call of a shell and its result."""
+
+    call: Event
+    result: Event
+
+
+def is_shell(event: Event) -> bool:
+    """Return whether an event is a call or a result of a shell."""
+    return (event.tool or "").lower() in SHELLS
+
+
+def list_shell_runs(events: Iterable[Event]) -> list[ShellRun]:
+    """Return the calls of shells that have a result, in the order of the results.
+
+    A result answers the first open call of its tool. Calls without text are left out: a digest does
+    not say what they ran.
+    """
+    open_calls: list[Event] = []
+    runs = []
+    for event in events:
+        if not is_shell(event):
+            continue
+        if event.kind == "tool_call" and event.text:
+            open_calls.append(event)
+        elif event.kind == "tool_result" and open_calls:
+            call = next((item for item in open_calls if item.tool == event.tool), open_calls[0])
+            open_calls.remove(call)
+            runs.append(ShellRun(call, event))
+    return runs
+
+
+def read_command(text: str) -> str:
+    """Return the command line of a call, which is the text itself or an argument in JSON."""
+    arguments = raw.decode(text.encode("utf-8", "replace")) if text.startswith("{") else None
+    for name in ("command", "cmd"):
+        value = raw.value(arguments, name)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return " ".join(raw.texts(value))
+    return text
