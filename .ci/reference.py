@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code: what each command takes, and each key of the configuration; a test compares."""
+"""Writes docs/reference/ and docs/api.md from the code; a test compares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 import memory_ci.config
-from memory_ci.api import Memory
+from memory_ci import Memory, RecordOptions, RetrieveOptions
 from memory_ci.commands.root import main
 from memory_ci.commands.table import group_commands
 from memory_ci.records import config
@@ -26,7 +26,8 @@ NOTE = "<!-- Written from the code by `make reference`. -->"
 
 def render_commands() -> str:
     parts = [
-        f"# Commands\n\n{NOTE}\n\nAll have `--help`. Errors and exit statuses: [errors](../errors.md).\n"
+        f"# Commands\n\n{NOTE}\n\n"
+        "All have `--help`. Errors and exit statuses: [errors](../errors.md).\n"
     ]
     for group, names in group_commands().items():
         parts.append(f"## {group}\n")
@@ -78,7 +79,10 @@ def _cell(text: str) -> str:
 
 
 def render_settings() -> str:
-    head = "Each key of `.memory-ci.yaml`; what they have in common: [configuration](../configuration.md)."
+    head = (
+        "Each key of `.memory-ci.yaml`; what they have in common: "
+        "[configuration](../configuration.md)."
+    )
     table = [
         "| key | default | value | meaning |",
         "|---|---|---|---|",
@@ -109,7 +113,7 @@ def _keys(
 
 
 def read_meanings() -> dict[tuple[str, str], str]:
-    """What the text below each field of a record of the configuration says of it, by record and field."""
+    """Return the docstring of each field of the configuration, by record and field."""
     found = {}
     for node in ast.parse(inspect.getsource(config)).body:
         for field, text in (
@@ -127,11 +131,12 @@ API_INTRODUCTION = """# API
 
 <!-- Written from the code by `make reference`. -->
 
-memory-ci is a library with a command line. What is on this page is public; any other name in the package may change with
-any release.
+memory-ci is a library with a command line. What is on this page is public; any other name in the
+package may change with any release. `Memory`, its options and `MemoryCIError` are imported from
+`memory_ci`.
 
-This script prints what an agent is served for a task, then counts the entries of many clones by the directory that they
-belong to:
+This script prints what an agent is served for a task, then counts the entries of many clones by the
+directory that they belong to:
 
 ```python
 import sys
@@ -157,7 +162,7 @@ for owner, count in owners.most_common():
 
 
 def render_api() -> str:
-    """Return the page of the API, from the docstrings of `Memory`."""
+    """Return the page of the API, from the docstrings of `Memory` and of its options."""
     parts = [API_INTRODUCTION, f"## Memory\n\n{inspect.getdoc(Memory)}\n"]
     for name, member in vars(Memory).items():
         if name.startswith("_"):
@@ -165,6 +170,9 @@ def render_api() -> str:
         function = getattr(member, "__func__", member)
         parts.append(f"### Memory.{name}\n\n```python\n{format_signature(name, function)}\n```\n")
         parts.append(f"{format_docstring(inspect.getdoc(function) or '')}\n")
+    for options in (RetrieveOptions, RecordOptions):
+        text = format_docstring(inspect.getdoc(options) or "")
+        parts.append(f"## {options.__name__}\n\n{text}\n")
     return "\n".join(parts)
 
 
@@ -181,10 +189,10 @@ def format_signature(name: str, function: Callable[..., Any]) -> str:
 
 
 def format_docstring(text: str) -> str:
-    """Return a docstring in Google style as Markdown: its sections as lists, its examples as code."""
+    """Return a docstring in Google style as Markdown: sections as lists, examples as code."""
     lines: list[str] = []
     for line in text.splitlines():
-        if line in ("Args:", "Returns:", "Raises:"):
+        if line in ("Args:", "Returns:", "Raises:", "Attributes:"):
             lines += [f"**{line.removesuffix(':')}**", ""]
         elif line.startswith("        "):
             lines[-1] += f" {line.strip()}"

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: the home page is the README, and what lies outside docs/ is linked in the repository."""
+"""Hooks of mkdocs: the README is the home page; links out of docs/ lead to the repository."""
 
 from __future__ import annotations
 

@@ -56,6 +56,21 @@ def run(command: str, place: Path, environ: dict[str, str]) -> tuple[str, float]
     return ESCAPES.sub(b"", shown.replace(b"\r\n", b"\n")).decode(), time.perf_counter() - began
 
 
+def make_environment(home: Path) -> dict[str, str]:
+    return {
+        "HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "TERM": "xterm",
+        "COLUMNS": "80",
+        "LANG": "C.UTF-8",
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": "user.name",
+        "GIT_CONFIG_VALUE_0": "Ann",
+        "GIT_CONFIG_KEY_1": "user.email",
+        "GIT_CONFIG_VALUE_1": "ann@example.com",
+    }
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         home, shop = Path(name, "home"), Path(name, "shop")
@@ -63,38 +78,28 @@ def main() -> None:
         (shop / "src").mkdir(parents=True)
         (shop / "src" / "client.py").write_text("def charge(card):\n    return post(card)\n")
         Path(name, "message").write_text(MARKED)
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        git = {
-            "GIT_CONFIG_COUNT": "2",
-            "GIT_CONFIG_KEY_0": "user.name",
-            "GIT_CONFIG_VALUE_0": "Ann",
-        }
-        git |= {"GIT_CONFIG_KEY_1": "user.email", "GIT_CONFIG_VALUE_1": "ann@example.com"}
-        environ = {
-            "HOME": str(home),
-            "PATH": path,
-            "TERM": "xterm",
-            "COLUMNS": "80",
-            "LANG": "C.UTF-8",
-            **git,
-        }
+        environ = make_environment(home)
         run("git init -q -b main && git add . && git commit -qm 'Begin'", shop, environ)
         told, seconds, words = [], 0.0, 0
         for command, is_ours in STEPS:
             shown, took = run(command, shop, environ)
             told.append(f"$ {command}\n{shown.replace(name, '~')}".rstrip())
             seconds, words = seconds + took * is_ours, words + len(shown.split())
-        widest = max(
-            len(line) for step in told for line in step.splitlines() if not line.startswith("$ ")
-        )
+    OUTPUT.write_text(render(told, seconds, words), encoding="utf-8")
+
+
+def render(told: list[str], seconds: float, words: int) -> str:
+    widest = max(
+        len(line) for step in told for line in step.splitlines() if not line.startswith("$ ")
+    )
     count = sum(is_ours for _, is_ours in STEPS)
     text = "\n\n".join(told)
     reading = f"{60 * words / WORDS_A_MINUTE:.0f} s of reading at {WORDS_A_MINUTE} a minute"
     counted = f"{count} commands of memory-ci and two commits, {seconds:.1f} s of machine"
-    told_of = f"From an empty home, memory-ci installed: {counted},\n{words} words shown ({reading}), no line over {widest}"
-    writer = "columns. `python -m benchmarks.first_minutes` writes this."
-    OUTPUT.write_text(
-        f"# The first minutes\n\n{told_of} {writer}\n\n```console\n{text}\n```\n", encoding="utf-8"
+    return (
+        f"# The first minutes\n\nFrom an empty home, memory-ci installed: {counted},\n"
+        f"{words} words shown ({reading}), no line over {widest} columns. "
+        f"`python -m benchmarks.first_minutes` writes this.\n\n```console\n{text}\n```\n"
     )
 
 

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.timing import Row
+from memory_ci.commands.record.learner import ignore_progress
 from memory_ci.commands.record.run import RecordOptions, plan_record
 from memory_ci.memory.workspace import open_workspace
 
@@ -64,9 +65,7 @@ def bench_record(root: Path) -> list[Row]:
     )
     log = time.perf_counter() - start
     start = time.perf_counter()
-    plan = plan_record(
-        open_workspace(root), RecordOptions(), date(2026, 11, 21), lambda done, total: None
-    )
+    plan = plan_record(open_workspace(root), RecordOptions(), date(2026, 11, 21), ignore_progress)
     spent = time.perf_counter() - start
     note = (
         f"{plan.counts.commits} commits, {sum(len(step.changes) for step in plan.steps)} learnings"

@@ -7,7 +7,7 @@ import sqlite3
 import statistics
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from datetime import date, timedelta
 from functools import partial
@@ -54,8 +54,7 @@ def _bench_size(root: Path, size: int) -> list[Row]:
     update = _cpu(lambda: _sync(index, files | {new.path: new}))
     queries = [_words(one.entry) for one in located[:: size // QUERIES]]
     bare_query, query = _ask_bare(bare, queries), _ask(index, queries)
-    text = sum(len(one.entry.title) + len(one.entry.body) for one in located)
-    note = f"{_megabytes(index)} MB, bare {_megabytes(bare)} MB, text {text / 1e6:.1f} MB"
+    note = f"{_megabytes(index)} MB, bare {_megabytes(bare)} MB, text {_measure_text(located)}"
     return [
         Row(f"bare FTS5 build, {size} entries", floor, floor, "processor time; baseline"),
         Row(f"cold build, {size} entries", build, floor, note),
@@ -68,6 +67,11 @@ def _bench_size(root: Path, size: int) -> list[Row]:
             f"query, {size} entries", query, bare_query, "200 whole entries instead of row numbers"
         ),
     ]
+
+
+def _measure_text(located: Iterable[Located]) -> str:
+    letters = sum(len(place.entry.title) + len(place.entry.body) for place in located)
+    return f"{letters / 1e6:.1f} MB"
 
 
 def make_located(count: int) -> tuple[Located, ...]:

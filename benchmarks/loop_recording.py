@@ -230,7 +230,7 @@ class Story:
         """The workflow of docs/ci.md, on the push of main."""
         sha = self.git("rev-parse", "origin/main")
         if self.act is None:
-            return self._run_without_act(sha)
+            return self._run_without_act()
         (copied,) = re.findall(r"```yaml\n( +# What was merged .*?)```", GUIDE, re.DOTALL)
         workflow = dedent(copied).replace("push: auto\n", "push: auto\n      install: skip\n")
         ran = self._on_act(workflow, "push", {"repository": HERE}, sha)
@@ -241,7 +241,7 @@ class Story:
         sha = self.git("rev-parse", "origin/main")
         payload = {"action": "opened", "issue": ISSUE, "repository": HERE}
         if self.act is None:
-            place, runner = self._runner(sha, "agent", {"GITHUB_EVENT_NAME": "issues"})
+            place, runner = self._runner("agent", {"GITHUB_EVENT_NAME": "issues"})
             task = f"{ISSUE['title']}\n{ISSUE['body']}"
             done = runner.run(ROOT / "action" / "retrieve", install="skip", task=task)
             self.recorder.quietly(place, "my-agent", "--context", done.outputs["file"])
@@ -266,7 +266,7 @@ class Story:
             raise RuntimeError(ran.printed)
         return ran
 
-    def _run_without_act(self, sha: str) -> Scene:
+    def _run_without_act(self) -> Scene:
         """The two jobs one after the other, each in a clone of its own."""
         event = {"GITHUB_EVENT_NAME": "push", "GITHUB_REF": "refs/heads/main"}
         plan = str(self.recorder.scratch / "plan.json")
@@ -274,14 +274,12 @@ class Story:
             ("extract", {"extract": plan}),
             ("apply", {"apply": plan, "push": "auto"}),
         ):
-            place, runner = self._runner(sha, job, event)
+            place, runner = self._runner(job, event)
             runner.run(ROOT / "action", install="skip", github_token=TOKEN, **given)
             summary = (place.parent / "summary.md").read_text(encoding="utf-8")
         return Scene({"extract": "success", "apply": "success"}, summary)
 
-    def _runner(
-        self, sha: str, job: str, variables: Mapping[str, str]
-    ) -> tuple[Path, ActionRunner]:
+    def _runner(self, job: str, variables: Mapping[str, str]) -> tuple[Path, ActionRunner]:
         scratch = Path(tempfile.mkdtemp(dir=self.recorder.scratch, prefix=f"{job}-"))
         place, payload = scratch / "here", scratch / "event.json"
         self.recorder.quietly(scratch, "git", "clone", "-q", f"file://{self.remote}", "here")

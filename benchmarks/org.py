@@ -159,9 +159,9 @@ def measure(index: str, repositories: int, entries: int, seed: int) -> None:
                     " ".join(writer.words(8)),
                     index,
                     tuple(audiences),  # noqa: B023 - called in this turn of the loop
-                    10,
-                    {},
-                    NOW.date(),
+                    top=10,
+                    environ={},
+                    today=NOW.date(),
                 )
             )
             for _ in range(50)
@@ -344,7 +344,7 @@ def read(index: str, seed: int, number: int, count: int) -> list[tuple[float, fl
 
 
 def crowd(
-    index: str, readers: int, queries: int, repositories: int, entries: int, seed: int
+    index: str, readers: int, queries: int, *, repositories: int, entries: int, seed: int
 ) -> None:
     """So many readers ask while one writer rewrites repositories and publishes."""
     writer, written = Writer(seed), 0
@@ -411,9 +411,9 @@ def main() -> None:
                     f"{place}/index",
                     asked.readers,
                     1_000,
-                    asked.repositories,
-                    asked.entries,
-                    asked.seed,
+                    repositories=asked.repositories,
+                    entries=asked.entries,
+                    seed=asked.seed,
                 )
 
 

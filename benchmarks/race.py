@@ -97,7 +97,7 @@ def run_race(root: Path, count: int, job: Callable[[Path, int], Job]) -> Outcome
     return Outcome(done, len(titles), sum(times > 1 for times in titles.values()))
 
 
-def record_and_push(clone: Path, number: int) -> Job:
+def record_and_push(clone: Path, _number: int) -> Job:
     """Ours: planned on the remote's tip, pushed on condition that it is still there, planned again if not."""
     start = time.perf_counter()
     done = _call(clone, *RECORD, "--push", "push", "--json")
@@ -116,7 +116,7 @@ def record_own(clone: Path, number: int) -> Job:
     return Job(int(done.stdout or 0), time.perf_counter() - start, done.returncode == 0)
 
 
-def pull_and_push(clone: Path, number: int) -> Job:
+def pull_and_push(clone: Path, _number: int) -> Job:
     """The usual job: commit here, bring it on top of what is there now, push; once."""
     start = time.perf_counter()
     commands = ([*RECORD, "--push", "none"], ["git", "pull", "-q", "--rebase", "origin", "main"])

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from memory_ci.commands.record.learner import ignore_progress
 from memory_ci.commands.record.run import RecordOptions, plan_record
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve
@@ -119,7 +120,7 @@ def replay_year(history: Path, weeks: int, *, answers: bool) -> list[dict[str, i
 
 
 def _week(where: Workspace, now: datetime, *, answers: bool) -> dict[str, int]:
-    plan = plan_record(where, RecordOptions(engine="rules"), now.date(), lambda done, total: None)
+    plan = plan_record(where, RecordOptions(engine="rules"), now.date(), ignore_progress)
     apply_plan(where, plan, now)
     queue = list_queue(where, RecordOptions(), now, {})
     shown = queue.week.shown

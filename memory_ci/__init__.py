@@ -1,6 +1,6 @@
 """Git-native memory for coding agents.
 
-The API is `Memory` (docs/api.md), with the errors that its methods raise.
+The API is `Memory` (docs/api.md), with the options and the errors of its methods.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memory_ci.api import Memory
+    from memory_ci.commands.record.run import RecordOptions
+    from memory_ci.commands.retrieve.options import RetrieveOptions
     from memory_ci.errors import MemoryCIError
 
 __version__ = "0.2.0"
-__all__ = ["Memory", "MemoryCIError"]
+__all__ = ["Memory", "MemoryCIError", "RecordOptions", "RetrieveOptions"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
@@ -25,4 +27,12 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
         from memory_ci.errors import MemoryCIError
 
         return MemoryCIError
+    if name == "RecordOptions":
+        from memory_ci.commands.record.run import RecordOptions
+
+        return RecordOptions
+    if name == "RetrieveOptions":
+        from memory_ci.commands.retrieve.options import RetrieveOptions
+
+        return RetrieveOptions
     raise AttributeError(name)

@@ -31,7 +31,7 @@ def main() -> None:
     group()
 
 
-def _interrupt(number: int, frame: object) -> NoReturn:
+def _interrupt(_number: int, _frame: object) -> NoReturn:
     """Exit at once, even in the middle of an import; open files are closed.
 
     With KeyboardInterrupt click would exit with status 1, and Python print a traceback.

@@ -21,7 +21,7 @@ from memory_ci.text import yaml_fault
 T = TypeVar("T")
 CONFIG_FILE = ".memory-ci.yaml"
 POLICY_FILE = ".memory/policy.yaml"
-"""The policy of `extends`, as `memory-ci init --policy` fetched it: hooks read it without a network."""
+"""The policy of `extends`, as `memory-ci init --policy` fetched it for offline use."""
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 8
 MAX_STARS = 3  # `**` in one pattern; more match slowly, and fewer can say the same.

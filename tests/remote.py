@@ -124,7 +124,7 @@ class Publisher:
             make_plan,
             self.now,
             self.environ,
-            self.waits.pace(),
+            pace=self.waits.pace(),
         )
 
 

@@ -111,7 +111,7 @@ def table_options(options: Sequence[Option]) -> Callable[[C], C]:
 
 
 def complete_id(
-    ctx: click.Context, param: click.Parameter, incomplete: str
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete the id of an entry, with titles; nothing if memory cannot be read."""
     from memory_ci.cli.terminal import short_ids

@@ -21,11 +21,15 @@ ARGUMENTS = "memory_ci.arguments"  # Key of the context for the command and its 
 class LazyGroup(click.Group):
     """A group that imports the module of a command when the command is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         """List the commands that `--help` shows."""
         return [name for name, command in COMMANDS.items() if command.group]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's
+        cmd_name: str,
+    ) -> click.Command | None:
         """Import a command; None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
@@ -78,7 +82,11 @@ class LazyGroup(click.Group):
             message = f"{error.message} It goes before the command: `{path}`."
             raise click.UsageError(message, error.ctx) from error
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's
+        formatter: click.HelpFormatter,
+    ) -> None:
         """Write the overview of commands by group, without importing any."""
         width = max(map(len, COMMANDS))
         for group, names in group_commands().items():

@@ -68,6 +68,10 @@ COSTLY_IMPORTANCE = 0.8
 SPOKEN_KINDS = frozenset({"text", "rejection", "interrupt", "intervention", "review"})
 
 
+def _find_nothing(_candidate: Candidate) -> None:
+    return None
+
+
 class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
     """The evidence of one merged change, and what is known of its repository.
 
@@ -93,8 +97,8 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
     existing: tuple[Entry, ...] = ()
     is_declined: bool = False
     project: str = "project"
-    is_writable: Callable[[Candidate], str | None] = lambda candidate: None
-    find_document: Callable[[Candidate], str | None] = lambda candidate: None
+    is_writable: Callable[[Candidate], str | None] = _find_nothing
+    find_document: Callable[[Candidate], str | None] = _find_nothing
     known_to: Callable[[Candidate], Sequence[Entry]] | None = None
 
 

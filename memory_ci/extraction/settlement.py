@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -14,52 +14,38 @@ from memory_ci.extraction.restatement import (
     split_words,
 )
 from memory_ci.extraction.wording import make_title
-from memory_ci.records.candidate import Candidate, Judged
+from memory_ci.records.candidate import Judged
 
 
-def settle(
-    judged: Sequence[Judged], limit: int, records: Collection[str] = ()
-) -> tuple[Judged, ...]:
+def settle(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
     """Settle the verdicts on one merged change.
 
     Candidates that say the same become one, titles become distinct, and at most `limit` candidates
-    are written.
+    are written that nobody marked.
 
     Args:
         judged: the candidates, each judged by itself.
-        limit: the number of candidates that may be written.
-        records: the ids of evidence that is a decision record; what it decides counts towards no
-            limit.
+        limit: the number of unmarked candidates that may be written.
     """
     settled = _with_distinct_titles(_merge_duplicates(judged))
-    over_limit = _list_over_limit(settled, limit, records)
+    over_limit = _list_over_limit(settled, limit)
     reason = f"more than {limit} of one merged change"
     for index in over_limit:
         settled[index] = replace(settled[index], verdict="over_limit", reason=reason)
     return tuple(settled)
 
 
-def _list_over_limit(judged: Sequence[Judged], limit: int, records: Collection[str]) -> list[int]:
+def _list_over_limit(judged: Sequence[Judged], limit: int) -> list[int]:
     """Return the indices of the written candidates beyond the limit.
 
-    Marked candidates stay first, then the most important, and among equals the earlier.
+    What its author marked stays, then the most important, and among equals the earlier.
     """
     written = [
         index
         for index, item in enumerate(judged)
-        if item.verdict == "written" and not is_record(item.candidate, records)
+        if item.verdict == "written" and not item.candidate.is_marked
     ]
-
-    def order(index: int) -> tuple[bool, float]:
-        candidate = judged[index].candidate
-        return (not candidate.is_marked, -candidate.importance)
-
-    return sorted(written, key=order)[limit:]
-
-
-def is_record(candidate: Candidate, records: Collection[str]) -> bool:
-    """Return whether a candidate is the decision of a decision record."""
-    return candidate.is_marked and any(quote.evidence in records for quote in candidate.quotes)
+    return sorted(written, key=lambda index: -judged[index].candidate.importance)[limit:]
 
 
 def _merge_duplicates(judged: Sequence[Judged]) -> list[Judged]:

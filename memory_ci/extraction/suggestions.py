@@ -142,7 +142,8 @@ def _make_suggestion(item: Judged) -> Suggestion:
 def _is_open(item: Judged, suggestion: Suggestion, unwanted: Collection[str]) -> bool:
     if suggestion.is_accepted:
         return True
-    return item.verdict == "suspected" and suggestion.weight > 0 and suggestion.key not in unwanted
+    is_waiting = item.verdict in ("suspected", "over_limit")
+    return is_waiting and suggestion.weight > 0 and suggestion.key not in unwanted
 
 
 def _find_same(

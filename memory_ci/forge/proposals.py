@@ -291,7 +291,12 @@ class GitHubProposals:
         """Add a comment to a request."""
         self._client.write("POST", f"{self._issues}/{number}/comments", {"body": body}, Any)
 
-    def update_comment(self, number: int, comment: Comment, body: str) -> None:
+    def update_comment(
+        self,
+        number: int,  # noqa: ARG002 - GitLab needs it
+        comment: Comment,
+        body: str,
+    ) -> None:
         """Replace the text of a comment."""
         self._client.write("PATCH", f"{self._issues}/comments/{comment.id}", {"body": body}, Any)
 

@@ -355,7 +355,8 @@ def push_tip(
     branch: str,
     new: str | None,
     expected: str | None,
-    options: tuple[str, ...] = (),
+    *,
+    options: Sequence[str] = (),
 ) -> PushOutcome:
     """Move a branch of the remote by compare-and-swap.
 

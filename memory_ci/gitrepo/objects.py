@@ -20,7 +20,7 @@ from memory_ci.gitrepo.process import clean_environment, encode_path
 
 T = TypeVar("T")
 MAX_OPEN = 2  # Processes that stay open, for the newest repositories and environments.
-MAX_SENT = 4_096  # Bytes of queries before answers are read: one page, the smallest pipe (pipe(7)).
+MAX_BATCH = 4_096  # Bytes of queries that are sent at once: one page, the smallest pipe (pipe(7)).
 LOCK = threading.Lock()
 
 
@@ -67,7 +67,7 @@ def ask_objects(
             return None
 
         try:
-            answers = _exchange(process, command, names, read)
+            answers = _send_queries(process, command, names, read)
         except (OSError, EOFError):
             _close(process)
             return None
@@ -83,6 +83,7 @@ def ask_objects(
 
 
 def _start(git_dir: Path, environ: dict[str, str]) -> subprocess.Popen[bytes] | None:
+    """Start a `git cat-file` that waits for queries; None if there is no git."""
     args = ("git", "-c", "core.warnAmbiguousRefs=false", "cat-file", "--batch-command")
     pipe = subprocess.PIPE
     with suppress(OSError):
@@ -92,29 +93,39 @@ def _start(git_dir: Path, environ: dict[str, str]) -> subprocess.Popen[bytes] | 
     return None
 
 
-def _exchange(
+def _send_queries(
     process: subprocess.Popen[bytes],
     command: str,
     names: Sequence[str],
-    read: Callable[[IO[bytes]], T],
+    read_answer: Callable[[IO[bytes]], T],
 ) -> list[T]:
-    stdin = cast(IO[bytes], process.stdin)
-    stdout = cast(IO[bytes], process.stdout)
+    """Send one query per name to `git cat-file`, and return its answers in the same order.
+
+    The answers to a batch are read before the next is sent: with both pipes full, git and we would
+    wait for each other for ever.
+
+    Raises:
+        OSError: git does not read any more.
+        EOFError: git has ended.
+    """
+    queries = cast(IO[bytes], process.stdin)
+    output = cast(IO[bytes], process.stdout)
     answers: list[T] = []
-    for lines in _iter_batches(command, names):
-        stdin.write(b"".join(lines))
-        stdin.flush()
-        answers += [read(stdout) for _ in lines]
+    for batch in _iter_batches(command, names):
+        queries.write(b"".join(batch))
+        queries.flush()
+        for _ in batch:
+            answers.append(read_answer(output))
     return answers
 
 
 def _iter_batches(command: str, names: Sequence[str]) -> Iterator[list[bytes]]:
-    """Yield the queries in batches of at most MAX_SENT bytes, unless one query is longer."""
+    """Yield the queries in batches of at most MAX_BATCH bytes; a longer query is one alone."""
     batch: list[bytes] = []
     size = 0
     for name in names:
         line = encode_path(f"{command} {name}\n")
-        if batch and size + len(line) > MAX_SENT:
+        if batch and size + len(line) > MAX_BATCH:
             yield batch
             batch = []
             size = 0
@@ -124,6 +135,7 @@ def _iter_batches(command: str, names: Sequence[str]) -> Iterator[list[bytes]]:
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:
+    """End a process and close its pipes."""
     process.kill()  # A process that fetches a missing object would make us wait for its end.
     for pipe in (process.stdin, process.stdout):
         with suppress(OSError):

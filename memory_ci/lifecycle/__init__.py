@@ -1,1 +1,1 @@
-"""Rules over entries: compaction, promotion, prominence, retirement. Pure: they return values or changes."""
+"""Pure rules over entries: compaction, promotion, prominence, retirement."""

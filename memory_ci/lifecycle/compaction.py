@@ -81,7 +81,7 @@ def plan_compaction(
     }
     planned: list[PlannedChange] = []
 
-    # One retired copy retires all: if only that copy went, an older active copy would be served again.
+    # One retired copy retires all: else an older active copy would be served again.
     retired_ids = {place.entry.id for place in located if place.entry.status == "retired"}
     for entry_id in retired_ids & copies_by_id.keys():
         copies = copies_by_id.pop(entry_id)

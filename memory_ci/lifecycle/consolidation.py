@@ -1,4 +1,4 @@
-"""Consolidation: entries that contradict each other are linked, superseded ones are closed; none is deleted."""
+"""Consolidation: contradicting entries are linked, superseded ones closed, none deleted."""
 
 from __future__ import annotations
 

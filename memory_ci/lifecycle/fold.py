@@ -17,7 +17,10 @@ CLAIMED = "claimed:"
 """Precedes an address in `source` and `evidence` that could not be looked up."""
 
 CHECKED_ADDRESSES = ("commit:", "pr:", "review:", "session:")
-"""Addresses of words and of work. Anything else in a source (`teaparty:MEMORY.md`) proves nothing."""
+"""Addresses of words and of work.
+
+Anything else in a source, such as `teaparty:MEMORY.md`, proves nothing.
+"""
 
 MAX_CLOCK_ERROR = timedelta(days=365)
 """A note's date that is later by more than this was set by hand, and not by a wrong clock."""
@@ -51,7 +54,7 @@ def strip_claims(note: Located, day: date) -> Located:
 
 
 def list_claims(note: Located, day: date) -> list[str]:
-    """Return the fields by which a note claims a weight, a past or a place that strangers cannot."""
+    """Return the fields by which a note claims a weight, past or place that strangers cannot."""
     entry = note.entry
     stripped = strip_claims(note, day)
     claims: list[str] = []

@@ -22,7 +22,7 @@ PRIORITY_FLOORS: Mapping[Priority, float] = {"high": 0.85, "pin": 0.80, "permane
 """The least importance that a person's priority gives (Crewship's table)."""
 
 MAX_SAID_IMPORTANCE = 0.9
-"""The most that repetition lifts importance to: less than a proof by a check, or a permanent entry."""
+"""The most that repetition lifts importance to: less than a proof, or a permanent entry."""
 
 
 def recency(entry: Entry, today: date) -> float:
@@ -61,10 +61,10 @@ def prominence(entry: Entry, today: date) -> float:
 
 
 def ranking_prominence(entry: Entry, today: date) -> float:
-    """Return importance x recency x (1 + log2(1 + n) / 8), which ranks entries; 0 for a retired one.
+    """Return the factor of an entry in ranking: importance x recency x (1 + log2(1 + n) / 8).
 
-    With the linear reinforcement, what was served once would be served ever after
-    (docs/ranking.md).
+    A retired entry has 0. With the linear reinforcement, what was served once would be served ever
+    after (docs/ranking.md).
     """
     if entry.status == "retired":
         return 0.0

@@ -1,7 +1,7 @@
 """Promotion of entries to a wider scope than the one they were learned in.
 
-The scopes from narrow to wide are team, session, project, global: a task of a job is promoted to the
-session of that job, a team's directory and a session to the project. A directive of the project
+The scopes from narrow to wide are team, session, project, global: a task of a job is promoted to
+the session of that job, a team's directory and a session to the project. A directive of the project
 becomes a norm once changes of several directories have said it.
 """
 
@@ -80,10 +80,11 @@ def plan_promotion(
 ) -> Promotion:
     """Plan the moves of recurring entries one scope up.
 
-    An entry recurs if `RECURRENCES` distinct changes or sessions said it. Each move is the removals,
-    then an addition. The best entry keeps its id and supersedes the others. An entry that the wider
-    scope has already is not moved, so planning again after the changes gives none. Global memory is
-    outside of the repository: entries that name nothing of this repository are proposed for it.
+    An entry recurs if `RECURRENCES` distinct changes or sessions said it. Each move is the
+    removals, then an addition. The best entry keeps its id and supersedes the others. An entry that
+    the wider scope has already is not moved, so planning again after the changes gives none. Global
+    memory is outside of the repository: entries that name nothing of this repository are proposed
+    for it.
 
     Args:
         located: all entries.
@@ -297,7 +298,7 @@ def _list_sources(members: Iterable[Located]) -> set[str]:
 
 
 def _build_promoted(members: Sequence[Located], today: date) -> Entry:
-    """Return the best entry with the counts and the evidence of all; copies of one id count once."""
+    """Return the best entry with the counts and evidence of all; copies of an id count once."""
     best = members[0]
     entries = [place.entry for place in members]
     counts: dict[str, int] = {}

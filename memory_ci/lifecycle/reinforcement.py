@@ -1,4 +1,4 @@
-"""Reinforcement: an entry that merged work used, confirmed or said again counts once more for that work."""
+"""Reinforcement: merged work that used, confirmed or repeated an entry raises its count."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def find_touched(
     """Return the ids of served entries that the work was about, whether it followed them or not.
 
     Two of three facts must hold: the change touches a file that the entry cites, the added lines
-    hold a rare identifier of the entry, the message holds half of the title's words. Measured: 3.7 %
-    of what was served, 0.4 % of a placebo.
+    hold a rare identifier of the entry, the message holds half of the title's words.
+    Measured: 3.7 % of what was served, 0.4 % of a placebo.
 
     Args:
         given: the served entries.
@@ -153,7 +153,7 @@ def list_occurrences(entry: Entry) -> set[str]:
 
 
 def unite_occurrences(kept: Entry, entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return the occurrences of an entry that replaces several; a copy of its id is no other one."""
+    """Return the occurrences of an entry that replaces others; copies of its id do not count."""
     copies: set[str] = set()
     occurrences: set[str] = set()
     for entry in entries:

@@ -106,7 +106,7 @@ MIN_PREFIX = 4
 
 
 def find_ids(entries: Iterable[Entry], prefix: str) -> frozenset[str]:
-    """Return the ids that start with a prefix, or else those of entries that supersede such an id."""
+    """Return the ids that start with a prefix, else those of entries that supersede such ids."""
     prefix = prefix.lower()
     all_entries = list(entries)
     ids = frozenset(entry.id for entry in all_entries if entry.id.startswith(prefix))
@@ -120,7 +120,7 @@ def find_ids(entries: Iterable[Entry], prefix: str) -> frozenset[str]:
 
 
 def find_id(entries: Iterable[Entry], prefix: str) -> str | None:
-    """Return the only id that starts with a prefix; None if there is none, or the prefix is short."""
+    """Return the only id with a prefix; None if there is none, or the prefix is short."""
     if len(prefix) < MIN_PREFIX:
         return None
     ids = find_ids(entries, prefix)

@@ -18,8 +18,8 @@ NEAR_DUPLICATE = Fraction(4, 5)
 
 LABEL = re.compile(
     r"""^[ \t>*_#\-]*
-    (?:root[ ]cause|cause|fix|context|error|lesson(?:[ ]learned)?|learning|problem|symptom|solution|resolution|decision
-      |constraint|rejected|directive|convention|gotcha|invariant|rule|rationale|prevention|impact|why|how|example|note)
+    (?:root[ ]cause|cause|fix|context|error|lesson(?:[ ]learned)?|learning|problem|symptom
+      |solution|resolution|decision|constraint|rejected|directive|convention|gotcha|invariant|rule|rationale|prevention|impact|why|how|example|note)
     [ \t*_]*(?::[*_]*|$)""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
@@ -160,7 +160,7 @@ def _find_partners(
         holders: for each word a number whose bits say which sets hold it.
         threshold: a Jaccard index.
     """
-    # The union is no smaller than the set, so similar sets share more than threshold x n of its words.
+    # The union is no smaller than the set: similar sets share more than threshold x n words.
     least = threshold.numerator * len(texts[index]) // threshold.denominator + 1
     all_sets = (1 << len(texts)) - 1
     candidates = _find_common_bits(least, [holders.get(word, 0) for word in texts[index]], all_sets)

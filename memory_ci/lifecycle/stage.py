@@ -34,9 +34,10 @@ SIGNS: tuple[tuple[Progress, str], ...] = (
 """The words for the progress of a milestone. The first row that fits counts: `not done` is open."""
 
 FILLERS = frozenset(
-    "a active are current currently in is it now ongoing phase project stage the this under we".split()
+    "a active are current currently in is it now ongoing phase project stage the this under "
+    "we".split()
 )
-"""Words that may stand in the name of a stage; other words, as `not` or `after`, make it unclear."""
+"""Words that the name of a stage may have; others, such as `not`, make it unclear."""
 
 PHASES: Mapping[str, Phase] = {word: phase for phase, words in NAMES for word in words.split()}
 
@@ -118,7 +119,7 @@ def _list_statements(lines: Sequence[str]) -> Iterator[Reading | None]:
 
 
 def _find_text(lines: Sequence[str], start: int) -> int | None:
-    """Return the index of the next line with text; None if that is a milestone, or there is none."""
+    """Return the index of the next line with text; None if it is a milestone, or missing."""
     for index in range(start, len(lines)):
         line = lines[index]
         if line.strip():

@@ -1,4 +1,4 @@
-"""Utility: how much an entry has helped, replayed from all feedback at each reading and never stored."""
+"""Utility: how much an entry has helped, replayed from all feedback and never stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ DELTAS: Mapping[str, float] = {
 
 LOW_UTILITY = 0.2
 MIN_EVENTS = 3
-"""Below this utility, after so many events, a person should look at an entry. It is never retired for it."""
+"""Below this utility, after so many events, a person should look at an entry.
+
+It is never retired for that.
+"""
 
 OFTEN = 10
 """An entry that was served so many times and never used is proposed for review."""

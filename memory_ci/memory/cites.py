@@ -23,7 +23,6 @@ from memory_ci.anchors.anchors import (
     make_anchor,
     parse_anchor,
 )
-from memory_ci.anchors.named_parts import anchor_parts
 from memory_ci.anchors.subjects import choose_touched, find_named_definitions, list_touched
 from memory_ci.extraction.cites import find_named_places
 from memory_ci.gitrepo.blobs import TreeFile, list_worktree, read_files, tree_at
@@ -106,7 +105,7 @@ class _FileChange(NamedTuple):
 
 
 def cite_touched(
-    workspace: Workspace, asked: Sequence[tuple[str, Sequence[str]]]
+    workspace: Workspace, cited_texts: Sequence[tuple[str, Sequence[str]]]
 ) -> list[tuple[str, ...]]:
     """Choose cites for each text among the code that its commit touched.
 
@@ -115,13 +114,13 @@ def cite_touched(
 
     Args:
         workspace: the repository.
-        asked: texts, each with the cites that extraction found in its commit.
+        cited_texts: texts, each with the cites that extraction found in its commit.
 
     Returns:
         The cites of each text.
     """
     anchors = {}
-    for _, cites in asked:
+    for _, cites in cited_texts:
         for cite in cites:
             anchor = parse_anchor(cite)
             if anchor is not None:
@@ -132,7 +131,7 @@ def cite_touched(
     changes = _read_changes(workspace.repo, list(places))
 
     chosen = []
-    for prose, cites in asked:
+    for prose, cites in cited_texts:
         own_anchors = [anchors[cite] for cite in cites if cite in anchors]
         chosen.append(_choose_cites(prose, own_anchors, changes))
     return chosen
@@ -298,6 +297,9 @@ def _find_parts(
         cache_keys[key] = make_key("parts", cite, blob.oid, entries[key].text)
     cites_by_key = view.load_cached(cache_keys, list[str])
 
+    # Imported here because `add` needs no verdicts.
+    from memory_ci.anchors.named_parts import anchor_parts
+
     new_keys = [key for key in edited if key not in cites_by_key]
     texts = read_texts(view.repo, [edited[key] for key in new_keys])
     for key in new_keys:
@@ -367,7 +369,7 @@ def _find_blobs(repo: Repository, anchors: Iterable[Anchor]) -> dict[Anchor, Tre
 
 
 T = TypeVar("T")
-Asked = TypeVar("Asked")
+Subject = TypeVar("Subject")
 
 
 class JudgedView:
@@ -412,7 +414,7 @@ class JudgedView:
         """Return whether nobody wrote to the work tree since its files were listed."""
         return self.rev is not None or self._list_files() == self.files
 
-    def load_cached(self, keys: Mapping[Asked, str], kind: type[T]) -> dict[Asked, T]:
+    def load_cached(self, keys: Mapping[Subject, str], kind: type[T]) -> dict[Subject, T]:
         """Return the cached results for keys; keys without a result are left out.
 
         Args:
@@ -498,7 +500,7 @@ class _Judge:
 
         unresolved = [anchor for anchor in changed if anchor not in outcomes]
         if unresolved:
-            outcomes |= self._search_elsewhere(unresolved, in_place)
+            outcomes |= self._search_tree(unresolved, in_place)
         self._view.save_cached(self._new_outcomes)
         return verdicts | {anchor: outcome.verdict for anchor, outcome in outcomes.items()}
 
@@ -517,23 +519,30 @@ class _Judge:
         paths = {anchor: [anchor.path] for anchor in present}
         return self._compare(paths, {anchor: anchor.path for anchor in present})
 
-    def _search_elsewhere(
+    def _search_tree(
         self, anchors: Sequence[Anchor], in_place: Mapping[Anchor, _Outcome]
     ) -> dict[Anchor, _Outcome]:
-        """Search other files for anchors, with the cache of such searches."""
+        """Return the outcome for each anchor, from the cache or from a search of the whole tree.
+
+        Args:
+            anchors: the anchors whose text is not in the file at their path.
+            in_place: the outcomes of the comparison with that file, where the view has it.
+        """
         cache_keys = {}
         for anchor in anchors:
+            # Renames are followed, and so history counts, if there is no file at the path.
             history_tip = "" if anchor in in_place else self._view.tip or ""
             cache_keys[anchor] = self._make_key(anchor, self._view.tree_digest, history_tip)
+        cached_outcomes = self._view.load_cached(cache_keys, _Outcome)
 
-        cached = self._view.load_cached(cache_keys, _Outcome)
-        new_anchors = [anchor for anchor in anchors if anchor not in cached]
-        outcomes = self._search_files(new_anchors, in_place)
-        if outcomes and self._view.is_unmodified():
-            for anchor, outcome in outcomes.items():
+        new_anchors = [anchor for anchor in anchors if anchor not in cached_outcomes]
+        new_outcomes = self._search_files(new_anchors, in_place)
+        # Files that were written during the search are not those of the digest.
+        if new_outcomes and self._view.is_unmodified():
+            for anchor, outcome in new_outcomes.items():
                 if not outcome.trace:
                     self._new_outcomes[cache_keys[anchor]] = outcome
-        return cached | outcomes
+        return cached_outcomes | new_outcomes
 
     def _search_files(
         self, anchors: Sequence[Anchor], in_place: Mapping[Anchor, _Outcome]
@@ -543,24 +552,21 @@ class _Judge:
         The successor of their file is searched first, else files of the same name. Files that
         mention the definition come next.
         """
-        missing = [anchor for anchor in anchors if anchor not in in_place]
-        successors: dict[Anchor, str | None] = {}
-        outcomes = {}
-        for anchor in anchors:
-            if anchor in in_place:
-                successors[anchor] = anchor.path
-                outcomes[anchor] = in_place[anchor]
-        successors |= self._find_successors(missing)
+        outcomes = {anchor: in_place[anchor] for anchor in anchors if anchor in in_place}
+        without_file = [anchor for anchor in anchors if anchor not in in_place]
+        successors: dict[Anchor, str | None] = {anchor: anchor.path for anchor in outcomes}
+        successors |= self._find_successors(without_file)
 
-        paths = self._list_likely_paths(successors)
-        outcomes |= self._compare({anchor: paths[anchor] for anchor in missing}, successors)
+        likely_paths = self._list_likely_paths(successors)
+        first_paths = {anchor: likely_paths[anchor] for anchor in without_file}
+        outcomes |= self._compare(first_paths, successors)
 
-        mentioning = self._find_mentioning_paths(outcomes)
-        extended_paths = {}
-        for anchor, mentioning_paths in mentioning.items():
-            extended_paths[anchor] = [*paths[anchor], *mentioning_paths]
-        for anchor, outcome in self._compare(extended_paths, successors).items():
-            outcomes[anchor] = _Outcome(outcome.verdict)  # there is nowhere else to search
+        all_paths = {}
+        for anchor, mentioning_paths in self._find_mentioning_paths(outcomes).items():
+            all_paths[anchor] = [*likely_paths[anchor], *mentioning_paths]
+        for anchor, outcome in self._compare(all_paths, successors).items():
+            # No other files are left to search, so the verdict is final.
+            outcomes[anchor] = _Outcome(outcome.verdict)
         return outcomes
 
     def _list_likely_paths(
@@ -615,17 +621,22 @@ class _Judge:
             if path and (anchor.commit, path) in older_copies:
                 successors[anchor] = None
 
-        lost = [
-            anchor for anchor, path in successors.items() if path is None and self._blobs[anchor]
-        ]
+        unresolved = []
+        for anchor, path in successors.items():
+            if path is None and self._blobs[anchor] is not None:
+                unresolved.append(anchor)
         renames = {}
-        if lost and self._view.tip:
-            renames = self._list_renames(lost, self._view.tip)
-        for anchor in lost:
+        if unresolved and self._view.tip:
+            renames = self._list_renames(unresolved, self._view.tip)
+        for anchor in unresolved:
             successors[anchor] = follow_renames(anchor.path, renames, self._files)
         return successors
 
     def _find_same_content(self, anchors: Sequence[Anchor]) -> dict[Anchor, str | None]:
+        """Return the one path with the content of each anchor's file; None for none or several.
+
+        Files of the same name are preferred.
+        """
         paths_by_oid = _group((file.oid, file.path) for file in self._files.values())
         same_content: dict[Anchor, str | None] = {}
         for anchor in anchors:
@@ -651,7 +662,8 @@ class _Judge:
 
         new_anchors = [anchor for anchor in anchors if anchor not in renames_by_anchor]
         if new_anchors:
-            names = [f"{commit}^{{commit}}" for commit in {one.commit for one in new_anchors}]
+            cited_commits = {anchor.commit for anchor in new_anchors}
+            names = [f"{commit}^{{commit}}" for commit in cited_commits]
             commits = [commit for commit in find_objects(self._repo, names) if commit]
             renames = list_renames(self._repo, commits, tip)
             for anchor in new_anchors:

@@ -92,24 +92,6 @@ def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date)
     return ShownEntry(place, format_entry(place.entry), prominence(place.entry, today))
 
 
-def list_ranked(
-    workspace: Workspace, view: str | None, today: date, waiting: Sequence[Located] = ()
-) -> tuple[list[tuple[float, Located]], tuple[Finding, ...]]:
-    """Return the entries by prominence, highest first, and the findings on unreadable memory.
-
-    Args:
-        workspace: the repository.
-        view: None for the work tree, or a revision.
-        today: the day for the prominence.
-        waiting: notes that are not committed yet, to be ranked as well.
-    """
-    memory = load_memory(workspace, view)
-    places = (*memory.located, *waiting)
-    ranked = [(prominence(place.entry, today), place) for place in places]
-    ranked.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].line))
-    return ranked, memory.findings
-
-
 def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion, ...]:
     """Return the history of an entry up to HEAD, newest first.
 

@@ -211,8 +211,13 @@ def _drop_released(files: Iterable[Touched], released: Collection[str]) -> list[
 
 
 def _list_deleted_episodes(files: Iterable[Touched]) -> list[str]:
-    paths = [file.path for file in files if file.new is None]
-    return [path for path in paths if is_episode_path(path) and path.isprintable()]
+    """Return the paths of deleted files of episodes that fit on a line of REJECTED_FILE."""
+    paths = []
+    for file in files:
+        is_deleted = file.new is None
+        if is_deleted and is_episode_path(file.path) and file.path.isprintable():
+            paths.append(file.path)
+    return paths
 
 
 def line_of(entry: Entry) -> str:
@@ -333,24 +338,39 @@ def _find_obstacle(
 
     base_content = workspace.at(base).read(file.path for file in touched)
     for file in touched:
-        if not _can_carry_over(workspace, file, base_content.get(file.path)):
+        base_data = base_content.get(file.path)
+        if holds_entries(workspace, file.path):
+            is_in_conflict = _is_prose_in_conflict(file, base_data)
+        else:
+            is_in_conflict = _is_file_in_conflict(file, base_data)
+        if is_in_conflict:
             return f"{file.path} was changed there, and is not the same in the base"
     return ""
 
 
-def _can_carry_over(workspace: Workspace, file: Touched, base_data: bytes | None) -> bool:
-    """Return whether a change outside of entries can be made to the base.
+def _is_prose_in_conflict(file: Touched, base_data: bytes | None) -> bool:
+    """Return whether maintainers and the base changed the prose of a memory file differently.
 
-    The base must have the text before or after the change. A file that the base lacks is new,
-    except for a month of episodes: its episodes would be in the base twice.
+    Its entries do not matter here: their edits are carried over one by one.
     """
-    if holds_entries(workspace, file.path):
-        versions = (prose_of(file.old), prose_of(file.new))
-        return not changes_prose(file) or prose_of(base_data) in versions
-    if base_data in (file.old, file.new):
-        return True
-    is_month = file.path == month_path(find_month(file.path) or "")
-    return base_data is None and not is_month
+    if not changes_prose(file):
+        return False
+    base_prose = prose_of(base_data)
+    return base_prose != prose_of(file.old) and base_prose != prose_of(file.new)
+
+
+def _is_file_in_conflict(file: Touched, base_data: bytes | None) -> bool:
+    """Return whether maintainers and the base changed a file without entries differently.
+
+    A file that the base lacks can be written there. The file of a folded month cannot: the base has
+    its episodes in files of their own, and would have them twice.
+    """
+    if base_data == file.old or base_data == file.new:
+        return False
+    if base_data is None:
+        month = find_month(file.path)
+        return month is not None and file.path == month_path(month)
+    return True
 
 
 def _list_commits(
@@ -358,8 +378,8 @@ def _list_commits(
 ) -> Iterator[tuple[Commit, bool]]:
     """Yield commits of the branch, oldest first, and whether memory-ci made them.
 
-    Its own commits name their step and have it as their committer. A commit that somebody amended
-    is theirs, and so is one of step KEEP. Merges are left out.
+    A commit is its own if a trailer names a step other than KEEP, and if its committer is
+    memory-ci: a commit that somebody amended is theirs. Merges are left out.
     """
     from memory_ci.gitrepo import writer  # GitPython: 75 ms, only to publish
 
@@ -381,7 +401,8 @@ def _list_commits(
         f"^{base}",
     )
     for commit, _ in read_log(workspace.repo, *arguments, "--"):
-        if commit.parents:
-            steps = {value for _, value in find_trailers(commit.message, (STEP,))}
-            is_ours = bool(steps - {KEEP}) and committers[commit.sha] in our_emails
-            yield commit, is_ours
+        if not commit.parents:
+            continue
+        steps = {value for _, value in find_trailers(commit.message, (STEP,))}
+        is_of_run = bool(steps - {KEEP})
+        yield commit, is_of_run and committers[commit.sha] in our_emails

@@ -302,7 +302,7 @@ class SpentMonth(NamedTuple):
     spent: float
     limit: float
 
-    def extract(self, request: Request) -> EngineReply:
+    def extract(self, request: Request) -> EngineReply:  # noqa: ARG002 - that of an engine
         """Refuse a request.
 
         Raises:

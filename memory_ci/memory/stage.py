@@ -64,7 +64,7 @@ def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
         RepositoryError: unknown-revision.
     """
     tip = resolve_commit(workspace.repo, rev)
-    readings = _read_intents(workspace, tip)
+    readings = _read_stated_stages(workspace, tip)
     if not readings:
         return ()
 
@@ -82,7 +82,7 @@ def current_phases(workspace: Workspace, rev: str) -> dict[str, Phase | None]:
 
     Where the file is unclear, it is the last phase that the file stated clearly.
     """
-    readings = _read_intents(workspace, rev)
+    readings = _read_stated_stages(workspace, rev)
     last_phases: dict[str, Phase] = {}
     if None in readings.values():
         for point in stage_history(workspace, rev):
@@ -110,12 +110,14 @@ def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
     for version in versions:
         if version.oid:
             files[version.oid] = TreeFile(version.path, version.oid)
-    readings = {file.oid: reading for file, reading in _read(workspace, files.values())}
+    readings: dict[str, Reading | None] = {}
+    for file, reading in _read_files(workspace, files.values()):
+        readings[file.oid] = reading
 
     points: list[StagePoint] = []
     last_phases: dict[str, Phase] = {}
     for version in reversed(versions):
-        project = _project(version.path)
+        project = _find_project_of_file(version.path)
         reading = readings.get(version.oid or "")
         if project is None or reading is None or last_phases.get(project) == reading.phase:
             continue
@@ -164,7 +166,7 @@ def plan_retirements(
     if not transitions:
         return ()
 
-    projects = _read_intents(tip.workspace, tip.sha).keys()
+    projects = _read_stated_stages(tip.workspace, tip.sha).keys()
     places_by_project: dict[str, list[Located]] = {}
     for place in located:
         project = find_project(posixpath.dirname(place.path), projects)
@@ -184,16 +186,23 @@ def plan_retirements(
 
 
 def _pathspecs() -> tuple[str, str]:
+    """Return pathspecs for the intent files; they match those of deeper directories, too."""
     return INTENT_FILE, f"{PROJECTS}*/{INTENT_FILE}"
 
 
-def _project(path: str) -> str | None:
-    """Return the project of an intent file, "" for the root; None for another file."""
-    project = path.removesuffix(INTENT_FILE).removesuffix("/")
-    is_project = not project or (project.startswith(PROJECTS) and project.count("/") == 1)
-    if not is_project or posixpath.join(project, INTENT_FILE) != path:
-        return None
-    return project
+def _find_project_of_file(path: str) -> str | None:
+    """Return the project whose intent file has this path, "" for the root; None for another path.
+
+    >>> paths = ("INTENT.md", "projects/shop/INTENT.md", "projects/shop/docs/INTENT.md")
+    >>> [_find_project_of_file(path) for path in paths]
+    ['', 'projects/shop', None]
+    """
+    project = posixpath.dirname(path)
+    is_project = project.startswith(PROJECTS) and project.count("/") == 1
+    is_intent_file = path == posixpath.join(project, INTENT_FILE)
+    if is_intent_file and (is_project or not project):
+        return project
+    return None
 
 
 def find_project(where: str, projects: Iterable[str]) -> str:
@@ -204,19 +213,23 @@ def find_project(where: str, projects: Iterable[str]) -> str:
     return ""
 
 
-def _read_intents(workspace: Workspace, rev: str) -> dict[str, Reading | None]:
-    """Return the stage that the intent file of each project states at a revision."""
+def _read_stated_stages(workspace: Workspace, rev: str) -> dict[str, Reading | None]:
+    """Return the stage that each project states at a revision, by its directory ("" is the root).
+
+    It is None where the intent file is unclear. Projects without an intent file are left out.
+    """
     files = workspace.at(rev).tree.select(_pathspecs())
     readings = {}
-    for file, reading in _read(workspace, files):
-        project = _project(file.path)
+    for file, reading in _read_files(workspace, files):
+        project = _find_project_of_file(file.path)
         if project is not None:
             readings[project] = reading
     return readings
 
 
-def _read(
+def _read_files(
     workspace: Workspace, files: Iterable[TreeFile]
 ) -> Iterator[tuple[TreeFile, Reading | None]]:
+    """Yield intent files with the stage that each states, None if it is unclear."""
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         yield content.file, find_stage((content.data or b"").decode("utf-8", "replace"))

@@ -46,7 +46,9 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The sources that a record run may learn from, and its limit."""
 
     max_entries_per_change: Size = 3
-    """How many learnings one merged change may add; the others are listed as left out."""
+    """How many learnings that nobody marked one merged change may add; the others wait as
+    candidates.
+    """
     trusted_authors: tuple[str, ...] = ("*",)
     """Globs over `Name <e-mail>` of the authors whose marks become memory. The default trusts
     everyone whose commit reached the branch.
@@ -294,8 +296,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
             r"^(|[^\s@]\S{0,500}@[^\s@]{1,200} sha256:[0-9a-f]{64})$", "ADDRESS@REV sha256:DIGEST"
         ),
     ] = ""
-    """The policy that narrows these settings, `SOURCE@REV sha256:…`; `memory-ci init --policy` writes it
-    (docs/configuration.md#policy)."""
+    """The policy that narrows these settings, `SOURCE@REV sha256:…`; `memory-ci init --policy`
+    writes it (docs/configuration.md#policy)."""
     minimum_version: Annotated[str, text_like(VERSION, "0.2.0")] = ""
     """An older memory-ci refuses to run: `"0.2"`."""
     scopes: ScopePatterns = ScopePatterns()

@@ -179,7 +179,7 @@ def read_archive(
     workspace: Workspace,
     base: str,
     captured: Sequence[StoredSession] | None = None,
-    progress: OnProgress = lambda done, count: None,
+    progress: OnProgress = lambda _done, _count: None,
 ) -> SessionArchive:
     """Return what all sessions of a repository hold.
 
@@ -494,7 +494,7 @@ def _each_once(transcripts: Iterable[ParsedTranscript]) -> dict[FailedRun, None]
 
 
 def _load_cache(workspace: Workspace) -> ArchiveCache:
-    """Return what earlier runs have read; nothing if it is missing, broken or of another version."""
+    """Return what earlier runs read; nothing if it is missing, broken or of another version."""
     with suppress(OSError, ValueError, msgspec.DecodeError, msgspec.ValidationError):
         data = read_regular(_cache_path(workspace), MAX_CACHE)
         cache = msgspec.msgpack.decode(data, type=ArchiveCache)

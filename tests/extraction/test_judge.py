@@ -6,6 +6,7 @@ from datetime import date
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.rules import RulesEngine
@@ -13,6 +14,7 @@ from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.extraction.judge import BY_KIND, JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.records.candidate import EngineReply, Judged, Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import EvidenceSet
@@ -74,28 +76,39 @@ def test_a_known_learning_is_restated_not_written() -> None:
     assert (judged.verdict, judged.entry_id) == ("restates", known.id)
 
 
-def test_only_the_most_important_are_written() -> None:
-    message = (
-        "feat: x\n\nDecision: one pool, because connecting is slow\nLearning: the stream closes twice in shutdown\n"
-        "Directive: never push to main on a Friday\nConstraint: ten calls a second are allowed\n"
-    )
-    judged = judge_messages(message, limit=2)
-    assert written(judged) == [
+FOUR_MARKS = (
+    "feat: x\n\nDecision: one pool, because connecting is slow\nLearning: the stream closes twice in shutdown\n"
+    "Directive: never push to main on a Friday\nConstraint: ten calls a second are allowed\n"
+)
+
+
+def test_what_authors_marked_is_written_whatever_the_limit() -> None:
+    assert len(written(judge_messages(FOUR_MARKS, limit=2))) == 4
+
+
+def unmarked() -> list[Judged]:
+    """The four learnings as a model would have found them: nobody marked one."""
+    judged = judge_messages(FOUR_MARKS, limit=9)
+    return [replace(one, candidate=replace(one.candidate, is_marked=False)) for one in judged]
+
+
+def test_of_what_nobody_marked_the_most_important_are_written() -> None:
+    assert written(settle(unmarked(), 2)) == [
         "The stream closes twice in shutdown",
         "Never push to main on a Friday",
     ]
-    assert [one.verdict for one in judged].count("over_limit") == 2
+
+
+def test_what_is_over_the_limit_waits_as_a_candidate() -> None:
+    settled = settle(unmarked(), 2)
+    over = [one for one in settled if one.verdict == "over_limit"]
+    waiting = {suggestion.candidate.title for suggestion in list_suggestions(settled)}
+    assert {one.candidate.title for one in over} == waiting
 
 
 @pytest.mark.parametrize("limit", [0, 1, 9])
 def test_the_limit_holds(limit: int) -> None:
-    assert len(
-        written(
-            judge_messages(
-                f"feat: x\n\n{LEARNING}Gotcha: the pool never shrinks again", limit=limit
-            )
-        )
-    ) == min(limit, 2)
+    assert len(written(settle(unmarked()[:2], limit))) == min(limit, 2)
 
 
 def test_what_nobody_marked_is_never_written() -> None:
@@ -305,8 +318,7 @@ def test_decision_records_count_towards_no_limit() -> None:
     evidence = EvidenceSet((*adrs, marks))
     reply = RulesEngine().extract(Request(change="#1", evidence=evidence.pieces)).text
     judged = judge_reply(JudgedCase(label="#1", pieces=evidence.pieces), reply).judged
-    assert len(written(settle(judged, 1, {"e1", "e2", "e3"}))) == 4
-    assert len(written(settle(judged, 1))) == 1
+    assert len(written(settle(judged, 1))) == 5
 
 
 @pytest.mark.parametrize(

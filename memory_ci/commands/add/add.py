@@ -133,6 +133,7 @@ def quote_person(
     workspace: Workspace,
     entry: Entry,
     quoted: str | int,
+    *,
     keys: Sequence[str],
     home: Path,
     now: datetime,

@@ -21,8 +21,9 @@ def add_command(
     """Put a learning into the inbox.
 
     It becomes a file of its own under .memory/inbox/, so that two branches never conflict; `record`
-    folds it into its scope's file. TITLE is one sentence that says the learning by itself. Without it the text is read
-    from standard input, or written in your editor: first line the title, then the body.
+    folds it into its scope's file. TITLE is one sentence that says the learning by itself. Without
+    it the text is read from standard input, or written in your editor: first line the title, then
+    the body.
 
     \b
     Example:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from memory_ci.cli.plain import (
@@ -10,19 +9,16 @@ from memory_ci.cli.plain import (
     decode_argument,
     echo_json,
     has_input,
-    now,
     open_current_workspace,
     read_input,
     say,
-    today,
 )
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
-from memory_ci.records.entry import MOMENT, NEW_IMPORTANCE, Entry, EntryType
+from memory_ci.records.entry import MOMENT, EntryType
 
 if TYPE_CHECKING:
     from memory_ci.commands.add.add import Added
-    from memory_ci.memory.workspace import Workspace
 
 TEMPLATE = """
 
@@ -72,6 +68,7 @@ def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any]
 def run(
     title: str | None,
     body: str | None,
+    *,
     type_: str,
     when: str | None,
     scope: str,
@@ -82,39 +79,31 @@ def run(
     as_json: bool,
 ) -> None:
     """Write an entry into the inbox, unless memory has it, and print its file."""
-    import uuid
-
-    from memory_ci.commands.add.add import add_entry, draft_entry, split_text
+    from memory_ci.api import Memory
 
     if title is None and quote == "-":
         hint = "Give the title as an argument."
         raise UsageError("standard input has the quote", slug="bad-quote", hint=hint)
     if title is None:
-        learning = split_text(_read_text())
-    else:
-        title_line = " ".join(title.split())
-        learning = split_text(decode_argument(f"{title_line}\n{body or ''}"))
-
-    current_workspace = open_current_workspace()
-    fields: dict[str, object] = {
-        "type": type_,
-        "domain": "team" if type_ == "directive" else "task",
-        "when": _read_moment(when),
-        "scope": scope,
-        "importance": NEW_IMPORTANCE,
-        "source": " ".join(decode_argument(source or "").split()) or None,
-    }
-    if cites:
-        from memory_ci.memory.named_code import read_cite
-
-        fields["cites"] = tuple(
-            read_cite(current_workspace, decode_argument(cite)) for cite in cites
-        )
-    entry = draft_entry(str(uuid.uuid4()), today(), learning, **fields)
-    if quote is not None:
-        entry = _quote(current_workspace, entry, quote)
-
-    added = add_entry(current_workspace, entry, dry_run=dry_run)
+        title, _, body = _read_text().strip().partition("\n")
+    memory = Memory(open_current_workspace())
+    quoted = None
+    if quote == "-":
+        quoted = read_input()
+    elif quote is not None:
+        quoted = decode_argument(quote)
+    added = memory.add(
+        decode_argument(title),
+        decode_argument(body or ""),
+        type=type_,
+        domain="team" if type_ == "directive" else "task",
+        when=_read_moment(when),
+        scope=scope,
+        source=" ".join(decode_argument(source or "").split()) or None,
+        cites=[decode_argument(cite) for cite in cites],
+        quote=quoted,
+        dry_run=dry_run,
+    )
     if as_json:
         echo_json(added)
     else:
@@ -154,19 +143,6 @@ def _show(added: Added, dry_run: bool) -> None:
             "Commit it with your work; `memory-ci record` folds it once it is on the branch.",
             err=True,
         )
-
-
-def _quote(current_workspace: Workspace, entry: Entry, quote: str) -> Entry:
-    """Return an entry with the words of a person in the session that runs us."""
-    import os
-
-    from memory_ci.commands.add.add import quote_person
-    from memory_ci.sessions.active_session import find_sessions
-
-    quoted = read_input() if quote == "-" else decode_argument(quote)
-    return quote_person(
-        current_workspace, entry, quoted, find_sessions(os.environ), Path.home(), now()
-    )
 
 
 def _read_text() -> str:

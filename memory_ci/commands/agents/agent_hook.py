@@ -62,6 +62,7 @@ def answer_hook(
     data: bytes,
     agent: str,
     name: str,
+    *,
     now: datetime,
     environ: Mapping[str, str],
     asks: bool,
@@ -241,15 +242,16 @@ def _retrieve_all(
     options: RetrieveOptions,
 ) -> Retrieval:
     """Return the entries for the prompt of an event, or for each of its files."""
-    from memory_ci.commands.retrieve.retrieve import retrieve
+    from memory_ci.api import Memory
     from memory_ci.memory.workspace import repository_path
     from memory_ci.sessions.session_note import note_served
 
+    memory = Memory(workspace, now=now, environ=environ)
     files: list[str | None] = [repository_path(workspace, Path(path)) for path in event.paths]
     combined = Retrieval(task=event.prompt, mode="lexical")
     for about in files or [None]:
         file_options = replace(options, about=about)
-        retrieval = retrieve(workspace, about or event.prompt, file_options, now.date(), environ)
+        retrieval = memory.retrieve(about or event.prompt, options=file_options)
         served = {hit.located for hit in combined.hits}
         new_hits = [hit for hit in retrieval.hits if hit.located not in served]
         combined = replace(retrieval, hits=(*combined.hits, *new_hits))

@@ -32,6 +32,7 @@ MAX_INPUT = 1024 * 1024  # bytes of a hook's input, which only names a transcrip
 @click.pass_context
 def sessions_command(
     ctx: click.Context,
+    *,
     paths: tuple[Path, ...],
     with_words: bool,
     is_captured: bool,

@@ -55,8 +55,8 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
 
 
 @hook_command.command("pre-commit", hidden=True)
-@click.argument("rest", nargs=-1)
-def pre_commit(rest: tuple[str, ...]) -> None:
+@click.argument("rest", nargs=-1, expose_value=False)
+def pre_commit() -> None:
     """Stage what agents marked in the sessions whose work is committed.
 
     \b
@@ -74,8 +74,8 @@ def pre_commit(rest: tuple[str, ...]) -> None:
 
 @hook_command.command("pre-push", hidden=True)
 @click.argument("remote", required=False, envvar="PRE_COMMIT_REMOTE_NAME", default="origin")
-@click.argument("rest", nargs=-1)
-def pre_push(remote: str, rest: tuple[str, ...]) -> None:
+@click.argument("rest", nargs=-1, expose_value=False)
+def pre_push(remote: str) -> None:
     """Send the captured sessions that a remote lacks, if `sessions.push` lets them.
 
     pre-commit names the remote by a variable.
@@ -123,8 +123,8 @@ def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
 @click.option(
     "--detached", is_flag=True, help="Leave the caller's session, and end after a minute at most."
 )
-@click.argument("rest", nargs=-1)
-def sync(detached: bool, rest: tuple[str, ...]) -> None:
+@click.argument("rest", nargs=-1, expose_value=False)
+def sync(detached: bool) -> None:
     """Bring the index up to the work tree after git moved it.
 
     It says nothing and never fails: retrieval can do the same.

@@ -42,7 +42,7 @@ def run(agent: str, event: str, no_ask: bool, user: bool) -> None:
 
             if not answers_for_user(data, agent):
                 return
-        echo(answer_hook(data, agent, event, now(), os.environ, not no_ask))
+        echo(answer_hook(data, agent, event, now=now(), environ=os.environ, asks=not no_ask))
     except Exception as error:  # noqa: BLE001 - an agent must go on, even without memory
         echo(f"memory-ci: nothing done: {printable(str(error))}\n", err=True)
 

@@ -31,8 +31,8 @@ from memory_ci.store.layout import may_have_prose
 from memory_ci.store.manual_notes import find_remarks
 
 LOW_UTILITY_HINT = (
-    "`memory-ci show ID --why` says what was said of it. Mend it, retire it, or say that it helped; "
-    "nothing is done on its own."
+    "`memory-ci show ID --why` says what was said of it. Mend it, retire it, or say that it "
+    "helped; nothing is done on its own."
 )
 
 

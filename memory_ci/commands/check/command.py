@@ -72,6 +72,7 @@ NEWEST = 0  # The value of `--migrate` without a format.
 @click.pass_context
 def check_command(
     ctx: click.Context,
+    *,
     paths: tuple[Path, ...],
     staged: bool,
     written: str | None,
@@ -99,7 +100,7 @@ def check_command(
       memory-ci check --fix --dry-run
       memory-ci check --migrate --dry-run
     """
-    from memory_ci.commands.check.check import check_memory
+    from memory_ci.api import Memory
     from memory_ci.memory.workspace import STAGED
 
     if to is not None:
@@ -115,7 +116,7 @@ def check_command(
     current_workspace = open_current_workspace(is_quiet=True)  # its warnings are findings here
     fixes = _fix(current_workspace, paths, base, dry_run) if fix else None
     checked_view = STAGED if staged else None
-    report = check_memory(current_workspace, checked_view, paths)
+    report = Memory(current_workspace, checked_view).check(paths)
     if written is not None:
         from memory_ci.commands.check.verify import add_range_findings
 
@@ -261,8 +262,8 @@ def resolve_command(base: str | None, push: bool, dry_run: bool, as_json: bool) 
     """Merge the base into a branch, memory files entry by entry.
 
     For a pull request that a forge reports as conflicting: forges merge lines, and know no merge
-    driver. It works without `memory-ci init --clone`. Where anything conflicts, nothing is merged. Fetch
-    first; this does not.
+    driver. It works without `memory-ci init --clone`. Where anything conflicts, nothing is merged.
+    Fetch first; this does not.
 
     \b
     Example:

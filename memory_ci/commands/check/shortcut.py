@@ -23,12 +23,12 @@ def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any]
 
 def run(paths: tuple[Path, ...], staged: bool) -> None:
     """Check the work tree or the index; exit with status 1 if there are errors."""
-    from memory_ci.commands.check.check import check_memory
+    from memory_ci.api import Memory
     from memory_ci.memory.workspace import STAGED
 
     current_workspace = open_current_workspace(is_quiet=True)
     view = STAGED if staged else None
-    report = check_memory(current_workspace, view, paths)
+    report = Memory(current_workspace, view).check(paths)
     show_findings(report, current_workspace, view)
     if not report.is_ok:
         raise SystemExit(1)

@@ -55,7 +55,11 @@ OWN_HINT = (
     "Reword the commit without the trailer: record runs alone write it, and read by it how far "
     "they came."
 )
-TRAILERS = (STEP, "Memory-Session", "Co-authored-by")
+SESSION = "Memory-Session"
+CO_AUTHOR = "Co-authored-by"
+TRAILERS = (STEP, SESSION, CO_AUTHOR)
+"""The trailers of commits that no person alone made."""
+
 MENTIONS_REVERT = re.compile(r"\bre(?:vert|apply)", re.IGNORECASE)
 """Every message that `find_reverts` recognises matches; otherwise no older commit is read."""
 
@@ -300,21 +304,30 @@ def _find_refused_reverts(sides: Sides, commits: Iterable[Commit]) -> Iterator[F
 
 
 def add_range_findings(workspace: Workspace, report: CheckReport, range_text: str) -> CheckReport:
-    """Return a report with the findings on the commits of a range `A..B`, too.
+    """Return a report with more findings: those on the commits of a range.
+
+    They are the entries whose code the commits touched, and the priorities that no person set.
+
+    Args:
+        workspace: the repository.
+        report: the findings on the memory files.
+        range_text: the range, as `A..B`.
 
     Raises:
         UsageError: bad-range.
         RepositoryError: unknown-revision.
     """
     start, head = read_range(workspace, range_text)
-    findings = (*find_touched(start, head), *find_machine_priorities(start, head))
-    return replace(report, findings=(*report.findings, *findings))
+    touched = find_touched(start, head)
+    priorities = find_machine_priorities(start, head)
+    return replace(report, findings=(*report.findings, *touched, *priorities))
 
 
 def read_range(workspace: Workspace, range_text: str) -> tuple[Snapshot, Snapshot]:
-    """Return the commit where B left A, and B, of a range `A..B`; B is HEAD if it is left out.
+    """Return the first and last state of a range `A..B`.
 
-    As in a pull request, later commits of A do not count.
+    As in a pull request, the first is where B left A: later commits of A do not count. B is HEAD if
+    it is left out.
 
     Raises:
         UsageError: bad-range.
@@ -327,31 +340,34 @@ def read_range(workspace: Workspace, range_text: str) -> tuple[Snapshot, Snapsho
     start = workspace.at(since)
     head = workspace.at(until or "HEAD")
     base = find_merge_base(workspace.repo, start.sha, head.sha)
-    return workspace.at(base) if base else start, head
+    if base is None:
+        return start, head
+    return workspace.at(base), head
 
 
 def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
     """Find the entries of `head` whose cited code was touched since `start`, or has changed."""
     workspace = head.workspace
     located = [place for place in head.memory.located if place.entry.status != "retired"]
-    before, after = judge_views(
-        located, JudgedView(workspace, start.sha), JudgedView(workspace, head.sha)
-    )
     places: dict[tuple[str, str], Located] = {}
     for place in located:  # of two entries with one id the last counts
         places |= {(place.entry.id, cite): place for cite in place.entry.cites}
-    touched = [
-        key for key, verdict in after.items() if verdict != before[key] or verdict.kind == "changed"
-    ]
 
+    before, after = judge_views(
+        located, JudgedView(workspace, start.sha), JudgedView(workspace, head.sha)
+    )
+    touched = []
+    for key, verdict in after.items():
+        if verdict != before[key] or verdict.kind == "changed":
+            touched.append(key)
     entries = list(dict.fromkeys(places[key].entry for key in touched))
     after = _name_edits(head, entries, after)
+
     old_files = [start.tree.files.get(before[key].path) for key in touched]
     new_files = [head.tree.files.get(after[key].path) for key in touched]
     files = [file for file in (*old_files, *new_files) if file is not None]
     texts = read_texts(workspace.repo, files)
-
-    touches: list[Touch] = []
+    touches = []
     for key, old_file, new_file in zip(touched, old_files, new_files, strict=True):
         old_text = texts.get(old_file, "") if old_file else ""
         new_text = texts.get(new_file, "") if new_file else ""
@@ -361,14 +377,13 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
 
 def _name_edits(head: Snapshot, entries: Sequence[Entry], verdicts: Verdicts) -> Verdicts:
     """Return the verdicts on the cites of some entries, with the edits that changed the code."""
-    keys_by_entry = [
-        [(entry.id, cite) for cite in entry.cites if (entry.id, cite) in verdicts]
-        for entry in entries
-    ]
-    judged = [
-        (entry, [verdicts[key] for key in keys])
-        for entry, keys in zip(entries, keys_by_entry, strict=True)
-    ]
+    keys_by_entry = []
+    judged = []
+    for entry in entries:
+        keys = [(entry.id, cite) for cite in entry.cites if (entry.id, cite) in verdicts]
+        keys_by_entry.append(keys)
+        judged.append((entry, [verdicts[key] for key in keys]))
+
     named: Verdicts = {}
     edited = name_edits(head.workspace, judged, head.sha)
     for keys, edited_verdicts in zip(keys_by_entry, edited, strict=True):
@@ -430,12 +445,13 @@ def _find_priority_setters(start: Snapshot, head: Snapshot) -> dict[str, Commit]
 
 def _is_set(entry: Entry, before: Mapping[str, Located]) -> bool:
     """Return whether neither an entry nor an entry that it replaces had its priority before."""
-    priorities = {
-        before[key].entry.priority or "normal" for key in entry.supersedes if key in before
-    }
-    previous = before[entry.id].entry.priority if entry.id in before else None
-    priorities.add(previous or "normal")
-    return (entry.priority or "normal") not in priorities
+    previous_priorities: set[str] = set()
+    if entry.id not in before:
+        previous_priorities.add("normal")
+    for key in (entry.id, *entry.supersedes):
+        if key in before:
+            previous_priorities.add(before[key].entry.priority or "normal")
+    return (entry.priority or "normal") not in previous_priorities
 
 
 def _find_machine_author(workspace: Workspace, commit: Commit) -> str:
@@ -443,7 +459,6 @@ def _find_machine_author(workspace: Workspace, commit: Commit) -> str:
     values: dict[str, list[str]] = {name: [] for name in TRAILERS}
     for name, value in find_trailers(commit.message, TRAILERS):
         values[name].append(value)
-    steps, sessions, co_authors = values.values()
     author = f"{commit.author} <{commit.email}>"
     bots = workspace.config.extraction.bot_authors
-    return find_machine(author, co_authors, sessions, steps, bots)
+    return find_machine(author, values[CO_AUTHOR], values[SESSION], values[STEP], bots)

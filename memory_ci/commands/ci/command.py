@@ -72,6 +72,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @engine_option
 @dry_run_option
 def ci_command(
+    *,
     provider: CiProvider | None,
     extract: Path | None,
     apply: BinaryIO | None,
@@ -91,8 +92,8 @@ def ci_command(
     The last line of standard output is one of JSON that says how the run went
     (`memory-ci help ci`).
 
-    A run that stopped before its end says so. It ends with status 5 after a wrong permission or a bad
-    answer, which last, and with 0 after a limit or a fault of the network.
+    A run that stopped before its end says so. It ends with status 5 after a wrong permission or a
+    bad answer, which last, and with 0 after a limit or a fault of the network.
 
     Exit status: 0 done or nothing to do, 1 findings, 2 an event that is refused or configuration, 3
     a memory file, 4 repository, 5 engine or network.
@@ -120,7 +121,9 @@ def ci_command(
     try:
         job = find_job(repository, ci_provider, os.environ)
         with progress("Reading merged work") as advance:
-            run = run_ci(repository, job, options, started, advance, os.environ)
+            run = run_ci(
+                repository, job, options, now=started, progress=advance, environ=os.environ
+            )
     except MemoryCIError as error:
         _print_line(describe_failure(repository, error, started, os.environ))
         raise

@@ -17,7 +17,7 @@ from memory_ci.commands.ci.event import CiJob
 from memory_ci.commands.health.health import list_health_remarks
 from memory_ci.commands.publish.carry_over import move_plan
 from memory_ci.commands.publish.publish import PublishOptions, find_delay, publish
-from memory_ci.commands.record.learner import OnProgress
+from memory_ci.commands.record.learner import OnProgress, ignore_progress
 from memory_ci.commands.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
 from memory_ci.errors import EngineError
 from memory_ci.gitrepo.history import STEP, iter_merged_changes, plan_range
@@ -126,9 +126,10 @@ def run_ci(
     workspace: Workspace,
     job: CiJob,
     options: CiOptions,
+    *,
     now: datetime,
-    progress: OnProgress,
     environ: Mapping[str, str],
+    progress: OnProgress = ignore_progress,
 ) -> CiRun:
     """Verify a change or record merged changes, as the job requires.
 

@@ -107,33 +107,52 @@ def _measure_lag(workspace: Workspace, run: CiRun, now: datetime) -> tuple[Lag, 
     if run.job.kind == "verify":
         return Lag(), 0.0
     repo = workspace.repo
-    plan = run.plan
-    tip = (run.published.tip if run.published else "") or find_commit(repo, "HEAD") or ""
+    tip = find_commit(repo, "HEAD") or ""
+    if run.published and run.published.tip:
+        tip = run.published.tip
     with suppress(MemoryCIError):
         month_usd = sum_costs(repo, now.date().replace(day=1), "--first-parent", tip)
         cursor = find_cursor(repo, tip, build_memory_test(workspace))
         since = cursor.source if cursor else None
-        if plan:
-            since = plan.until or plan.since
-        waiting = list(iter_waiting(repo, since, plan.base if plan else tip))
+        until = tip
+        if run.plan:
+            since = run.plan.until or run.plan.since
+            until = run.plan.base
+        waiting = list(iter_waiting(repo, since, until))
         oldest = min((change.tip.committed_at for change in waiting), default=now)
-        return Lag(len(waiting), max(0, (now - oldest).days)), round(float(month_usd), 6)
+        lag = Lag(len(waiting), max(0, (now - oldest).days))
+        return lag, round(float(month_usd), 6)
     return Lag(), 0.0
 
 
 def _count_served(plan: Plan | None) -> Served:
-    """Count the changes that were served entries, and these entries, over the new episodes."""
-    changes = 0
-    served = 0
-    used = 0
-    for file in plan.episodes if plan else ():
-        for episode in parse_episode_file(file.path, file.text.encode()).tellings:
-            if isinstance(episode, Episode) and episode.retrieved:
-                ids = {entry.id for entry in episode.retrieved}
-                changes += 1
-                served += len(episode.retrieved)
-                used += len(ids.intersection(episode.used))
-    return Served(changes, served, used)
+    """Count what agents were served for the merged changes of a run.
+
+    Returns:
+        The number of merged changes whose agents were served entries, of these entries, and of
+        those that the work used.
+    """
+    change_count = 0
+    served_count = 0
+    used_count = 0
+    for episode in _list_new_episodes(plan):
+        served_ids = [served.id for served in episode.retrieved]
+        if served_ids:
+            change_count += 1
+            served_count += len(served_ids)
+            used_count += len(set(served_ids) & set(episode.used))
+    return Served(change_count, served_count, used_count)
+
+
+def _list_new_episodes(plan: Plan | None) -> list[Episode]:
+    """Return the episodes that a run writes; a merged change has one episode."""
+    if plan is None:
+        return []
+    episodes = []
+    for file in plan.episodes:
+        parsed = parse_episode_file(file.path, file.text.encode())
+        episodes += [telling for telling in parsed.tellings if isinstance(telling, Episode)]
+    return episodes
 
 
 def _find_open_request(published: Published | None, now: datetime) -> OpenRequest | None:

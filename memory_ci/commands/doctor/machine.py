@@ -352,7 +352,10 @@ def check_global_memory(case: Surroundings) -> Iterator[Probe]:
     if file is None or not file.exists():
         yield Probe("global", "ok", "no global memory is read")
     else:
-        what = f"{file} is given to agents here, as far as it fits; `upkeep promote --global` writes to it"
+        what = (
+            f"{file} is given to agents here, as far as it fits; "
+            "`upkeep promote --global` writes to it"
+        )
         yield Probe("global", "out", what)
 
 

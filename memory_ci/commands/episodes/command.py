@@ -54,6 +54,7 @@ NEUTRAL_VALENCE = 0.5
 @option("--session", metavar="JOB", help="Tell it to this session only.")
 @change_options
 def episode_command(
+    *,
     text: tuple[str, ...],
     outcome: Outcome,
     file: str,
@@ -80,10 +81,10 @@ def episode_command(
         open_current_workspace(),
         content,
         context,
-        outcome,
-        NEUTRAL_VALENCE,
-        session,
-        now(),
+        outcome=outcome,
+        valence=NEUTRAL_VALENCE,
+        session=session,
+        now=now(),
         dry_run=dry_run,
     )
     if noted.left_out:
@@ -148,6 +149,7 @@ def feedback_command(
 @option("--because", default="", help="What showed that it held or failed.")
 @change_options
 def checkpoint_command(
+    *,
     assumption: str,
     milestone: str,
     state: State,
@@ -250,6 +252,7 @@ def premortem_command(
 @click.pass_context
 def recall_command(
     ctx: click.Context,
+    *,
     question: tuple[str, ...],
     tasks: bool,
     limit: int | None,

@@ -50,11 +50,11 @@ def create_episode(
     workspace: Workspace,
     content: str,
     context: Mapping[str, str],
+    *,
     outcome: Outcome,
     valence: float,
     session: str | None,
     now: datetime,
-    *,
     situation: Situation | None = None,
     dry_run: bool = False,
 ) -> Noted:

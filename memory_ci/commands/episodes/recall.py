@@ -100,7 +100,7 @@ def recall_episodes(
     sound_query = replace(query, ranking=ranking, limit=limit, now=now)
     stored = _load_episodes(workspace, moment)
     episodes = _filter_episodes(combine(stored.tellings), sound_query)
-    recalled = _rank(workspace, sound_query, episodes, stored, moment, environ)
+    recalled = _rank(workspace, sound_query, episodes, stored, moment=moment, environ=environ)
 
     notes = [moment.note] if moment and moment.note else []
     if query.limit != limit:
@@ -218,11 +218,12 @@ def _rank(
     query: RecallQuery,
     episodes: Sequence[Episode],
     stored: Episodes,
+    *,
     moment: PastMoment | None,
     environ: Mapping[str, str] | None,
 ) -> Recalled:
     if query.ranking == "mempalace":
-        return _rank_by_mempalace(workspace, query, episodes, stored)
+        return _rank_by_mempalace(query, episodes, stored)
     if query.ranking == "t4dm":
         return _rank_by_t4dm(workspace, query, episodes, environ)
     candidates = [pair for pair in find_similar_episodes(query.query, episodes) if is_safe(pair[0])]
@@ -232,7 +233,7 @@ def _rank(
 
 
 def _rank_by_mempalace(
-    workspace: Workspace, query: RecallQuery, episodes: Sequence[Episode], stored: Episodes
+    query: RecallQuery, episodes: Sequence[Episode], stored: Episodes
 ) -> Recalled:
     feedback = list_feedback(stored.tellings)
     utilities = replay(feedback)

@@ -94,8 +94,8 @@ def retrieval(
 
     Without DIR: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against`
     they protect its memory. DIR has entries.jsonl, queries.jsonl and qrels.jsonl, which says which
-    entry answers which query (`memory-ci help ranking`). Every mean is printed with its 95 % interval; times are those of this
-    run.
+    entry answers which query (`memory-ci help ranking`). Every mean is printed with its 95 %
+    interval; times are those of this run.
 
     \b
     Example:
@@ -123,7 +123,7 @@ def retrieval(
             )
         if rev is not None:
             comparison = evaluate_retrieval.compare_golden(
-                repository, goldens, answers, rev, MARGIN, time.perf_counter
+                repository, goldens, answers, rev, margin=MARGIN, clock=time.perf_counter
             )
 
     qualities = evaluate_retrieval.measure(answers)

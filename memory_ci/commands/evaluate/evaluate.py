@@ -402,7 +402,7 @@ def draw_set(
     model = choose_model(trusted_at(workspace.repo, base).config.engine, options.engine, environ)
     collector = Collector()
     collecting = Model("draw", "", collector, model.meter, model.settings)
-    plan_record(workspace, options, now.date(), progress, environ, collecting)
+    plan_record(workspace, options, now.date(), progress, environ, model=collecting)
     total = len(collector.requests)
     requests = random.Random(seed).sample(collector.requests, min(count, total))  # noqa: S311 - a sample
 

@@ -283,6 +283,7 @@ def compare_golden(
     goldens: Sequence[GoldenQuery],
     answered: Sequence[QueryAnswer],
     rev: str,
+    *,
     margin: float,
     clock: Timer,
 ) -> Comparison:
@@ -371,7 +372,7 @@ def _answer(
     options = RetrieveOptions()
     start = clock()
     request = bound_options(options, config, asking.today)
-    ranked = rank_task(index, asking.text, request, options, asking.today, embedder)
+    ranked = rank_task(index, asking.text, request, options, asking.today, embedder=embedder)
     hits, _ = order_hits(ranked.hits, request.limit)
     answer = Retrieval(task=asking.text, mode=ranked.mode)
     strong = drop_weak(hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)

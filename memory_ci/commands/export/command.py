@@ -13,10 +13,17 @@ from memory_ci.findings import printable
 
 
 @click.command("export")
-@option("--to", "target", choices=("agents-md",), required=True, help="What to write.")
+@option(
+    "--to",
+    "target",
+    choices=("agents-md",),
+    required=True,
+    expose_value=False,  # there is one so far
+    help="What to write.",
+)
 @click.argument("path", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @change_options
-def export_command(target: str, path: Path | None, dry_run: bool, as_json: bool) -> None:
+def export_command(path: Path | None, dry_run: bool, as_json: bool) -> None:
     """Write what memory holds into AGENTS.md, for agents that have nothing installed.
 
     Norms, then the entries that were used most, within 4,000 characters, in a marked block of the

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def health_command(
     ctx: click.Context,
+    *,
     at: str | None,
     history: bool,
     effect: bool,
@@ -51,7 +52,8 @@ def health_command(
       memory-ci health --effect
       memory-ci health --stage
     """
-    from memory_ci.commands.health.health import measure_health, measure_history
+    from memory_ci.api import Memory
+    from memory_ci.commands.health.health import measure_history
     from memory_ci.commands.health.text import render_effect, render_health, render_history
 
     if stage:
@@ -75,7 +77,7 @@ def health_command(
         return
     with progress("Measuring"):
         current_workspace = open_current_workspace()
-        health = measure_health(current_workspace, today(), at=at, environ=os.environ)
+        health = Memory(current_workspace, at).health()
         if at is None:
             health = _add_asked_again(current_workspace, health)
     show(health, render_health(health), as_json)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @flag("--replace", help="Put the entries into the files themselves, which must be memory files.")
 @change_options
 def import_command(
+    *,
     paths: tuple[Path, ...],
     source: str,
     scope: str | None,

@@ -52,12 +52,12 @@ class RequestHandlers:
         self._caller = caller
         self._lock = anyio.Lock()
 
-    async def list_tools(self, context: object, params: object) -> types.ListToolsResult:
+    async def list_tools(self, _context: object, _params: object) -> types.ListToolsResult:
         """List the tools."""
         return types.ListToolsResult(tools=list(DESCRIBED))
 
     async def call_tool(
-        self, context: object, params: types.CallToolRequestParams
+        self, _context: object, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Call a tool; an error of the call becomes its answer."""
         tool = BY_NAME.get(params.name)
@@ -74,7 +74,7 @@ class RequestHandlers:
             return _answer(text, failure, is_error=True)
         return _answer(text, record)
 
-    async def list_resources(self, context: object, params: object) -> types.ListResourcesResult:
+    async def list_resources(self, _context: object, _params: object) -> types.ListResourcesResult:
         """List the resources without parameters."""
         resource = types.Resource(
             name="institutional",
@@ -85,7 +85,7 @@ class RequestHandlers:
         return types.ListResourcesResult(resources=[resource])
 
     async def list_templates(
-        self, context: object, params: object
+        self, _context: object, _params: object
     ) -> types.ListResourceTemplatesResult:
         """List the resources with parameters."""
         template = types.ResourceTemplate(
@@ -97,7 +97,7 @@ class RequestHandlers:
         return types.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(
-        self, context: object, params: types.ReadResourceRequestParams
+        self, _context: object, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         """Read a resource; an error becomes one of the protocol."""
         try:

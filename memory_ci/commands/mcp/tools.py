@@ -6,7 +6,6 @@ description that clients read.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import date, datetime
@@ -17,12 +16,11 @@ from urllib.parse import unquote
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.commands.add.add import add_entry, draft_entry, quote_person, split_text
+from memory_ci.api import Memory
 from memory_ci.commands.episodes.episode import Noted, create_episode, mark_important
 from memory_ci.commands.episodes.feedback import check_length, give_feedback, name_work, parse_time
 from memory_ci.commands.episodes.recall import MAX_LIMIT, RecallQuery, recall_episodes
 from memory_ci.commands.episodes.text import render_recall
-from memory_ci.commands.health.health import measure_health
 from memory_ci.commands.health.records import Health
 from memory_ci.commands.health.text import render_health
 from memory_ci.commands.mcp import arguments as tool_arguments
@@ -36,7 +34,7 @@ from memory_ci.commands.mcp.arguments import (
     Told,
 )
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.retrieve import list_noted_ids, list_served_ids, retrieve
+from memory_ci.commands.retrieve.retrieve import list_noted_ids, list_served_ids
 from memory_ci.commands.retrieve.similar import similar_tasks
 from memory_ci.commands.retrieve.text import USAGE_REQUEST, append_usage_request, render_context
 from memory_ci.commands.retrieve.visible import find_visible, show_visible
@@ -44,10 +42,8 @@ from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.findings import printable
 from memory_ci.memory.workspace import Workspace, open_workspace
 from memory_ci.records.anchor import STALE_KINDS
-from memory_ci.records.entry import NEW_IMPORTANCE
 from memory_ci.records.episode import Feedback, FeedbackKind, Recalled, RecalledEpisode
 from memory_ci.records.retrieval import Hints, Hit, Retrieval
-from memory_ci.sessions.active_session import find_sessions
 from memory_ci.sessions.served_ids import record_served
 from memory_ci.sessions.session_note import note_served
 
@@ -91,6 +87,10 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         """Open the repository for each call: an edit holds from the next call on."""
         return open_workspace(self.start, is_named=self.is_named)
 
+    def memory(self, workspace: Workspace) -> Memory:
+        """Return the memory of the work tree at the time of the call."""
+        return Memory(workspace, now=self.now, environ=self.environ)
+
     def options(self, **fields: object) -> RetrieveOptions:
         """Return options of a retrieval by this session in this role."""
         return RetrieveOptions(**fields, session=self.session, role=self.role)  # type: ignore[arg-type] # by its callers
@@ -121,7 +121,7 @@ def call_retrieve(caller: Caller, arguments: tool_arguments.Retrieve) -> tuple[s
     del fields["task"]
     options = caller.options(**fields, total_chars=MAX_CHARS, reserved=len(USAGE_REQUEST))
     query = arguments.about or arguments.task
-    retrieval = retrieve(workspace, query, options, caller.today, caller.environ)
+    retrieval = caller.memory(workspace).retrieve(query, options=options)
 
     is_noted = arguments.at is None  # The current work is served memory as it is now.
     ids = list_served_ids(retrieval)
@@ -172,20 +172,16 @@ def call_add_learning(caller: Caller, arguments: tool_arguments.AddLearning) -> 
 
     It goes into the work tree's inbox, as a file of its own.
     """
-    workspace = caller.workspace()
-    entry = draft_entry(
-        str(uuid.uuid4()),
-        caller.today,
-        _split_text(arguments.title, arguments.body),
+    added = caller.memory(caller.workspace()).add(
+        arguments.title,
+        arguments.body,
         type=arguments.type,
         domain=arguments.domain,
         importance=arguments.importance,
         scope=_check_scope(caller, arguments.scope),
+        quote=arguments.quote or None,
+        sessions=(caller.session,) if caller.session else None,
     )
-    if arguments.quote:
-        sessions = (caller.session,) if caller.session else find_sessions(caller.environ)
-        entry = quote_person(workspace, entry, arguments.quote, sessions, Path.home(), caller.now)
-    added = add_entry(workspace, entry)
     next_step = "The next commit of this work takes it along." if added.is_pending else WAITING
     return _report(Kept(added.entry.id, added.path, added.is_new), next_step)
 
@@ -235,17 +231,14 @@ def call_review(caller: Caller, arguments: tool_arguments.ReviewAnswer) -> tuple
     workspace = caller.workspace()
     check_length(arguments.id)
     located = find_visible(workspace, arguments.id, caller.options(), caller.today)
-    note = draft_entry(
-        str(uuid.uuid4()),
-        caller.today,
-        _split_text(arguments.title, arguments.body),
+    added = caller.memory(workspace).add(
+        arguments.title,
+        arguments.body,
         type=located.entry.type,
         domain=located.entry.domain,
         scope=_check_scope(caller, located.scope.target),
-        importance=NEW_IMPORTANCE,
         relations=(f"contradicts {located.entry.id}",),
     )
-    added = add_entry(workspace, note)
     return _report(Kept(added.entry.id, added.path, added.is_new), WAITING)
 
 
@@ -258,10 +251,10 @@ def call_create_episode(
         caller.workspace(),
         arguments.content,
         arguments.context,
-        arguments.outcome,
-        arguments.valence,
-        session,
-        caller.now,
+        outcome=arguments.outcome,
+        valence=arguments.valence,
+        session=session,
+        now=caller.now,
     )
     return _report_noted(noted)
 
@@ -309,12 +302,15 @@ def call_mark_important(
     return _report_noted(noted)
 
 
-def call_health(caller: Caller, arguments: tool_arguments.NoArguments) -> tuple[str, Health]:
+def call_health(
+    caller: Caller,
+    arguments: tool_arguments.NoArguments,  # noqa: ARG001 - each tool takes some
+) -> tuple[str, Health]:
     """Say how well this repository's memory is kept, in five numbers.
 
     Weak ones come with what to do about them.
     """
-    health = measure_health(caller.workspace(), caller.today, environ=caller.environ)
+    health = caller.memory(caller.workspace()).health()
     return render_health(health), health
 
 
@@ -358,11 +354,6 @@ CALLS: tuple[Call, ...] = (
     call_create_episode, call_recall_episodes, call_query_at_time, call_mark_important, call_health,
 )  # fmt: skip
 TOOLS = tuple(_as_tool(call) for call in CALLS)
-
-
-def _split_text(title: str, body: str) -> tuple[str, str]:
-    """Return title and body of an entry; the title is one line."""
-    return split_text(f"{' '.join(title.split())}\n{body}")
 
 
 def _check_scope(caller: Caller, scope: str) -> str:
@@ -428,9 +419,11 @@ def read_resource(caller: Caller, uri: str) -> str:
         UsageError: unknown-resource, unknown-entry, ambiguous-entry.
     """
     workspace = caller.workspace()
-    if uri == INSTITUTIONAL:  # An empty task finds no entries, so norms alone are served.
+    if uri == INSTITUTIONAL:
+        # Nothing is like an empty task, and no other repository is asked: norms alone are served.
+        memory = Memory(workspace, now=caller.now, environ={"MEMORY_CI_EMBEDDER": "none"})
         options = caller.options(total_chars=MAX_CHARS)
-        return render_context(retrieve(workspace, "", options, caller.today))
+        return render_context(memory.retrieve("", options=options))
     if uri.startswith(ENTRY):
         prefix = unquote(uri.removeprefix(ENTRY))
         retrieval = show_visible(workspace, prefix, caller.options(), caller.today)

@@ -102,6 +102,7 @@ def org_command() -> None:
 @index_option
 @change_options
 def sync_command(
+    *,
     places: tuple[Path, ...],
     github: tuple[str, ...],
     gitlab: tuple[str, ...],
@@ -163,7 +164,7 @@ def search_command(task: str, index: str, audiences: tuple[str, ...], as_json: b
 
     check_audiences(audiences)
     audiences = audiences or choose_audiences(os.environ)
-    hits = search_org(task, index, audiences, MAX_HITS, os.environ, today())
+    hits = search_org(task, index, audiences, top=MAX_HITS, environ=os.environ, today=today())
     show(hits, _iter_hit_lines(hits), as_json)
     if not hits and not as_json:
         click.echo("No repository knows of it.", err=True)

@@ -1,5 +1,5 @@
 """The feature `publish`: what a run recorded reaches the remote.
 
-It has no command of its own: `record --push`, `record --publish` and `ci` call it. It pushes commits, or keeps
-one pull request up to date. Start reading at `publish.publish`.
+It has no command of its own: `record --push`, `record --publish` and `ci` call it. It pushes
+commits, or keeps one pull request up to date. Start reading at `publish.publish`.
 """

@@ -201,7 +201,7 @@ def _try_to_land(run: Run, mode: str, send: Send, ref: str) -> Published | None:
 def send_by_push(run: Run, base: str, tip: str) -> PushOutcome:
     """Push all commits at once, or none."""
     options = (SKIP_PIPELINE,) if "GITLAB_CI" in run.environ else ()
-    return push_tip(run.workspace.repo, run.remote, run.branch, tip, base, options)
+    return push_tip(run.workspace.repo, run.remote, run.branch, tip, base, options=options)
 
 
 def send_by_api(run: Run, committer: GitHubCommitter, base: str, tip: str) -> PushOutcome:

@@ -1,8 +1,8 @@
-"""Publishing: a record run whose commits reach the remote, by push, by pull request or by the forge's API.
+"""Publishing: the commits of a run reach the remote by push, pull request or the forge's API.
 
 The pull request has one branch that holds what memory would gain, made again by each run. What
-maintainers did on that branch is kept (`memory.maintainer_decisions`, `carry_over`). The branch moves only
-from where it was read. `pull_request` keeps the request up to date.
+maintainers did on that branch is kept (`memory.maintainer_decisions`, `carry_over`). The branch
+moves only from where it was read. `pull_request` keeps the request up to date.
 """
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ def publish(
     make_plan: Planner,
     now: datetime,
     environ: Mapping[str, str],
+    *,
     pace: Pace | None = None,
 ) -> Published:
     """Plan a run, commit it, and bring it to the remote as the mode says.
@@ -176,7 +177,7 @@ def publish(
     ref = branch_name(workspace, options.ref)
     if mode == "none":
         return _commit_locally(workspace, ref, make_plan, now, environ)
-    run = _start(workspace, replace(options, ref=ref), make_plan, now, environ, pace)
+    run = _start(workspace, replace(options, ref=ref), make_plan, now, environ, pace=pace)
     if mode == "pr":
         return _propose(run)
     try:
@@ -240,6 +241,7 @@ def _start(
     make_plan: Planner,
     now: datetime,
     environ: Mapping[str, str],
+    *,
     pace: Pace | None = None,
 ) -> Run:
     """Return a run on the remote that the branch's configuration names.
@@ -388,7 +390,7 @@ def _add_questions(
     kinds = PROPOSED | KEPT - {"promotion"}
     questions = tuple(list_questions(workspace, tip, built.plan.judged, run.now, kinds))
     week = find_week(workspace, tip, questions, today, asked)
-    note = note_asked(workspace, tip, week.shown, (), today, asked)
+    note = note_asked(workspace, tip, week.shown, (), today, more=asked)
     is_changed = note != workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
     if is_changed and (week.shown or asked):
         files = {REJECTED_FILE: note}
@@ -490,4 +492,4 @@ def _push(run: Run, branch: MemoryBranch, built: Built) -> PushOutcome:
     options: Sequence[str] = ()
     if branch.request.forge is None:
         options = request_options(run.environ, run.branch)
-    return push_tip(repo, run.remote, name, built.tip, old, tuple(options))
+    return push_tip(repo, run.remote, name, built.tip, old, options=options)

@@ -113,7 +113,7 @@ class RequestState(NamedTuple):
 
     @property
     def boxes(self) -> Boxes:
-        """The boxes that people ticked and unticked; of a closed request only the unticked count."""
+        """The boxes that people ticked and unticked; of a closed request only the latter."""
         if self.open is not None:
             return parse_boxes(self.text)
         if self.closed is not None:

@@ -69,7 +69,10 @@ SHARED_BODY_WIDTH = 600
 SECTIONS = ("Changed", "Retired", "Moved")
 
 TITLE_PREFIXES = {"Added": "", "Changed": "change ", "Retired": "retire ", "Moved": "move "}
-"""What the title says of a change, by its section; changes of earlier sections come first."""
+"""The word before the title of an entry, by the section of its change.
+
+The title of a pull request names the changes of earlier sections first.
+"""
 
 TITLE_LEARNING_WIDTH = 72
 """Length of a learning in the title, in characters."""
@@ -253,33 +256,43 @@ def render_title(proposed: Proposed) -> str:
     commit message, so nothing in it acts on a forge, and a learning that has a credential is not
     named.
     """
-    titles = list(dict.fromkeys(_list_proposed_titles(proposed)))
-    title = next((title for title in titles if not find_secrets(title)), None)
-    if title is None:
+    names = _name_entries(proposed) or _name_episodes(proposed.plan)
+    names = list(dict.fromkeys(names))
+    name = next((name for name in names if not find_secrets(name)), None)
+    if name is None:
         return TITLE
-    first = shorten(_lower_first(title), TITLE_LEARNING_WIDTH)
-    words = printable(REFERENCE.sub("", first))
-    others = f", and {len(titles) - 1} more" if len(titles) > 1 else ""
+    short_name = shorten(_lower_first(name), TITLE_LEARNING_WIDTH)
+    words = printable(REFERENCE.sub("", short_name))
+    others = f", and {len(names) - 1} more" if len(names) > 1 else ""
     return f"memory: {words}{others}"
 
 
-def _list_proposed_titles(proposed: Proposed) -> list[str]:
-    """Return the titles of entries; without an entry, the names of episodes."""
-    titles = [title for title, _ in proposed.carried]
+def _name_entries(proposed: Proposed) -> list[str]:
+    """Return a name for each proposed entry, such as `run migrations` or `retire run migrations`.
+
+    Entries and files that stay on the branch come first, then the changes by section.
+    """
+    names = [title for title, _ in proposed.carried]
     for section, prefix in TITLE_PREFIXES.items():
         for change in proposed.changes:
             if _find_section(change) == section:
-                titles.append(prefix + _lower_first(name_entry(change.entry)))
-    if titles:
-        return titles
-    for file in proposed.plan.episodes:
-        name = file.path.rpartition("/")[2].removesuffix(".md")
-        titles.append(f"what became of {name}")
-    return titles
+                names.append(prefix + _lower_first(name_entry(change.entry)))
+    return names
+
+
+def _name_episodes(plan: Plan) -> list[str]:
+    """Return a name for each new episode, such as `what became of pr-128`."""
+    names = []
+    for file in plan.episodes:
+        episode_id = file.path.rpartition("/")[2].removesuffix(".md")
+        names.append(f"what became of {episode_id}")
+    return names
 
 
 def _lower_first(title: str) -> str:
-    """Return a title for the middle of a sentence; the first letter of a name stays upper case.
+    """Return a title for the middle of a sentence, with a small first letter.
+
+    A first word of capitals alone, such as `CI`, is unchanged.
 
     >>> _lower_first("Run migrations first"), _lower_first("CI runs them")
     ('run migrations first', 'CI runs them')
@@ -425,6 +438,7 @@ def _list_titles(heading: str, titles: Sequence[str]) -> Iterator[str]:
 
 
 def _find_section(change: Change) -> str:
+    """Return the section of the text that lists a change."""
     if change.step == "promote" or change.kind in ("move", "drop"):
         return "Moved"
     if change.step == "retire" or change.entry.status == "retired":

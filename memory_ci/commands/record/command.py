@@ -92,6 +92,7 @@ READING = "Reading merged work"
 def record_command(
     ctx: click.Context,
     /,
+    *,
     push: PublishMode | None,
     at_once: bool,
     summary: TextIO | None,
@@ -226,7 +227,8 @@ class _RunPlanner:
 
     def plan(self, ref: str | None, accepted: frozenset[str]) -> Plan:
         """Plan the run on the tip of `ref`, with the candidates that a person accepted."""
-        from memory_ci.commands.record.run import check_range, fetch_sessions, plan_record
+        from memory_ci.api import Memory
+        from memory_ci.commands.record.run import check_range, fetch_sessions
         from memory_ci.memory.workspace import branch_tip
 
         workspace = self._workspace
@@ -236,7 +238,7 @@ class _RunPlanner:
         if self._fetch:
             problems = fetch_sessions(workspace, ref, os.environ, base)
             options = replace(options, problems=problems)
-        plan = plan_record(workspace, options, today(), self._advance, os.environ)
+        plan = Memory(workspace).record(options=options, on_progress=self._advance)
         if self._asks:
             _confirm_episodes(workspace, options, plan)
         return plan
@@ -335,13 +337,14 @@ def _list_run_fields(
 
 def _write_plan(path: Path, options: RecordOptions) -> None:
     """Write the plan of a run to a file, or for `-` to standard output."""
-    from memory_ci.commands.record.run import fetch_sessions, format_plan, plan_record, save_plan
+    from memory_ci.api import Memory
+    from memory_ci.commands.record.run import fetch_sessions, format_plan, save_plan
 
     with progress(READING) as advance:
         workspace = open_committed_workspace()
         problems = fetch_sessions(workspace, options.ref, os.environ)
         options = replace(options, problems=problems)
-        plan = plan_record(workspace, options, today(), advance, os.environ)
+        plan = Memory(workspace).record(options=options, on_progress=advance)
     if str(path) == "-":
         # The patterns take time to compile, and a plan in a file does not need them.
         from memory_ci.secrets import mask_secrets
@@ -353,14 +356,11 @@ def _write_plan(path: Path, options: RecordOptions) -> None:
 
 def _apply(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
     """Perform the plan of a file."""
-    from memory_ci.memory.apply import apply_plan, parse_plan, preview_plan
+    from memory_ci.api import Memory
+    from memory_ci.memory.apply import parse_plan
 
     plan = parse_plan(plan_file.read())
-    workspace = open_committed_workspace()
-    if dry_run:
-        applied = preview_plan(workspace, plan, now())
-    else:
-        applied = apply_plan(workspace, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
+    applied = Memory(open_committed_workspace()).apply(plan, dry_run=dry_run)
 
     lines = ["Nothing to commit."]
     if applied.subjects:

@@ -1,7 +1,7 @@
 """Episodes of a record run: one for each change, amended by what later changes say of it.
 
-They are made of facts: commits, trailers, reviews. They quote merged commits, and what members wrote in
-the request; words of outsiders that are not in the history are left out.
+They are made of facts: commits, trailers, reviews. They quote merged commits, and what members
+wrote in the request; words of outsiders that are not in the history are left out.
 """
 
 from __future__ import annotations
@@ -356,7 +356,7 @@ class EpisodeWriter:
             if self._outcomes[episode.id] == first_outcome:
                 continue
             self._outcomes[episode.id] = first_outcome
-            # Of two amendments of one moment the worse outcome counts, so this one is a second later.
+            # Of two amendments of one moment the worse outcome counts: this is a second later.
             reverted_at = self._reverted_at.get(episode.id, restored_at)
             at = max(restored_at, reverted_at + timedelta(seconds=1))
             text = f"Brought back in {revert.label}."

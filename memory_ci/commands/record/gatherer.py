@@ -1,8 +1,9 @@
-"""Gathering: everything that is known of a merged change or a declined request, as events.
+"""Gathering of the events of merged changes, declined requests and unmerged work.
 
-A run completes a limited number of requests that were closed without a merge, the oldest first, and the
-next runs find the rest. Members' requests have an episode as soon as they are read. Requests of
-strangers have none, so theirs are looked for among those closed since the last run alone.
+A declined request is one that was closed without a merge. A run reads a limited number of them, the
+oldest first, and the next runs read the rest. Requests of members have an episode as soon as they
+are read. Requests of outsiders have none, so only those that were closed since the last run are
+read.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -41,21 +43,24 @@ from memory_ci.sources.reviews import is_outside, review_events
 from memory_ci.text import plural
 
 MAX_DECLINED = 40
-"""Requests that one run completes: each costs three queries or more, of the 600 that a run may make."""
+"""Declined requests that one run reads.
+
+Each costs three queries or more, of the 600 that a run may make.
+"""
 
 MAX_NAMED = 10
 """Requests that one line of the report names."""
 
 BACKLOG = timedelta(days=90)
-"""How far back declined requests are looked for that earlier runs left."""
+"""The age of the oldest declined requests that a run reads because earlier runs did not."""
 
 
 class DeclinedWindow(NamedTuple):
-    """Which declined requests a run reads.
+    """The time in which the declined requests of a run were closed.
 
     Attributes:
         since: when the last run ended.
-        start: how far back earlier runs may have left some.
+        start: the earliest time of a request that earlier runs may not have read.
         told: ids of episodes that exist.
     """
 
@@ -97,24 +102,26 @@ def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> 
     New requests come first, then those that may have new comments. A request is read if it was
     closed since the last run; or before, if a member opened it and it has no episode.
     """
-
-    def has_episode(request: PullRequest) -> bool:
-        return f"pr-{request.number}" in window.told
-
-    def is_wanted(request: PullRequest) -> bool:
+    without_episode: list[PullRequest] = []
+    with_episode: list[PullRequest] = []
+    for request in requests:
         if request.closed_at is None or request.closed_at < window.start:
-            return False
+            continue
+        has_episode = f"pr-{request.number}" in window.told
         is_by_member = request.permission != "read" or not request.is_fork
-        return request.closed_at >= window.since or (is_by_member and not has_episode(request))
+        if request.closed_at < window.since and (has_episode or not is_by_member):
+            continue
+        if has_episode:
+            with_episode.append(request)
+        else:
+            without_episode.append(request)
 
-    wanted = [request for request in requests if is_wanted(request)]
-    return sorted(
-        wanted, key=lambda request: (has_episode(request), request.closed_at, request.number)
-    )
+    by_time = attrgetter("closed_at", "number")
+    return sorted(without_episode, key=by_time) + sorted(with_episode, key=by_time)
 
 
 class Gathered(NamedTuple):
-    """What is known of one change.
+    """The events of one change, and where they come from.
 
     Attributes:
         events: its events, numbered in their order.
@@ -131,7 +138,7 @@ class Gatherer:
     """Queries every source about one change after another."""
 
     def __init__(self, workspace: Workspace, finder: SessionFinder, forge: Forge | None) -> None:
-        """Create a gatherer that reads git, the sessions of `finder`, and a forge if there is one."""
+        """Create a gatherer that reads git, the sessions of a finder, and a forge if any."""
         self._workspace = workspace
         self._finder = finder
         self._forge = forge
@@ -163,10 +170,10 @@ class Gatherer:
         )
 
     def gather(self, merged: MergedChange) -> Gathered:
-        """Return what is known of a merged change.
+        """Return the events of a merged change.
 
-        The events are those of commits, then of decision records and job files, of the pull request
-        with its reviews, and of sessions.
+        They are those of commits, then of decision records and job files, of the pull request with
+        its reviews, and of sessions.
 
         Raises:
             EngineError: `forge-…` if the forge cannot be queried.
@@ -187,7 +194,7 @@ class Gatherer:
         return _number_events([*events, *in_order(session_events)], joins, request)
 
     def gather_declined(self, request: PullRequest) -> Gathered:
-        """Return what is known of a request that was not merged; no history holds its commits."""
+        """Return the events of a declined request; its commits are in no history."""
         joins: list[Join] = []
         label = f"#{request.number}"
         events = self._read_request(request, label, "closed without a merge", joins)
@@ -227,20 +234,17 @@ class Gatherer:
         if listing.problem:
             self._problems.append(listing.problem)
         own_branch = self._workspace.config.publish.branch
-        by_people = [
-            request
-            for request in listing.items
-            if request.branch != own_branch and not request.is_bot
-        ]
+        by_people = []
+        for request in listing.items:
+            if request.branch != own_branch and not request.is_bot:
+                by_people.append(request)
+
         chosen = choose_declined(by_people, window)
         completed = self._forge.complete_closed(chosen[:MAX_DECLINED])
         unread = chosen[len(completed.items) :]
         if unread:
-            names = ", ".join(f"#{request.number}" for request in unread[:MAX_NAMED])
-            names += ", …" if len(unread) > MAX_NAMED else ""
-            why = completed.problem or f"a run reads {MAX_DECLINED}"
-            count = plural(len(unread), "closed request")
-            self._problems.append(f"{count} not read ({names}): {why}")
+            reason = completed.problem or f"a run reads {MAX_DECLINED}"
+            self._problems.append(_describe_unread(unread, reason))
         return completed.items
 
     def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
@@ -293,6 +297,13 @@ class Gatherer:
         return events
 
 
+def _describe_unread(requests: Sequence[PullRequest], reason: str) -> str:
+    names = ", ".join(f"#{request.number}" for request in requests[:MAX_NAMED])
+    if len(requests) > MAX_NAMED:
+        names += ", …"
+    return f"{plural(len(requests), 'closed request')} not read ({names}): {reason}"
+
+
 class RecordRun(NamedTuple):
     """What the parts of one run share.
 
@@ -338,16 +349,21 @@ def _list_review_turns(events: Iterable[Event], label: str) -> list[PersonTurn]:
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
-    """Return the events by session and time, the session that began first at the start.
+    """Sort the events of sessions: by the start of their session, and within a session by time.
 
-    A session may be in two places. Copy after copy, what was taken back in the first would read as
-    the last word of the second.
+    Two transcripts may hold parts of one session, so that its events come in two runs. If they were
+    read one after the other, a statement of the first could follow its own correction.
     """
-    events = list(events)
-    begun: dict[str | None, datetime] = {}
+    events_by_session: dict[str, list[Event]] = {}
     for event in events:
-        begun[event.session] = min(event.at, begun.get(event.session, event.at))
-    return sorted(events, key=lambda event: (begun[event.session], event.session or "", event.at))
+        events_by_session.setdefault(event.session or "", []).append(event)
+
+    sessions = []
+    for key, session_events in events_by_session.items():
+        session_events.sort(key=attrgetter("at"))
+        sessions.append((session_events[0].at, key, session_events))
+    sessions.sort(key=itemgetter(0, 1))
+    return [event for _, _, session_events in sessions for event in session_events]
 
 
 def _number_events(

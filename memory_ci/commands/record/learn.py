@@ -362,7 +362,7 @@ class Backfill:
             self._now.date(),
             self._progress,
             self._environ,
-            model._replace(engine=engine),
+            model=model._replace(engine=engine),
         )
 
     @contextmanager
@@ -678,7 +678,7 @@ class LearnRun:
 
     def _plan(self, model: Model, options: RecordOptions, progress: OnProgress) -> Plan:
         return plan_record(
-            self._workspace, options, self._now.date(), progress, self._environ, model
+            self._workspace, options, self._now.date(), progress, self._environ, model=model
         )
 
     def _choose_model(self) -> Model:

@@ -1,10 +1,10 @@
-"""Learning from merged changes: events become evidence, candidates, and the entries that are written."""
+"""Learning from merged changes: events become evidence, candidates and written entries."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from memory_ci.extraction.entries import (
     to_entry,
 )
 from memory_ci.extraction.judge import JudgedCase, judge_reply
-from memory_ci.extraction.settlement import is_record, settle
+from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.support import (
     DOCUMENT,
     Paragraph,
@@ -93,6 +93,10 @@ MAX_CHANGED_FILES = 3
 
 CHANGED_WIDTH = 2_000
 """Characters of all these hunks."""
+
+
+def ignore_progress(_done: int, _total: int) -> None:
+    """Show nothing, where nobody waits for the progress."""
 
 
 class WorkItem(NamedTuple):
@@ -255,7 +259,7 @@ class Learner:
             yield from self._draft.take(changes)
 
     def learn_unmerged(self) -> Iterator[Change]:
-        """Yield the additions of sessions that were joined to no change; only the rules read them."""
+        """Yield additions of sessions that were joined to no change; only the rules read them."""
         if self.tally.failure is not None:
             return
         gatherer = self._run.gatherer
@@ -330,7 +334,8 @@ class Learner:
             is_fit = is_proved(proved) and not find_fault(note) and not any(find_unsafe(place))
             if path is None or not is_fit:
                 self.tally.problems.append(
-                    f"a note of the session {key} proves something else, or is not fit: {entry.id[:8]}"
+                    f"a note of the session {key} proves something else, or is not fit: "
+                    f"{entry.id[:8]}"
                 )
                 continue
             existing = (*self._draft.kept, *self._draft.inbox)
@@ -362,8 +367,7 @@ class Learner:
         self.tally.joins += gathered.joins
         self.tally.redactions += evidence.redactions
         self.tally.left_out.update(left_out.reason for left_out in evidence.left_out)
-        records = frozenset(piece.id for piece in evidence.pieces if piece.kind == "adr")
-        outcomes = self._cite(self._settle(proposed, records))
+        outcomes = self._cite(self._settle(proposed))
         self.tally.judged += outcomes
         written = [judged.candidate for judged in outcomes if judged.verdict == "written"]
         return outcomes, self._plan_additions(work, written)
@@ -380,27 +384,29 @@ class Learner:
         changes: list[Change] = []
         for candidate, path, entry in zip(candidates, paths, cited, strict=True):
             if path is None:
-                message = f"{candidate.scope} memory has no file that could be written: a directory or link is there"
-                hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."
+                message = (
+                    f"{candidate.scope} memory has no file that could be written: "
+                    "a directory or link is there"
+                )
+                hint = (
+                    "Move it out of the way, or name another file under `scopes:`. "
+                    "Nothing was recorded."
+                )
                 raise UnreadableMemoryError(message, slug="no-scope-file", hint=hint)
             why = f"from {work.label}"
             changes.append(Change(step="extract", kind="add", path=path, entry=entry, why=why))
         return changes
 
-    def _settle(self, proposed: Sequence[Judged], records: Set[str]) -> tuple[Judged, ...]:
+    def _settle(self, proposed: Sequence[Judged]) -> tuple[Judged, ...]:
         """Return the final outcomes of the candidates of one change.
 
         A candidate that a person accepted is written. One that an earlier run wrote is not written
-        again, even if a person reworded or removed it, and counts towards the limit.
-
-        Args:
-            proposed: the candidates.
-            records: ids of evidence from decision records, whose candidates do not count.
+        again, even if a person reworded or removed it. The limit counts what nobody marked.
         """
         limit = self._config.extraction.max_entries_per_change
-        settled = list(settle([self._accept(judged) for judged in proposed], limit, records))
+        settled = list(settle([self._accept(judged) for judged in proposed], limit))
         was_written = [self._was_written(judged.candidate) for judged in settled]
-        counts = [not is_record(judged.candidate, records) for judged in settled]
+        counts = [not judged.candidate.is_marked for judged in settled]
         available = limit
         for written, counted in zip(was_written, counts, strict=True):
             available -= written and counted

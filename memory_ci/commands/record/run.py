@@ -135,6 +135,7 @@ def plan_record(
     today: date,
     progress: OnProgress,
     environ: Mapping[str, str] = NOTHING,
+    *,
     model: Model | None = None,
 ) -> Plan:
     """Return the plan of a run over a range, made on the tree of the branch's tip.
@@ -171,6 +172,8 @@ def plan_record(
     if plan.until is not None:
         first_steps: dict[Step, tuple[Change, ...]] = {"fold": folded, "extract": extracted}
         plan = _add_steps(plan, run, learner, first_steps, same)
+        if run.workspace.config.episodes.write:
+            plan = _add_episodes(plan, run, learner)
     problems += (*options.problems, *run.gatherer.problems, *tally.problems)
     return replace(plan, findings=tuple(tally.findings), problems=tuple(problems))
 
@@ -346,32 +349,48 @@ def _add_steps(
     first_steps: Mapping[Step, tuple[Change, ...]],
     same: tuple[frozenset[str], ...],
 ) -> Plan:
-    """Return the plan with its steps and episodes, now that its range is known."""
-    tally, writer = learner.tally, learner.writer
-    repo = run.workspace.repo
-    counted = list_counted_commits(repo, run.base.sha, build_memory_test(run.workspace))
-    uses = [
-        (merged, use) for merged, use in tally.uses if use.ids and merged.tip.sha not in counted
-    ]
-    planned = plan_reinforcement([use for _, use in uses], run.draft.by_id)
-    reinforced = run.draft.take(planned)
+    """Return the plan with its steps, now that its range is known."""
+    tally = learner.tally
+    reinforced, counted = _reinforce(run, tally)
     reverts = _find_new_reverts(run, learner)
-    _amend_episodes(writer, tally, reverts)
+    _amend_episodes(learner.writer, tally, reverts)
+
     steps: list[PlannedStep] = []
     for step, changes in {**first_steps, "reinforce": reinforced}.items():
         if changes:
             steps.append(PlannedStep(step=step, changes=changes))
     upkeep = Upkeep(run.since, run.today, reverts.proved, same=same)
     steps += plan_upkeep(upkeep, run.draft, STEPS)
+
     tally.findings += list_refused(reverts.refused, "notice")
     tally.findings += _find_unproved_claims(run, tally, reverts)
-    counted_now = tuple(merged.tip.sha for merged, _ in uses) if reinforced else ()
-    plan = replace(plan, steps=tuple(steps), counted=counted_now)
-    if not run.workspace.config.episodes.write:
-        return plan
-    tellings = map(tombstones_at(run.base).mask_all, writer.tellings)
+    return replace(plan, steps=tuple(steps), counted=counted)
+
+
+def _reinforce(run: RecordRun, tally: Tally) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """Plan the reinforcement of the entries that merged changes used.
+
+    Returns:
+        The changes of entries, and the tips of the merged changes whose uses they count, so that no
+        later run counts them again.
+    """
+    repo = run.workspace.repo
+    counted = list_counted_commits(repo, run.base.sha, build_memory_test(run.workspace))
+    uses = []
+    tips = []
+    for merged, use in tally.uses:
+        if use.ids and merged.tip.sha not in counted:
+            uses.append(use)
+            tips.append(merged.tip.sha)
+    reinforced = run.draft.take(plan_reinforcement(uses, run.draft.by_id))
+    return reinforced, tuple(tips) if reinforced else ()
+
+
+def _add_episodes(plan: Plan, run: RecordRun, learner: Learner) -> Plan:
+    """Return the plan with the files of its episodes."""
+    tellings = map(tombstones_at(run.base).mask_all, learner.writer.tellings)
     files, problems = plan_files(run.base, tellings)
-    tally.problems += problems
+    learner.tally.problems += problems
     fold_before = find_fold_day(run.base, files, run.today)
     return replace(plan, episodes=tuple(files), fold_before=fold_before)
 
@@ -392,8 +411,8 @@ def _find_unproved_claims(run: RecordRun, tally: Tally, reverts: NewReverts) -> 
     if run.gatherer.has_forge or not (tally.has_uses or has_reverts):
         return []
     message = (
-        "no forge was asked who may write: what commits say of other work (reverts, Memory-Retrieved, Memory-Used) "
-        "counts for whoever extraction.trusted_authors names"
+        "no forge was asked who may write: what commits say of other work (reverts, "
+        "Memory-Retrieved, Memory-Used) counts for whoever extraction.trusted_authors names"
     )
     return [unproved(message, "notice")]
 
@@ -409,9 +428,9 @@ def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
         lost = find_lost_cursor(repo, run.base.sha, cursor, build_memory_test(run.workspace))
         if lost is not None:
             yield (
-                f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, which its history does not "
-                "hold, for the branch was rewritten. Older changes are read again; "
-                "what kept its commit is not counted twice"
+                f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, "
+                "which its history does not hold, for the branch was rewritten. "
+                "Older changes are read again; what kept its commit is not counted twice"
             )
     if cursor is None or run.since in (None, cursor.source):
         return
@@ -419,8 +438,8 @@ def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
         return
     count = plan_range(repo, cursor.source, run.since).change_count
     yield (
-        f"{plural(count, 'change')} between the end of the last run ({cursor.source[:10]}) and --since: "
-        "later runs go on from here. Without --since they are read"
+        f"{plural(count, 'change')} between the end of the last run ({cursor.source[:10]}) "
+        "and --since: later runs go on from here. Without --since they are read"
     )
 
 

@@ -26,13 +26,23 @@ VERDICTS = (
 )
 
 LEFT_OUT = {
-    "own-commit": "commits of memory-ci itself", "vetoed": "what its author ruled out", "merge-commit": "bare merges",
-    "dependency-bump": "updates by bots", "lockfile-only": "lock files", "format-only": "formatting",
-    "generated-docs": "generated pages", "subject-only": "commits with a subject alone",
-    "too-long": "the ends of long texts", "no-content": "mere assent", "low-severity": "remarks of an agent",
-    "tool-output": "output of tools", "injected": "text of an agent's program", "bot-chatter": "comments of bots",
-    "ci-output": "checks", "duplicate": "what was said twice",
-}  # fmt: skip
+    "own-commit": "commits of memory-ci itself",
+    "vetoed": "what its author ruled out",
+    "merge-commit": "bare merges",
+    "dependency-bump": "updates by bots",
+    "lockfile-only": "lock files",
+    "format-only": "formatting",
+    "generated-docs": "generated pages",
+    "subject-only": "commits with a subject alone",
+    "too-long": "the ends of long texts",
+    "no-content": "mere assent",
+    "low-severity": "remarks of an agent",
+    "tool-output": "output of tools",
+    "injected": "text of an agent's program",
+    "bot-chatter": "comments of bots",
+    "ci-output": "checks",
+    "duplicate": "what was said twice",
+}
 """What is left out of evidence, in plain words (docs/extraction.md)."""
 
 WAYS = (
@@ -87,7 +97,7 @@ def _list_plan_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     has_learned = any(step.step in ("fold", "extract") for step in plan.steps)
     if plan.counts.merged_changes and not has_learned:
         yield from ("", "Nothing was learned from these changes.")
-        yield from (f"  {command:32} {what}" for command, what in WAYS)
+        yield from (f"  {command:36} {what}" for command, what in WAYS)
 
 
 def _count_read(plan: Plan) -> tuple[str, str, str]:

@@ -1,7 +1,7 @@
 """The steps that keep memory in shape: consolidation, promotion, retirement, compaction.
 
-They are planned on a draft, alone or at the end of a record run. Entries that apply in any repository
-can be copied to the global memory, as a commit there.
+They are planned on a draft, alone or at the end of a record run. Entries that apply in any
+repository can be copied to the global memory, as a commit there.
 """
 
 from __future__ import annotations
@@ -63,11 +63,14 @@ from memory_ci.store.edits import apply_changes
 from memory_ci.text import content_words, jaccard, stem
 
 MAX_SEARCHED_CHARS = 1000
-"""Characters of a line that is searched for in history: enough to identify it, and no longer than an
-argument may be."""
+"""Characters of a line that is searched for in history.
+
+They identify it, and are no more than an argument may have.
+"""
 
 COMMON_NAMES = frozenset(
-    "app apps bin ci cmd config docs examples internal lib libs pkg scripts site src test tests tools web".split()
+    "app apps bin ci cmd config docs examples internal lib libs pkg scripts site src test tests "
+    "tools web".split()
 )
 """Names of directories that many repositories have, so that they do not identify this one."""
 
@@ -75,8 +78,10 @@ MIN_NAME_CHARS = 3
 
 MIN_SHARED_WORDS = 2
 MIN_SHARED_PART = 0.2
-"""Stems, and their Jaccard index, that two titles share before a model is asked whether they say the
-same."""
+"""The least that two titles share, in stems and by their Jaccard index.
+
+Then a model is asked whether they say the same.
+"""
 
 MAX_COMPARED = 200
 """Entries that a model is shown at once."""
@@ -176,7 +181,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
 
 
 def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    """Return the retirements of entries of ended stages, and of stale ones if they are asked for."""
+    """Return the retirements of entries of ended stages, and of stale ones if requested."""
     base = draft.base
     changes = plan_retirements(base, draft.kept, upkeep.since, upkeep.today)
     if upkeep.stale_after is None:

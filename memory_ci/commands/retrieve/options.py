@@ -22,9 +22,22 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
     """The options of one retrieval; None takes the configured value, or leaves a filter open.
 
     Attributes:
+        max_chars: the budget of the rendered answer in characters.
+        paths: files or directories that the work touches: only their team scopes are searched.
+        types: only entries of these types; none for all, as for the next filters.
+        session: the job that asks; its own entries count more, and none is served to it twice.
+        limit: how many entries are served at most.
+        domains: only entries of these domains.
+        scopes: only entries of these scopes.
+        statuses: only entries with this status; none for all but the retired ones.
+        phases: only entries of these phases.
+        occurred_between: only entries about something that occurred on these days or between.
+        all_sessions: search the entries of all sessions, not only of the job that asks.
+        role: a role of the configuration, which limits the scopes.
         at: a revision or a day whose memory is read.
         base: the revision that a fork's branch was started from.
         tree: the revision in which cited code is judged.
+        stale: serve entries whose cited code is gone, too.
         total_chars: an upper bound of `max_chars`.
         reserved: characters that the caller prints in addition to the context.
         walk: 1 adds entries that are one relation away from those found.

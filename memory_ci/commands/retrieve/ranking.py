@@ -114,6 +114,7 @@ def rank_task(
     request: SearchRequest,
     options: RetrieveOptions,
     today: date,
+    *,
     embedder: EmbedderChoice | None = None,
     names: Sequence[str] = (),
 ) -> Ranked:
@@ -134,7 +135,9 @@ def rank_task(
     match_margin = measure_margin(task, matches, terms, corpus)
     relevance = score_lexically(task, matches, _find_session_neighbours(index, matches))
 
-    vectors = _search_vectors(index, task, relevance, request.filters, embedder, match_depth)
+    vectors = _search_vectors(
+        index, task, relevance, request.filters, embedder=embedder, depth=match_depth
+    )
     matches = [*matches, *vectors.matches]
     entries = {get_place(match.located): match.located.entry for match in matches}
     standing = find_feedback_weights(index, entries.values(), today)
@@ -163,6 +166,7 @@ def _search_vectors(
     task: str,
     lexical: Lane,
     filters: Filters,
+    *,
     embedder: EmbedderChoice | None,
     depth: int,
 ) -> _VectorLane:

@@ -34,7 +34,7 @@ from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, Withheld
 from memory_ci.search.database import Index
 from memory_ci.search.query import build_terms
 from memory_ci.search.rank import fit, fit_norms
-from memory_ci.search.search import list_entries, list_findings, list_prose
+from memory_ci.search.search import Filters, list_entries, list_findings, list_prose
 from memory_ci.search.strength import MAX_HITS, drop_weak, list_near
 from memory_ci.text import plural, strip_comments
 
@@ -144,6 +144,7 @@ def retrieve(
     options: RetrieveOptions,
     today: date,
     environ: Mapping[str, str] | None = None,
+    *,
     shared_view: MemoryView | None = None,
 ) -> Retrieval:
     """Return institutional memory and the entries that match a task, within the budget.
@@ -164,7 +165,8 @@ def retrieve(
     with nullcontext(shared_view) if shared_view else open_view(workspace, options, today) as view:
         request = bound_options(options, view.workspace.config, view.today)
         norms = _select_norms(view, options, request, session)
-        request = _search_dropped_norms(request, options, norms)
+        if norms.dropped_ids and not options.scopes:
+            request = _include_institutional(request)
         job = _Job(workspace, today, task, options, environ, session, view, request)
         ranked = _rank_entries(job, norms)
         findings = (*_warn_of_lost_index(view), *list_findings(view.index))
@@ -270,14 +272,14 @@ def _select_norms(
     return _Norms(tuple(norms), served, dropped, len(norms) - len(new_norms))
 
 
-def _search_dropped_norms(
-    request: SearchRequest, options: RetrieveOptions, norms: _Norms
-) -> SearchRequest:
-    """Let norms that do not fit their budget be found by their words, like any entry."""
-    if not norms.dropped_ids or options.scopes:
-        return request
-    scopes = (*(request.filters["scopes"] or ()), "institutional")
-    return replace(request, filters={**request.filters, "scopes": scopes})
+def _include_institutional(request: SearchRequest) -> SearchRequest:
+    """Return a request that searches institutional memory, too.
+
+    So norms that do not fit their budget are served if their words match the task.
+    """
+    searched_scopes = request.filters["scopes"] or ()
+    filters: Filters = {**request.filters, "scopes": (*searched_scopes, "institutional")}
+    return replace(request, filters=filters)
 
 
 def list_dropped_norms(index: Index, config: Config, today: date) -> tuple[Norm, ...]:
@@ -329,7 +331,13 @@ def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
         if job.options.diff is not None:
             names = list_changed_names(job.workspace, job.options.diff)
         ranked = ranking.rank_task(
-            view.index, job.task, job.request, job.options, view.today, embedder, names
+            view.index,
+            job.task,
+            job.request,
+            job.options,
+            view.today,
+            embedder=embedder,
+            names=names,
         )
     _note_vector_lane(job, embedder, ranked)
 
@@ -383,26 +391,20 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
     workspace = job.view.workspace
     rerank = partial(ranking.weigh_again, ranked)
     judged, gone = ranking.judge_hits(workspace, ranked.hits, tree, rerank, stale=options.stale)
-    arranged, superseded = ranking.order_hits(judged, max(job.request.limit, DEFAULT_LIMIT))
+    ordered, superseded = ranking.order_hits(judged, max(job.request.limit, DEFAULT_LIMIT))
     limit = job.request.limit
     if options.about is not None and options.limit is None:
         limit = MAX_ABOUT
-    ordered = arranged[:limit]
 
-    strong = ordered
+    strong = ordered[:limit]
     weak = 0
     over_limit = 0
     if not options.all_matches and options.about is None:
         is_near = ranked.margin >= 0
-        strong = drop_weak(
-            ordered,
-            is_near=is_near,
-            is_exempt=partial(_cites_any, options.paths or ()),
-            max_hits=MAX_HITS if options.limit is None else job.request.limit,
-        )
-        near = list_near(arranged) if is_near else []
-        over_limit = sum(hit not in strong for hit in near)
-        weak = len(arranged) - len(strong) - over_limit
+        strong = _list_strong(job, strong, is_near=is_near)
+        if is_near:
+            over_limit = sum(hit not in strong for hit in list_near(ordered))
+        weak = len(ordered) - len(strong) - over_limit
     new_hits = [hit for hit in strong if job.session.is_new(hit)]
     return _Selection(
         hits=tuple(_name_edits(workspace, new_hits, tree)),
@@ -412,6 +414,19 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
         over_limit=over_limit,
         served_before=len(strong) - len(new_hits),
     )
+
+
+def _list_strong(job: _Job, hits: Sequence[Hit], *, is_near: bool) -> list[Hit]:
+    """Return the hits that match the task well, and those that cite a path that the work touches.
+
+    Args:
+        job: the retrieval.
+        hits: the hits, best first.
+        is_near: memory is about the task.
+    """
+    limit = MAX_HITS if job.options.limit is None else job.request.limit
+    is_exempt = partial(_cites_any, job.options.paths or ())
+    return drop_weak(hits, is_near=is_near, is_exempt=is_exempt, max_hits=limit)
 
 
 def _cites_any(paths: Sequence[str], hit: Hit) -> bool:
@@ -578,11 +593,11 @@ def _add_organisation(retrieval: Retrieval, job: _Job, norms: _Norms, ranked: Ra
         retrieval,
         job.view.workspace,
         job.options,
-        job.request.max_chars,
-        environ,
-        job.today,
-        job.session.is_new,
-        own_ids,
+        max_chars=job.request.max_chars,
+        environ=environ,
+        today=job.today,
+        is_new=job.session.is_new,
+        known=own_ids,
     )
 
 
@@ -595,7 +610,7 @@ def _asks_for_all(job: _Job) -> bool:
     return "global" in (job.request.filters["scopes"] or ())
 
 
-def _return_unchanged(retrieval: Retrieval, *_: Any) -> Retrieval:  # noqa: ANN401 - as add_organisation
+def _return_unchanged(retrieval: Retrieval, *_: Any, **__: Any) -> Retrieval:  # noqa: ANN401 - as add_organisation
     return retrieval
 
 

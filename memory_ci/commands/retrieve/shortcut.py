@@ -46,6 +46,7 @@ Output = Literal["text", "markdown", "json", "hook", "explain", "ids"]
 
 def run(
     task: tuple[str, ...],
+    *,
     form: Format,
     ids: bool,
     explain: bool,
@@ -76,13 +77,12 @@ def run(
         options["total_chars"] = HOOK_CHARS
     options["reserved"] = len(nudge) + _count_reserved(form, notes_served=notes_served)
 
+    from memory_ci.api import Memory
     from memory_ci.commands.retrieve.options import RetrieveOptions
-    from memory_ci.commands.retrieve.retrieve import retrieve
 
+    memory = Memory(current_workspace)
     with progress("Asking memory"):
-        retrieval = retrieve(
-            current_workspace, text, RetrieveOptions(**options), today(), os.environ
-        )
+        retrieval = memory.retrieve(text, options=RetrieveOptions(**options))
     _warn(retrieval)
     _print(retrieval, output, notes_served, nudge)
     if notes_served:

@@ -62,10 +62,11 @@ def review_command(candidates: bool, stale: bool, **arguments: Any) -> None:  # 
     commit by you; what is retired is another. What nobody answers is not asked again for 90 days.
     With an answer or --json, and where nobody can answer, you are asked nothing.
 
-    --candidates lists sentences of merged work that nobody marked, found again in the work of the last record run and
-    after it, or since --since. What was said in several changes comes first. What you accept becomes a note in the
-    inbox with its quote and your name; what you decline becomes a line of .memory/rejected.txt. With --edit, leave the
-    editor without saving, or save nothing, and nothing is accepted.
+    --candidates lists sentences of merged work that nobody marked, found again in the work of the
+    last record run and after it, or since --since. What was said in several changes comes first.
+    What you accept becomes a note in the inbox with its quote and your name; what you decline
+    becomes a line of .memory/rejected.txt. With --edit, leave the editor without saving, or save
+    nothing, and nothing is accepted.
 
     \b
     Example:
@@ -196,7 +197,7 @@ def _read_queue(
         if not stale:
             problems = fetch_sessions(repository, None, os.environ)
         options = RecordOptions(since=since, problems=problems)
-        return list_queue(repository, options, now(), os.environ, wanted, advance)
+        return list_queue(repository, options, now(), os.environ, wanted, progress=advance)
 
 
 def _render_none(

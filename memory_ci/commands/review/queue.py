@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memory_ci.anchors.text import format_verdict
 from memory_ci.anchors.verdicts import judge_entry
-from memory_ci.commands.record.learner import OnProgress
+from memory_ci.commands.record.learner import OnProgress, ignore_progress
 from memory_ci.commands.record.run import RecordOptions, plan_record
 from memory_ci.commands.record.upkeep import names_of, promote_globally
 from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
@@ -81,39 +81,49 @@ def list_queue(
     now: datetime,
     environ: Mapping[str, str],
     kinds: Collection[QuestionKind] = PROPOSED | KEPT,
-    progress: OnProgress = lambda done, count: None,
+    *,
+    progress: OnProgress = ignore_progress,
 ) -> Queue:
     """Return the questions of some kinds on the tip of a branch.
 
-    Candidates are those of the last 90 days, unless the options name a range. Nothing is kept
-    between calls.
+    Questions about candidates need the plan of a run, which judges the work of the last 90 days,
+    or of the range of the options. Nothing is saved between calls.
 
     Args:
         workspace: the repository.
         options: the branch and the range.
         now: the time of the review.
-        environ: says which forge can be reached.
+        environ: the environment, which names the forge.
         kinds: the kinds of questions.
         progress: called as merged changes are read.
+
+    Returns:
+        The questions; those of this week only if all kinds were requested.
 
     Raises:
         Everything that `plan_record` raises.
     """
     ref, base = branch_tip(workspace, options.ref, options.base)
     since: str | None = None
-    judged: tuple[Judged, ...] = ()
+    candidates: tuple[Judged, ...] = ()
     if not PROPOSED.isdisjoint(kinds):
-        range_start = options.since if options.since is not None else f"{PAUSE_DAYS}d"
-        engine = options.engine or "rules"
-        run_options = replace(options, ref=ref, base=base, engine=engine, since=range_start)
+        run_options = _choose_range(replace(options, ref=ref, base=base))
         plan = plan_record(workspace, run_options, now.date(), progress, environ)
-        since, judged = plan.since, plan.judged
-    questions = tuple(list_questions(workspace, base, judged, now, kinds))
+        since = plan.since
+        candidates = plan.judged
+
+    questions = tuple(list_questions(workspace, base, candidates, now, kinds))
     week = Week()
-    if set(kinds) == PROPOSED | KEPT:  # a view of some kinds does not depend on the week
+    if set(kinds) == PROPOSED | KEPT:
         committed = workspace_at(workspace.repo, base)
         week = find_week(committed, base, questions, now.date())
     return Queue(ref, base, since, questions, week)
+
+
+def _choose_range(options: RecordOptions) -> RecordOptions:
+    """Return the options of the run that finds candidates: without an engine, rules find them."""
+    since = f"{PAUSE_DAYS}d" if options.since is None else options.since
+    return replace(options, since=since, engine=options.engine or "rules")
 
 
 def find_last_range(workspace: Workspace, ref: str | None) -> str | None:
@@ -153,6 +163,7 @@ def list_questions(
         for question in _list_proposed(tuple(judged), declined_keys, entries):
             if question.kind in kinds:
                 yield question
+
     most_urgent: dict[str, Question] = {}
     for question in _list_kept(committed, draft, now, kinds):
         if question.located is None or question.key in declined_keys:
@@ -190,6 +201,7 @@ def note_asked(
     asked: Sequence[Question],
     answered: Sequence[Question],
     today: date,
+    *,
     more: Iterable[str] = (),
 ) -> bytes:
     """Return REJECTED_FILE of a commit, with records of the questions asked and answered.
@@ -223,6 +235,7 @@ def _list_proposed(
         key = content_key(candidate.title, candidate.body)
         if outcome.verdict == "quarantined" and key not in declined_keys:
             suggestions[key] = Suggestion(key, candidate, outcome.reason, (outcome.change,))
+
     for suggestion in suggestions.values():
         repetition = suggestion.candidate.repetition
         kind: QuestionKind = "candidate" if suggestion.weight else "quarantined"
@@ -246,12 +259,13 @@ def _list_kept(
     workspace: Workspace, draft: Draft, now: datetime, kinds: Collection[QuestionKind]
 ) -> Iterator[Question]:
     """Yield questions about entries that may not hold, or not only in this repository."""
-    base, today = draft.base.sha, now.date()
+    base = draft.base.sha
     usage: Mapping[str, UseCount] = {}
     if not STALE.issuperset(kinds):
         usage = count_usage(combine(load_episodes(workspace, base).tellings))
     places = [place for place in draft.kept if place.entry.status != "retired"]
-    active = [place for place in places if is_in_force(place.entry, today)]
+    active = [place for place in places if is_in_force(place.entry, now.date())]
+
     if not STALE.isdisjoint(kinds):
         for question in _list_stale(workspace, places, base, usage):
             if question.kind in kinds:
@@ -259,11 +273,7 @@ def _list_kept(
     if "contradiction" in kinds:
         yield from _list_contradictions(active, usage)
     if "unused" in kinds:
-        for place in active:
-            count = usage.get(place.entry.id)
-            if count and is_idle(count):
-                why = f"given {plural(count.given, 'time')}, and never used"
-                yield _build_question("unused", place, why, usage)
+        yield from _list_unused(active, usage)
     if "promotion" in kinds:
         with suppress(MemoryCIError):  # there is no global memory that could be written
             yield from _list_promotions(workspace, draft, now, usage)
@@ -324,6 +334,15 @@ def _list_contradictions(
         older, newer = pair
         why = f"contradicts {newer.entry.id[:8]} {newer.entry.title}: {reason}"
         yield _build_question("contradiction", older, why, usage, newer.entry.id)
+
+
+def _list_unused(active: Sequence[Located], usage: Mapping[str, UseCount]) -> Iterator[Question]:
+    """Yield questions about entries that much work was served and none used."""
+    for place in active:
+        count = usage.get(place.entry.id)
+        if count and is_idle(count):
+            why = f"given {plural(count.given, 'time')}, and never used"
+            yield _build_question("unused", place, why, usage)
 
 
 def _list_promotions(

@@ -165,7 +165,7 @@ def _note_answers(workspace: Workspace, queue: Queue, answers: Answers, today: d
     declined = [
         f"{question.key} {shorten(question.title, TITLE_WIDTH)}" for question in answers.to("never")
     ]
-    return note_asked(workspace, queue.base, asked, answers.answered, today, declined)
+    return note_asked(workspace, queue.base, asked, answers.answered, today, more=declined)
 
 
 def _describe(answers: Answers) -> str:

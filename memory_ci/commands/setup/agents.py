@@ -316,7 +316,7 @@ def _list_missing_paths(edit: AgentEdit) -> list[str]:
 
 
 def _read_note(note: Path) -> list[str]:
-    """Return the paths that `init --clone` made, and the parts that it put into each file, a line each.
+    """Return a line for each path that `init --clone` made, and each part that it put into a file.
 
     Damaged lines are left out: they could not be written again.
     """
@@ -330,7 +330,7 @@ def _list_noted(note: Path, path: Path) -> list[str]:
 
 
 def _remove_empty(path: Path, made_paths: Collection[str]) -> list[str]:
-    """Remove the empty directories around a file that `init --clone` made, and return their paths."""
+    """Remove empty directories that `init --clone` made around a file; return their paths."""
     removed_paths: list[str] = []
     for directory in path.parents:
         if str(directory) not in made_paths:
@@ -555,9 +555,10 @@ def _has_mark(agent: Agent, text: str) -> bool:
     return any(text.startswith(_first_words(part)) for part in agent.parts if part.form == "whole")
 
 
-def _first_words(part: Part) -> str:
-    """Return the beginning of a file that is all ours."""
-    return str(part.content).partition(":")[0]
+def _first_words(part: Part) -> tuple[str, str]:
+    """Return how a file that is all ours begins: of this version, and of version 0.2."""
+    first_words = str(part.content).partition(":")[0]
+    return first_words, first_words.replace("memory-ci init --clone", "memory-ci install")
 
 
 def _format_hook(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[str, Any]:

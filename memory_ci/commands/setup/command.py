@@ -252,8 +252,8 @@ CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
     "--without",
     multiple=True,
     choices=get_args(Part),
-    help="With --clone and --user: leave out git's hooks, or for agents reading memory, asking them "
-    "to note what a person taught, or the MCP server.",
+    help="With --clone and --user: leave out git's hooks, or for agents reading memory, asking "
+    "them to note what a person taught, or the MCP server.",
 )
 @option(
     "--policy",
@@ -267,6 +267,7 @@ CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
 @click.pass_context
 def init_command(
     ctx: click.Context,
+    *,
     pre_commit: bool,
     ci: Ci | None,
     agents: tuple[str, ...],
@@ -361,23 +362,72 @@ def _set_up(
 ) -> None:
     """Set up memory in a repository."""
     from memory_ci.commands.setup.ci_files import find_release, need_release
-    from memory_ci.commands.setup.init import INSTALLED, InitOptions, init_repository
-    from memory_ci.commands.setup.install import install
+    from memory_ci.commands.setup.init import InitOptions
 
     current_workspace = open_current_workspace()
     preview = _preview(current_workspace, history, as_json) if history else None
-    pre_commit, ci, cloud, ci_source = files
-    options = InitOptions(pre_commit, ci or "none", find_release())
+    options = InitOptions(files.pre_commit, files.ci or "none", find_release())
+    ci_source = files.ci_source
     is_silent = dry_run or as_json or has_input() or not is_terminal()
-    if not (is_silent or pre_commit or ci or agents or cloud):
+    if not (is_silent or files.pre_commit or files.ci or agents or files.cloud):
         options, agents, ci_source = _ask(current_workspace, options, ci_source)
     if options.pre_commit or options.ci != "none":
         release = need_release(ci_source, is_tag=options.ci == "gitlab")
         options = replace(options, release=release)
 
-    file_steps = init_repository(
-        current_workspace, options, dry_run=True
-    )  # refuses before anything is written
+    set_up = _write_parts(current_workspace, options, agents, files.cloud, dry_run=dry_run)
+    if as_json:
+        result: dict[str, Any] = {
+            "dry_run": dry_run,
+            "files": set_up.files,
+            "agents": set_up.agents,
+            "preview": preview,
+        }
+        if files.cloud:
+            result |= {"cloud": set_up.cloud, "remark": set_up.remark}
+        echo_json(result)
+        return
+
+    root = current_workspace.repo.root
+    _show_files(set_up.files, dry_run)
+    show_steps(set_up.agents, dry_run=dry_run, as_json=False, root=root)
+    _show_next_steps(set_up.files, options, dry_run)
+    if files.cloud:
+        show_steps(set_up.cloud, dry_run=dry_run, as_json=False, root=root)
+        then = f" Then {set_up.remark}." if set_up.remark else ""
+        say(f"\nCommit them to the default branch.{then}")
+
+
+class _SetUp(NamedTuple):
+    """The results of `init` for each part.
+
+    Attributes:
+        files: the files of memory, of pre-commit and of CI.
+        agents: the settings of agents, and git's hooks.
+        cloud: the files of a cloud agent.
+        remark: what is left to do by hand for a cloud agent, "" for nothing.
+    """
+
+    files: tuple[InitStep, ...]
+    agents: tuple[InstallStep, ...] = ()
+    cloud: tuple[InstallStep, ...] = ()
+    remark: str = ""
+
+
+def _write_parts(
+    current_workspace: Workspace,
+    options: InitOptions,
+    agents: tuple[str, ...],
+    cloud: str | None,
+    *,
+    dry_run: bool,
+) -> _SetUp:
+    """Write the files, hook agents in, and set up a cloud agent if one is named."""
+    from memory_ci.commands.setup.init import INSTALLED, init_repository
+    from memory_ci.commands.setup.install import install
+
+    # It refuses before anything is written.
+    file_steps = init_repository(current_workspace, options, dry_run=True)
     agent_steps: tuple[InstallStep, ...] = ()
     if agents:
         agent_steps = install(
@@ -398,25 +448,7 @@ def _set_up(
         note = current_workspace.repo.git_dir / INSTALLED
         note.parent.mkdir(exist_ok=True)
         note.touch()
-
-    if as_json:
-        result: dict[str, Any] = {
-            "dry_run": dry_run,
-            "files": file_steps,
-            "agents": agent_steps,
-            "preview": preview,
-        }
-        if cloud:
-            result |= {"cloud": cloud_steps, "remark": remark}
-        echo_json(result)
-        return
-    _show_files(file_steps, dry_run)
-    show_steps(agent_steps, dry_run=dry_run, as_json=False, root=current_workspace.repo.root)
-    _show_next_steps(file_steps, options, dry_run)
-    if cloud:
-        show_steps(cloud_steps, dry_run=dry_run, as_json=False, root=current_workspace.repo.root)
-        then = f" Then {remark}." if remark else ""
-        say(f"\nCommit them to the default branch.{then}")
+    return _SetUp(file_steps, agent_steps, cloud_steps, remark)
 
 
 def _preview(current_workspace: Workspace, history: str, as_json: bool) -> Preview:

@@ -1,8 +1,8 @@
 """The native hooks of a clone, and the hooks of pre-commit, lefthook and husky.
 
-A hook that was there before runs first, and `init --remove --clone` restores it byte for byte. Files of
-lefthook and husky are never written: the user gets the lines to add. Those files are committed, so
-their lines call `memory-ci` by name, and do nothing on a machine without it.
+A hook that was there before runs first, and `init --remove --clone` restores it byte for byte.
+Files of lefthook and husky are never written: the user gets the lines to add. Those files are
+committed, so their lines call `memory-ci` by name, and do nothing on a machine without it.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ CHANGED = "what `init` wrote there was changed: it stays as it is"
 TAKEN = "our lines are out, and the rest is as it was"
 CALLED = "it runs memory-ci already"
 INSTALLED = "memory-ci/init"
-"""A file in the git directory: `init` hooked an agent in, so that `init --remove` clears the clone."""
+"""A file in the git directory: `init` hooked an agent in, and `init --remove` clears the clone."""
 
 CONFIG_TEXT = """\
 # memory-ci: every key is optional; these are the defaults. All keys: memory-ci help settings.
@@ -49,6 +49,11 @@ CONFIG_TEXT = """\
 # retrieve:
 #   max_chars: 8000                 # how much ranked memory an agent's job is given
 """
+FORMER_CONFIG_TEXT = f"""\
+{CONFIG_TEXT}\
+#   institutional_max_chars: 4000   # how much of institutional.md, which is always given
+"""
+"""The configuration that `init` of 0.2 wrote."""
 PROJECT_TEXT = """\
 # Memory
 
@@ -310,7 +315,7 @@ def _plan_removal(root: Path, export_path: str) -> Iterator[FileEdit]:
 def _plan_whole_files(root: Path) -> Iterator[FileEdit]:
     for path, text in {**FILES, SCRIPT_FILE: SCRIPT, COPILOT_FILE: COPILOT}.items():
         before = _read(root, path)
-        if before == text:
+        if before == text or (path == CONFIG_FILE and before == FORMER_CONFIG_TEXT):
             yield FileEdit(path, before, None)
         elif before is not None and (path in FILES or OURS in before):
             remark = "it holds what others wrote" if path in FILES else CHANGED

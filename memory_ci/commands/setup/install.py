@@ -1,4 +1,4 @@
-"""The settings of a clone that `init --clone` writes: merge driver, attributes, native hooks, agents.
+"""The settings that `init --clone` writes: merge driver, attributes, native hooks, agents.
 
 `init --remove --clone` removes the parts of `init --clone`, and nothing else.
 """
@@ -42,7 +42,7 @@ EXCLUDE = "info/exclude"
 """In the git directory that all work trees share: the ignore patterns of this clone alone."""
 
 MADE_FILE = "memory-ci/made"
-"""In the git directory: the files and directories that `init --clone` made for agents, a path a line."""
+"""In the git directory: the paths that `init --clone` made for agents, one a line."""
 
 USER_MADE = ".local/state/memory-ci/made"
 """The same in the home, for the settings of the user."""

@@ -37,7 +37,9 @@ def blame(workspace: Workspace, place: str, view: str | None) -> tuple[BlamedLin
         raise UsageError(f"there is no file {path} here", slug="unknown-cite", hint=hint)
     located = load_memory(workspace, view).located
     episodes = _map_episodes(workspace, view)
-    return tuple(_blame_file(workspace, path, lines, view, located, episodes))
+    return tuple(
+        _blame_file(workspace, path, view, lines=lines, located=located, episodes=episodes)
+    )
 
 
 def _parse_place(place: str) -> tuple[str, tuple[int, int] | None]:
@@ -58,44 +60,73 @@ def _list_existing(workspace: Workspace, view: str | None, paths: Sequence[str])
 
 
 def list_lines_of(workspace: Workspace, prefix: str, view: str | None) -> tuple[BlamedLines, ...]:
-    """Return the lines that the work which taught an entry wrote and that still exist.
+    """Return the lines that were written by the work that an entry was learned from.
 
-    At most MAX_FILES files are blamed.
+    Lines that later work has replaced are left out. At most MAX_FILES files are blamed.
+
+    Args:
+        workspace: the repository.
+        prefix: the first characters of the entry's id.
+        view: a revision; None is the work tree.
 
     Raises:
         UsageError: unknown-entry, ambiguous-entry.
     """
     memory = load_memory(workspace, view)
-    episodes = _map_episodes(workspace, view)
     entry = find_entry(memory.located, prefix, memory.findings).entry
-    files: dict[str, None] = {}
-    for ref in set((entry.source or "").split()):
-        if ref in episodes:
-            files.update(dict.fromkeys(episodes[ref].action.files))
-    existing = _list_existing(workspace, view, list(files))
+    episodes = _map_episodes(workspace, view)
+    paths = _list_changed_files(entry, episodes)
+    existing_paths = _list_existing(workspace, view, paths)
 
-    taught = []
-    for path in list(files)[:MAX_FILES]:
-        if path not in existing:
+    lines_of_entry = []
+    for path in paths[:MAX_FILES]:
+        if path not in existing_paths:
             continue
-        all_lines = _blame_file(workspace, path, None, view, memory.located, episodes)
-        taught += [lines for lines in all_lines if _is_learned(entry, lines)]
-    return tuple(taught)
+        all_lines = _blame_file(workspace, path, view, located=memory.located, episodes=episodes)
+        for lines in all_lines:
+            if entry.id in {learned.id for learned in lines.learned}:
+                lines_of_entry.append(lines)
+    return tuple(lines_of_entry)
 
 
-def _is_learned(entry: Entry, lines: BlamedLines) -> bool:
-    return any(named.id == entry.id for named in lines.learned)
+def _list_changed_files(entry: Entry, episodes: Mapping[str, Episode]) -> list[str]:
+    """Return the files that the work changed that an entry was learned from, each once.
+
+    Args:
+        entry: the entry.
+        episodes: the episodes by reference to their work.
+    """
+    paths: dict[str, None] = {}
+    for ref in set(_list_sources(entry)):
+        if ref in episodes:
+            paths |= dict.fromkeys(episodes[ref].action.files)
+    return list(paths)
+
+
+def _list_sources(entry: Entry) -> list[str]:
+    """Return references to the work that an entry was learned from, such as `pr:128`."""
+    return (entry.source or "").split()
 
 
 def _blame_file(
     workspace: Workspace,
     path: str,
-    lines: tuple[int, int] | None,
     view: str | None,
+    *,
+    lines: tuple[int, int] | None = None,
     located: Sequence[Located],
     episodes: Mapping[str, Episode],
 ) -> Iterator[BlamedLines]:
-    """Yield the lines of a file; with the entries of memory and the episodes by reference."""
+    """Yield the lines of a file with the work that wrote them.
+
+    Args:
+        workspace: the repository.
+        path: the file.
+        view: a revision; None is the work tree.
+        lines: the first and last line; None is the whole file.
+        located: the entries of memory.
+        episodes: the episodes by reference to their work.
+    """
     titles = {place.entry.id: place.entry.title for place in located}
     hunks = blame_lines(workspace.repo, path, lines, view)
     numbers = _find_numbers(workspace.repo, hunks)
@@ -114,14 +145,12 @@ def _blame_file(
             subject=hunk.subject,
             number=number,
             given=_list_served(episode, titles),
-            learned=tuple(
-                NamedEntry(entry.id, entry.title) for entry in _list_learned(located, refs)
-            ),
+            learned=_list_learned(located, refs),
         )
 
 
 def _find_numbers(repo: Repository, hunks: Sequence[Brought]) -> dict[str, int | None]:
-    """Return the number of the request of each commit."""
+    """Return the number of the pull request of each commit, or None, by commit id."""
     shas = sorted({hunk.sha for hunk in hunks if hunk.sha})
     if not shas:
         return {}
@@ -137,9 +166,13 @@ def _list_served(episode: Episode | None, titles: Mapping[str, str]) -> tuple[Na
     return tuple(NamedEntry(id_, titles.get(id_, ""), id_ in episode.used) for id_ in ids)
 
 
-def _list_learned(located: Sequence[Located], refs: Sequence[str]) -> list[Entry]:
-    entries = [place.entry for place in located]
-    return [entry for entry in entries if set(refs) & set((entry.source or "").split())]
+def _list_learned(located: Sequence[Located], refs: Sequence[str]) -> tuple[NamedEntry, ...]:
+    """List the entries that were learned from a piece of work, which has these references."""
+    learned = []
+    for place in located:
+        if not set(refs).isdisjoint(_list_sources(place.entry)):
+            learned.append(NamedEntry(place.entry.id, place.entry.title))
+    return tuple(learned)
 
 
 def _map_episodes(workspace: Workspace, view: str | None) -> dict[str, Episode]:

@@ -61,27 +61,19 @@ def list_command(
       memory-ci list --at v1.2 --json
       memory-ci list --format csv > memory.csv
     """
+    from memory_ci.api import Memory
     from memory_ci.cli.terminal import render_entries
-    from memory_ci.memory.episodes import load_usage
-    from memory_ci.memory.lookup import list_ranked
-    from memory_ci.sessions.marked_notes import load_pending
 
-    current_workspace = open_current_workspace()
-    pending = load_pending(current_workspace) if view is None else []
-    all_ranked, findings = list_ranked(current_workspace, view, today(), pending)
-    warn(findings)
-    # The usage of an entry may depend on entries that are not listed.
-    all_entries = [located.entry for _, located in all_ranked]
-    usage = load_usage(current_workspace, view, all_entries)
-    ranked = [
-        (value, located)
-        for value, located in all_ranked
-        if (not types or located.entry.type in types)
-    ]
+    listing = Memory(open_current_workspace(), view).list()
+    warn(listing.findings)
+    ranked = []
+    for listed in listing.entries:
+        if not types or listed.located.entry.type in types:
+            ranked.append((listed.prominence, listed.located))
 
     records = []
     for value, located in ranked:
-        count = usage.get(located.entry.id, UseCount())
+        count = listing.usage.get(located.entry.id, UseCount())
         record = to_builtins(located.entry)
         record["scope"] = located.scope.target
         record["path"] = located.path
@@ -90,7 +82,7 @@ def list_command(
         record["given"] = count.given
         record["used"] = count.used
         records.append(record)
-    text = render_entries(ranked, usage, terminal_width(sys.stdout, os.environ))
+    text = render_entries(ranked, listing.usage, terminal_width(sys.stdout, os.environ))
     rows = [[record[name] for name in COLUMNS] for record in records]
     show_rows("json" if as_json else form, records, text, COLUMNS, rows)
 
@@ -113,6 +105,7 @@ def list_command(
 @click.pass_context
 def show_command(
     ctx: click.Context,
+    *,
     entry_id: str | None,
     why: bool,
     lines: bool,
@@ -127,9 +120,9 @@ def show_command(
 
     The start of its id is enough. --why prints its prominence today, its utility event by event
     with the episode of each, the factors by which retrieve multiplies its relevance, and the state
-    of the code that it cites; with --at a commit or a day, as of then. --graph prints relations that
-    entries state (supports, contradicts, duplicates), what they supersede, and entries that are
-    like each other, each with its weight. In --blame a merge stands for all that it brought;
+    of the code that it cites; with --at a commit or a day, as of then. --graph prints relations
+    that entries state (supports, contradicts, duplicates), what they supersede, and entries that
+    are like each other, each with its weight. In --blame a merge stands for all that it brought;
     --lines is the way back.
 
     \b

@@ -56,21 +56,27 @@ def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None
         if view is None:
             message = f"no entry has an id that starts with {prefix!r}"
             raise UsageError(message, slug="unknown-entry", hint=moment.note)
+    return _explain(workspace, prefix, view, today)
 
+
+def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -> Why:
+    """Explain the rank of an entry of a view on a day."""
     episodes = load_episodes(workspace, view)
     located, all_located = _find_located(workspace, prefix, view)
     entry = located.entry
     heirs = lifecycle_episodes.find_heirs_among(other.entry for other in all_located)
-    events = lifecycle_episodes.list_feedback(episodes.tellings)
-    usage = _count_usage(entry, episodes, heirs)
-    utilities = replay(events, heirs=heirs)
+    utilities = replay(lifecycle_episodes.list_feedback(episodes.tellings), heirs=heirs)
     standing = FeedbackWeights(today, utilities)
-    utility = utilities.get(entry.id)
-    is_low = utility is not None and utility.is_low
+    usage = _count_usage(entry, episodes, heirs)
+    is_low = entry.id in utilities and utilities[entry.id].is_low
 
     # Global memory cites other repositories.
     truth = {} if located.scope.name == "global" else judge_cites(workspace, [located], view)
     factors = _rank_factors(located, standing, truth)
+    notes = [*_note_duplicate_ids(located, all_located)]
+    if is_low:
+        notes.append(LOW)
+    notes += _note_absence(located, today, is_ranked=bool(factors))
     return Why(
         located=located,
         today=today,
@@ -84,11 +90,7 @@ def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None
         is_low=is_low,
         factors=factors,
         verdicts=name_edits(workspace, [(entry, truth.get(entry, ()))], view)[0],
-        notes=(
-            *_note_duplicate_ids(located, all_located),
-            *([LOW] if is_low else []),
-            *_note_absence(located, today, is_ranked=bool(factors)),
-        ),
+        notes=tuple(notes),
         findings=episodes.findings,
     )
 

@@ -95,9 +95,9 @@ def _run_steps(
     stale_after: int | None,
 ) -> None:
     """Perform steps on the tip of a branch, as one commit if they change anything."""
+    from memory_ci.api import Memory
     from memory_ci.commands.record.text import render_plan
     from memory_ci.commands.record.upkeep import plan_upkeep_alone
-    from memory_ci.memory.apply import apply_plan
 
     current_workspace = open_committed_workspace()
     with progress("Reading memory"):
@@ -105,8 +105,7 @@ def _run_steps(
     applied = None
     subjects: tuple[str, ...] = ()
     if not dry_run:
-        in_actions = "GITHUB_ACTIONS" in os.environ
-        applied = apply_plan(current_workspace, plan, now(), in_actions=in_actions)
+        applied = Memory(current_workspace).apply(plan)
         subjects = applied.subjects
     branch = plan.ref.removeprefix("refs/heads/")
     committed = (f"\nCommitted on {branch}: {subject}\n" for subject in subjects)
@@ -139,6 +138,7 @@ def _promote_globally(dry_run: bool, as_json: bool) -> None:
 @option("--db", type=FILE, help="This file, not the one in the git directory.")
 @view_options
 def index_command(
+    *,
     only_key: bool,
     verify: bool,
     vectors: bool,
@@ -148,8 +148,9 @@ def index_command(
 ) -> None:
     """Build the search index, prove it, or print its cache key.
 
-    The index is derived: `retrieve` opens, checks and repairs it by itself. Building it ahead saves the first
-    retrieval that work. A file written with --db is the same, byte for byte, wherever its tree is the same.
+    The index is derived: `retrieve` opens, checks and repairs it by itself. Building it ahead saves
+    the first retrieval that work. A file written with --db is the same, byte for byte, wherever its
+    tree is the same.
 
     \b
     Example:
@@ -188,5 +189,6 @@ def index_command(
             if not report.files_read
             else "updated"
         )
-        counted = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}, {report.files_read} read"
+        indexed = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}"
+        counted = f"{indexed}, {report.files_read} read"
         show(report, [f"{how}: {counted}", report.path, report.key], as_json)

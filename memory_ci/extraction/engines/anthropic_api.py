@@ -117,8 +117,8 @@ class AnthropicEngine:
             settings: the configuration.
             environ: the environment.
             clock: the clock.
-            call_seconds: how long one call may take; by default what `ANSWER_TOKENS` may take, and a
-                minute.
+            call_seconds: how long one call may take; by default what `ANSWER_TOKENS` may take,
+                and a minute.
         """
         self.settings = settings
         self.environ = environ

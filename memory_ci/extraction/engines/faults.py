@@ -18,7 +18,7 @@ class Clock(NamedTuple):
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    jitter: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.random  # noqa: S311 - of a delay
 
 
 SYSTEM_CLOCK = Clock()

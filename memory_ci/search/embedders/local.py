@@ -129,7 +129,11 @@ class LocalEmbedder:
         """Prepare an embedder with the weights at `path`."""
         self._path = path
 
-    def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
+    def embed(
+        self,
+        texts: Sequence[str],
+        purpose: Purpose = "entry",  # noqa: ARG002 - other embedders distinguish
+    ) -> Vectors:
         """Return a vector for each text, in order. This model does not distinguish purposes.
 
         Raises:

@@ -141,7 +141,10 @@ def sniff(head: bytes) -> bool:
     return head.startswith(FIRST)
 
 
-def read(stream: BinaryIO, name: str) -> Iterator[Session]:
+def read(
+    stream: BinaryIO,
+    name: str,  # noqa: ARG001 - that of the other readers
+) -> Iterator[Session]:
     """Yield the session of a digest, none if its first line is not a header.
 
     The addresses of its events are those in the transcript.

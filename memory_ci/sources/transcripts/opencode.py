@@ -137,7 +137,6 @@ class _Reader(SessionBuilder):
         for line, message in messages:
             self.records += 1
             info = raw.fields(message, "info")
-            uid = raw.text(info, "id")
             role = info.get("role")
             if role not in ("user", "assistant"):
                 self.unknown(f"role {role}")
@@ -145,17 +144,23 @@ class _Reader(SessionBuilder):
             self.place = Place(line, _parse_time(raw.value(info, "time", "created")))
             self.root = raw.text(info, "path", "root").rstrip("/") or raw.text(session, "directory")
 
-            speaker = self.person if role == "user" else self.worker
+            author = self.person if role == "user" else self.worker
+            is_summary = info.get("summary") is True
             for value in raw.items(message, "parts"):
                 part = raw.fields(value)
-                marks = (part.get("synthetic"), part.get("ignored"), info.get("summary"))
-                is_injected = any(mark is True for mark in marks)
-                self._add_part(part, "injected" if is_injected else speaker)
-
-            if raw.text(info, "error", "name") == "MessageAbortedError" and not is_inner:
-                event_uid = f"{uid}:aborted" if uid.startswith(MESSAGE_PREFIX) else ""
-                self.add("human", "interrupt", uid=event_uid)
+                is_of_program = part.get("synthetic") is True or part.get("ignored") is True
+                self._add_part(part, "injected" if is_of_program or is_summary else author)
+            if not is_inner:
+                self._add_interrupt(info)
         return self.build()
+
+    def _add_interrupt(self, info: dict[str, Any]) -> None:
+        """Add an interrupt by the person, if a message was aborted."""
+        if raw.text(info, "error", "name") != "MessageAbortedError":
+            return
+        uid = raw.text(info, "id")
+        event_uid = f"{uid}:aborted" if uid.startswith(MESSAGE_PREFIX) else ""
+        self.add("human", "interrupt", uid=event_uid)
 
     def _add_part(self, part: dict[str, Any], speaker: Actor) -> None:
         part_type = raw.text(part, "type")
@@ -181,24 +186,39 @@ class _Reader(SessionBuilder):
         self.say(speaker, text, uid)
 
     def _add_tool(self, uid: str, tool: str, state: dict[str, Any]) -> None:
-        """Add a call, and its result or refusal, if it has one by now."""
+        """Add a call of a tool, and then its result or the refusal of a person.
+
+        A call that still waits or runs has neither.
+
+        Args:
+            uid: the id of the part, "" if it has none.
+            tool: the name of the tool.
+            state: the state of the call, with its arguments and what came of it.
+        """
         arguments = raw.fields(state, "input")
-        status = state.get("status")
-        error = raw.text(state, "error")
-        patched = PATCHED.findall(raw.text(arguments, "patchText"))
-        paths = relative_paths([raw.text(arguments, "filePath"), *patched], self.root)
+        patched_paths = PATCHED.findall(raw.text(arguments, "patchText"))
+        paths = relative_paths([raw.text(arguments, "filePath"), *patched_paths], self.root)
         self.call(self.worker, raw.encode(arguments), uid, tool, paths)
 
-        refusal = None
-        if status == "error" and tool in OWN_TOOLS and self.worker == "agent":
-            refusal = REFUSED.fullmatch(error)
-        if refusal:
-            self.add("human", "rejection", refusal[1] or "", uid=uid, tool=tool, paths=paths)
-        elif status in ("completed", "error"):
+        status = state.get("status")
+        if status == "completed":
             exit_code = raw.fields(state, "metadata").get("exit")
-            ok = status == "completed" and exit_code in (None, 0)
-            text = raw.text(state, "output") or error
-            self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=ok)
+            self._add_result(uid, tool, state, ok=exit_code in (None, 0))
+        elif status == "error":
+            # Another tool may word its errors like a refusal, and a sub-agent has no person.
+            refusal = None
+            if tool in OWN_TOOLS and self.worker == "agent":
+                refusal = REFUSED.fullmatch(raw.text(state, "error"))
+            if refusal:
+                reason = refusal[1] or ""
+                self.add("human", "rejection", reason, uid=uid, tool=tool, paths=paths)
+            else:
+                self._add_result(uid, tool, state, ok=False)
+
+    def _add_result(self, uid: str, tool: str, state: dict[str, Any], *, ok: bool) -> None:
+        """Add the output of a tool, or its error if it has no output."""
+        text = raw.text(state, "output") or raw.text(state, "error")
+        self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=ok)
 
 
 def _parse_time(value: object) -> datetime | None:

@@ -180,11 +180,17 @@ def test_the_gate_closes_when_an_entry_is_lost_and_names_the_query(project: Proj
     )
     goldens = load_golden(project.workspace)
     answered = answer_golden(project.workspace, goldens, TODAY, ticking)
-    lost = compare_golden(project.workspace, goldens, answered, "HEAD~1", 0.02, ticking)
+    lost = compare_golden(
+        project.workspace, goldens, answered, "HEAD~1", margin=0.02, clock=ticking
+    )
     assert {name for name, _, _ in lost.worse} >= {"nDCG@10", "recall at given"}
     assert [(fall.name, fall.before, fall.now) for fall in lost.falls] == [("own:1", 1.0, 0.0)]
-    assert not compare_golden(project.workspace, goldens, answered, "HEAD~1", 0.7, ticking).worse
-    assert not compare_golden(project.workspace, goldens, answered, "HEAD", 0.0, ticking).worse
+    assert not compare_golden(
+        project.workspace, goldens, answered, "HEAD~1", margin=0.7, clock=ticking
+    ).worse
+    assert not compare_golden(
+        project.workspace, goldens, answered, "HEAD", margin=0.0, clock=ticking
+    ).worse
 
 
 def test_what_is_given_is_measured_apart_from_the_ranking(tmp_path: Path) -> None:
@@ -210,7 +216,9 @@ def test_the_gate_watches_what_is_given_to_unrelated_tasks(project: Project) -> 
     put_entries(project, "Retry a charge with a key", "Paint the barn doors red")
     goldens = load_golden(project.workspace)
     answered = answer_golden(project.workspace, goldens, TODAY, ticking)
-    compared = compare_golden(project.workspace, goldens, answered, "HEAD~1", 0.02, ticking)
+    compared = compare_golden(
+        project.workspace, goldens, answered, "HEAD~1", margin=0.02, clock=ticking
+    )
     assert compared.worse == (("unrelated answered", 0.0, 1.0),)
 
 
@@ -229,7 +237,7 @@ def test_without_golden_queries_it_is_said_how_to_make_some(project: Project) ->
     goldens = load_golden(project.workspace)
     answered = answer_golden(project.workspace, goldens, TODAY, ticking)
     with pytest.raises(UsageError, match="relevant"):
-        compare_golden(project.workspace, goldens, answered, "HEAD", 0.02, ticking)
+        compare_golden(project.workspace, goldens, answered, "HEAD", margin=0.02, clock=ticking)
 
 
 def test_derived_queries_are_found_and_leave_what_people_wrote(project: Project) -> None:

@@ -129,7 +129,7 @@ def test_a_renamed_repository_keeps_its_rows_and_is_not_fetched(
     github.put(0, "renamed", place="open")
     report = org.sync([], ["acme"])
     assert (report.moved, report.dropped, report.added) == (("acme/renamed",), (), ())
-    (hit,) = search_org("note", str(org.index), ("public",), 5, {}, NOW.date())
+    (hit,) = search_org("note", str(org.index), ("public",), top=5, environ={}, today=NOW.date())
     assert (hit.repository, hit.link) == ("acme/renamed", "https://github.com/acme/renamed")
 
 
@@ -230,7 +230,7 @@ def test_words_and_counts_of_an_audience_are_its_own(
 
 def answer(org: Organisation, task: str, *audiences: str) -> Any:
     try:
-        return search_org(task, str(org.index), audiences, 10, {}, NOW.date())
+        return search_org(task, str(org.index), audiences, top=10, environ={}, today=NOW.date())
     except EngineError as error:
         return error.message.replace(str(org.index), "INDEX")
 

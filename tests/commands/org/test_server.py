@@ -46,7 +46,12 @@ def test_a_server_is_synced_verified_and_searched(
     ]
     assert all(one.size > 10_000 for one in status.audiences)
     hits = search_org(
-        "a note of the shop", org.address, ("public", "internal"), 5, org.environ, NOW.date()
+        "a note of the shop",
+        org.address,
+        ("public", "internal"),
+        top=5,
+        environ=org.environ,
+        today=NOW.date(),
     )
     assert hits[0].repository == "shop"
 

@@ -93,9 +93,8 @@ def test_the_job_that_has_the_key_asks_no_model_when_nothing_is_due(
             project.workspace,
             job,
             CiOptions(extract=plan),
-            now,
-            lambda done, total: None,
-            publish.environ,
+            now=now,
+            environ=publish.environ,
         )
         assert (run.job.kind, plan.exists()) == (kind, kind == "record")
 

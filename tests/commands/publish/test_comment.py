@@ -52,7 +52,7 @@ def verify(
     project: Project, job: CiJob, double: GitHubDouble, server: Server, *, dry_run: bool = False
 ) -> str:
     options, environ = CiOptions(dry_run=dry_run), double.environ(server.url)
-    run = run_ci(project.workspace, job, options, NOW, lambda done, total: None, environ)
+    run = run_ci(project.workspace, job, options, now=NOW, environ=environ)
     assert run.exit_code == 0
     return " ".join(run.remarks)
 
@@ -148,9 +148,7 @@ def test_on_gitlab_the_note_is_ours_by_who_asks(project: Project, request_of: Ci
     with serve(answer) as running:  # type: ignore[arg-type] # an Answer each time
         token = "glpat-" + "n0tArealT0ken"
         environ = {"GITLAB_TOKEN": token, "CI_PROJECT_ID": "3", "CI_API_V4_URL": running.url}
-        run = run_ci(
-            project.workspace, request_of, CiOptions(), NOW, lambda done, total: None, environ
-        )
+        run = run_ci(project.workspace, request_of, CiOptions(), now=NOW, environ=environ)
     assert run.remarks == ("the comment on the request is up to date",)
     (written,) = [asked for asked in running.asked if asked.method != "GET"]
     assert (written.method, written.path) == ("PUT", "/projects/3/merge_requests/7/notes/2")
@@ -169,9 +167,7 @@ def test_the_job_says_whether_a_change_touches_memory_alone(
 ) -> None:
     if files:
         project.commit("Change", dict(files))
-    run = run_ci(
-        project.workspace, request_of, CiOptions(dry_run=True), NOW, lambda done, total: None, {}
-    )
+    run = run_ci(project.workspace, request_of, CiOptions(dry_run=True), now=NOW, environ={})
     assert list_outputs(run)["memory-only"] == str(alone).lower()
 
 
@@ -182,7 +178,5 @@ def test_what_a_merge_commit_hides_is_no_memory(project: Project, request_of: Ci
     project.git("merge", "-q", "--no-commit", "--no-ff", "topic")
     project.write("src/shop.py", "evil\n")
     project.git("commit", "-q", "-m", "Merge", "src/shop.py", "-i")
-    run = run_ci(
-        project.workspace, request_of, CiOptions(dry_run=True), NOW, lambda done, total: None, {}
-    )
+    run = run_ci(project.workspace, request_of, CiOptions(dry_run=True), now=NOW, environ={})
     assert list_outputs(run)["memory-only"] == "false"

@@ -177,7 +177,7 @@ def perform(project: Project, plan: Plan) -> Published:
         lambda ref, accepted: move_plan(workspace, plan, ref),
         NOW,
         {},
-        Waits().pace(),
+        pace=Waits().pace(),
     )
 
 

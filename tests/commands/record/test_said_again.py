@@ -60,7 +60,7 @@ def run(project: Project, reader: Reader) -> Plan:
     settings = EngineConfig(name="command")
     model = Model("command", "a test", reader, Meter(settings), settings)
     plan = plan_record(
-        project.workspace, RecordOptions(), TODAY, lambda done, total: None, {}, model
+        project.workspace, RecordOptions(), TODAY, lambda done, total: None, model=model
     )
     apply_plan(project.workspace, plan, NOW)
     return plan

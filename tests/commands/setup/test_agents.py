@@ -216,6 +216,21 @@ def test_hooks_of_the_first_version_are_replaced_and_taken_out(project: Project)
     assert path.read_text() == '{"a": 1}'
 
 
+@pytest.mark.parametrize(("name", "number"), [("codex", 1), ("opencode", 0)])
+def test_a_whole_file_of_version_0_2_is_replaced_and_taken_out(
+    project: Project, name: str, number: int
+) -> None:
+    part = next(agent for agent in AGENTS if agent.name == name).parts[number]
+    former_text = str(part.content).replace("memory-ci init --clone", "memory-ci install")
+    assert former_text != part.content
+    path = project.write(part.file, former_text)
+    set_up(project, name)
+    assert "memory-ci init --clone" in path.read_text()
+    path.write_text(former_text)
+    uninstall(project.workspace)
+    assert not path.exists()
+
+
 def test_the_agents_of_the_command_line_are_those_that_can_be_hooked_into() -> None:
     assert list(COMMAND_LINE) == EVERY
 

@@ -140,6 +140,20 @@ def test_what_others_add_below_our_block_is_no_reason_to_move_it(
     assert path.read_text() == CONFIG + more
 
 
+def test_the_configuration_of_version_0_2_is_taken_out_unless_it_was_changed(
+    old: RepoBuilder, run: Run
+) -> None:
+    run("init")
+    path = old.path / ".memory-ci.yaml"
+    former_line = "#   institutional_max_chars: 4000   # how much of institutional.md, which is always given\n"
+    former_text = path.read_text() + former_line
+    path.write_text(former_text + "publish:\n  mode: none\n")
+    assert "left     .memory-ci.yaml" in run("init", "--remove").stdout
+    path.write_text(former_text)
+    assert "removed  .memory-ci.yaml" in run("init", "--remove").stdout
+    assert not path.exists()
+
+
 def test_what_a_cloud_agent_needs_goes_and_exported_memory_stays(
     old: RepoBuilder, run: Run
 ) -> None:
