@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.gitrepo import blobs, log
 from memory_ci.records.repetition import PersonTurn
 from memory_ci.sessions import session_archive
 from memory_ci.sessions.session_archive import SessionArchive, add_reviews
@@ -109,7 +110,7 @@ def test_only_new_commits_are_searched_and_what_was_found_stays(
     project.commit(f"Retry\n\n[Prompt 1]\n{WORDS}", author=ADA)
     assert list_typed(project) == [WORDS]
     asked: list[tuple[str, ...]] = []
-    read_log = session_archive.read_log
+    read_log = log.read_log
 
     def note(repo: object, *arguments: str) -> object:
         asked.append(arguments)
@@ -140,9 +141,12 @@ def test_a_transcript_is_parsed_once(
     first = read_all(project)
     parsed: list[object] = []
     parse = session_archive._parse
-    monkeypatch.setattr(
-        session_archive, "_parse", lambda *arguments: parsed.append(1) or parse(*arguments)
-    )
+
+    def count(*arguments: object) -> object:
+        parsed.append(1)
+        return parse(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(session_archive, "_parse", count)
     assert read_all(project) == first
     assert parsed == []
     keep_asking(project, tmp_path, DRAFT[2], first=3)
@@ -403,7 +407,7 @@ def test_one_transcript_is_in_memory_at_a_time(
 ) -> None:
     keep_asking(project, tmp_path, *DRAFT)
     read: list[int] = []
-    read_files = session_archive.read_files
+    read_files = blobs.read_files
 
     def note(repo: object, files: Sequence[object], limit: int) -> Iterator[object]:
         read.append(len(files))
