@@ -41,8 +41,8 @@ def list_shell_runs(events: Iterable[Event]) -> list[ShellRun]:
             open_calls[tool].append(event)
         elif event.kind == "tool_result":
             waiting = [calls for calls in open_calls.values() if calls]
-            calls = open_calls[tool] or min(waiting, key=lambda calls: calls[0].seq, default=None)
-            if calls:
+            if waiting:
+                calls = open_calls[tool] or min(waiting, key=lambda calls: calls[0].seq)
                 runs.append(ShellRun(calls.popleft(), event))
     return runs
 
