@@ -161,6 +161,18 @@ def hold_lock(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def save_if_changed(path: Path, data: bytes) -> None:
+    """Replace a file of ours in the git directory, if its content changes.
+
+    What cannot be written is left as it is: it is made again by the next run.
+    """
+    with suppress(OSError):
+        if read_regular(path, len(data)) == data:
+            return
+    with suppress(OSError), replacing(path) as temporary:
+        temporary.write_bytes(data)
+
+
 def read_regular(path: Path, limit: int) -> bytes:
     """Return all bytes of a regular file.
 

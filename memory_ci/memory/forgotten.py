@@ -36,6 +36,12 @@ def read_rejected(snapshot: Snapshot) -> list[str]:
     return parse_rejected(data.decode("utf-8", "replace"))
 
 
+def read_rejected_here(workspace: Workspace) -> list[str]:
+    """Return the lines of REJECTED_FILE in the work tree, without comments."""
+    root = workspace.repo.root
+    return parse_rejected("\n".join(_read_lines(root / REJECTED_FILE))) if root else []
+
+
 def parse_rejected(text: str) -> list[str]:
     """Return the lines of a REJECTED_FILE without comments."""
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]

@@ -6,26 +6,29 @@ memory, a database nor git. The table is written when a session starts.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.files import read_regular
+from memory_ci.files import hold_lock, read_regular, save_if_changed
 from memory_ci.repetition.commands import CommandForm, list_forms
-from memory_ci.store.files import write_file
 
 TABLE = "moments.json"
 TOLD = "told"
 """The directory of what each session was told, in `.git/memory-ci`."""
 
 MAX_TABLE = 200_000  # Bytes of the table that are read.
+MAX_NOTE = 10_000  # Bytes of what a session was told.
 MAX_TOLD = 3  # Lines that one session is told at such moments.
+NOTE_WIDTH = 24  # Digits of the hash of a session that names its note.
+NOTE = re.compile(rf"[0-9a-f]{{{NOTE_WIDTH}}}")
 ENTRY_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 """The id of an entry, not the key of a request that is not agreed."""
 
@@ -38,6 +41,9 @@ COMMANDS = {
     ),
 }
 """The commands of moments that have a name."""
+
+NAMING_COMMANDS = ("before:command", "after:failure")
+"""Moments that name their command themselves."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -91,7 +97,7 @@ def find_root(start: Path) -> Path:
 
 def load_moments(common_dir: Path) -> list[Moment]:
     """Return the lines of the table; none if it is missing or cannot be read."""
-    with suppress(OSError, ValueError, msgspec.DecodeError, msgspec.ValidationError):
+    with suppress(OSError, ValueError, RecursionError, msgspec.DecodeError):
         data = read_regular(common_dir / "memory-ci" / TABLE, MAX_TABLE)
         return msgspec.json.decode(data, type=list[Moment])
     return []
@@ -99,72 +105,91 @@ def load_moments(common_dir: Path) -> list[Moment]:
 
 def save_moments(common_dir: Path, moments: Iterable[Moment]) -> None:
     """Write the table, if it changes; without it nothing is due."""
-    data = msgspec.json.encode(list(moments))
-    path = common_dir / "memory-ci" / TABLE
-    with suppress(OSError):
-        if not path.is_file() or path.read_bytes() != data:
-            write_file(path, data)
+    save_if_changed(common_dir / "memory-ci" / TABLE, msgspec.json.encode(list(moments)))
 
 
 def list_due(moments: Iterable[Moment], point: Point) -> list[Moment]:
-    """Return the lines that are due at a point of an agent's work, in the order of the table."""
-    return [moment for moment in moments if is_due(moment.when, point)]
+    """Return the lines that are due at a point of an agent's work, in the order of the table.
 
-
-def is_due(when: str, point: Point) -> bool:
-    """Return whether a moment has come.
-
-    >>> is_due("before:commit", Point(command="git add . && git commit -m x"))
-    True
-    >>> is_due("before:edit db/*.sql", Point(paths=("db/seeds.sql",)))
-    True
+    >>> moments = [Moment("1", "before:commit", "a"), Moment("2", "before:edit db/*.sql", "b")]
+    >>> [moment.line for moment in list_due(moments, Point("git add . && git commit -m x"))]
+    ['a']
     """
+    runs = list_forms(point.command)
+    return [moment for moment in moments if _is_due(moment.when, point, runs)]
+
+
+def _is_due(when: str, point: Point, runs: Sequence[CommandForm]) -> bool:
+    """Return whether a moment has come; `runs` are the forms of the point's command."""
     name, _, detail = when.partition(" ")
     if name == "before:edit":
         return any(fnmatchcase(path, detail) for path in point.paths)
-    if not point.command or (name == "after:failure") != point.is_failure:
+    if not runs or (name == "after:failure") != point.is_failure:
         return False
-    forms = COMMANDS.get(name) or tuple(list_forms(detail))
-    return any(_covers(form, run) for form in forms for run in list_forms(point.command))
+    forms = COMMANDS.get(name, ())
+    if name in NAMING_COMMANDS:
+        forms = tuple(list_forms(detail))
+    return any(_covers(form, run) for form in forms for run in runs)
 
 
 def claim_due(common_dir: Path, session: str, due: Sequence[Moment]) -> list[Moment]:
     """Return the lines that a session was not told yet, and note that it is told them.
 
-    Each comes once a session, and three in all. Hooks of one session run at the same time, so
-    lines are only appended.
+    Each comes once a session, and three in all. Hooks of one session run at the same time, so one
+    waits for the other. Where nothing can be noted, nothing is told.
     """
-    path = _told_path(common_dir, session)
-    told: list[str] = []
-    with suppress(OSError):
-        told = path.read_text("utf-8").splitlines()
-    new = [moment for moment in due if moment.id not in told][: max(0, MAX_TOLD - len(told))]
-    if new:
-        _append(path, [moment.id for moment in new])
-    return new
+    if not due:
+        return []
+    with suppress(OSError), _hold_note(common_dir, session) as note:
+        told = read_regular(note, MAX_NOTE).decode("utf-8", "replace").splitlines()
+        unsaid = {moment.id: moment for moment in due if moment.id not in told}
+        new = list(unsaid.values())[: max(0, MAX_TOLD - len(told))]
+        _append(note, [moment.id for moment in new])
+        return new
+    return []
 
 
 def mute(common_dir: Path, session: str) -> None:
     """Make a session be told nothing at any moment."""
-    _append(_told_path(common_dir, session), ["-"] * MAX_TOLD)
+    with suppress(OSError), _hold_note(common_dir, session) as note:
+        _append(note, ["-"] * MAX_TOLD)
 
 
 def forget_told(common_dir: Path, before: float) -> None:
     """Remove the notes of sessions that ended before a time, in seconds since 1970."""
     with suppress(OSError):
-        for note in (common_dir / "memory-ci" / TOLD).iterdir():
-            if note.stat().st_mtime < before:
+        for note in _find_folder(common_dir).iterdir():
+            if NOTE.fullmatch(note.name) and note.lstat().st_mtime < before:
                 note.unlink()
 
 
-def _told_path(common_dir: Path, session: str) -> Path:
-    name = hashlib.sha256(session.encode()).hexdigest()[:24]
-    return common_dir / "memory-ci" / TOLD / name
+@contextmanager
+def _hold_note(common_dir: Path, session: str) -> Iterator[Path]:
+    """Hold the note of a session, which is created if it is missing, and yield its path.
+
+    Raises:
+        OSError: it cannot be opened or locked, or is no regular file.
+    """
+    name = hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()[:NOTE_WIDTH]
+    path = _find_folder(common_dir) / name
+    with hold_lock(path):
+        yield path
 
 
-def _append(path: Path, lines: Iterable[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as stream:
+def _find_folder(common_dir: Path) -> Path:
+    """Return the directory of the notes.
+
+    Raises:
+        OSError: it is a link, which may lead to files of the person.
+    """
+    folder = common_dir / "memory-ci" / TOLD
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, "is a link", str(folder))
+    return folder
+
+
+def _append(note: Path, lines: Iterable[str]) -> None:
+    with note.open("a", encoding="utf-8") as stream:
         stream.writelines(f"{line}\n" for line in lines)
 
 

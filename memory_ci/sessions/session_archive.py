@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.trust import classify_trust
-from memory_ci.files import read_regular
+from memory_ci.files import read_regular, save_if_changed
 from memory_ci.gitrepo.blobs import Tree, TreeFile, read_files
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.repo import Repository, find_commit, find_objects
@@ -40,7 +40,6 @@ from memory_ci.sources.transcripts.prose import typed_words
 from memory_ci.sources.transcripts.registry import read_stream
 from memory_ci.sources.transcripts.repetition import MAX_TYPED_LINES
 from memory_ci.sources.transcripts.shell import is_shell, list_shell_runs, read_command
-from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
 CACHE_VERSION = 5
@@ -495,7 +494,7 @@ def _each_once(transcripts: Iterable[ParsedTranscript]) -> dict[FailedRun, None]
 
 def _load_cache(workspace: Workspace) -> ArchiveCache:
     """Return what earlier runs read; nothing if it is missing, broken or of another version."""
-    with suppress(OSError, ValueError, msgspec.DecodeError, msgspec.ValidationError):
+    with suppress(OSError, ValueError, RecursionError, msgspec.DecodeError):
         data = read_regular(_cache_path(workspace), MAX_CACHE)
         cache = msgspec.msgpack.decode(data, type=ArchiveCache)
         if cache.version == CACHE_VERSION:
@@ -505,8 +504,7 @@ def _load_cache(workspace: Workspace) -> ArchiveCache:
 
 def _save_cache(workspace: Workspace, cache: ArchiveCache) -> None:
     """Write the cache; without it the next run parses again."""
-    with suppress(OSError):
-        write_file(_cache_path(workspace), msgspec.msgpack.encode(cache))
+    save_if_changed(_cache_path(workspace), msgspec.msgpack.encode(cache))
 
 
 def _cache_path(workspace: Workspace) -> Path:

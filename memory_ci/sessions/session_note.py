@@ -332,8 +332,10 @@ def _append(workspace: Workspace, session: str, lines: Iterable[str], now: datet
 
 
 def _delete_old(folder: Path, now: datetime) -> None:
+    if folder.is_symlink():  # it may lead to files of the person
+        return
     oldest = now.timestamp() - DAYS_KEPT * 86_400
     for path in folder.iterdir():
         with suppress(OSError):
-            if path.stat().st_mtime < oldest:
+            if path.lstat().st_mtime < oldest:
                 path.unlink()

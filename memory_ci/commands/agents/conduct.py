@@ -6,14 +6,16 @@ and nobody agreed to yet, and lines for later moments, which a table in the git 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from memory_ci.disarm import neutralise
+from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.config import Config
-from memory_ci.records.entry import Entry, name_entry
+from memory_ci.records.entry import Entry, Located, name_entry
 from memory_ci.sessions import moments
 from memory_ci.sessions.moments import Moment, Point
 from memory_ci.sources.agent_events import OURS, TOLD_BEFORE, AgentEvent
@@ -21,7 +23,8 @@ from memory_ci.text import shorten
 
 MAX_PENDING = 5  # Requests that are not agreed, and that a session is told at its start.
 MAX_CHARS = 1_000  # Characters of these lines together.
-MAX_LINE = 180  # Characters of one line.
+MAX_LINE = 180  # Characters of the text of one line.
+MAX_SERVED = 300  # Characters of a line with its moment and its id.
 DAYS_TOLD = timedelta(days=30)  # How long it is kept what a session was told.
 
 PENDING_HEADING = (
@@ -55,10 +58,10 @@ def tell_due(event: AgentEvent, start: Path, now: datetime) -> str:
     if common_dir is None or not table:
         return ""
     due = moments.list_due(table, _find_point(event, start))
-    new = moments.claim_due(common_dir, event.session, due)
+    new = moments.claim_due(common_dir, event.session, _screen(due))
     if new:
         _note_served(event, start, now, new)
-    return "".join(f"{moment.line}\n" for moment in new)
+    return _join_lines(new)
 
 
 def tell_git_hook(start: Path, session: str, command: str) -> str:
@@ -76,8 +79,21 @@ def tell_git_hook(start: Path, session: str, command: str) -> str:
     if common_dir is None:
         return ""
     due = moments.list_due(moments.load_moments(common_dir), Point(command))
-    new = moments.claim_due(common_dir, session.rpartition(":")[2], due)
-    return "".join(f"{moment.line}\n" for moment in new)
+    return _join_lines(moments.claim_due(common_dir, session.rpartition(":")[2], _screen(due)))
+
+
+def _screen(due: Sequence[Moment]) -> list[Moment]:
+    """Return the lines that may be served: the table may come from elsewhere."""
+    if not due:
+        return []
+    from memory_ci.memory.screening import is_unsafe
+
+    return [moment for moment in due if not is_unsafe(moment.line)]
+
+
+def _join_lines(due: Iterable[Moment]) -> str:
+    lines = [neutralise(shorten(moment.line, MAX_SERVED)) for moment in due]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def serve_conduct(workspace: Workspace, session: str, now: datetime) -> str:
@@ -91,21 +107,23 @@ def serve_conduct(workspace: Workspace, session: str, now: datetime) -> str:
         session: the id of the session, "" if unknown.
         now: the time, from which notes on old sessions are removed.
     """
-    from memory_ci.sessions.repetitions import load_pending
+    from memory_ci.memory.workspace import load_memory
+    from memory_ci.sessions.repetitions import list_unanswered
     from memory_ci.sessions.session_note import is_held_out, mark_session
 
     share = workspace.config.retrieve.holdout
     if session and is_held_out(mark_session(session), share):
         moments.mute(workspace.repo.common_dir, session)
         return ""
-    pending = load_pending(workspace)
+    located = load_memory(workspace, None).located
+    pending = list_unanswered(workspace, [place.entry for place in located])
     lines = [
         Moment(line.key[:8], line.when, _render_moment(line.text, line.when, "not agreed yet"))
         for line in pending
         if line.when != "start"
     ]
     common_dir = workspace.repo.common_dir
-    moments.save_moments(common_dir, [*_list_entry_moments(workspace), *lines])
+    moments.save_moments(common_dir, [*_list_entry_moments(located, now.date()), *lines])
     moments.forget_told(common_dir, (now - DAYS_TOLD).timestamp())
     requests = [line.text for line in pending if line.kind == "request"]
     return _render_pending(requests)
@@ -118,7 +136,7 @@ def _find_point(event: AgentEvent, start: Path) -> Point:
     if not event.is_before:
         return Point()
     root = moments.find_root(start.absolute())
-    files = [(start / path).absolute() for path in event.edited]
+    files = [Path(os.path.normpath(start.absolute() / path)) for path in event.edited]
     inside = [file.relative_to(root).as_posix() for file in files if file.is_relative_to(root)]
     return Point(event.command, tuple(inside))
 
@@ -139,13 +157,15 @@ def _note_served(event: AgentEvent, start: Path, now: datetime, due: Sequence[Mo
     note_sign(workspace, sign)
 
 
-def _list_entry_moments(workspace: Workspace) -> Iterator[Moment]:
-    """Yield the line of each entry in force that says when it is due."""
-    from memory_ci.memory.workspace import load_memory
+def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Moment]:
+    """Yield the line of each entry in force that says when it is due, and that may be served."""
+    from memory_ci.memory.screening import find_unsafe
 
-    for place in load_memory(workspace, None).located:
+    for place in located:
         entry = place.entry
-        if entry.when not in (None, "start") and entry.status == "active":
+        if entry.when in (None, "start") or not is_in_force(entry, today):
+            continue
+        if place.scope.name != "session" and not any(find_unsafe(place)):
             yield Moment(entry.id, entry.when or "", _render_entry(entry))
 
 

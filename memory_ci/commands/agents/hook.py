@@ -16,7 +16,7 @@ import click
 from memory_ci.cli.plain import now, open_current_workspace, say, today
 from memory_ci.commands.agents.shortcut import run as run_agent
 from memory_ci.errors import MemoryCIError
-from memory_ci.findings import printable
+from memory_ci.findings import printable, printable_lines
 from memory_ci.sources.agent_events import AGENT_NAMES as AGENTS
 from memory_ci.text import plural
 
@@ -178,7 +178,7 @@ def _tell_due(command: str) -> None:
     session = session_of(os.environ)
     due = tell_git_hook(Path.cwd(), session, command) if session else ""
     if due:
-        say(due.rstrip(), err=True)
+        say(printable_lines(due.rstrip()), err=True)
 
 
 def _nudge() -> None:

@@ -1,0 +1,43 @@
+"""What people ask again and what fails again, as a run has written it for hooks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from memory_ci.extraction.entries import content_key
+from memory_ci.sessions.moments import Moment, load_moments, save_moments
+from memory_ci.store.edits import format_entry
+from tests.make import make_entry
+from tests.project import Project
+
+
+def pending_path(project: Project) -> Path:
+    return project.path / ".git/memory-ci/repeated.json"
+
+
+def put_pending(project: Project, *lines: tuple[str, str] | str, kind: str = "request") -> None:
+    """Write the list of a run: titles, or titles with their moment."""
+    rows = []
+    for line in lines:
+        text, when = (line, "start") if isinstance(line, str) else line
+        rows.append({"key": content_key(text, ""), "text": text, "when": when, "kind": kind})
+    path = pending_path(project)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(rows))
+
+
+def put_entry(project: Project, when: str, title: str = "Run the linter", **fields: object) -> str:
+    """Commit an entry that is due at a moment; its id."""
+    entry = make_entry(7, title=title, when=when, **fields)
+    text = (project.path / "MEMORY.md").read_text()
+    project.commit("Remember when", {"MEMORY.md": f"{text}\n{format_entry(entry)}"})
+    return entry.id
+
+
+def put_moments(project: Project, *moments: Moment) -> None:
+    save_moments(project.path / ".git", moments)
+
+
+def list_moments(project: Project) -> list[Moment]:
+    return load_moments(project.path / ".git")
