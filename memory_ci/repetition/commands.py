@@ -16,7 +16,7 @@ TOKEN = re.compile(
     r"|(?P<end>&&|\|\||[;|\n]|(?<![>&])&(?![>&]))",
     re.DOTALL,
 )
-"""A quotation, an escape or a comment, which end no command; or the end of a command."""
+"""A quotation, an escape or a comment, which end no command; or the end of one command."""
 
 PROGRAM = re.compile(r"[a-z0-9_.][\w.+:@/-]{0,79}", re.ASCII | re.IGNORECASE)
 HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?.*", re.DOTALL)

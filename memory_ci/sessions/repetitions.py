@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
@@ -39,6 +40,7 @@ REPETITION = "repetition"
 
 MAX_REQUESTS = 10  # Requests that are looked at; a person answers a few a week.
 MAX_FAILURES = 10
+LEAST_SESSIONS = 2  # Sessions that made a request and not its opposite.
 LEAST_SINCE = 2  # Sessions in which a written rule was asked for, from which a person is told.
 REQUEST_IMPORTANCE = 0.9  # As that of a directive that an author marked.
 FAILURE_IMPORTANCE = 0.7
@@ -106,8 +108,9 @@ def find_repeated(snapshot: Snapshot, archive: SessionArchive) -> list[Repeated]
     """
     written = list_written_rules(snapshot)
     found: list[Repeated] = []
-    for request in find_standing_requests(archive.turns, MAX_REQUESTS):
-        if _is_taken_back(request, archive.turns):
+    for standing in find_standing_requests(archive.turns, MAX_REQUESTS):
+        request = _without_opposites(standing)
+        if request.sessions < LEAST_SESSIONS or _is_taken_back(request, archive.turns):
             continue
         rule = find_rule(snapshot, request.terms, written)
         if rule is None:
@@ -325,6 +328,15 @@ def list_written_rules(snapshot: Snapshot) -> tuple[WrittenRule, ...]:
         if content.data is not None:
             rules += list_rules(content.file.path, content.data.decode("utf-8", "replace"))
     return tuple(rules)
+
+
+def _without_opposites(request: StandingRequest) -> StandingRequest:
+    """Return a request without the sessions in which somebody said its opposite.
+
+    Both have the same terms, so they are counted together.
+    """
+    made = [item for item in request.occurrences if not is_opposite(request.text, [item.text])]
+    return replace(request, occurrences=tuple(made), sessions=len(made))
 
 
 def _is_taken_back(request: StandingRequest, turns: Sequence[PersonTurn]) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
 from memory_ci.records.repetition import PersonTurn
 from memory_ci.sessions.repetitions import Repeated, find_repeated
 from memory_ci.sessions.session_archive import SessionArchive, read_archive
-from tests.agents_at_work import keep_session, make_session
+from tests.agents_at_work import WORDS, keep_session, make_session
 from tests.project import Project
 from tests.sources.transcripts.claude import Record, make_agent, make_call, make_result, make_user
 
@@ -47,6 +48,13 @@ def run_command(command: str, output: str = "", number: int = 1) -> list[Record]
         make_agent(make_call("Bash", call, command=command), number=number),
         make_user([make_result(output or "ok", call, is_error=bool(output))], number + 1),
     ]
+
+
+def fail_in(
+    numbers: Iterable[int], command: str, output: str, said: str = WORDS
+) -> list[list[str | Record]]:
+    """Sessions in which a person says something, and a command fails."""
+    return [[said, *run_command(command, output, number * 100 + 10)] for number in numbers]
 
 
 def read_all(project: Project) -> SessionArchive:

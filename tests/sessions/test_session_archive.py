@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 
-from memory_ci.gitrepo.blobs import read_files
-from memory_ci.gitrepo.log import read_log
-from memory_ci.records.event import Session
+from memory_ci.gitrepo import blobs, log
 from memory_ci.records.repetition import PersonTurn
 from memory_ci.sessions import session_archive
 from memory_ci.sessions.session_archive import SessionArchive, add_reviews
-from memory_ci.sources.transcripts.registry import read_stream
 from tests.agents_at_work import WORDS, keep_session, make_session, put_tree, refusing
 from tests.project import Project
 from tests.sessions.repeated_sessions import (
@@ -114,6 +110,7 @@ def test_only_new_commits_are_searched_and_what_was_found_stays(
     project.commit(f"Retry\n\n[Prompt 1]\n{WORDS}", author=ADA)
     assert list_typed(project) == [WORDS]
     asked: list[tuple[str, ...]] = []
+    read_log = log.read_log
 
     def note(repo: object, *arguments: str) -> object:
         asked.append(arguments)
@@ -142,13 +139,14 @@ def test_a_transcript_is_parsed_once(
 ) -> None:
     keep_asking(project, tmp_path, *DRAFT[:2])
     first = read_all(project)
-    parsed: list[str] = []
+    parsed: list[object] = []
+    parse = session_archive._parse
 
-    def note(stream: BinaryIO, name: str) -> tuple[Session, ...]:
-        parsed.append(name)
-        return read_stream(stream, name)
+    def count(*arguments: object) -> object:
+        parsed.append(1)
+        return parse(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(session_archive, "read_stream", note)
+    monkeypatch.setattr(session_archive, "_parse", count)
     assert read_all(project) == first
     assert parsed == []
     keep_asking(project, tmp_path, DRAFT[2], first=3)
@@ -409,6 +407,7 @@ def test_one_transcript_is_in_memory_at_a_time(
 ) -> None:
     keep_asking(project, tmp_path, *DRAFT)
     read: list[int] = []
+    read_files = blobs.read_files
 
     def note(repo: object, files: Sequence[object], limit: int) -> Iterator[object]:
         read.append(len(files))

@@ -40,11 +40,16 @@ def list_shell_runs(events: Iterable[Event]) -> list[ShellRun]:
         if event.kind == "tool_call" and event.text:
             open_calls[tool].append(event)
         elif event.kind == "tool_result":
-            waiting = [calls for calls in open_calls.values() if calls]
-            if waiting:
-                calls = open_calls[tool] or min(waiting, key=lambda calls: calls[0].seq)
+            calls = open_calls[tool] or _find_oldest(open_calls.values())
+            if calls:
                 runs.append(ShellRun(calls.popleft(), event))
     return runs
+
+
+def _find_oldest(open_calls: Iterable[deque[Event]]) -> deque[Event] | None:
+    """Return the calls of the tool whose open call is the oldest; None if none is open."""
+    waiting = [calls for calls in open_calls if calls]
+    return min(waiting, key=lambda calls: calls[0].seq) if waiting else None
 
 
 def _name_tool(event: Event) -> str:
