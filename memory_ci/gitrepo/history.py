@@ -247,6 +247,13 @@ def _join_rebased(changes: Sequence[MergedChange]) -> MergedChange:
     return replace(newest, kind="rebase", commits=tuple(commits))
 
 
+def list_first_parents(repo: Repository, since: str | None, until: str) -> list[str]:
+    """Return the commits of a range on the first-parent line of its end, newest first."""
+    exclusions = [f"^{since}"] if since else []
+    listing = run_git(repo.cwd, "rev-list", "--first-parent", until, *exclusions, "--")
+    return listing.decode().split()
+
+
 # -- commits of record runs
 
 

@@ -25,6 +25,7 @@ from memory_ci.records.episode import (
     UseCount,
     to_utc,
 )
+from memory_ci.records.names import SHA_WIDTH
 from memory_ci.text import content_words, shorten, unfenced_lines, words
 
 OUTCOMES_BY_SEVERITY: tuple[Outcome, ...] = ("success", "neutral", "partial", "failure")
@@ -190,6 +191,35 @@ def count_usage(episodes: Iterable[Episode], heirs: Heirs = NO_HEIRS) -> dict[st
 
 def _replace_by_heirs(ids: Iterable[str], heirs: Heirs) -> set[str]:
     return {heir_id for id_ in ids for heir_id in heirs.get(id_, (id_,))}
+
+
+def weigh_by_learned(
+    tellings: Iterable[EpisodeRecord], written_ids: Container[str], entries: Iterable[Entry]
+) -> tuple[EpisodeRecord, ...]:
+    """Return derived episodes with the importance of what was learned from their change.
+
+    Git's history does not have it, but the entries do that name the change. A written episode has
+    its own valence.
+
+    Args:
+        tellings: the episodes and amendments.
+        written_ids: ids of those that have a file.
+        entries: the entries of memory.
+    """
+    importance_by_ref: dict[str, float] = {}
+    for entry in entries:
+        for ref in [*(entry.source or "").split(), *entry.occurrences]:
+            importance_by_ref[ref] = max(importance_by_ref.get(ref, 0.0), entry.importance)
+
+    weighed: list[EpisodeRecord] = []
+    for telling in tellings:
+        if isinstance(telling, Episode) and telling.id not in written_ids:
+            action = telling.action
+            refs = (f"pr:{action.pr}", f"commit:{action.commit[:SHA_WIDTH]}")
+            learned = [importance_by_ref.get(ref, 0.0) for ref in refs]
+            telling = replace(telling, valence=max(telling.valence, *learned))
+        weighed.append(telling)
+    return tuple(weighed)
 
 
 COMMAND = re.compile(

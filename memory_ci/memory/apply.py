@@ -37,6 +37,7 @@ from memory_ci.memory.commit_texts import fold_blanks, read_said
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
 from memory_ci.memory.model import trusted_at
+from memory_ci.memory.recorded_ranges import plan_recorded_file
 from memory_ci.memory.workspace import (
     Workspace,
     branch_tip,
@@ -58,7 +59,7 @@ from memory_ci.records.plan import (
     Step,
 )
 from memory_ci.store.edits import apply_changes
-from memory_ci.store.layout import classify_scope, is_canonical_path
+from memory_ci.store.layout import RECORDED_FILE, classify_scope, is_canonical_path
 
 KINDS: Mapping[Step, tuple[str, ...]] = {
     "fold": ("move", "drop"),
@@ -271,13 +272,13 @@ def _prepare_commits(
 
     content = _read_changed_files(workspace, plan)
     prepared = []
-    for steps, episodes in _group_steps(plan, episode_files.list_changes(workspace, plan)):
+    for steps, episodes in _group_steps(plan, _list_episode_changes(workspace, plan)):
         files = dict(episodes)
         for step in steps:
             changed_files = apply_changes(content, step.changes)
             files |= changed_files
             _update_content(content, changed_files)
-        prepared.append((render_commit_message(steps, plan, len(episodes)), files))
+        prepared.append((_render_message(steps, plan, episodes), files))
 
     if prepared and workspace.config.export.record:
         last_files = prepared[-1][1]
@@ -285,6 +286,23 @@ def _prepare_commits(
     if extra_files and extra_files.files:
         _add_files(prepared, extra_files)
     return prepared
+
+
+def _render_message(
+    steps: Sequence[PlannedStep], plan: Plan, episodes: Mapping[str, bytes | None]
+) -> str:
+    is_read = RECORDED_FILE in episodes
+    return render_commit_message(steps, plan, len(episodes) - is_read, is_read=is_read)
+
+
+def _list_episode_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
+    """Return the files of episodes that a plan changes, with that of the recorded ranges."""
+    changes = episode_files.list_changes(workspace, plan)
+    has_joint_step = any(step.step not in COMMITTED_ALONE for step in plan.steps)
+    recorded_file = plan_recorded_file(
+        workspace.at(plan.base), plan, is_committed=bool(changes) or has_joint_step
+    )
+    return {**changes, **recorded_file}
 
 
 def _require_base(workspace: Workspace, plan: Plan) -> None:

@@ -122,13 +122,19 @@ class Claims:
     def __init__(self, repo: Repository, strangers: Strangers, episodes: Iterable[Episode]) -> None:
         self._repo = repo
         self._strangers = strangers
-        self._commits_by_request: dict[str, set[str]] = {}
-        for episode in episodes:
+        self._episodes = episodes
+        self._refused: dict[tuple[str, str], Revert] = {}
+
+    @cached_property
+    def _commits_by_request(self) -> dict[str, set[str]]:
+        """The merged commits of each request, read when the first claim is checked."""
+        commits_by_request: dict[str, set[str]] = {}
+        for episode in self._episodes:
             action = episode.action
             if action.commit and action.pr is not None:
-                commits = self._commits_by_request.setdefault(f"pr:{action.pr}", set())
+                commits = commits_by_request.setdefault(f"pr:{action.pr}", set())
                 commits.add(action.commit)
-        self._refused: dict[tuple[str, str], Revert] = {}
+        return commits_by_request
 
     @property
     def refused(self) -> tuple[Revert, ...]:

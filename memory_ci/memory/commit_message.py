@@ -30,7 +30,9 @@ MAX_LISTED = 50
 WHY_WIDTH = 200
 
 
-def render_commit_message(steps: Sequence[PlannedStep], plan: Plan, noted: int = 0) -> str:
+def render_commit_message(
+    steps: Sequence[PlannedStep], plan: Plan, noted: int = 0, *, is_read: bool = False
+) -> str:
     """Return the message of a commit of a run.
 
     It has a subject, one line per entry and new episode, and trailers with the steps and the
@@ -41,15 +43,19 @@ def render_commit_message(steps: Sequence[PlannedStep], plan: Plan, noted: int =
         steps: the steps of the commit.
         plan: the plan.
         noted: the number of episode files that the commit changes.
+        is_read: whether the commit notes the range that the run has read.
     """
     episode_paths = [file.path for file in plan.episodes] if noted else []
     episode_names = [path.rpartition("/")[2].removesuffix(".md") for path in episode_paths]
 
-    subject = ", ".join(_describe_step(step) for step in steps)
-    if not subject and episode_names:
-        subject = f"note {plural(len(episode_names), 'episode')}"
-    elif not subject:
-        subject = f"fold {plural(noted, 'file')} of episodes"
+    parts = [_describe_step(step) for step in steps]
+    if episode_names:
+        parts.append(f"note {plural(len(episode_names), 'episode')}")
+    if not parts and noted:
+        parts.append(f"fold {plural(noted, 'file')} of episodes")
+    if not parts:
+        parts.append(f"read {plural(plan.unwritten.changes, 'merged change')}")
+    subject = ", ".join(parts)
 
     lines = []
     for step in steps:
@@ -60,20 +66,24 @@ def render_commit_message(steps: Sequence[PlannedStep], plan: Plan, noted: int =
     if lines:
         lines.append("")
 
-    trailers = _list_trailers(steps, plan, noted)
+    trailers = _list_trailers(steps, plan, noted, is_read=is_read)
     message = "\n".join([printable(f"memory: {subject}"), "", *lines, *trailers])
     return f"{message}\n"
 
 
-def _list_trailers(steps: Sequence[PlannedStep], plan: Plan, noted: int) -> list[str]:
+def _list_trailers(
+    steps: Sequence[PlannedStep], plan: Plan, noted: int, *, is_read: bool
+) -> list[str]:
     names = [step.step for step in steps]
     trailers = [f"Memory-CI-Step: {name}" for name in names]
     if noted:
         trailers.append("Memory-CI-Step: episode")
+    if is_read:
+        trailers.append("Memory-CI-Step: read")
     if plan.until is not None:
         trailers.append(f"Memory-CI-Source: {plan.until}")
 
-    is_first = noted or any(name not in COMMITTED_ALONE for name in names)
+    is_first = noted or is_read or any(name not in COMMITTED_ALONE for name in names)
     if is_first and plan.is_asked:
         trailers.append("Memory-CI-Range: asked")
     if is_first and (plan.engine.cost_usd or plan.engine.unlanded_usd):

@@ -33,6 +33,7 @@ from memory_ci.store.episodes import (
     telling_path,
 )
 from memory_ci.store.layout import EPISODES
+from memory_ci.store.ranges import Recorded, RecordedRange, format_recorded, parse_recorded
 
 FOLD_AFTER_DAYS = 180  # How old a month is when the files of its episodes become one.
 
@@ -156,6 +157,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     """
     if plan.fold_before is not None and plan.fold_before > today:
         yield f"months are not over before {plan.fold_before}"
+    yield from _check_unwritten(plan)
     if not plan.episodes:
         return
 
@@ -175,6 +177,15 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
         refs = {feedback.ref for feedback in telling.feedback if feedback.by == BY_FACTS}
         if refs and refs != {_find_work_ref(workspace, plan, telling, new_tellings)}:
             yield f"episode {telling.id!r}: speaks for another piece of work"
+
+
+def _check_unwritten(plan: Plan) -> Iterator[str]:
+    """Yield why the file of recorded ranges cannot hold what a plan says of unwritten episodes."""
+    unwritten = plan.unwritten
+    recorded_range = RecordedRange(None, plan.base, unwritten.stage)
+    recorded = Recorded((recorded_range,), unwritten.removed)
+    if parse_recorded(format_recorded(recorded)) != recorded:
+        yield "its stage, or the id of a removed episode, cannot be written"
 
 
 def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:

@@ -12,10 +12,11 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
+from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.files import read_regular
-from memory_ci.gitrepo.blobs import TreeFile, read_files
+from memory_ci.gitrepo.blobs import FileContent, TreeFile, read_files
 from memory_ci.lifecycle.episodes import combine, count_usage, find_heirs_among
-from memory_ci.memory.forgotten import tombstones_here
+from memory_ci.memory.forgotten import tombstones_at, tombstones_here
 from memory_ci.memory.screening import (
     CREDENTIAL_HINT,
     find_credentials,
@@ -36,14 +37,34 @@ from memory_ci.store.episodes import (
     telling_path,
 )
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import EPISODES
+from memory_ci.store.layout import EPISODES, RECORDED_FILE
+from memory_ci.store.ranges import Recorded, parse_recorded
 
 
 class Episodes(msgspec.Struct, frozen=True):
-    """The tellings of all episode files of a view, and findings on unreadable ones."""
+    """The episodes and amendments of a view.
+
+    Attributes:
+        tellings: the episodes and amendments.
+        findings: remarks on files that cannot be read.
+        problem: why the episodes of git's history are missing; "" if they are not.
+    """
 
     tellings: tuple[EpisodeRecord, ...] = ()
     findings: tuple[Finding, ...] = ()
+    problem: str = ""
+
+
+class EpisodeFiles(msgspec.Struct, frozen=True):
+    """The content of the directory of episodes.
+
+    Attributes:
+        written: the episodes and amendments that have a file.
+        recorded: the ranges whose other episodes are derived from git's history.
+    """
+
+    written: Episodes
+    recorded: Recorded
 
 
 def list_episode_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
@@ -53,23 +74,81 @@ def list_episode_files(workspace: Workspace, view: str | None) -> tuple[TreeFile
 
 
 def load_episodes(workspace: Workspace, view: str | None) -> Episodes:
-    """Read the episode files of a view.
+    """Return all episodes of a view: those with a file, and those of git's history.
 
     Content that cannot be read becomes a finding, and never an error.
     """
+    files = load_episode_files(workspace, view)
+    return add_derived(workspace, files, view)
+
+
+def add_derived(workspace: Workspace, files: EpisodeFiles, view: str | None) -> Episodes:
+    """Return the written episodes, and the derived ones of the recorded ranges.
+
+    In a clone whose history is cut off, the derived ones are missing.
+    """
+    written = files.written
+    if not files.recorded.ranges:
+        return written
+    # Patterns, for a repository in which record has read something.
+    from memory_ci.memory.git_episodes import load_derived
+
+    forgotten = _find_tombstones(workspace, view)
+    derived = load_derived(workspace, files.recorded, written.tellings, forgotten)
+    tellings = (*written.tellings, *derived.episodes)
+    return replace(written, tellings=tellings, problem=derived.problem)
+
+
+def gather_derived(workspace: Workspace, files: Iterable[TreeFile]) -> None:
+    """Derive the episodes of the recorded ranges, so that no question has to wait for them.
+
+    Args:
+        workspace: the repository.
+        files: the files of the work tree.
+    """
+    recorded_files = [file for file in files if file.path == RECORDED_FILE]
+    for content in read_files(workspace.repo, recorded_files, MAX_FILE_BYTES):
+        episode_files = EpisodeFiles(Episodes(), parse_recorded(content.data or b""))
+        add_derived(workspace, episode_files, None)
+
+
+def _find_tombstones(workspace: Workspace, view: str | None) -> Tombstones:
+    if view is None and workspace.repo.root is not None:
+        return tombstones_here(workspace)
+    return tombstones_at(workspace.at(view or "HEAD"))
+
+
+def load_written(workspace: Workspace, view: str | None) -> Episodes:
+    """Return the episodes of a view that have a file.
+
+    These are all that say which entries work was served and used.
+    """
+    return load_episode_files(workspace, view).written
+
+
+def load_episode_files(workspace: Workspace, view: str | None) -> EpisodeFiles:
+    """Read the episode files of a view, and its recorded ranges."""
+    listed = list_view(workspace, view, [f"{EPISODES}/*.md"])
+    episode_files = [file for file in listed if is_episode_path(file.path)]
+    recorded_files = [file for file in listed if file.path == RECORDED_FILE]
     tellings: list[EpisodeRecord] = []
     findings: list[Finding] = []
-    for _, parsed in read_episode_files(workspace, list_episode_files(workspace, view)):
+    recorded = Recorded()
+    for content in read_files(workspace.repo, [*recorded_files, *episode_files], MAX_FILE_BYTES):
+        if content.file.path == RECORDED_FILE:
+            recorded = parse_recorded(content.data or b"")
+            continue
+        _, parsed = _parse_content(content)
         tellings += parsed.tellings
         findings += parsed.findings
-    return Episodes(tuple(tellings), tuple(findings))
+    return EpisodeFiles(Episodes(tuple(tellings), tuple(findings)), recorded)
 
 
 def load_usage(
     workspace: Workspace, view: str | None, entries: Iterable[Entry]
 ) -> Mapping[str, UseCount]:
     """Return the usage of those entries of a view that were served, by id."""
-    tellings = load_episodes(workspace, view).tellings
+    tellings = load_written(workspace, view).tellings
     return count_usage(combine(tellings), find_heirs_among(entries))
 
 
@@ -80,17 +159,18 @@ def read_episode_files(
 
     One git process reads all files that are in git.
     """
-    parsed_files: list[tuple[bytes, ParsedEpisodes]] = []
-    for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
-        path = readable_path(content.file)
-        if content.data is not None:
-            parsed_files.append((content.data, parse_episode_file(path, content.data)))
-            continue
-        finding = Finding(
-            path, 1, "file-unreadable", f"the file {content.problem}", "Restore it from git."
-        )
-        parsed_files.append((b"", ParsedEpisodes(path, (), (finding,))))
-    return parsed_files
+    contents = read_files(workspace.repo, files, MAX_FILE_BYTES)
+    return [_parse_content(content) for content in contents]
+
+
+def _parse_content(content: FileContent) -> tuple[bytes, ParsedEpisodes]:
+    path = readable_path(content.file)
+    if content.data is not None:
+        return content.data, parse_episode_file(path, content.data)
+    finding = Finding(
+        path, 1, "file-unreadable", f"the file {content.problem}", "Restore it from git."
+    )
+    return b"", ParsedEpisodes(path, (), (finding,))
 
 
 def find_episode_findings(read: Iterable[tuple[bytes, ParsedEpisodes]]) -> tuple[Finding, ...]:

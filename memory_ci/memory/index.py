@@ -90,7 +90,8 @@ def _cache_key(files: Iterable[TreeFile]) -> str:
 def build_index(workspace: Workspace, view: str | None, db: Path | None = None) -> IndexReport:
     """Update the index to a view.
 
-    The tasks of the past (`past_tasks`) are updated with the index of the repository.
+    The tasks of the past (`past_tasks`) and the episodes of git's history are updated with the
+    index of the repository.
 
     Args:
         workspace: the repository.
@@ -104,6 +105,9 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
     files = list_indexed_files(workspace, view)
     if db is None:
         gather_tasks(workspace)
+        from memory_ci.memory.episodes import gather_derived  # patterns, which retrieve never needs
+
+        gather_derived(workspace, files)
     else:
         _require_index_or_nothing(db)
 

@@ -20,6 +20,8 @@ from memory_ci.store.document import MemoryFile, Segment, parse_memory_file
 from memory_ci.store.edits import edit_file, format_entry, insert_entry
 from memory_ci.store.episodes import is_episode_path, merge_documents
 from memory_ci.store.files import write_file
+from memory_ci.store.layout import RECORDED_FILE
+from memory_ci.store.ranges import merge_recorded
 
 T = TypeVar("T")
 BOM = "\ufeff"
@@ -46,7 +48,9 @@ def merge_files(base: Path, ours: Path, theirs: Path, path: str) -> int:
     """
     texts = (base.read_bytes(), ours.read_bytes(), theirs.read_bytes())
     try:
-        if is_episode_path(path) and is_contested(*texts):
+        if path == RECORDED_FILE and is_contested(*texts):
+            merged, conflicts = merge_recorded(*texts[1:]), 0
+        elif is_episode_path(path) and is_contested(*texts):
             merged, conflicts = merge_documents(*texts) or merge_text(*texts)
         else:
             merged, conflicts = merge_texts(*texts)

@@ -18,7 +18,7 @@ from memory_ci.search.similar_tasks import PromptIndex
 MAX_CHANGES = 2_000
 """Number of the newest merged changes that are gathered, unless all history is needed."""
 
-FORMAT = b"memory-ci tasks 3\n"
+FORMAT = b"memory-ci tasks 4\n"
 """The first bytes of the file; a SHA-256 and the payload follow.
 
 Raise the number when a record in the payload changes.

@@ -122,20 +122,41 @@ class EpisodeOutcomes:
         self._amended_ids = {
             amendment.amends for amendment in amendments if amendment.outcome is not None
         }
+        self._amended_outcomes = _list_amended_outcomes(
+            amendments, {episode.id for episode in episodes}
+        )
 
-    def judge(self, task: Task, shas: Iterable[str]) -> Task:
+    def judge(self, task: Task, done: Done) -> Task:
         """Return a task with the outcome of its episode.
 
         A worse outcome that git shows (a later revert, a fix-up) takes precedence, unless an
         amendment states the outcome.
         """
-        episode = self._find_episode(task, shas)
-        if episode is None or episode.outcome == task.outcome:
+        episode = self._find_episode(task, done.shas)
+        if episode is None:
+            return self._judge_unwritten(task, done)
+        if episode.outcome == task.outcome:
             return task
         severity = OUTCOMES_BY_SEVERITY.index
         is_worse = severity(episode.outcome) > severity(task.outcome)
         if (is_worse and not _is_declined(episode)) or episode.id in self._amended_ids:
             return replace(task, outcome=episode.outcome, why="")
+        return task
+
+    def _judge_unwritten(self, task: Task, done: Done) -> Task:
+        """Return a task whose episode has no file with the outcome of its last amendment.
+
+        Without an amendment, a change that touched no file is neutral.
+        """
+        ids = [f"commit-{task.sha[:SHA_WIDTH]}"]
+        if task.number:
+            ids += [f"pr-{task.number}-{task.sha[:SHA_WIDTH]}", f"pr-{task.number}"]
+        for episode_id in ids:
+            if episode_id in self._amended_outcomes:
+                outcome = self._amended_outcomes[episode_id]
+                return task if outcome == task.outcome else replace(task, outcome=outcome, why="")
+        if done.is_empty and task.outcome == "success":
+            return replace(task, outcome="neutral")
         return task
 
     def _find_episode(self, task: Task, shas: Iterable[str]) -> Episode | None:
@@ -147,6 +168,19 @@ class EpisodeOutcomes:
             if episode and sha.startswith(episode.action.commit):
                 return episode
         return None
+
+
+def _list_amended_outcomes(
+    amendments: Iterable[Amendment], written_ids: Collection[str]
+) -> dict[str, Outcome]:
+    """Return the outcomes of episodes without a file, which their last amendment states, by id."""
+    stated = [
+        (amendment.at, OUTCOMES_BY_SEVERITY.index(amendment.outcome), amendment)
+        for amendment in amendments
+        if amendment.outcome is not None and amendment.amends not in written_ids
+    ]
+    stated.sort(key=lambda item: item[:2])
+    return {amendment.amends: OUTCOMES_BY_SEVERITY[severity] for _, severity, amendment in stated}
 
 
 def _is_declined(episode: Episode) -> bool:
@@ -167,6 +201,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
         files: the files that it left, by the names they had then.
         terms: the weight of each term.
         quote: a paragraph of its messages.
+        is_empty: it changed no file.
         mended_in: the label of the change that mended it soon after, or "".
     """
 
@@ -178,6 +213,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     terms: dict[str, float]
     quote: str = ""
+    is_empty: bool = False
     mended_in: str = ""
 
 
@@ -353,7 +389,7 @@ def list_tasks(
     tasks = []
     for done in ledger.done:
         task = _build_task(done, undone, present, ledger.renames)
-        tasks.append(outcomes.judge(task, done.shas))
+        tasks.append(outcomes.judge(task, done))
     declined = list(_list_declined(ledger, outcomes.by_number))
     tasks += [_build_task(done, undone, present, ledger.renames) for done in declined]
     return tuple(tasks), build_prompts([done.terms for done in (*ledger.done, *declined)])
@@ -446,6 +482,7 @@ def _build_done(change: MergedChange) -> Done:
         files=files,
         terms=_weigh_terms(title, prose, files),
         quote=_choose_quote(change),
+        is_empty=not any(commit.files for commit in change.commits),
     )
 
 

@@ -46,7 +46,8 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The sources that a record run may learn from, and its limit."""
 
     max_entries_per_change: Size = 3
-    """How many learnings that nobody marked one merged change may add; the others wait as candidates.
+    """How many learnings that nobody marked one merged change may add; the others wait as
+    candidates.
     """
     trusted_authors: tuple[str, ...] = ("*",)
     """Globs over `Name <e-mail>` of the authors whose marks become memory. The default trusts

@@ -136,6 +136,20 @@ class EpisodeFile(msgspec.Struct, frozen=True):
     text: str
 
 
+class Unwritten(msgspec.Struct, frozen=True):
+    """The merged changes of a range whose episode git's history gives, so that no file is written.
+
+    Attributes:
+        changes: their number.
+        stage: the stage that the project is in; "" if it is unknown.
+        removed: ids of episodes among them that a person deleted before.
+    """
+
+    changes: int = 0
+    stage: str = ""
+    removed: tuple[str, ...] = ()
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The decisions of a run on the range since..until, valid for the tree of `base`.
 
@@ -145,6 +159,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             engine failed at once.
         is_asked: a user named the range, so the next run does not begin at its end.
         episodes: new files.
+        unwritten: the changes that get no file.
         fold_before: the files of episodes of each month that ended before this day become one file.
         counted: the tips of the merged changes that the reinforce step counts.
         windows: the parts of the evidence that a model was not shown.
@@ -162,6 +177,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     counts: Counts
     steps: tuple[PlannedStep, ...] = ()
     episodes: tuple[EpisodeFile, ...] = ()
+    unwritten: Unwritten = Unwritten()
     fold_before: date | None = None
     counted: tuple[str, ...] = ()
     judged: tuple[Judged, ...] = ()

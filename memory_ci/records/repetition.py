@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from typing import Annotated
 
 import msgspec
+
+AwareTime = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time with its zone: a cache without one is refused, for such times cannot be compared."""
 
 
 class PersonTurn(msgspec.Struct, frozen=True):
@@ -20,7 +24,7 @@ class PersonTurn(msgspec.Struct, frozen=True):
     """
 
     session: str
-    at: datetime
+    at: AwareTime
     person: str
     text: str
     then: str = ""

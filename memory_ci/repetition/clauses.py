@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from memory_ci.repetition.vocabulary import FILLERS, NEGATIONS, VERBS
-from memory_ci.text import STOP_WORDS, stem, unfenced_lines, words
+from memory_ci.text import STOP_WORDS, stem, unfenced_lines, unquoted_lines, words
 
 MIN_CHARS = 8  # Characters of a clause; shorter ones only answer.
 MAX_CHARS = 200  # Characters of a clause; longer ones describe the work.
@@ -51,7 +51,11 @@ LEAD = re.compile(
 )
 """Words in front of an order: politeness, assent, "can you", a condition."""
 
-FIRST_WORD = re.compile(r"(?:re-?)?([a-z][a-z'-]*)")
+FIRST_WORD = re.compile(r"[a-z][a-z'-]*")
+AGAIN = re.compile(r"\Are-?(?=[a-z]{2})")
+"""The prefix of a verb that says to do it again: `rerun`, `re-check`."""
+
+PROHIBITIONS = frozenset(("don't", "dont", "never"))
 POLITE = re.compile(r"\W*(?:\w+[ ,]+){0,3}(?:can|could|would|will) (?:you|we)\b", re.IGNORECASE)
 """A question that is an order."""
 
@@ -158,16 +162,18 @@ def read_clause(wording: str) -> TypedClause:
 
 def _list_typed_lines(text: str) -> Iterator[str]:
     """Yield the lines that a person typed: no code, no output of programs, no plan, no log."""
-    prose = "\n".join(unfenced_lines(text.splitlines()))
+    lines = list(unfenced_lines(text.splitlines()))
+    prose = "\n".join(unquoted_lines(lines))
     blocks = re.split(r"\n\s*\n", prose)
     items = sum(1 for line in prose.splitlines() if ITEM.match(line))
     is_plan = len(prose) > PLAN_CHARS and items >= LISTED_ITEMS
     for block in blocks:
-        lines = [line for line in block.splitlines() if line.strip()]
-        typed = [line for line in lines if not OUTPUT.search(line)]
-        is_paste = len(lines) >= PROSE_LINES and len(typed) < MIN_PROSE * len(lines)
-        if is_paste or len(block) > MAX_BLOCK:
+        if len(block) > MAX_BLOCK:  # first: the patterns below take quadratic time
             continue
+        block_lines = [line for line in block.splitlines() if line.strip()]
+        typed = [line for line in block_lines if not OUTPUT.search(line)]
+        if len(block_lines) >= PROSE_LINES and len(typed) < MIN_PROSE * len(block_lines):
+            continue  # a paste
         for line in typed:
             if not (is_plan and ITEM.match(line)):
                 yield ITEM.sub("", line).strip()
@@ -205,4 +211,5 @@ def _is_order(wording: str) -> bool:
     first = FIRST_WORD.match(order)
     if first is None:
         return False
-    return first[1] in VERBS or first[1] in ("don't", "dont", "never", "do")
+    verb = first[0]
+    return verb in VERBS or AGAIN.sub("", verb, 1) in VERBS or verb in PROHIBITIONS

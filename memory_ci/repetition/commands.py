@@ -11,10 +11,14 @@ MAX_COMMAND = 2_000  # Characters of a command line that are read.
 MAX_SUBCOMMANDS = 3
 MAX_OPTIONS = 3
 
-SEPARATOR = re.compile(r"\s*(?:&&|\|\||;|\n|(?<![>&])&(?![>&]))\s*")
-"""Where one command of a line ends."""
+TOKEN = re.compile(
+    r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|(?<!\S)#[^\n]*"
+    r"|(?P<end>&&|\|\||[;|\n]|(?<![>&])&(?![>&]))",
+    re.DOTALL,
+)
+"""A quotation, an escape or a comment, which end no command; or the end of one command."""
 
-PIPE = re.compile(r"(?<!\|)\|(?!\|)")
+PROGRAM = re.compile(r"[a-z0-9_.][\w.+:@/-]{0,79}", re.ASCII | re.IGNORECASE)
 HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?.*", re.DOTALL)
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:-][a-z0-9]+)*")
@@ -84,8 +88,13 @@ def mask_line(line: str) -> str:
 
 def _split(command: str) -> Iterator[str]:
     """Yield the simple commands of a line; what a here-document holds is left out."""
-    for segment in SEPARATOR.split(HEREDOC.sub("", command)):
-        yield from PIPE.split(segment)
+    line = HEREDOC.sub("", command).replace("\\\n", " ")
+    start = 0
+    for token in TOKEN.finditer(line):
+        if token["end"]:
+            yield line[start : token.start()]
+            start = token.end()
+    yield line[start:]
 
 
 def _read_form(segment: str) -> CommandForm | None:
@@ -99,6 +108,8 @@ def _read_form(segment: str) -> CommandForm | None:
     name = words[0].strip("()")
     is_script = "/" in name and not name.startswith(("/", "~"))
     program = name if is_script else name.rsplit("/", 1)[-1]
+    if not PROGRAM.fullmatch(program):
+        return None
     matches = [OPTION.match(word) for word in words[1:]]
     options = [match[0] for match in matches if match]
     subcommands: list[str] = []

@@ -13,7 +13,7 @@ from datetime import datetime
 
 import msgspec
 
-from memory_ci.records.repetition import CommandRun, KnownFailure
+from memory_ci.records.repetition import AwareTime, CommandRun, KnownFailure
 from memory_ci.repetition.commands import CommandForm, list_forms, mask_line
 
 LEAST_SESSIONS = 3
@@ -72,7 +72,7 @@ class FailedRun(msgspec.Struct, frozen=True):
     """
 
     session: str
-    at: datetime
+    at: AwareTime
     form: str
     error: str
     worked: str = ""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import io
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -29,23 +30,26 @@ from memory_ci.gitrepo.sessionrefs import DIGEST, StoredSession, list_stored
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Origin, Session
 from memory_ci.records.history import Commit
-from memory_ci.records.repetition import CommandRun, PersonTurn
-from memory_ci.repetition.commands import list_forms
+from memory_ci.records.repetition import AwareTime, CommandRun, PersonTurn
+from memory_ci.repetition.commands import MAX_COMMAND, list_forms
 from memory_ci.repetition.failures import FailedRun, list_failed, list_succeeded
 from memory_ci.sessions.session_join import COMMITTED, ENTIRE, MAX_TRANSCRIPT, NOTES
 from memory_ci.sources.commits import author_of
 from memory_ci.sources.entire import list_metadata
+from memory_ci.sources.transcripts.prose import typed_words
 from memory_ci.sources.transcripts.registry import read_stream
-from memory_ci.sources.transcripts.repetition import RepeatedTexts
+from memory_ci.sources.transcripts.repetition import MAX_TYPED_LINES
 from memory_ci.sources.transcripts.shell import is_shell, list_shell_runs, read_command
 from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
-CACHE_VERSION = 4
+CACHE_VERSION = 5
 MAX_CACHE = 500_000_000  # Bytes of the cache that are read.
 MAX_BYTES = 1_000_000_000  # Bytes of transcripts that one run parses.
+MAX_PARTS = 4 * MAX_TRANSCRIPT  # Bytes of the parts of one long transcript.
 MAX_TURN = 20_000  # Characters kept of a turn.
 MAX_OUTPUT = 2_000  # Characters kept of a command's output.
+MASKED = 3  # How many times the kept characters are masked: a mask is shorter than a secret.
 
 TRANSCRIPT = re.compile(r"([0-9a-f]{2})/([0-9a-f]{10})/(?:\d{1,9}/)?full\.jsonl(?:\.\d{3})?")
 """The path of a checkpoint's transcript, or of a further part of it."""
@@ -87,7 +91,7 @@ class ParsedTranscript(msgspec.Struct, frozen=True):
 
     turns: tuple[PersonTurn, ...] = ()
     failed: tuple[FailedRun, ...] = ()
-    succeeded: dict[str, dict[str, datetime]] = {}
+    succeeded: dict[str, dict[str, AwareTime]] = {}
 
 
 class CommittedTranscript(msgspec.Struct, frozen=True):
@@ -101,9 +105,9 @@ class CommittedTranscript(msgspec.Struct, frozen=True):
     """
 
     path: str
-    oid: str
+    oid: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{40,64}\Z")]
     author: str
-    at: datetime
+    at: AwareTime
 
 
 class HistoryScan(msgspec.Struct, frozen=True):
@@ -115,7 +119,7 @@ class HistoryScan(msgspec.Struct, frozen=True):
         prompts: the prompts that commit messages repeat; the commit is their session.
     """
 
-    until: str = ""
+    until: Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{40,64})?\Z")] = ""
     committed: tuple[CommittedTranscript, ...] = ()
     prompts: tuple[PersonTurn, ...] = ()
 
@@ -232,10 +236,11 @@ def add_reviews(
         archive: what the sessions hold.
         reviews: the texts of reviews; the request is their session.
     """
-    new = [turn for turn in dict.fromkeys(reviews) if turn not in archive.turns]
+    cache = _load_cache(workspace)
+    known = frozenset(cache.reviews)
+    new = [turn for turn in dict.fromkeys(reviews) if turn not in known]
     if not new:
         return archive
-    cache = _load_cache(workspace)
     _save_cache(workspace, replace(cache, reviews=(*cache.reviews, *new)))
     turns = _keep_trusted(workspace, [*archive.turns, *new])
     return replace(archive, turns=tuple(turns))
@@ -329,7 +334,7 @@ def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[Person
     """Yield the prompts that commit messages repeat."""
     for commit, _ in read_log(repo, *PROMPTED, "--end-of-options", *revisions, "--"):
         for match in PROMPT.finditer(commit.message):
-            text = redact(match["text"].strip()[:MAX_TURN]).text
+            text = _mask(typed_words(match["text"].strip()), MAX_TURN)
             if text:
                 session = f"commit:{commit.sha[:12]}"
                 yield PersonTurn(session, commit.authored_at, author_of(commit), text)
@@ -341,21 +346,29 @@ def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[Person
 def _parse_all(
     workspace: Workspace, sources: Sequence[Source], problems: list[str]
 ) -> Iterator[tuple[Source, ParsedTranscript]]:
-    """Yield each transcript parsed, all blobs read by one git process."""
-    files = [file for source in sources for file in source.files]
-    contents = read_files(workspace.repo, files, MAX_TRANSCRIPT)
+    """Yield each transcript parsed; one is in memory at a time."""
     unread = 0
     total = 0
     for source in sources:
-        parts = [next(contents).data for _ in source.files]
-        data = b"\n".join(part for part in parts if part is not None)
-        total += len(data)
-        if None in parts or total > MAX_BYTES:
+        data = _read_source(workspace.repo, source) if total < MAX_BYTES else None
+        if data is None:
             unread += 1
             continue
+        total += len(data)
         yield source, _parse(data, source)
     if unread:
         problems.append(f"{plural(unread, 'transcript')} not read for what people ask again")
+
+
+def _read_source(repo: Repository, source: Source) -> bytes | None:
+    """Return a transcript, None if it is missing or too large."""
+    parts: list[bytes] = []
+    for file in source.files:
+        (content,) = read_files(repo, [file], MAX_TRANSCRIPT)
+        if content.data is None or sum(map(len, parts)) > MAX_PARTS:
+            return None
+        parts.append(content.data)
+    return b"\n".join(parts)
 
 
 def _parse(data: bytes, source: Source) -> ParsedTranscript:
@@ -364,9 +377,7 @@ def _parse(data: bytes, source: Source) -> ParsedTranscript:
     failed: list[FailedRun] = []
     succeeded: dict[str, dict[str, datetime]] = {}
     for session in read_stream(io.BytesIO(data), source.files[0].path):
-        repeated = RepeatedTexts()
-        repeated.see(session.events)
-        turns += _list_turns(session, repeated.withdraw(session.events), source.at)
+        turns += _list_turns(session, source.at)
         runs = list_command_runs(session)
         failed += list_failed(runs)
         if forms := list_succeeded(runs):
@@ -374,19 +385,27 @@ def _parse(data: bytes, source: Source) -> ParsedTranscript:
     return ParsedTranscript(tuple(turns), tuple(failed), succeeded)
 
 
-def _list_turns(session: Session, events: Sequence[Event], at: datetime) -> list[PersonTurn]:
+def _list_turns(session: Session, at: datetime) -> list[PersonTurn]:
     """Return the turns of people, each with a time: its own, or that of the turn before it."""
     turns: list[PersonTurn] = []
     latest = session.started or at
-    for event in events:
+    for event in session.events:
         if event.at != UNKNOWN_TIME:
             latest = event.at
         if event.actor == "human" and event.kind in SPOKEN and event.text.strip():
-            text = redact(event.text[:MAX_TURN]).text
+            text = _mask(event.text, MAX_TURN)
             turns.append(PersonTurn(session.key, latest, "", text))
         elif turns and not turns[-1].then:
             turns[-1] = replace(turns[-1], then=_find_moment(event))
     return turns
+
+
+def _mask(text: str, limit: int) -> str:
+    """Return the beginning of a text without secrets.
+
+    It is masked before it is cut, for no pattern recognises half a credential.
+    """
+    return redact(text[: MASKED * limit]).text[:limit]
 
 
 def _find_moment(event: Event) -> str:
@@ -405,8 +424,8 @@ def list_command_runs(session: Session) -> list[CommandRun]:
     """Return the shell commands of a session with their output, in its order."""
     runs = []
     for call, result in list_shell_runs(session.events):
-        command = redact(read_command(call.text)).text
-        output = redact(result.text[:MAX_OUTPUT]).text
+        command = _mask(read_command(call.text), MAX_COMMAND)
+        output = _mask(result.text, MAX_OUTPUT)
         runs.append(CommandRun(session.key, result.at, command, output, result.ok is not False))
     return runs
 
@@ -420,17 +439,35 @@ def _attribute(turns: Iterable[PersonTurn], source: Source) -> Iterator[PersonTu
         yield replace(turn, at=at, person=source.author)
 
 
-def _keep_trusted(workspace: Workspace, turns: Iterable[PersonTurn]) -> list[PersonTurn]:
+def _keep_trusted(workspace: Workspace, turns: Sequence[PersonTurn]) -> list[PersonTurn]:
     """Return the turns of trusted people, copies once, the earliest first."""
     policy = workspace.config.extraction
     trusted: dict[tuple[str, str, datetime], PersonTurn] = {}
-    for turn in turns:
+    for turn in _without_templates(turns):
         event = _as_event(turn)
         if classify_trust(event, policy.trusted_authors, policy.bot_authors) in ("T0", "T1"):
             key = turn.session, turn.text, turn.at
             if key not in trusted or not trusted[key].person:
                 trusted[key] = turn
     return sorted(trusted.values(), key=lambda turn: turn.at)
+
+
+def _without_templates(turns: Sequence[PersonTurn]) -> Iterator[PersonTurn]:
+    """Yield the turns, but for long texts that come twice word for word: they are a program's.
+
+    Copies of one turn, as a resumed session has them, have the same time.
+    """
+    times: defaultdict[str, set[datetime]] = defaultdict(set)
+    for turn in turns:
+        if _is_long(turn.text):
+            times[" ".join(turn.text.split())].add(turn.at)
+    for turn in turns:
+        if not _is_long(turn.text) or len(times[" ".join(turn.text.split())]) == 1:
+            yield turn
+
+
+def _is_long(text: str) -> bool:
+    return len(text.strip().splitlines()) > MAX_TYPED_LINES
 
 
 def _as_event(turn: PersonTurn) -> Event:

@@ -13,6 +13,8 @@ from memory_ci.records.entry import ScopeName, ScopeOf
 
 INBOX = ".memory/inbox"
 EPISODES = ".memory/episodes"
+RECORDED_FILE = f"{EPISODES}/recorded/ranges.md"
+"""The file of the ranges that `record` has read (`store.ranges`)."""
 # The files of earlier versions of TeaParty; they are read, but never written.
 LEGACY_TEAM = re.compile(r"projects/[^/]+/\.sessions/[^/]+/.+\.md")
 GIT_NAMES = (".git", "git~1")

@@ -206,3 +206,17 @@ def test_an_episode_that_both_branches_tell_differently_conflicts_in_its_own_fil
         .read_text()
         .startswith("<<<<<<< ours\n---\nid: pr-9\n")
     )
+
+
+def test_two_branches_that_recorded_merge_without_a_conflict(shop: Project) -> None:
+    shop.record()
+    shop.branch("other")
+    shop.merge_work("Charge twice", "twice", 151)
+    shop.checkout("other")
+    shop.commit("Charge once (#150)", {"src/once.py": "once\n"})
+    shop.record(ref="other")
+    shop.checkout("main")
+    shop.record()
+    shop.git("merge", "-q", "--no-edit", "other")
+    ids = {telling.id for telling in load_episodes(shop.workspace, "HEAD").tellings}
+    assert {"pr-128", "pr-150", "pr-151"} <= ids

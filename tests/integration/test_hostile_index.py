@@ -48,7 +48,9 @@ def test_a_schema_that_is_no_text_is_damage_like_any_other(project: Project) -> 
     assert titles(project) == before != []
 
 
-@pytest.mark.parametrize("name", ["index.db", "index.db.seal", "index.db-journal", "tasks.mpk"])
+@pytest.mark.parametrize(
+    "name", ["index.db", "index.db.seal", "index.db-journal", "tasks.mpk", "episodes.mpk"]
+)
 def test_a_pipe_in_the_place_of_a_file_of_ours_holds_nobody_up(project: Project, name: str) -> None:
     before = titles(project)
     place = index_path(project.workspace).with_name(name)

@@ -17,13 +17,13 @@ from memory_ci.gitrepo.addresses import find_forge_address
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.log import follow_renames, list_renames
 from memory_ci.gitrepo.repo import find_commit, find_objects, find_setting, read_tips
-from memory_ci.lifecycle.episodes import combine, list_feedback
+from memory_ci.lifecycle.episodes import combine, list_feedback, weigh_by_learned
 from memory_ci.lifecycle.utility import replay
-from memory_ci.memory.episodes import Episodes, load_episodes
+from memory_ci.memory.episodes import Episodes, add_derived, load_episode_files
 from memory_ci.memory.past_index import PastMoment, find_instant, find_moment
 from memory_ci.memory.past_tasks import load_tasks
 from memory_ci.memory.screening import is_unsafe
-from memory_ci.memory.workspace import Workspace, readable_path
+from memory_ci.memory.workspace import Workspace, load_memory, readable_path
 from memory_ci.records.episode import (
     Action,
     Episode,
@@ -108,6 +108,8 @@ def recall_episodes(
     if stored.findings:
         count = plural(len(stored.findings), "finding")
         notes.append(f"Not everything could be read: {count}. `memory-ci check` names them.")
+    if stored.problem:
+        notes.append(f"Merged changes without a file cannot be read: {stored.problem}.")
     if ranking == "similar" and not count_terms(query.query):
         notes.append("The question has no words to search for.")
     recalled = replace(recalled, notes=(*notes, *recalled.notes))
@@ -133,11 +135,18 @@ def _find_moment(workspace: Workspace, query: RecallQuery) -> tuple[PastMoment |
 
 
 def _load_episodes(workspace: Workspace, moment: PastMoment | None) -> Episodes:
-    if moment is None:
-        return load_episodes(workspace, None)
-    if moment.commit is None:  # Before the first commit.
-        return Episodes((), ())
-    return load_episodes(workspace, moment.commit)
+    view = None
+    if moment is not None:
+        view = moment.commit
+        if view is None:  # Before the first commit.
+            return Episodes((), ())
+    files = load_episode_files(workspace, view)
+    stored = add_derived(workspace, files, view)
+    if len(stored.tellings) == len(files.written.tellings):
+        return stored
+    entries = [located.entry for located in load_memory(workspace, view).located]
+    written_ids = {telling.id for telling in files.written.tellings}
+    return replace(stored, tellings=weigh_by_learned(stored.tellings, written_ids, entries))
 
 
 def _filter_episodes(episodes: Iterable[Episode], query: RecallQuery) -> list[Episode]:

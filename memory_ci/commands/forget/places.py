@@ -45,7 +45,16 @@ from memory_ci.text import plural
 HeldKind = Literal[
     "memory", "export", "session", "note", "derived", "ref", "file", "branch", "message", "global"
 ]
-DERIVED = ("index.db", "index.db-wal", "index.db-shm", "tasks.mpk")
+DERIVED = (
+    "index.db",
+    "index.db-wal",
+    "index.db-shm",
+    "tasks.mpk",
+    "episodes.mpk",
+    "session-archive",
+    "repeated.json",
+    "moments.json",
+)
 """Files that are built again from git. Their format hides words, so they are always deleted."""
 
 OURS = "memory-ci"

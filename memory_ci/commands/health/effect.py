@@ -13,7 +13,7 @@ from typing import NamedTuple
 from memory_ci.commands.health.records import ArmComparison, EffectReport
 from memory_ci.extraction.wording import find_steering
 from memory_ci.lifecycle.episodes import combine
-from memory_ci.memory.episodes import load_episodes
+from memory_ci.memory.episodes import load_written
 from memory_ci.memory.workspace import Workspace, load_memory
 from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Episode
@@ -49,7 +49,7 @@ class HoldoutPeriod(NamedTuple):
 
 def measure_effect(workspace: Workspace, today: date) -> EffectReport:
     """Compare the sessions and changes of both arms, from the first one held out until today."""
-    episodes = combine(load_episodes(workspace, None).tellings)
+    episodes = combine(load_written(workspace, None).tellings)
     captured = CapturedSessions(workspace)
     sessions: list[Session] = []
     if workspace.config.sessions.read:

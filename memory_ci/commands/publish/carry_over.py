@@ -38,7 +38,7 @@ from memory_ci.memory.workspace import (
     workspace_at,
 )
 from memory_ci.records.entry import Entry, Located
-from memory_ci.records.plan import Change, EpisodeFile, Plan, PlannedStep
+from memory_ci.records.plan import Change, EpisodeFile, Plan, PlannedStep, Unwritten
 from memory_ci.store.document import parse_memory_file, render_memory_file
 from memory_ci.store.edits import apply_changes, edit_file
 from memory_ci.store.layout import is_fragment
@@ -264,7 +264,15 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
         if plan.until is None or not is_in_history(repo, plan.until, cursor.source):
             raise _not_fitting(plan, tip, "another run landed")
         return replace(
-            plan, ref=ref, base=tip, until=None, steps=(), episodes=(), counted=(), fold_before=None
+            plan,
+            ref=ref,
+            base=tip,
+            until=None,
+            steps=(),
+            episodes=(),
+            unwritten=Unwritten(),
+            counted=(),
+            fold_before=None,
         )
     if workspace_at(repo, plan.base).config != workspace_at(repo, tip).config:
         raise _not_fitting(plan, tip, "the configuration was changed")
@@ -293,7 +301,8 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
 
 def is_covered(plan: Plan) -> bool:
     """Return whether `move_plan` removed all changes of a plan, because its range is covered."""
-    return plan.until is None and not plan.engine.failure and not plan.steps and not plan.episodes
+    has_changes = plan.steps or plan.episodes or plan.unwritten.changes
+    return plan.until is None and not plan.engine.failure and not has_changes
 
 
 def _list_plan_changes(plan: Plan) -> list[Change]:

@@ -265,6 +265,8 @@ def _list_held(built: Built) -> Iterator[tuple[str, str]]:
         yield _key(f"written {path}"), path
     for file in built.plan.episodes:
         yield _key(f"episode {file.path}"), file.path
+    if built.plan.unwritten.changes:
+        yield _key(f"read {built.plan.until}"), "merged changes that were read"
 
 
 def _key_entry(step: str, entry: Entry) -> str:

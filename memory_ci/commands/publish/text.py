@@ -286,6 +286,8 @@ def _name_episodes(plan: Plan) -> list[str]:
     for file in plan.episodes:
         episode_id = file.path.rpartition("/")[2].removesuffix(".md")
         names.append(f"what became of {episode_id}")
+    if not names and plan.unwritten.changes:
+        names.append(f"read {plural(plan.unwritten.changes, 'merged change')}")
     return names
 
 
@@ -516,6 +518,10 @@ def _render_change(change: Change) -> str:
 def _list_episodes(plan: Plan) -> Iterator[str]:
     lines = [f"- {code_span(file.path)}" for file in plan.episodes]
     yield from _list_section(f"Episodes: {len(lines)}", lines, SHOWN_EPISODES)
+    if plan.unwritten.changes:
+        count = plural(plan.unwritten.changes, "merged change")
+        yield ""
+        yield f"Read, and noted in one line: {count} of which git's history says all."
     if plan.fold_before is not None:
         yield ""
         yield f"Months of episodes that ended before {plan.fold_before} become one file each."

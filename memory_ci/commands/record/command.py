@@ -112,8 +112,8 @@ def record_command(
     something. Running again changes nothing. Your index and your other files are not touched.
 
     The first run begins where `.memory-ci.yaml` was committed; --since takes older history, --since
-    99y all of it. More than 50 new episodes are asked about on that run, unless --since or --yes is
-    given. A branch that is not the default one is named with --branch.
+    99y all of it. More than 50 new episode files are asked about on that run, unless --since or
+    --yes is given. A branch that is not the default one is named with --branch.
 
     Without a model only what authors marked is written; what merely sounds like a learning is
     listed. With one, every learning cites words of a person, and code checks that they were said.

@@ -1,24 +1,22 @@
 """Episodes of a record run: one for each change, amended by what later changes say of it.
 
 They are made of facts: commits, trailers, reviews. They quote merged commits, and what members
-wrote in the request; words of outsiders that are not in the history are left out.
+wrote in the request; words of outsiders that are not in the history are left out. What git's
+history gives by itself is not written.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from types import MappingProxyType
+from functools import cached_property
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.commands.record.gatherer import Gathered, RecordRun
-from memory_ci.evidence.content import redact
-from memory_ci.evidence.trust import classify_trust
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import read_added_lines
 from memory_ci.gitrepo.merges import find_containing_merge
@@ -35,18 +33,26 @@ from memory_ci.lifecycle.episodes import (
 )
 from memory_ci.lifecycle.reinforcement import find_touched
 from memory_ci.lifecycle.relations import find_id
-from memory_ci.lifecycle.reverts import Revert, find_reverts
+from memory_ci.lifecycle.reverts import Revert
 from memory_ci.memory.commit_texts import start_of
-from memory_ci.memory.eligible import (
-    is_routine,
-    is_work,
-    list_paragraphs,
-    list_prose,
-    own_commits,
-    title_of,
+from memory_ci.memory.eligible import is_work, list_prose, own_commits, title_of
+from memory_ci.memory.episode_texts import (
+    MERGED_AS,
+    keep_safe,
+    list_paths,
+    name_branch,
+    safe,
+    tell,
 )
-from memory_ci.memory.episodes import Episodes
-from memory_ci.memory.screening import is_unsafe
+from memory_ci.memory.episodes import EpisodeFiles, add_derived
+from memory_ci.memory.git_episodes import (
+    ROUTINE_VALENCE,
+    derive_episode,
+    distinguish_id,
+    is_derived,
+    list_trusted_commits,
+    name_change,
+)
 from memory_ci.records.candidate import Judged
 from memory_ci.records.entry import Located
 from memory_ci.records.episode import (
@@ -59,11 +65,12 @@ from memory_ci.records.episode import (
     ServedEntry,
 )
 from memory_ci.records.event import Event
-from memory_ci.records.history import Commit, MergedChange, PullRequest
+from memory_ci.records.history import MergedChange, PullRequest
 from memory_ci.records.names import SHA_WIDTH, format_work_ref
+from memory_ci.records.plan import Unwritten
 from memory_ci.sources.reviews import is_outside
 from memory_ci.store.episodes import telling_path
-from memory_ci.text import shorten
+from memory_ci.store.ranges import Recorded
 
 REVIEW = "review:"
 """How the reference of a reviewer's feedback begins."""
@@ -71,18 +78,9 @@ REVIEW = "review:"
 REQUESTED = ("outcome", "requested-then-made")
 """The label of an event: a change was requested in review, and made."""
 
-MAX_FILES = 50
 MAX_TOOLS = 12
 MAX_SESSIONS = 3
-"""Files, tools and sessions that an episode names."""
-
-MAX_PATH = 300
-BRANCH_WIDTH = 100
-"""Characters of a path, and of a branch, that an episode holds."""
-
-MAX_TEXT = 600
-MAX_REVIEW = 200
-"""Characters of an episode's text, and of the part of it that reviewers wrote."""
+"""Tools and sessions that an episode names."""
 
 MAX_SEARCHED = 50
 """Reverted commits for which git is asked which merge brought them."""
@@ -90,20 +88,10 @@ MAX_SEARCHED = 50
 KEPT_FOR = timedelta(days=30)
 """Work that is reverted later than this was a success for a while, and stays one."""
 
-MERGED_AS: Mapping[Outcome, str] = MappingProxyType(
-    {
-        "success": "Merged.",
-        "partial": "Merged after requested changes.",
-        "neutral": "Merged; no file was changed.",
-    }
-)
 DECLINED = "Closed without a merge."
 
 SOLVED = 0.6
-ROUTINE = 0.4
-"""How much an episode matters (the rubric of importance): an error or a detour; everyday work."""
-
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""How much an episode of an error or a detour matters (the rubric of importance)."""
 
 
 def list_given(ids: Sequence[str], at: str) -> tuple[ServedEntry, ...]:
@@ -116,68 +104,6 @@ def list_given(ids: Sequence[str], at: str) -> tuple[ServedEntry, ...]:
     return tuple(
         ServedEntry(id=entry_id, rank=rank, at=at) for rank, entry_id in enumerate(ids, start=1)
     )
-
-
-def list_paths(merged: MergedChange, own: Sequence[Commit]) -> list[str]:
-    """Return the files that a change touched, the most touched first."""
-    commits = (merged.tip,) if merged.kind == "merge" and merged.tip.files else own
-    counts = Counter(file.path for commit in commits for file in commit.files)
-    return sorted(counts, key=lambda path: (-counts[path], path))
-
-
-def keep_safe(texts: Iterable[str], limit: int = MAX_FILES) -> list[str]:
-    """Return the first names (paths, labels, tools, keys) that may be written unchanged."""
-    safe_texts = (text for text in texts if len(text) <= MAX_PATH and safe(text) == text)
-    return list(islice(safe_texts, limit))
-
-
-def tell(title: str, said: Iterable[str], request: PullRequest | None, ended: str) -> str:
-    """Return the text of an episode in one line.
-
-    Args:
-        title: the title of the change.
-        said: texts of its commits.
-        request: its request.
-        ended: the sentence that says how it ended.
-    """
-    texts = list(said)
-    is_by_member = request is not None and not is_outside(request, request.permission)
-    paragraphs = list_paragraphs([request.body]) if request and is_by_member else ()
-    lines = [safe(line) for line in (*paragraphs, *list_paragraphs(texts))]
-    words = " ".join(dict.fromkeys(line for line in lines if line and line != title))
-    review_words = _render_requested_changes(request) if request else ""
-    room = MAX_TEXT - len(f" {review_words}. {ended}.")
-    sentences: list[str] = []
-    for part in (shorten(words, room), review_words):
-        if part:
-            sentences.append(part if part[-1] in ".!?…" else f"{part}.")
-    text = " ".join([*sentences, ended])
-    return ended if is_unsafe(text) else text
-
-
-def _render_requested_changes(request: PullRequest) -> str:
-    """Return what members asked to be changed in review, or "" if nothing.
-
-    These are reviews that request changes, and comments that begin a thread at a line.
-    """
-    requested: dict[str, None] = {}
-    for review in request.reviews:
-        is_member = review.permission == "write" and not review.is_bot
-        is_request = review.state == "changes_requested" or (review.path and not review.in_reply_to)
-        if is_member and is_request and review.author != request.author:
-            lines = [safe(line) for line in list_paragraphs([review.body])]
-            first_line = next(filter(None, lines), "")
-            if first_line:
-                requested[first_line] = None
-    if not requested:
-        return ""
-    return shorten(f"Asked in review: {'; '.join(requested)}", MAX_REVIEW)
-
-
-def safe(text: str) -> str:
-    """Return a text in one line without credentials, or "" if agents must not be served it."""
-    line = " ".join(redact(text).text.split())
-    return "" if CONTROL.search(line) or is_unsafe(line) else line
 
 
 class Uses(msgspec.Struct, frozen=True):
@@ -212,35 +138,91 @@ class Uses(msgspec.Struct, frozen=True):
 
 
 class EpisodeWriter:
-    """Writes an episode for each change, unless an earlier run wrote it.
+    """Notes an episode for each change, unless an earlier run did.
+
+    Only an episode with something that git does not have is written. The others are derived from
+    history wherever they are read (`memory.git_episodes`).
 
     Attributes:
-        tellings: the new episodes and amendments of this run.
-        episodes: the episodes of earlier runs and of this one, by id.
-        known: ids of episodes and amendments that exist or that a person deleted.
+        tellings: the new episodes and amendments of this run, which are written.
+        derived: what git says of the changes of this run, oldest first.
+        problem: why the derived episodes of earlier runs are missing; "" if they are not needed.
     """
 
-    def __init__(self, run: RecordRun, known: Episodes, deleted: frozenset[str]) -> None:
+    def __init__(self, run: RecordRun, files: EpisodeFiles, deleted: frozenset[str]) -> None:
         """Create a writer.
 
         Args:
             run: what the parts of the run share.
-            known: what earlier runs wrote.
+            files: what earlier runs wrote.
             deleted: ids of episodes that a person deleted, which stay deleted.
         """
+        known = files.written.tellings
         self._run = run
+        self._files = files
+        self._deleted = deleted
         self.tellings: list[EpisodeRecord] = []
-        self.episodes = {episode.id: episode for episode in combine(known.tellings)}
-        self.known = {telling.id for telling in known.tellings} | deleted
-        self._tellings = {telling_path(telling): telling for telling in known.tellings}
-        self._first_outcomes = {
-            telling.id: telling.outcome
-            for telling in known.tellings
-            if isinstance(telling, Episode)
+        self.derived: list[Episode] = []
+        self.problem = ""
+        self._written = {episode.id: episode for episode in combine(known)}
+        self._written_ids = {telling.id for telling in known}
+        self._unwritten: list[Episode] = []
+        self._amendments_by_path = {
+            telling_path(telling): telling for telling in known if isinstance(telling, Amendment)
         }
-        self._outcomes = {episode.id: episode.outcome for episode in self.episodes.values()}
+        self._first_outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, Outcome] = {}
         self._reverted: set[str] = set()
         self._reverted_at: dict[str, datetime] = {}
+
+    @cached_property
+    def episodes(self) -> dict[str, Episode]:
+        """The episodes of earlier runs and of this one, by id.
+
+        Those of earlier runs are derived when this is first read, which many runs do not need.
+        """
+        base = self._run.base
+        known = add_derived(self._run.workspace, self._files, base.sha)
+        self.problem = known.problem
+        episodes = {episode.id: episode for episode in combine(known.tellings)}
+        for telling in known.tellings:
+            if isinstance(telling, Episode):
+                self._first_outcomes.setdefault(telling.id, telling.outcome)
+        for episode in episodes.values():
+            self._outcomes.setdefault(episode.id, episode.outcome)
+        for episode in self._unwritten:
+            self._note(episode, episodes)
+        return episodes
+
+    @property
+    def recorded(self) -> Recorded:
+        """The ranges that earlier runs have read."""
+        return self._files.recorded
+
+    @property
+    def known_ids(self) -> frozenset[str]:
+        """Ids of episodes and amendments that exist or that a person deleted."""
+        return self._deleted | self._written_ids | self.episodes.keys()
+
+    def describe_unwritten(self, recorded_commits: Set[str]) -> Unwritten:
+        """Return what the plan says of the changes of this run that get no file.
+
+        Args:
+            recorded_commits: changes that earlier runs have read, which are left out.
+        """
+        count = 0
+        removed: list[str] = []
+        for episode in self._unwritten:
+            named = distinguish_id(episode, self._written.get(episode.id))
+            if named.id in self._deleted:
+                removed.append(named.id)
+            elif episode.action.commit not in recorded_commits:
+                count += 1
+        return Unwritten(count, self._stage, tuple(removed))
+
+    @property
+    def _stage(self) -> str:
+        return self._run.phases.get("") or ""
 
     def add_merged(
         self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]
@@ -251,15 +233,20 @@ class EpisodeWriter:
         last says something of entries, of review or of earlier work. Feedback that reviewers gave
         by command is kept in any case.
         """
-        commands = tuple(self.list_commands(gathered.request))
         if not is_work(self._run.workspace, merged):
-            self._add_feedback(commands)
+            self._add_feedback(tuple(self.list_commands(gathered.request)))
             return
-        episode = self._build_episode(merged, gathered, uses, judged, commands)
+        derived = derive_episode(self._run.workspace.config.extraction, merged, self._stage)
+        episode = self._build_episode(derived, merged, gathered, uses, judged)
+        if is_derived(self._run.workspace, merged):
+            self.derived.append(derived)
+            if _adds_nothing(episode, derived):
+                self._add_unwritten(derived)
+            else:
+                self._add(episode)
+            return
         is_worth_keeping = (
-            not is_routine(title_of(merged))
-            or f"pr-{merged.number}" in self.episodes
-            or any(find_reverts(merged.commits))
+            f"pr-{merged.number}" in self._written
             or any(candidate.verdict == "written" for candidate in judged)
             or bool(episode.retrieved or episode.used or episode.feedback)
             or episode.outcome == "partial"
@@ -373,11 +360,11 @@ class EpisodeWriter:
         """
         confirmed: set[str] = set()
         for path in paths:
-            telling = self._tellings.get(path)
-            if isinstance(telling, Amendment):
+            amendment = self._amendments_by_path.get(path)
+            if amendment is not None:
                 confirmed |= {
                     feedback.id
-                    for feedback in telling.feedback
+                    for feedback in amendment.feedback
                     if feedback.kind == "confirmed"
                     and feedback.by != BY_FACTS
                     and not feedback.ref.startswith(REVIEW)
@@ -402,13 +389,13 @@ class EpisodeWriter:
 
     def _build_episode(
         self,
+        derived: Episode,
         merged: MergedChange,
         gathered: Gathered,
         uses: Uses,
         judged: Sequence[Judged],
-        commands: tuple[Feedback, ...],
     ) -> Episode:
-        """Return the episode of a merged change."""
+        """Return the episode of a merged change: what git says, the sessions, and the request."""
         request = gathered.request
         own = own_commits(merged)
         sha = merged.tip.sha
@@ -416,41 +403,33 @@ class EpisodeWriter:
         number = merged.number
         if request is not None:
             number = request.number if request.state == "merged" else None
-        title = safe(title_of(merged))
         paths = list_paths(merged, own)
-        files = keep_safe(paths)
-        labels = keep_safe(request.labels if request else ())
         outcome = _find_outcome(paths, gathered.events)
         work = self._find_facts(merged, gathered.events, uses, format_work_ref(number, sha), paths)
-        branch = request.branch if request else find_branch(merged.tip.message)
         base = next(iter(own[0].parents), "")[:SHA_WIDTH]
-        prose = list_prose(self._list_trusted_commits(merged, gathered.events))
-        return Episode(
-            id=self._choose_id(number, sha),
-            occurred_at=merged.tip.committed_at.astimezone(UTC),
-            situation=derive_situation(title, files, labels),
+        branch = request.branch if request else find_branch(merged.tip.message)
+        action = replace(derived.action, pr=number, tools=_list_tools(gathered.events))
+        episode = replace(
+            derived,
+            id=name_change(number, sha),
             context=self._describe_context(branch, gathered, uses.held_out),
             retrieved=list_given(uses.given, base),
             used=tuple(sorted(uses.used)),
-            action=Action(
-                pr=number, commit=sha, files=tuple(files), tools=_list_tools(gathered.events)
-            ),
+            action=action,
             outcome=outcome,
             valence=_weigh(outcome, judged),
-            feedback=(*derive_feedback(work), *commands),
+            feedback=(*derive_feedback(work), *self.list_commands(request)),
+        )
+        if request is None:
+            return episode
+        config = self._run.workspace.config.extraction
+        title = safe(title_of(merged))
+        prose = list_prose(list_trusted_commits(config, merged, gathered.events))
+        return replace(
+            episode,
+            situation=derive_situation(title, action.files, keep_safe(request.labels)),
             text=tell(title, prose, request, MERGED_AS[outcome]),
         )
-
-    def _list_trusted_commits(self, merged: MergedChange, events: Iterable[Event]) -> list[Commit]:
-        """Return the commits of trusted authors; words of others are no part of memory."""
-        config = self._run.workspace.config.extraction
-        trusted_shas = {
-            event.origin.id
-            for event in events
-            if event.kind == "commit"
-            and classify_trust(event, config.trusted_authors, config.bot_authors) == "T0"
-        }
-        return [commit for commit in (merged.tip, *merged.commits) if commit.sha in trusted_shas]
 
     def _find_facts(
         self,
@@ -498,16 +477,6 @@ class EpisodeWriter:
             touched=touched,
         )
 
-    def _choose_id(self, number: int | None, sha: str) -> str:
-        """Return `pr-128`, with the commit added if another change has that number."""
-        if number is None:
-            return f"commit-{sha[:SHA_WIDTH]}"
-        name = f"pr-{number}"
-        existing = self.episodes.get(name)
-        if existing is None or existing.action.commit == sha:
-            return name
-        return f"{name}-{sha[:SHA_WIDTH]}"
-
     def _describe_context(
         self, branch: str, gathered: Gathered | None = None, held_out: Iterable[str] = ()
     ) -> dict[str, str]:
@@ -516,11 +485,11 @@ class EpisodeWriter:
         sessions = keep_safe(session_keys, MAX_SESSIONS)
         agents = {key.partition(":")[0] for key in sessions}
         context = {
-            "branch": safe(shorten(branch, BRANCH_WIDTH)),
+            "branch": name_branch(branch),
             "agent": ", ".join(sorted(agents)),
             "sessions": ", ".join(sessions),
             "holdout": ", ".join(keep_safe(held_out, MAX_SESSIONS)),
-            "stage": self._run.phases.get("") or "",
+            "stage": self._stage,
         }
         return {key: value for key, value in context.items() if value}
 
@@ -550,15 +519,43 @@ class EpisodeWriter:
         return [episode for episode in merged if episode.action.commit in merges]
 
     def _add(self, episode: Episode) -> None:
-        """Add an episode; if its request was declined before, amend that episode."""
-        if episode.id in self.known:
+        """Add an episode that is written, unless an earlier run noted it."""
+        named = distinguish_id(episode, self.episodes.get(episode.id))
+        if named.id in self.known_ids:
             return
-        self.episodes[episode.id] = episode
-        self._first_outcomes[episode.id] = episode.outcome
-        self._outcomes[episode.id] = episode.outcome
-        self.known.add(episode.id)
-        self.tellings.append(episode)
-        declined = self.episodes.get(f"pr-{episode.action.pr}")
+        self._note(named, self.episodes)
+        self._written[named.id] = named
+        self._written_ids.add(named.id)
+        self.tellings.append(named)
+        self._amend_declined(named)
+
+    def _add_unwritten(self, episode: Episode) -> None:
+        """Add an episode that git's history gives, unless its change has a file."""
+        commit = episode.action.commit
+        if commit in self._written_commits:
+            return
+        self._unwritten.append(episode)
+        if "episodes" in self.__dict__:
+            self._note(episode, self.episodes)
+        self._amend_declined(episode)
+
+    @cached_property
+    def _written_commits(self) -> frozenset[str]:
+        """The commits whose episode an earlier run wrote."""
+        return frozenset(episode.action.commit for episode in self._written.values())
+
+    def _note(self, episode: Episode, episodes: dict[str, Episode]) -> None:
+        """Add an episode to those that later changes may revert."""
+        named = distinguish_id(episode, episodes.get(episode.id))
+        if named.id in episodes or named.id in self._deleted:
+            return
+        episodes[named.id] = named
+        self._first_outcomes[named.id] = named.outcome
+        self._outcomes[named.id] = named.outcome
+
+    def _amend_declined(self, episode: Episode) -> None:
+        """Amend the episode of a request that was declined before and is merged now."""
+        declined = self._written.get(f"pr-{episode.action.pr}")
         if declined is not None and episode.action.commit and not declined.action.commit:
             text = f"Merged after all, as {episode.action.commit[:SHA_WIDTH]}."
             self._amend(
@@ -572,9 +569,25 @@ class EpisodeWriter:
             self._amend(make_amendment(latest, "", feedback=commands))
 
     def _amend(self, amendment: Amendment) -> None:
-        if amendment.id not in self.known:
-            self.known.add(amendment.id)
+        if amendment.id not in self._written_ids | self._deleted:
+            self._written_ids.add(amendment.id)
             self.tellings.append(amendment)
+
+
+def _adds_nothing(episode: Episode, derived: Episode) -> bool:
+    """Return whether git has all that consumers read of an episode.
+
+    Its request may say more in its text and labels, which are not copied.
+    """
+    has_agent_data = (
+        episode.retrieved
+        or episode.used
+        or episode.action.tools
+        or not episode.context.keys() <= {"branch", "stage"}
+    )
+    if has_agent_data or episode.feedback:
+        return False
+    return episode.outcome == derived.outcome and episode.action.pr == derived.action.pr
 
 
 def _is_taken_back_in_same_change(
@@ -604,7 +617,7 @@ def _list_tools(events: Iterable[Event]) -> tuple[str, ...]:
 
 def _weigh(outcome: Outcome, judged: Sequence[Judged]) -> float:
     """Return how much an episode matters, from 0 to 1."""
-    least = SOLVED if outcome == "partial" else ROUTINE
+    least = SOLVED if outcome == "partial" else ROUTINE_VALENCE
     learned = [
         candidate.candidate.importance
         for candidate in judged

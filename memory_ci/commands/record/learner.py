@@ -220,9 +220,8 @@ class Learner:
             since: when the range begins; requests that earlier runs left are returned as well.
         """
         try:
-            known_ids = frozenset(self.writer.known)
             episodes = self.writer.episodes.values()
-            window = find_window(self._run.base, since, known_ids, episodes)
+            window = find_window(self._run.base, since, self.writer.known_ids, episodes)
             return self._run.gatherer.read_declined(window)
         except EngineError as error:
             self.tally.failure = error

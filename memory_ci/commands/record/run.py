@@ -52,12 +52,14 @@ from memory_ci.memory.claims import Claims, find_note_claims, list_refused, prov
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.eligible import is_own_commit, is_own_run
 from memory_ci.memory.episode_files import find_fold_day, list_deleted, plan_files
-from memory_ci.memory.episodes import load_episodes
+from memory_ci.memory.episodes import load_episode_files
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
+from memory_ci.memory.git_episodes import remember
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import list_rejected, list_rejected_paths
 from memory_ci.memory.model import Model, choose_run_model, trusted_at
 from memory_ci.memory.named_code import cite_named
+from memory_ci.memory.recorded_ranges import list_recorded_commits
 from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.stage import current_phases
 from memory_ci.memory.workspace import (
@@ -71,14 +73,25 @@ from memory_ci.memory.workspace import (
 )
 from memory_ci.records.config import EngineName
 from memory_ci.records.entry import Entry, Located
+from memory_ci.records.episode import Episode
 from memory_ci.records.history import PullRequest
 from memory_ci.records.names import SHA_WIDTH
-from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Counts, Plan, PlannedStep, Step
+from memory_ci.records.plan import (
+    PLAN_VERSION,
+    STEPS,
+    Change,
+    Counts,
+    Plan,
+    PlannedStep,
+    Step,
+    Unwritten,
+)
 from memory_ci.records.report import Finding
 from memory_ci.sessions.repetitions import REPETITION
 from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import is_fragment
+from memory_ci.store.ranges import RecordedRange
 from memory_ci.text import plural
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -228,7 +241,7 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
         path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(base)
     }
     unwanted = list_deleted(workspace, base.sha) | rejected_episodes
-    writer = EpisodeWriter(run, load_episodes(workspace, base.sha), unwanted)
+    writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), unwanted)
     rejected = past_ids | list_rejected(base)
     return Learner(run, writer, rejected, options.accepted, tombstones_at(base))
 
@@ -391,8 +404,31 @@ def _add_episodes(plan: Plan, run: RecordRun, learner: Learner) -> Plan:
     tellings = map(tombstones_at(run.base).mask_all, learner.writer.tellings)
     files, problems = plan_files(run.base, tellings)
     learner.tally.problems += problems
+    writer = learner.writer
+    if writer.problem:
+        learner.tally.problems.append(f"the episodes of earlier changes: {writer.problem}")
     fold_before = find_fold_day(run.base, files, run.today)
-    return replace(plan, episodes=tuple(files), fold_before=fold_before)
+    unwritten = _describe_unwritten(plan, run, writer)
+    return replace(plan, episodes=tuple(files), unwritten=unwritten, fold_before=fold_before)
+
+
+def _describe_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter) -> Unwritten:
+    """Return the changes whose episode git gives and that no earlier run has read.
+
+    The cache of derived episodes gets them, so that nobody reads them in history again.
+    """
+    if plan.until is None:
+        return Unwritten()
+    if not writer.derived:
+        return writer.describe_unwritten(frozenset())
+    repo = run.workspace.repo
+    since = find_commit(repo, plan.since) if plan.since else None
+    unwritten = writer.describe_unwritten(list_recorded_commits(repo, writer.recorded, since))
+    if unwritten.changes:
+        new_range = RecordedRange(since, plan.until, unwritten.stage)
+        derived = tombstones_at(run.base).mask_all(writer.derived)
+        remember(run.workspace, new_range, derived)
+    return unwritten
 
 
 def _amend_episodes(writer: EpisodeWriter, tally: Tally, reverts: NewReverts) -> None:
@@ -475,8 +511,7 @@ def _find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
     """
     repo, cursor = run.workspace.repo, run.cursor
     tally = learner.tally
-    episodes = learner.writer.episodes.values()
-    claims = Claims(repo, tally.strangers, episodes)
+    claims = Claims(repo, tally.strangers, _iter_episodes(learner))
     reverts = find_reverts(tally.history, claims.count)
     if cursor is None:
         return NewReverts(reverts, claims.refused)
@@ -494,7 +529,7 @@ def _find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
             for commit in earlier
             if commit.sha[:SHA_WIDTH] in doubted
         }
-        claims = Claims(repo, tally.strangers | earlier_ranges, episodes)
+        claims = Claims(repo, tally.strangers | earlier_ranges, _iter_episodes(learner))
         history = [*earlier, *tally.history]
         reverts = tuple(
             revert for revert in find_reverts(history, claims.count) if revert.sha in new_shas
@@ -504,6 +539,11 @@ def _find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
         return not is_ancestor(repo, revert.sha, cursor.source)
 
     return NewReverts(tuple(filter(is_new, reverts)), tuple(filter(is_new, refused)))
+
+
+def _iter_episodes(learner: Learner) -> Iterator[Episode]:
+    """Yield the episodes of earlier runs and of this one; they are derived when one is needed."""
+    yield from learner.writer.episodes.values()
 
 
 def save_plan(plan: Plan, path: Path) -> None:

@@ -130,11 +130,15 @@ def _list_step_lines(step: PlannedStep) -> Iterator[str]:
 
 
 def _list_episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
-    if not plan.episodes and plan.fold_before is None:
+    unwritten = plan.unwritten.changes
+    if not plan.episodes and plan.fold_before is None and not unwritten:
         if not plan.steps:
             yield "Nothing to commit."
         return
     yield ""
+    if unwritten:
+        count = plural(unwritten, "merged change")
+        yield f"episodes of {count} are in git's history, without a file"
     if written:
         yield f"episodes: {len(plan.episodes)} new, {plural(len(written), 'file')}"
     yield from (f"  {path}" for path in written[:MAX_EPISODES])
@@ -258,6 +262,9 @@ def _list_page_lines(
     if plan.episodes:
         count = plural(len(plan.episodes), "episode")
         yield from ("", f"Noted: {count}, under `.memory/episodes/`.")
+    if plan.unwritten.changes:
+        count = plural(plan.unwritten.changes, "merged change")
+        yield from ("", f"Read: {count} of which git's history says all.")
     yield from _list_page_tables(plan)
     cost = describe_cost(plan.engine)
     reason = escape_markdown(plan.engine.reason, WHY_WIDTH)

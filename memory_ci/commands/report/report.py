@@ -47,7 +47,7 @@ from memory_ci.lifecycle.prominence import is_in_force, prominence
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.memory.edits import name_edits
 from memory_ci.memory.eligible import is_work, merged_on, own_commits
-from memory_ci.memory.episodes import load_episodes
+from memory_ci.memory.episodes import load_written
 from memory_ci.memory.past_tasks import load_tasks
 from memory_ci.memory.workspace import Workspace, build_memory_test, load_memory, readable_path
 from memory_ci.records.anchor import STALE_KINDS, Verdict
@@ -170,7 +170,7 @@ def gather_report(
 
     notes: list[str] = []
     memory = load_memory(workspace, None)
-    tellings = load_episodes(workspace, None).tellings
+    tellings = load_written(workspace, None).tellings
     inputs = ReportInputs(
         workspace=workspace,
         tip=tip,

@@ -38,7 +38,7 @@ from memory_ci.lifecycle.promotion import plan_promotion
 from memory_ci.lifecycle.utility import is_idle
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.edits import name_edits
-from memory_ci.memory.episodes import load_episodes
+from memory_ci.memory.episodes import load_written
 from memory_ci.memory.forgotten import HEADER, REJECTED_FILE, read_rejected
 from memory_ci.memory.workspace import Workspace, branch_tip, build_memory_test, workspace_at
 from memory_ci.records.anchor import STALE_KINDS
@@ -262,7 +262,7 @@ def _list_kept(
     base = draft.base.sha
     usage: Mapping[str, UseCount] = {}
     if not STALE.issuperset(kinds):
-        usage = count_usage(combine(load_episodes(workspace, base).tellings))
+        usage = count_usage(combine(load_written(workspace, base).tellings))
     places = [place for place in draft.kept if place.entry.status != "retired"]
     active = [place for place in places if is_in_force(place.entry, now.date())]
 

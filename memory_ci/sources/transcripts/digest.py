@@ -36,6 +36,9 @@ NEXT_RUNS = 6  # Commands after a failed one that may show what works instead.
 MILESTONE = re.compile(r"\b(?:git (?:commit|push)|gh pr create|glab mr create)\b")
 """Commands that a person may have asked for something before."""
 
+QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+"""A quotation in a command line, such as the message of a commit."""
+
 STEERING = ("rejection", "interrupt", "compaction", "commit")
 
 
@@ -190,7 +193,9 @@ def _choose_commands(session: Session) -> dict[int, str]:
             for next_call, next_result in runs[number : number + 1 + NEXT_RUNS]:
                 texts[next_call.seq] = read_command(next_call.text)
                 texts.setdefault(next_result.seq, "")
-        elif milestones := MILESTONE.findall(read_command(call.text)):
+            continue
+        milestones = MILESTONE.findall(QUOTED.sub("", read_command(call.text)))
+        if milestones:
             texts.setdefault(call.seq, " && ".join(dict.fromkeys(milestones)))
             texts.setdefault(result.seq, "")
     return texts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ class ShellRun(NamedTuple):
 
 def is_shell(event: Event) -> bool:
     """Return whether an event is a call or a result of a shell."""
-    return (event.tool or "").lower() in SHELLS
+    return _name_tool(event) in SHELLS
 
 
 def list_shell_runs(events: Iterable[Event]) -> list[ShellRun]:
@@ -30,18 +31,29 @@ def list_shell_runs(events: Iterable[Event]) -> list[ShellRun]:
     A result answers the first open call of its tool. Calls without text are left out: a digest does
     not say what they ran.
     """
-    open_calls: list[Event] = []
+    open_calls: defaultdict[str, deque[Event]] = defaultdict(deque)
     runs = []
     for event in events:
         if not is_shell(event):
             continue
+        tool = _name_tool(event)
         if event.kind == "tool_call" and event.text:
-            open_calls.append(event)
-        elif event.kind == "tool_result" and open_calls:
-            call = next((item for item in open_calls if item.tool == event.tool), open_calls[0])
-            open_calls.remove(call)
-            runs.append(ShellRun(call, event))
+            open_calls[tool].append(event)
+        elif event.kind == "tool_result":
+            calls = open_calls[tool] or _find_oldest(open_calls.values())
+            if calls:
+                runs.append(ShellRun(calls.popleft(), event))
     return runs
+
+
+def _find_oldest(open_calls: Iterable[deque[Event]]) -> deque[Event] | None:
+    """Return the calls of the tool whose open call is the oldest; None if none is open."""
+    waiting = [calls for calls in open_calls if calls]
+    return min(waiting, key=lambda calls: calls[0].seq) if waiting else None
+
+
+def _name_tool(event: Event) -> str:
+    return (event.tool or "").lower()
 
 
 def read_command(text: str) -> str:

@@ -64,3 +64,10 @@ def do_more_work(publish: Publisher) -> None:
     note = make_entry(7, title="Look at the gateway's dashboard first")
     publish.project.put_fragment(note)
     publish.project.git("push", "-q", "origin", "main")
+
+
+def merge_held_out(project: Project) -> None:
+    """Merge work of a session that was held out, so that its episode has a file, and push it."""
+    message = "fix: charge a card once\n\nMemory-Holdout: ab12"
+    project.merge_work(message, "held", 131, "src/held.py")
+    project.git("push", "-q", "origin", "main")

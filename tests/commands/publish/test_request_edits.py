@@ -12,7 +12,13 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edits import format_entry
-from tests.commands.publish.requests_at_work import do_more_work, edit_branch, squash, take_out
+from tests.commands.publish.requests_at_work import (
+    do_more_work,
+    edit_branch,
+    merge_held_out,
+    squash,
+    take_out,
+)
 from tests.make import make_entry, make_id
 from tests.remote import UPDATE, GitHubDouble, Publisher, Remote
 
@@ -187,13 +193,14 @@ def find_episode_paths(remote: Remote) -> list[str]:
     return [
         path
         for path in remote.git("ls-tree", "-r", "--name-only", UPDATE).splitlines()
-        if "/episodes/" in path
+        if "/episodes/2" in path
     ]
 
 
 def test_an_episode_that_a_maintainer_deletes_is_not_proposed_again(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
+    merge_held_out(publish.project)
     publish("pr")
     (path,) = find_episode_paths(remote)
     clone = remote.clone(tmp_path / "one", "--branch", UPDATE)
@@ -208,6 +215,7 @@ def test_an_episode_that_a_maintainer_deletes_is_not_proposed_again(
 def test_an_episode_that_a_maintainer_changes_is_carried_over_as_it_is(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
+    merge_held_out(publish.project)
     publish("pr")
     (path,) = find_episode_paths(remote)
     edit_branch(remote, tmp_path / "one", {path: ("charge a card once", "[redacted]")})
@@ -222,6 +230,7 @@ def test_an_episode_that_a_maintainer_changes_is_carried_over_as_it_is(
 def test_an_episode_that_a_maintainer_broke_leaves_the_branch_as_it_is(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
+    merge_held_out(publish.project)
     publish("pr")
     (path,) = find_episode_paths(remote)
     edit_branch(remote, tmp_path / "one", {path: ("occurred_at: ", "occurred_at: oops ")})

@@ -15,10 +15,10 @@ from memory_ci.commands.publish.pull_request import (
 )
 from memory_ci.commands.publish.text import MAX_BYTES, Effect, Links, Proposed, render_pull_request
 from memory_ci.forge.proposals import Proposal
-from memory_ci.records.plan import EpisodeFile, Plan
+from memory_ci.records.plan import EpisodeFile, Plan, Unwritten
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edits import format_entry
-from tests.commands.publish.requests_at_work import click, titles_on
+from tests.commands.publish.requests_at_work import click, merge_held_out, titles_on
 from tests.make import make_entry
 from tests.project import Project
 from tests.remote import UPDATE, GitHubDouble, Publisher, Remote
@@ -115,7 +115,7 @@ def hold_episodes(plan: Plan, count: int) -> Built:
     files = tuple(
         EpisodeFile(f".memory/episodes/2026-11/pr-{number}.md", "") for number in range(count)
     )
-    held = msgspec.structs.replace(plan, steps=(), episodes=files)
+    held = msgspec.structs.replace(plan, steps=(), episodes=files, unwritten=Unwritten())
     return Built(plan.base, plan.base, held, ())
 
 
@@ -144,7 +144,18 @@ def test_a_subset_of_a_closed_request_is_not_proposed_again(project: Project) ->
 
 
 def test_a_pull_request_with_only_episodes_has_a_title_about_outcomes(
-    remote: Remote, forge: GitHubDouble, publish: Publisher
+    forge: GitHubDouble, publish: Publisher
+) -> None:
+    publish("push")
+    merge_held_out(publish.project)
+    publish("pr")
+    (pull,) = forge.pulls
+    assert pull["title"] == "memory: what became of pr-131"
+    assert "### Episodes: 1\n\n- `.memory/episodes/" in pull["body"]
+
+
+def test_a_pull_request_with_only_a_range_has_a_title_about_reading(
+    forge: GitHubDouble, publish: Publisher
 ) -> None:
     project = publish.project
     publish("push")
@@ -152,5 +163,5 @@ def test_a_pull_request_with_only_episodes_has_a_title_about_outcomes(
     project.git("push", "-q", "origin", "main")
     publish("pr")
     (pull,) = forge.pulls
-    assert pull["title"] == "memory: what became of pr-130"
-    assert "### Episodes: 1\n\n- `.memory/episodes/" in pull["body"]
+    assert pull["title"] == "memory: read 1 merged change"
+    assert "1 merged change of which git's history says all" in pull["body"]

@@ -191,7 +191,7 @@ def test_an_unsafe_file_name_is_left_out_of_the_episode(known: Project, path: st
 
 
 def test_an_episode_file_that_a_person_moved_or_broke_is_never_overwritten(known: Project) -> None:
-    known.merge_work("Charge once", "once", 150)
+    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     plan = known.plan(today=known.clock.now.date())
     path = plan.episodes[0].path
     known.commit("Broken", {path: "my notes\n"})

@@ -234,7 +234,8 @@ def test_a_command_of_ours_on_a_strangers_declined_request_counts(known: Project
 
 
 def test_a_label_of_the_forge_sets_the_domain_of_an_episode(known: Project, hub: Hub) -> None:
-    hub.forge.add(150, merged=known.merge_work("Charge once", "once", 150))
+    merged = known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    hub.forge.add(150, merged=merged)
     hub.forge.pulls[150]["labels"] = [{"name": "bug"}, {"name": "area: payments"}]
     hub.record(known)
     assert episodes(known)["pr-150"].situation.domain == "payments"

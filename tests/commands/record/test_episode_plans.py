@@ -32,7 +32,7 @@ def test_a_plan_may_not_say_that_other_work_confirmed_an_entry(known: Project, r
 @pytest.mark.parametrize("wanted", ["pr-7", "commit-{sha}", "pr-7-{sha}", "pr-150-000000000000"])
 def test_a_plan_may_not_name_an_episode_after_other_work(known: Project, wanted: str) -> None:
     """The episode of #7 would then be known, and never be told."""
-    known.merge_work("Charge once", "once", 150)
+    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     plan, name = known.plan(), wanted.format(sha=known.sha()[:12])
     bad = [
         EpisodeFile(file.path.replace("pr-150", name), file.text.replace("pr-150", name))
@@ -67,7 +67,7 @@ def test_a_plan_may_name_an_episode_after_its_own_commit(known: Project) -> None
 def test_a_plan_with_anything_but_its_own_episodes_is_refused(
     known: Project, change: Callable[[EpisodeFile], EpisodeFile]
 ) -> None:
-    known.merge_work("Charge once", "once", 150)
+    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     plan = known.plan()
     bad = msgspec.structs.replace(plan, episodes=tuple(map(change, plan.episodes)))
     with pytest.raises(FindingsError, match="plan is refused"):
@@ -75,7 +75,7 @@ def test_a_plan_with_anything_but_its_own_episodes_is_refused(
 
 
 def test_a_plan_may_not_rewrite_an_episode(known: Project) -> None:
-    known.merge_work("Charge once", "once", 150)
+    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     plan = known.plan()
     apply_plan(known.workspace, plan, NOW)
     again = msgspec.structs.replace(known.plan(), episodes=plan.episodes)
@@ -84,14 +84,14 @@ def test_a_plan_may_not_rewrite_an_episode(known: Project) -> None:
 
 
 def test_old_months_become_one_file_each_with_the_same_episodes(known: Project) -> None:
-    for number in (150, 151):
+    for number in (150, 151, 152):
         known.merge_work(f"Charge {number}\n\n{GIVEN}", f"b{number}", number)
     known.record(today=known.clock.now.date())
     before = episodes(known)
     assert known.git("ls-files", ".memory/episodes/2026-01/*")
     known.commit("Later", {"later.txt": "x"})
     known.record(today=TODAY)
-    assert known.git("ls-files", ".memory/episodes").splitlines() == [
+    assert known.git("ls-files", ".memory/episodes/2*").splitlines() == [
         ".memory/episodes/2026-01/_all.md"
     ]
     assert before.items() <= episodes(known).items()

@@ -43,7 +43,8 @@ def many(fresh: RepoBuilder, monkeypatch: pytest.MonkeyPatch) -> RepoBuilder:
     fresh.git("add", ".")
     fresh.commit("Add memory")
     for number in range(3):
-        fresh.commit(f"Later {number}", {"a.py": f"later {number}\n"})
+        held_out = f"Later {number}\n\nMemory-Holdout: ab{number}"
+        fresh.commit(held_out, {"a.py": f"later {number}\n"})
     return fresh
 
 

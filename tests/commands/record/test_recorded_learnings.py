@@ -13,10 +13,10 @@ def test_marked_learnings_of_a_merged_pull_request_become_entries(project: Proje
     start = project.sha()
     project.record()
     assert project.subjects(start) == ["memory: extract 2 learnings from #128"], (
-        "one commit, with the episode in it"
+        "one commit, with the range that was read"
     )
     assert project.git("show", "--format=", "--name-only").split() == [
-        ".memory/episodes/2026-01/pr-128.md",
+        ".memory/episodes/recorded/ranges.md",
         "MEMORY.md",
     ]
     by_type = {entry.type: entry for entry in project.entries()}
@@ -64,7 +64,7 @@ def test_a_used_entry_is_reinforced_once_per_merged_change(project: Project) -> 
     project.merge("more", message="Merge pull request #129 from ada/more\n\nMore")
     start = project.sha()
     project.record()
-    assert project.subjects(start) == ["memory: reinforce 1 entry for #129"]
+    assert project.subjects(start) == ["memory: reinforce 1 entry for #129, note 1 episode"]
     (entry,) = [entry for entry in project.entries() if entry.id == make_id(1)]
     assert entry.reinforcement_count == 1
     assert entry.last_reinforced == date(2026, 9, 1), (
@@ -186,11 +186,11 @@ def test_reinforcing_one_of_two_entries_with_the_same_id_leaves_the_other(
     assert changes["update"].reinforcement_count == 1
 
 
-def test_an_unmarked_merge_leaves_an_episode_and_nothing_else(project: Project) -> None:
+def test_an_unmarked_merge_leaves_a_range_and_nothing_else(project: Project) -> None:
     project.record()
     project.merge_work("Rename a variable", "rename", 132)
     memory = project.show("HEAD", "MEMORY.md")
-    assert project.record().subjects == ("memory: note 1 episode",)
+    assert project.record().subjects == ("memory: read 1 merged change",)
     assert project.show("HEAD", "MEMORY.md") == memory
 
 

@@ -211,7 +211,7 @@ def test_what_people_wrote_is_updated_whatever_the_gate_thinks_of_its_form(
     project.put_fragment(make_entry(1, body="Keep the \u0430pple.", extra=(("owner", " ada"),)))
     project.record()
     project.merge_work(f"Use it\n\nMemory-Used: {make_id(1)}", "use", 140, "src/use.py")
-    assert "memory: reinforce 1 entry for #140" in project.record().subjects
+    assert "memory: reinforce 1 entry for #140, note 1 episode" in project.record().subjects
 
 
 def test_work_of_very_many_merged_changes_is_a_reason_all_the_same(project: Project) -> None:

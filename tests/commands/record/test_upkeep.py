@@ -174,7 +174,7 @@ def test_the_tasks_of_a_stage_that_ended_are_retired_by_the_next_run(project: Pr
     start = project.sha()
     project.record()
     assert project.subjects(start) == [
-        "memory: note 1 episode",
+        "memory: read 1 merged change",
         "memory: retire 3 entries",
         "memory: compact 3 entries",
     ]

@@ -192,3 +192,44 @@ def test_a_digest_is_known_by_its_first_line_and_a_broken_one_is_counted_or_refu
 )
 def test_what_is_no_digest_of_ours_holds_no_session(data: bytes) -> None:
     assert list(read(io.BytesIO(data), "x")) == []
+
+
+def make_commands(*told: tuple[str, bool]) -> Session:
+    """Commands of a shell, each with its result: whether it succeeded."""
+    builder = SessionBuilder("codex", "codex", "s.jsonl")
+    for number, (command, ok) in enumerate(told):
+        builder.add("agent", "tool_call", command, Place(2 * number + 1), tool="shell")
+        builder.add(
+            "tool", "tool_result", f"it said {number}", Place(2 * number + 2), tool="shell", ok=ok
+        )
+    return builder.build()
+
+
+def list_calls(session: Session) -> list[str]:
+    events = reread(write_digest(session, LIMIT, masked)).events
+    return [event.text for event in events if event.kind == "tool_call"]
+
+
+def test_of_a_milestone_only_the_command_is_kept() -> None:
+    session = make_commands(
+        ("git add . && git commit -m 'secret plan' && git push origin secret", True),
+        ("gh pr create --title secret", True),
+        ("echo 'git push' \"git commit\"", True),
+        ("git commit -m 'then git push'", True),
+        ("cat secret", True),
+    )
+    milestones = ["git commit && git push", "gh pr create", "", "git commit", ""]
+    assert list_calls(session) == milestones
+    assert b"secret" not in write_digest(session, LIMIT, masked)
+
+
+def test_a_failed_command_and_the_few_after_it_are_kept_without_credentials() -> None:
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    session = make_commands(
+        ("one", True), (f"two {token}", False), *[(f"next {n}", True) for n in range(8)]
+    )
+    calls = list_calls(session)
+    assert calls[0] == ""
+    assert calls[1].startswith("two [redacted:")
+    assert calls[2:] == [*[f"next {n}" for n in range(6)], "", ""]
+    assert b"it said 2" not in write_digest(session, LIMIT, masked)

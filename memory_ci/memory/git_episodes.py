@@ -1,0 +1,345 @@
+"""Episodes of merged changes that are derived from git's history, and their cache.
+
+`record` writes an episode only for what git does not have. All other changes of the ranges that it
+has read get their episode here (docs/episodes.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from memory_ci.errors import RepositoryError
+from memory_ci.evidence.trust import classify_trust
+from memory_ci.extraction.tombstones import Tombstones
+from memory_ci.files import read_regular
+from memory_ci.gitrepo.forges import find_branch
+from memory_ci.gitrepo.history import iter_merged_changes, list_first_parents, plan_range
+from memory_ci.gitrepo.repo import Repository, is_ancestor, is_shallow
+from memory_ci.lifecycle.episodes import derive_situation
+from memory_ci.lifecycle.reverts import find_reverts
+from memory_ci.memory.eligible import is_routine, is_work, list_prose, own_commits, title_of
+from memory_ci.memory.episode_texts import MERGED_AS, keep_safe, list_paths, name_branch, safe, tell
+from memory_ci.memory.screening import is_unsafe
+from memory_ci.memory.workspace import Workspace
+from memory_ci.records.config import ExtractionConfig
+from memory_ci.records.episode import Action, Episode, EpisodeRecord, Outcome
+from memory_ci.records.event import Event
+from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.names import SHA_WIDTH
+from memory_ci.secrets import find_secrets
+from memory_ci.sources.commits import commit_events
+from memory_ci.store.episodes import list_texts
+from memory_ci.store.files import write_file
+from memory_ci.store.ranges import Recorded, RecordedRange
+
+ROUTINE_VALENCE = 0.4
+"""How much an episode of everyday work matters (the rubric of importance)."""
+
+FORMAT = b"memory-ci episodes 1\n"
+"""The first bytes of the cache; a SHA-256 and the payload follow.
+
+Raise the number when a record in the payload, or the derivation, changes.
+"""
+
+SEAL = len(FORMAT) + hashlib.sha256().digest_size
+MAX_CACHED_BYTES = 200_000_000
+"""Size above which the cache is not read."""
+
+MAX_RANGES = 16
+"""Ranges that the cache holds: those of the branch, and of a few others."""
+
+
+# -- the episode of one change
+
+
+def is_derived(workspace: Workspace, merged: MergedChange) -> bool:
+    """Return whether a merged change has an episode by what git says of it.
+
+    Changes of bots, of memory alone, and routine changes that revert nothing have none.
+    """
+    if not is_work(workspace, merged):
+        return False
+    return not is_routine(title_of(merged)) or any(find_reverts(merged.commits))
+
+
+def derive_episode(config: ExtractionConfig, merged: MergedChange, stage: str) -> Episode:
+    """Return the episode of a merged change as git's history gives it.
+
+    Its id is not yet distinguished from that of another change with the same number.
+
+    Args:
+        config: says whose words are trusted.
+        merged: the change.
+        stage: the stage that the project was in; "" if it was unknown.
+    """
+    own = own_commits(merged)
+    title = safe(title_of(merged))
+    paths = list_paths(merged, own)
+    files = keep_safe(paths)
+    outcome: Outcome = "success" if paths else "neutral"
+    prose = list_prose(list_trusted_commits(config, merged, commit_events(merged)))
+    context = {"branch": name_branch(find_branch(merged.tip.message)), "stage": stage}
+    return Episode(
+        id=name_change(merged.number, merged.tip.sha),
+        occurred_at=merged.tip.committed_at.astimezone(UTC),
+        situation=derive_situation(title, files, ()),
+        context={key: value for key, value in context.items() if value},
+        action=Action(pr=merged.number, commit=merged.tip.sha, files=tuple(files)),
+        outcome=outcome,
+        valence=ROUTINE_VALENCE,
+        text=tell(title, prose, None, MERGED_AS[outcome]),
+    )
+
+
+def list_trusted_commits(
+    config: ExtractionConfig, merged: MergedChange, events: Iterable[Event]
+) -> list[Commit]:
+    """Return the commits of trusted authors; words of others are no part of memory.
+
+    Args:
+        config: says who is trusted.
+        merged: the change.
+        events: its events, with those of its commits.
+    """
+    trusted_shas = {
+        event.origin.id
+        for event in events
+        if event.kind == "commit"
+        and classify_trust(event, config.trusted_authors, config.bot_authors) == "T0"
+    }
+    return [commit for commit in (merged.tip, *merged.commits) if commit.sha in trusted_shas]
+
+
+def name_change(number: int | None, sha: str) -> str:
+    """Return the id of the episode of a change: `pr-128`, else `commit-<12 digits>`."""
+    return f"commit-{sha[:SHA_WIDTH]}" if number is None else f"pr-{number}"
+
+
+def distinguish_id(episode: Episode, taken: Episode | None) -> Episode:
+    """Return an episode whose id has its commit if another change already has the id.
+
+    Args:
+        episode: the episode, named by `name_change`.
+        taken: the episode that has this id; None if there is none.
+    """
+    if taken is None or taken.action.commit == episode.action.commit:
+        return episode
+    return replace(episode, id=f"{episode.id}-{episode.action.commit[:SHA_WIDTH]}")
+
+
+# -- the episodes of ranges
+
+
+class DerivedEpisodes(NamedTuple):
+    """The derived episodes of ranges.
+
+    Attributes:
+        episodes: the episodes.
+        problem: why those of a range are missing, such as a history that is cut off; "" if none.
+    """
+
+    episodes: list[Episode]
+    problem: str
+
+
+def load_derived(
+    workspace: Workspace,
+    recorded: Recorded,
+    written: Iterable[EpisodeRecord],
+    forgotten: Tombstones,
+) -> DerivedEpisodes:
+    """Return the derived episodes of ranges, without those of changes that have a file.
+
+    Args:
+        workspace: the repository.
+        recorded: the ranges, and the ids of episodes that a person removed.
+        written: the content of the episode files.
+        forgotten: what is masked, in the cache as well.
+    """
+    by_id = {telling.id: telling for telling in written if isinstance(telling, Episode)}
+    commits = {episode.action.commit for episode in by_id.values()}
+    without = frozenset(recorded.without)
+    episodes: list[Episode] = []
+    derived, problem = _read_ranges(workspace, recorded.ranges, forgotten)
+    for episode in derived:
+        if episode.action.commit in commits:
+            continue
+        commits.add(episode.action.commit)
+        named = distinguish_id(episode, by_id.get(episode.id))
+        if named.id not in without:
+            by_id[named.id] = named
+            episodes.append(forgotten.mask_all(named))
+    return DerivedEpisodes(episodes, problem)
+
+
+class DerivedRange(msgspec.Struct, frozen=True):
+    """A range with its derived episodes, oldest first."""
+
+    range: RecordedRange
+    episodes: tuple[Episode, ...]
+
+
+class CachedEpisodes(msgspec.Struct, frozen=True):
+    """The cache.
+
+    Attributes:
+        key: stands for the settings that the episodes depend on.
+        ranges: the ranges that were read last.
+    """
+
+    key: str
+    ranges: tuple[DerivedRange, ...] = ()
+
+
+def cache_path(workspace: Workspace) -> Path:
+    """Return the path of the cache, which all work trees share and none contains."""
+    return workspace.repo.common_dir / "memory-ci" / "episodes.mpk"
+
+
+def remember(workspace: Workspace, new: RecordedRange, episodes: Sequence[Episode]) -> None:
+    """Add to the cache a range that a run has read, so that nobody has to read it again."""
+    cached = _load_cache(workspace)
+    derived = DerivedRange(new, tuple(filter(_is_servable, episodes)))
+    others: list[DerivedRange] = []
+    for old in cached.ranges:
+        if old.range.until == new.since and old.range.stage == new.stage:
+            joined_range = replace(new, since=old.range.since)
+            derived = DerivedRange(joined_range, (*old.episodes, *derived.episodes))
+        else:
+            others.append(old)
+    _save_cache(workspace, cached, [derived, *others])
+
+
+def _read_ranges(
+    workspace: Workspace, ranges: Sequence[RecordedRange], forgotten: Tombstones
+) -> DerivedEpisodes:
+    """Return the derived episodes of ranges; only commits that the cache lacks are read."""
+    cached = _load_cache(workspace)
+    derived_by_range = {derived.range: derived for derived in cached.ranges}
+    problem = ""
+    is_changed = False
+    for wanted in ranges:
+        if wanted in derived_by_range:
+            continue
+        try:
+            longer = _find_longer(workspace.repo, cached.ranges, wanted)
+            if longer is not None:
+                derived_by_range[wanted] = _cut(workspace.repo, longer, wanted)
+            else:
+                extended = _extend(workspace, cached.ranges, wanted)
+                derived_by_range[wanted] = forgotten.mask_all(extended)
+                is_changed = True
+        except RepositoryError as error:
+            # Of a shallow clone git says that it does not know the commit.
+            reason = "this clone is shallow" if is_shallow(workspace.repo) else error.message
+            problem = problem or reason.splitlines()[0]
+
+    wanted_ranges = [derived_by_range[each] for each in ranges if each in derived_by_range]
+    if is_changed:
+        others = [derived for derived in cached.ranges if derived.range not in ranges]
+        _save_cache(workspace, cached, [*wanted_ranges, *others])
+    episodes: list[Episode] = []
+    for derived in wanted_ranges:
+        episodes += derived.episodes
+    return DerivedEpisodes(episodes, problem)
+
+
+def _find_longer(
+    repo: Repository, cached: Iterable[DerivedRange], wanted: RecordedRange
+) -> DerivedRange | None:
+    """Return a cached range that begins where another does and ends later."""
+    alike = [derived for derived in cached if _begins_alike(derived.range, wanted)]
+    for derived in alike:
+        if is_ancestor(repo, wanted.until, derived.range.until):
+            return derived
+    return None
+
+
+def _begins_alike(one: RecordedRange, other: RecordedRange) -> bool:
+    return (one.since, one.stage) == (other.since, other.stage)
+
+
+def _cut(repo: Repository, derived: DerivedRange, wanted: RecordedRange) -> DerivedRange:
+    """Return the part of a range that ends earlier."""
+    commits = frozenset(list_first_parents(repo, wanted.since, wanted.until))
+    episodes = [episode for episode in derived.episodes if episode.action.commit in commits]
+    return DerivedRange(wanted, tuple(episodes))
+
+
+def _extend(
+    workspace: Workspace, cached: Iterable[DerivedRange], wanted: RecordedRange
+) -> DerivedRange:
+    """Return a range with its episodes, read from where a cached range ends."""
+    start = wanted.since
+    episodes: list[Episode] = []
+    for derived in cached:
+        if not _begins_alike(derived.range, wanted):
+            continue
+        if is_ancestor(workspace.repo, derived.range.until, wanted.until):
+            start = derived.range.until
+            episodes = [*derived.episodes]
+            break
+    config = workspace.config.extraction
+    history = plan_range(workspace.repo, start, wanted.until)
+    for merged in iter_merged_changes(workspace.repo, history):
+        if not is_derived(workspace, merged):
+            continue
+        episode = derive_episode(config, merged, wanted.stage)
+        if _is_servable(episode):
+            episodes.append(episode)
+    return DerivedRange(wanted, tuple(episodes))
+
+
+def _is_servable(episode: Episode) -> bool:
+    """Return whether an episode has no text that must not be served to agents."""
+    texts = list_texts(episode)
+    situation = episode.situation
+    if is_unsafe(situation.domain) or is_unsafe(situation.topic):
+        return False
+    return not find_secrets("\n".join(texts))
+
+
+# -- the cache
+
+
+def _cache_key(workspace: Workspace) -> str:
+    """Return the hash of the settings that derived episodes depend on."""
+    config = workspace.config
+    extraction = config.extraction
+    settings = (extraction.trusted_authors, extraction.bot_authors, config.scopes, config.export)
+    return hashlib.sha256(msgspec.json.encode(settings)).hexdigest()
+
+
+def _load_cache(workspace: Workspace) -> CachedEpisodes:
+    """Return the cache, or an empty one if it is missing, damaged, or of other settings."""
+    empty = CachedEpisodes(_cache_key(workspace))
+    try:
+        data = read_regular(cache_path(workspace), MAX_CACHED_BYTES)
+        payload = data[SEAL:]
+        if data[:SEAL] != _seal(payload):
+            return empty
+        cached = msgspec.msgpack.decode(payload, type=CachedEpisodes)
+    except (OSError, ValueError):
+        return empty
+    return cached if cached.key == empty.key else empty
+
+
+def _save_cache(
+    workspace: Workspace, cached: CachedEpisodes, ranges: Sequence[DerivedRange]
+) -> None:
+    updated = replace(cached, ranges=tuple(ranges[:MAX_RANGES]))
+    payload = msgspec.msgpack.encode(updated)
+    with suppress(RepositoryError):  # without a cache the episodes are derived again
+        write_file(cache_path(workspace), _seal(payload) + payload)
+
+
+def _seal(payload: bytes) -> bytes:
+    return FORMAT + hashlib.sha256(payload).digest()

@@ -1,0 +1,93 @@
+"""The ranges that runs have read, extended by the range of a plan."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from memory_ci.gitrepo.history import list_first_parents
+from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
+from memory_ci.memory.workspace import Snapshot
+from memory_ci.records.plan import Plan
+from memory_ci.store.layout import RECORDED_FILE
+from memory_ci.store.ranges import (
+    Recorded,
+    RecordedRange,
+    format_recorded,
+    parse_recorded,
+)
+
+
+def plan_recorded_file(base: Snapshot, plan: Plan, *, is_committed: bool) -> dict[str, bytes]:
+    """Return the file of ranges as a plan leaves it, by path; nothing if it stays as it is.
+
+    The file changes if the range has changes whose episode is derived. Once it exists, it also
+    follows any other commit of a run, so that neighbouring ranges remain one line.
+
+    Args:
+        base: the commit that the plan was made for.
+        plan: the plan.
+        is_committed: whether the plan changes other files in the same commit.
+    """
+    is_due = is_committed and base.workspace.config.episodes.write
+    if plan.until is None or not (plan.unwritten.changes or is_due):
+        return {}
+    before = base.read([RECORDED_FILE]).get(RECORDED_FILE)
+    if before is None and not plan.unwritten.changes:
+        return {}
+    recorded = parse_recorded(before or b"")
+    repo = base.workspace.repo
+    since = find_commit(repo, plan.since) if plan.since else None
+    if since == plan.until:
+        return {}
+    new_range = RecordedRange(since, plan.until, plan.unwritten.stage)
+    without = dict.fromkeys((*recorded.without, *plan.unwritten.removed))
+    extended = Recorded(_add_range(repo, recorded.ranges, new_range), tuple(without))
+    after = format_recorded(extended)
+    if after == before or extended == recorded:
+        return {}
+    return {RECORDED_FILE: after}
+
+
+def list_recorded_commits(
+    repo: Repository, recorded: Recorded, since: str | None
+) -> frozenset[str]:
+    """Return the first-parent commits that runs have read, as far as a new range may have them.
+
+    Args:
+        repo: the repository.
+        recorded: the ranges that runs have read.
+        since: where the new range begins. A range that ends there has none of its commits.
+
+    Raises:
+        RepositoryError: git-failed, if the clone does not hold a range.
+    """
+    commits: set[str] = set()
+    for old_range in recorded.ranges:
+        if old_range.until != since:
+            commits.update(list_first_parents(repo, old_range.since, old_range.until))
+    return frozenset(commits)
+
+
+def _add_range(
+    repo: Repository, ranges: tuple[RecordedRange, ...], new_range: RecordedRange
+) -> tuple[RecordedRange, ...]:
+    """Return the ranges with a new one, which is joined to those that it continues or contains."""
+    others: list[RecordedRange] = []
+    for old_range in ranges:
+        is_same_stage = old_range.stage == new_range.stage
+        if is_same_stage and old_range.until == new_range.since:
+            new_range = replace(new_range, since=old_range.since)
+        elif _contains(repo, old_range, new_range):
+            return ranges
+        elif not is_same_stage or not _contains(repo, new_range, old_range):
+            others.append(old_range)
+    return (*others, new_range)
+
+
+def _contains(repo: Repository, outer: RecordedRange, inner: RecordedRange) -> bool:
+    """Return whether a range begins not later and ends not earlier than another one."""
+    if outer.until != inner.until and not is_ancestor(repo, inner.until, outer.until):
+        return False
+    if outer.since is None or outer.since == inner.since:
+        return True
+    return inner.since is not None and is_ancestor(repo, outer.since, inner.since)

@@ -1,0 +1,94 @@
+"""The file of the ranges that `record` has read, whose episodes are derived from git.
+
+A line of it that cannot be read, such as a conflict marker of a merge, has no effect.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+MAX_RECORDED_BYTES = 1_000_000
+
+HEADER = (
+    "<!-- record has read the changes of these ranges. What git says of them is in no file: "
+    "memory-ci help episodes -->\n"
+)
+
+ROOT = "root"
+"""The start of a range that begins with the first commit."""
+
+RANGE = re.compile(
+    r"- (?P<since>root|[0-9a-f]{40,64})\.\.(?P<until>[0-9a-f]{40,64})(?: (?P<stage>[a-z]{1,30}))?"
+)
+WITHOUT = re.compile(r"- without (?P<id>[a-z0-9][a-z0-9.+-]{0,80})")
+
+
+class RecordedRange(msgspec.Struct, frozen=True):
+    """A range of history that runs have read.
+
+    Attributes:
+        since: the commit before the range; None where it begins with the first commit.
+        until: the last commit.
+        stage: the stage that the project was in; "" if it was unknown.
+    """
+
+    since: str | None
+    until: str
+    stage: str = ""
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """The content of the file.
+
+    Attributes:
+        ranges: the ranges, in the order in which runs read them.
+        without: ids of episodes that a person removed.
+    """
+
+    ranges: tuple[RecordedRange, ...] = ()
+    without: tuple[str, ...] = ()
+
+
+def parse_recorded(data: bytes) -> Recorded:
+    """Parse the file. It never raises: a line that cannot be read is left out."""
+    ranges: list[RecordedRange] = []
+    without: list[str] = []
+    for line in data[:MAX_RECORDED_BYTES].decode("utf-8", "replace").splitlines():
+        range_match = RANGE.fullmatch(line.rstrip())
+        without_match = WITHOUT.fullmatch(line.rstrip())
+        if range_match:
+            since = range_match["since"]
+            start = None if since == ROOT else since
+            ranges.append(RecordedRange(start, range_match["until"], range_match["stage"] or ""))
+        elif without_match:
+            without.append(without_match["id"])
+    return Recorded(tuple(dict.fromkeys(ranges)), tuple(dict.fromkeys(without)))
+
+
+def format_recorded(recorded: Recorded) -> bytes:
+    """Return the file with these ranges and ids.
+
+    >>> one = RecordedRange(None, "a" * 40, "design")
+    >>> parse_recorded(format_recorded(Recorded((one,), ("pr-1",)))).ranges == (one,)
+    True
+    """
+    lines = [HEADER]
+    for recorded_range in recorded.ranges:
+        stage = f" {recorded_range.stage}" if recorded_range.stage else ""
+        lines.append(f"- {recorded_range.since or ROOT}..{recorded_range.until}{stage}\n")
+    lines += [f"- without {episode_id}\n" for episode_id in recorded.without]
+    return "".join(lines).encode()
+
+
+def merge_recorded(ours: bytes, theirs: bytes) -> bytes:
+    """Return the file with the ranges and the ids of both sides of a merge.
+
+    A range of one side that the other side has extended remains as well; its changes count once.
+    """
+    our_side = parse_recorded(ours)
+    their_side = parse_recorded(theirs)
+    ranges = dict.fromkeys((*our_side.ranges, *their_side.ranges))
+    without = dict.fromkeys((*our_side.without, *their_side.without))
+    return format_recorded(Recorded(tuple(ranges), tuple(without)))

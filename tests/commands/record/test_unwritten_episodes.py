@@ -1,0 +1,323 @@
+"""Episodes that git's history gives, so that record writes no file for them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from memory_ci.commands.episodes.recall import RecallQuery, recall_episodes
+from memory_ci.commands.retrieve.similar import similar_tasks
+from memory_ci.errors import FindingsError
+from memory_ci.memory import git_episodes
+from memory_ci.memory.apply import preview_plan
+from memory_ci.memory.episodes import load_episodes, load_written
+from memory_ci.memory.git_episodes import cache_path
+from memory_ci.records.episode import Amendment, Episode
+from memory_ci.records.plan import Unwritten
+from memory_ci.store.episodes import format_telling, telling_path
+from memory_ci.store.layout import RECORDED_FILE
+from memory_ci.store.ranges import parse_recorded
+from tests.commands.record.episodes_at_work import GIVEN, episodes
+from tests.project import NOW, Project, copy_project
+
+WORK = (
+    "fix(payments): charge once\n\nA retry booked twice, because the gateway answered late.",
+    "Round cents of the ledger down\n\nThe tax office rounds down as well.",
+    "Look up a card by its token",
+)
+
+
+def do_work(project: Project) -> None:
+    for number, message in enumerate(WORK, start=150):
+        project.merge_work(message, f"work-{number}", number, f"src/part{number}.py")
+
+
+def list_files(project: Project) -> list[str]:
+    """The files below the directory of episodes, as a path each."""
+    return project.git("ls-files", ".memory/episodes").splitlines()
+
+
+def list_ranges(project: Project) -> list[str]:
+    recorded = parse_recorded(project.show("HEAD", RECORDED_FILE).encode())
+    return [f"{each.since}..{each.until} {each.stage}".strip() for each in recorded.ranges]
+
+
+def recall(project: Project, question: str) -> list[tuple[str, float, float, int | None]]:
+    """The answers: id, score, valence and remaining files of each."""
+    recalled = recall_episodes(project.workspace, RecallQuery(question, NOW))
+    return [
+        (hit.episode.id, hit.score, hit.episode.valence, hit.still)
+        for hit in (*recalled.hits, *recalled.changes)
+    ]
+
+
+# -- what is written
+
+
+def test_a_first_run_over_much_work_writes_one_file_beside_memory(project: Project) -> None:
+    do_work(project)
+    start = project.sha("HEAD~4^{commit}")
+    project.record()
+    assert list_files(project) == [RECORDED_FILE]
+    assert len(project.show("HEAD", RECORDED_FILE).splitlines()) == 2
+    assert {"pr-128", "pr-150", "pr-151", "pr-152"} <= episodes(project).keys()
+    assert start != project.sha()
+
+
+def test_only_work_with_data_of_agents_has_a_file(known: Project) -> None:
+    do_work(known)
+    known.merge_work(f"Send it twice\n\n{GIVEN}", "twice", 160)
+    known.merge_work("Try alone\n\nMemory-Holdout: ab12", "alone", 161)
+    assert known.record().subjects[0].endswith("note 2 episodes")
+    names = [path.rpartition("/")[2] for path in list_files(known)]
+    assert names == ["pr-160.md", "pr-161.md", "ranges.md"]
+    assert {"pr-150", "pr-160", "pr-161"} <= episodes(known).keys()
+
+
+def test_a_revert_is_an_amendment_of_an_episode_without_a_file(known: Project) -> None:
+    merged = known.merge_work("Charge once", "once", 150)
+    known.record()
+    known.git("revert", "--no-edit", "-m", "1", merged)
+    known.clock.tick()
+    known.record()
+    (amendment,) = load_written(known.workspace, "HEAD").tellings
+    assert isinstance(amendment, Amendment)
+    assert (amendment.amends, amendment.outcome) == ("pr-150", "failure")
+    assert episodes(known)["pr-150"].outcome == "failure"
+    known.git("revert", "--no-edit", "HEAD~1")
+    known.clock.tick()
+    known.record()
+    assert episodes(known)["pr-150"].outcome == "success", "it was brought back"
+
+
+def test_reading_the_same_history_again_changes_nothing(known: Project) -> None:
+    do_work(known)
+    root = known.git("rev-list", "--max-parents=0", "HEAD")
+    known.record()
+    known.record(since=root)
+    after = known.sha()
+    for since in (None, root):
+        assert known.record(since=since).subjects == ()
+    assert known.sha() == after
+    assert len(list_ranges(known)) == 1
+
+
+def test_runs_one_after_another_are_one_range(known: Project) -> None:
+    for number in (150, 151, 152):
+        known.merge_work(f"Charge {number}", f"b{number}", number)
+        known.record()
+    assert len(list_ranges(known)) == 1
+
+
+def test_each_stage_of_the_project_has_a_range(project: Project) -> None:
+    for number, stage in ((150, "design"), (151, "implementation")):
+        project.commit(f"Plan {stage}", {"INTENT.md": f"# Shop\n\nStage: {stage}\n"})
+        project.merge_work(f"Charge {number}", f"b{number}", number)
+        project.record()
+    stages = [line.partition(" ")[2] for line in list_ranges(project)]
+    assert stages == ["design", "implementation"]
+    assert episodes(project)["pr-150"].context["stage"] == "design"
+    assert episodes(project)["pr-151"].context["stage"] == "implementation"
+
+
+def test_where_no_episodes_are_wanted_no_range_is_noted(project: Project) -> None:
+    project.commit("No episodes", {".memory-ci.yaml": "episodes: {write: false}\n"})
+    project.record()
+    assert list_files(project) == []
+    assert episodes(project) == {}
+
+
+def test_an_episode_that_a_person_deleted_is_not_derived(known: Project) -> None:
+    known.merge_work("Charge once", "once", 150)
+    known.merge_work("Charge twice", "twice", 151)
+    keep_as_files(known)
+    path = ".memory/episodes/2026-01/pr-150.md"
+    known.commit("Not this one", {path: None})
+    known.record(since=known.git("rev-list", "--max-parents=0", "HEAD"))
+    assert "pr-150" not in episodes(known)
+    assert "pr-151" in episodes(known)
+
+
+def test_a_person_can_take_a_derived_episode_out(known: Project) -> None:
+    do_work(known)
+    known.record()
+    text = known.show("HEAD", RECORDED_FILE)
+    known.commit("Without it", {RECORDED_FILE: f"{text}\n- without pr-151\n"})
+    assert "pr-151" not in episodes(known)
+    known.merge_work("More", "more", 160)
+    known.record()
+    assert "pr-151" not in episodes(known), "a later run keeps the line"
+
+
+@pytest.mark.parametrize(
+    "unwritten",
+    [Unwritten(1, "design\n- without pr-1"), Unwritten(1, "", ("pr-1\n- root..x",))],
+    ids=["a stage", "an id"],
+)
+def test_a_plan_may_not_write_anything_else_into_the_file_of_ranges(
+    known: Project, unwritten: Unwritten
+) -> None:
+    do_work(known)
+    bad = msgspec.structs.replace(known.plan(), unwritten=unwritten)
+    with pytest.raises(FindingsError, match="plan is refused"):
+        preview_plan(known.workspace, bad, NOW)
+
+
+# -- what is read
+
+
+def keep_as_files(project: Project) -> None:
+    """Leave the repository as an older version does, which wrote a file for each episode."""
+    project.record()
+    files: dict[str, str | bytes | None] = {RECORDED_FILE: None}
+    for telling in load_episodes(project.workspace, "HEAD").tellings:
+        files[telling_path(telling)] = format_telling(telling)
+    project.commit("memory: note episodes\n\nMemory-CI-Step: episode", files)
+
+
+def test_files_of_an_older_version_give_the_same(project: Project, tmp_path: Path) -> None:
+    do_work(project)
+    older = copy_project(project, tmp_path / "older")
+    project.record()
+    keep_as_files(older)
+    assert len(list_files(older)) > len(WORK)
+    assert episodes(older) == episodes(project)
+    for question in ("a retry booked a charge twice", "round cents of the ledger", "card token"):
+        answers = recall(project, question)
+        assert answers
+        assert recall(older, question) == answers
+
+
+def test_an_older_version_s_files_are_not_derived_again(known: Project) -> None:
+    do_work(known)
+    keep_as_files(known)
+    before = episodes(known)
+    known.record(since=known.git("rev-list", "--max-parents=0", "HEAD"))
+    found = load_episodes(known.workspace, "HEAD").tellings
+    ids = [telling.id for telling in found]
+    assert len(ids) == len(set(ids))
+    assert before.items() <= episodes(known).items()
+
+
+def test_the_second_of_one_number_has_an_id_of_its_own_written_or_not(known: Project) -> None:
+    known.merge_work("One", "one", 150)
+    second = known.merge_work("Two", "two", 150)
+    third = known.merge_work(f"Three\n\n{GIVEN}", "three", 150)
+    known.record()
+    expected = {"pr-150", f"pr-150-{second[:12]}", f"pr-150-{third[:12]}"}
+    assert expected <= episodes(known).keys()
+    assert [path for path in list_files(known) if path.endswith(f"pr-150-{third[:12]}.md")]
+
+
+def test_what_was_learned_from_a_change_says_how_much_its_episode_matters(
+    project: Project,
+) -> None:
+    project.record()
+    importances = [entry.importance for entry in project.entries()]
+    (answer,) = [each for each in recall(project, "charge a card once") if each[0] == "pr-128"]
+    assert math.isclose(answer[2], max(importances))
+
+
+def test_an_earlier_commit_has_the_episodes_of_then(known: Project) -> None:
+    known.merge_work("Charge once", "once", 150)
+    known.record()
+    then = known.sha()
+    known.merge_work("Charge twice", "twice", 151)
+    known.record()
+    assert {"pr-150", "pr-151"} <= episodes(known).keys()
+    ids = {telling.id for telling in load_episodes(known.workspace, then).tellings}
+    assert "pr-150" in ids
+    assert "pr-151" not in ids
+    assert "pr-151" in episodes(known), "and the cache still has the newer one"
+
+
+def test_tasks_have_the_outcome_that_an_amendment_states(known: Project) -> None:
+    do_work(known)
+    known.record()
+    amendment = Amendment(id="pr-151+0123456789ab", at=NOW, amends="pr-151", outcome="failure")
+    known.commit("Say more", {telling_path(amendment): format_telling(amendment)})
+    similar = similar_tasks(known.workspace, "round cents of the ledger down again")
+    assert [(each.task.number, each.task.outcome) for each in similar] == [(151, "failure")]
+
+
+def test_a_clone_whose_history_is_cut_off_says_what_is_missing(
+    known: Project, tmp_path: Path
+) -> None:
+    do_work(known)
+    known.record()
+    known.git("clone", "-q", "--depth", "1", f"file://{known.path}", str(tmp_path / "cut"))
+    cut = Project(tmp_path / "cut", known.clock)
+    recalled = recall_episodes(cut.workspace, RecallQuery("a retry booked twice", NOW))
+    assert "Merged changes without a file cannot be read: this clone is shallow." in recalled.notes
+
+
+def test_a_range_that_the_history_does_not_hold_hides_no_other(known: Project) -> None:
+    do_work(known)
+    known.record()
+    text = known.show("HEAD", RECORDED_FILE)
+    known.commit("Foreign", {RECORDED_FILE: f"{text}- root..{'1' * 40}\n"})
+    assert "pr-150" in episodes(known)
+    assert load_episodes(known.workspace, "HEAD").problem
+
+
+# -- the cache
+
+
+@pytest.fixture
+def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The commits of changes whose episode is derived from now on."""
+    shas: list[str] = []
+    derive = git_episodes.derive_episode
+
+    def count(*args: object) -> Episode:
+        episode = derive(*args)  # type: ignore[arg-type] # passed on
+        shas.append(episode.action.commit)
+        return episode
+
+    monkeypatch.setattr(git_episodes, "derive_episode", count)
+    return shas
+
+
+def test_what_a_run_has_read_is_not_read_again(known: Project, derived: list[str]) -> None:
+    do_work(known)
+    known.record()
+    before = episodes(known)
+    assert derived == []
+    cache_path(known.workspace).unlink()
+    assert episodes(known) == before
+    assert len(derived) >= len(WORK)
+    derived.clear()
+    assert episodes(known) == before
+    assert derived == []
+
+
+def test_only_new_changes_are_derived(known: Project, tmp_path: Path, derived: list[str]) -> None:
+    do_work(known)
+    known.record()
+    other = copy_project(known, tmp_path / "other")
+    known.merge_work("More", "more", 160)
+    known.record()
+    other.git("pull", "-q", str(known.path), "main")
+    assert episodes(other) == episodes(known)
+    assert derived == [known.sha("HEAD~1")]
+
+
+@pytest.mark.parametrize("data", [b"", b"memory-ci episodes 1\n", b"x" * 100])
+def test_a_damaged_cache_is_made_again(known: Project, data: bytes) -> None:
+    do_work(known)
+    known.record()
+    before = episodes(known)
+    cache_path(known.workspace).write_bytes(data)
+    assert episodes(known) == before
+    assert cache_path(known.workspace).read_bytes() != data
+
+
+def test_other_settings_have_other_episodes(known: Project) -> None:
+    do_work(known)
+    known.record()
+    assert "gateway answered late" in episodes(known)["pr-150"].text
+    known.commit("Trust nobody", {".memory-ci.yaml": "extraction: {trusted_authors: []}\n"})
+    assert episodes(known)["pr-150"].text == "Merged."

@@ -1,0 +1,173 @@
+"""Requests that people make in one session after another."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from memory_ci.repetition.requests import find_standing_requests, is_same_request
+from tests.repetition.typed_turns import find_one, find_texts, make_turn, make_turns
+
+DRAFT = ("open a draft PR", "please open a draft PR", "Open a draft PR, thanks")
+ASK = ("ask before you start", "Ask me before you start.", "please ask before you start")
+
+
+def test_a_request_in_three_sessions_is_one_standing_request() -> None:
+    request = find_one(make_turns(*DRAFT))
+    assert request.sessions == 3
+    assert request.days == 3
+    assert request.text in ("open a draft PR", "please open a draft PR", "Open a draft PR")
+    assert [occurrence.session for occurrence in request.occurrences] == ["s1", "s2", "s3"]
+
+
+def test_a_session_counts_once() -> None:
+    turns = [make_turn(text, 1) for text in DRAFT]
+    assert find_texts(turns) == []
+    assert find_one([*turns, *make_turns(*DRAFT)]).sessions == 3
+
+
+def test_two_sessions_are_too_few() -> None:
+    assert find_texts(make_turns(*DRAFT[:2])) == []
+
+
+def test_two_sessions_suffice_if_the_words_of_both_last() -> None:
+    lasting = make_turns("from now on open a draft PR", "always open a draft PR")
+    assert find_one(lasting).sessions == 2
+    assert find_texts(make_turns("from now on open a draft PR", "open a draft PR")) == []
+
+
+def test_statements_and_questions_are_no_request() -> None:
+    assert find_texts(make_turns(*["the draft is on the page"] * 4)) == []
+    assert find_texts(make_turns(*["where does the draft go?"] * 4)) == []
+
+
+def test_an_order_of_the_work_in_hand_ranks_below() -> None:
+    turns = [
+        make_turn(f"{text}. Fix test_retry in line 12{day}", day)
+        for day, text in enumerate(DRAFT, start=1)
+    ]
+    assert find_texts(turns)[0] in DRAFT
+    assert not any("test_retry" in text for text in find_texts(turns))
+
+
+def test_the_subject_of_sessions_is_no_request() -> None:
+    said = "check the gateway queue. " * 12
+    assert find_texts([make_turn(said, day) for day in range(1, 5)]) == []
+
+
+def test_the_newest_count_most() -> None:
+    old = [make_turn(text, day) for day, text in enumerate(ASK, start=1)]
+    between = [make_turn(f"the page of day {day} is green", day) for day in range(4, 80)]
+    new = [make_turn(text, day) for day, text in enumerate(DRAFT, start=80)]
+    assert find_texts([*old, *between, *new])[0] in DRAFT
+
+
+def test_the_order_of_turns_does_not_matter() -> None:
+    turns = make_turns(*DRAFT, *ASK)
+    assert find_standing_requests(turns, 10) == find_standing_requests(turns[::-1], 10)
+
+
+def test_at_most_as_many_as_the_limit_are_found() -> None:
+    turns = make_turns(*DRAFT, *ASK)
+    assert len(find_texts(turns)) == 2
+    assert len(find_texts(turns, 1)) == 1
+    assert find_texts(turns, 0) == []
+
+
+def test_another_wording_of_a_listed_request_is_not_listed_again() -> None:
+    turns = make_turns(*DRAFT, "push and open a draft PR", "push it and open a draft PR")
+    assert len(find_texts(turns)) == 1
+
+
+def test_a_clause_of_many_words_is_not_compared() -> None:
+    long = "open a draft PR of queue cache index clock table reader writer gateway"
+    assert find_texts(make_turns(long, long, long)) == []
+
+
+def test_copies_of_a_session_count_once() -> None:
+    opening = "Look at the client of the gateway, it retries a POST."
+    copies = [
+        make_turn(text, 1, session=session)
+        for session in ("a", "b", "c")
+        for text in (opening, DRAFT[0])
+    ]
+    assert find_texts(copies) == []
+
+
+def test_sessions_that_share_one_of_many_long_turns_are_no_copies() -> None:
+    shared = "The client of the gateway retries a POST, as we know."
+    turns = []
+    for day, text in enumerate(DRAFT, start=1):
+        turns += [make_turn(shared, day), make_turn(text, day)]
+        turns += [
+            make_turn(f"The page {name} of day {day} shows the total twice to me.", day)
+            for name in ("one", "two")
+        ]
+    assert find_one(turns).sessions == 3
+
+
+def test_people_are_counted() -> None:
+    turns = [
+        make_turn(text, day, person=person)
+        for day, (text, person) in enumerate(
+            zip(DRAFT, ("Ada <a@x>", "Bo <b@x>", "Ada <a@x>"), strict=True), start=1
+        )
+    ]
+    assert find_one(turns).people == 2
+
+
+def test_the_first_and_the_last_two_wordings_are_quoted() -> None:
+    turns = make_turns("open a draft PR", "Open a draft PR!", "do open a draft PR", "open draft PR")
+    request = find_one(turns)
+    assert [quotation.session for quotation in request.quotes] == ["s1", "s3", "s4"]
+
+
+@pytest.mark.parametrize(
+    ("text", "then", "when"),
+    [
+        ("run the linter before you commit", "before:commit", "before:commit"),
+        ("run the linter before you push", "before:push", "before:push"),
+        ("open a draft PR", "before:pull-request", "before:pull-request"),
+        ("update the changelog", "before:commit", "before:commit"),
+        ("open a draft PR", "before:commit", "start"),
+        ("ask before you start", "before:commit", "start"),
+        ("open a draft PR", "", "before:pull-request"),
+        ("ask before you start", "", "start"),
+    ],
+    ids=[
+        *("a commit", "a push", "a pull request", "the changelog"),
+        *("its words name another", "its words name none", "no commands", "neither"),
+    ],
+)
+def test_the_moment_is_what_its_words_name_and_agents_did_next(
+    text: str, then: str, when: str
+) -> None:
+    assert find_one([make_turn(text, day, then=then) for day in (1, 2, 3)]).when == when
+
+
+def test_a_moment_in_less_than_half_of_the_sessions_is_none() -> None:
+    then = ["before:push", "", "before:commit", ""]
+    turns = [make_turn("push a draft", day, then=moment) for day, moment in enumerate(then)]
+    assert find_one(turns).when == "start"
+
+
+def test_a_request_is_recognised_in_other_words() -> None:
+    assert is_same_request(("draft", "open", "pr"), "Look. Please open the PR as a draft.")
+    assert not is_same_request(("draft", "open", "pr"), "Please open the door.")
+    assert not is_same_request((), "Please open the door.")
+    assert not is_same_request(("draft", "open", "pr"), "")
+
+
+def test_many_sessions_of_many_clauses_take_bounded_time() -> None:
+    names = ("queue", "cache", "index", "clock", "table", "reader", "writer", "gateway")
+    turns = [
+        make_turn(
+            f"fix the {names[day % 8]} of {names[day * 5 % 7]} now. {DRAFT[day % 3]}. check line {day}",
+            day,
+        )
+        for day in range(1, 3_000)
+    ]
+    start = time.process_time()
+    assert find_texts(turns)
+    assert time.process_time() - start < 10

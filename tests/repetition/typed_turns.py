@@ -1,0 +1,41 @@
+"""Turns of people and commands of agents, a day for each session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from memory_ci.records.repetition import CommandRun, PersonTurn, StandingRequest
+from memory_ci.repetition.requests import find_standing_requests
+
+START = datetime(2026, 9, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def make_turn(
+    text: str, day: int = 1, *, session: str = "", person: str = "", then: str = ""
+) -> PersonTurn:
+    """A turn; the session is that of the day, unless it is named."""
+    return PersonTurn(session or f"s{day}", START + day * DAY, person, text, then)
+
+
+def make_turns(*texts: str) -> list[PersonTurn]:
+    """Turns of a session and a day each."""
+    return [make_turn(text, day) for day, text in enumerate(texts, start=1)]
+
+
+def make_run(
+    command: str, output: str = "", *, day: int = 1, minute: int = 0, ok: bool | None = None
+) -> CommandRun:
+    """A command of the session of a day; it succeeded if it printed nothing."""
+    at = START + day * DAY + timedelta(minutes=minute)
+    return CommandRun(f"s{day}", at, command, output, ok=not output if ok is None else ok)
+
+
+def find_texts(turns: Iterable[PersonTurn], limit: int = 10) -> list[str]:
+    return [request.text for request in find_standing_requests(turns, limit)]
+
+
+def find_one(turns: Iterable[PersonTurn]) -> StandingRequest:
+    (request,) = find_standing_requests(turns, 10)
+    return request

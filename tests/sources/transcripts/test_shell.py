@@ -1,0 +1,76 @@
+"""Shell commands in the events of a session: each call with its result."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from memory_ci.records.event import Event
+from memory_ci.sources.transcripts.builder import SessionBuilder
+from memory_ci.sources.transcripts.shell import list_shell_runs, read_command
+
+
+def make_events(*told: tuple[str, str, str]) -> tuple[Event, ...]:
+    """Events of a kind, a tool and a text each."""
+    builder = SessionBuilder("codex", "codex", "s.jsonl")
+    for kind, tool, text in told:
+        is_call = kind == "call"
+        builder.add(
+            "agent" if is_call else "tool",
+            "tool_call" if is_call else "tool_result",
+            text,
+            tool=tool,
+            ok=None if is_call else True,
+        )
+    return builder.build().events
+
+
+def list_texts(*told: tuple[str, str, str]) -> list[tuple[str, str]]:
+    runs = list_shell_runs(make_events(*told))
+    return [(run.call.text, run.result.text) for run in runs]
+
+
+def test_each_result_answers_the_first_open_call_of_its_tool() -> None:
+    assert list_texts(
+        ("call", "Bash", "one"),
+        ("call", "shell", "two"),
+        ("call", "Bash", "three"),
+        ("result", "shell", "2"),
+        ("result", "Bash", "1"),
+        ("result", "Bash", "3"),
+        ("result", "Bash", "nobody's"),
+    ) == [("two", "2"), ("one", "1"), ("three", "3")]
+
+
+def test_a_result_of_a_shell_without_a_call_of_its_own_answers_the_first_of_another() -> None:
+    assert list_texts(("call", "Bash", "one"), ("result", "terminal", "1")) == [("one", "1")]
+
+
+def test_other_tools_and_calls_without_text_are_left_out() -> None:
+    assert list_texts(("call", "Edit", "x"), ("call", "Bash", ""), ("result", "Bash", "1")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("git push", "git push"),
+        (json.dumps({"command": "git push"}), "git push"),
+        (json.dumps({"cmd": ["git", "push"]}), "git push"),
+        ('{"command": 5}', '{"command": 5}'),
+        ("{ git push; }", "{ git push; }"),
+        ("{\ud800", "{\ud800"),
+    ],
+)
+def test_the_command_is_the_text_or_an_argument(text: str, command: str) -> None:
+    assert read_command(text) == command
+
+
+def test_many_calls_without_results_take_bounded_time() -> None:
+    calls = [("call", "bash", "one")] * 30_000
+    pairs = [("call", "shell", "two"), ("result", "shell", "2")] * 15_000
+    events = make_events(*calls, *pairs)
+    start = time.process_time()
+    assert len(list_shell_runs(events)) == 15_000
+    assert time.process_time() - start < 5
