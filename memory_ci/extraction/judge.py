@@ -30,6 +30,7 @@ from memory_ci.records.candidate import Candidate, Judged, Kind, Quote, Verdict
 from memory_ci.records.entry import Adoption, Domain, Entry, EntryType
 from memory_ci.records.event import Evidence, Origin
 from memory_ci.secrets import mask_secrets
+from memory_ci.text import spell_negations
 
 MAX_PER_PIECE = 50
 """Number of learnings of one piece of evidence that are judged."""
@@ -294,7 +295,7 @@ class Judge:
         adoption = learning.adoption
         instead = learning.instead
         forbids = FORBIDS if self.is_rules else CONTRAST
-        if adoption and forbids.match(learning.title):
+        if adoption and forbids.match(spell_negations(learning.title)):
             adoption = None
             instead = None
         # The words of reviewers hold even if the request was declined.

@@ -22,7 +22,7 @@ from memory_ci.extraction.markers import (
     searchable_lines,
 )
 from memory_ci.records.entry import Adoption
-from memory_ci.text import count_words
+from memory_ci.text import count_words, spell_negations
 
 SENTENCE = re.compile(
     r"(?<=[.!?])\s+(?=[\"'`(]?(?:[A-Z0-9]|[a-z]+[A-Z_(]))|(?<=[\u3002\uff01\uff1f])(?=\S)"
@@ -127,8 +127,8 @@ OPENING = re.compile(
 FENCE = "```"
 
 EDIT = re.compile(
-    r"(?i)(?:also |i |we )?(?:(?:add|amend|correct|fix|mend|refresh|remov|renam|reword|revis|updat)ed"
-    r"|clarified|rewrote|rewritten)\b"
+    r"(?i)(?:also |i |we )?"
+    r"(?:(?:add|amend|correct|fix|mend|refresh|remov|renam|reword|revis|updat)ed|clarified|rewrote|rewritten)\b"
 )
 """The beginning of a sentence that tells an edit."""
 
@@ -507,6 +507,7 @@ def find_suspects(message: str) -> list[Suspect]:
 
 def is_passing(sentence: str) -> bool:
     """Return whether a sentence needs its context, or is about the change, work or moment."""
+    sentence = spell_negations(sentence)
     if FRAGMENT.match(sentence) or STEP.match(sentence) or tells_edit(sentence):
         return True
     return any(pattern.search(sentence) for pattern in PASSING)
@@ -514,6 +515,7 @@ def is_passing(sentence: str) -> bool:
 
 def _find_doubt(sentence: str, subject: str) -> str:
     """Return why a sentence that looks like a learning is only proposed, else ""."""
+    sentence = spell_negations(sentence)
     if len(sentence.split()) < MIN_WORDS:
         return ""
     if REMARK.match(sentence):
@@ -560,11 +562,18 @@ def _rule(action: str, pattern: str) -> SteeringRule:
     return SteeringRule(action, re.compile(pattern, re.IGNORECASE))
 
 
+WISH = re.compile(
+    r"^(?:but |and |so |ok,? )?(?:why|how come)\b.{0,30}"
+    r"\b(?:still|always|again|keep|every time|n't|not)\b",
+    re.IGNORECASE,
+)
+"""A question that asks for nothing but wishes that it were otherwise: a person makes it again."""
+
 STEERING_RULES: tuple[SteeringRule, ...] = (
     _rule("says no", r"^(?:no|nope|nah|wrong|stop)\b[,.! ]"),
     _rule(
         "says what not to do",
-        r"\b(?:don't|do not|dont|avoid|must not|shouldn't|should not)\b",
+        r"\b(?:don't|do not|avoid|must not|mustn't|shouldn't|should not|can't|cannot)\b",
     ),
     _rule("says what always holds", r"\b(?:always|never|must|every time)\b"),
     _rule(
@@ -583,6 +592,7 @@ STEERING_RULES: tuple[SteeringRule, ...] = (
         "tells how we do it",
         r"\bwe (?:don't|do not|always|never|only|prefer|usually|want|keep|already)\b",
     ),
+    _rule("asks why something is still so", rf"{WISH.pattern}"),
     _rule("names the agent's instructions", r"\b(?:CLAUDE|AGENTS|GEMINI)\.md\b"),
     _rule(
         "says what went wrong",
@@ -620,8 +630,9 @@ def _list_sentences(turn: str) -> Iterator[str]:
 
 
 def _find_steering_action(sentence: str) -> str | None:
+    plain = spell_negations(sentence)
     for rule in STEERING_RULES:
-        if rule.pattern.search(sentence):
+        if rule.pattern.search(plain):
             return rule.action
     return find_foreign_steering(sentence)
 

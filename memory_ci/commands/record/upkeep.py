@@ -182,9 +182,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
 
 
 def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    """Return the retirements of entries of ended stages, of decisions that no longer hold, and of
-    stale entries if requested.
-    """
+    """Return the retirements: of ended stages, withdrawn decisions, and stale code on request."""
     base = draft.base
     ended = plan_retirements(base, draft.kept, upkeep.since, upkeep.today)
     ended_ids = {change.entry.id for change in ended}
