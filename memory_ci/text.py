@@ -28,6 +28,13 @@ Hangul words have particles. The words of all these are pairs of neighbouring le
 Lucene's CJKBigramFilter.
 """
 
+BARE_NEGATION = re.compile(
+    r"\b(aren|can|couldn|didn|doesn|don|hadn|hasn|haven|isn|mustn|needn|shouldn|wasn|weren|won"
+    r"|wouldn)(?:\u2019|\u00b4)?t\b",
+    re.IGNORECASE,
+)
+"""A negation without its apostrophe, or with a typographic one."""
+
 PUNCTUATION = ".,;:!?()[]{}<>\"'`*"  # Signs around a word in prose.
 FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(`{3,}|~{3,})(.*)")
 VOWEL = re.compile(r"[aeiouy]")
@@ -52,6 +59,15 @@ def words(text: str) -> Iterator[str]:
     if text.isascii() or not UNSPACED.search(text):
         return map(str.lower, WORD.findall(text))
     return _mixed_words(text)
+
+
+def spell_negations(text: str) -> str:
+    """Return a text with the apostrophes that its negations lack.
+
+    >>> spell_negations("dont do it, it Doesn\u2019t work")
+    "don't do it, it Doesn't work"
+    """
+    return BARE_NEGATION.sub(r"\1't", text)
 
 
 def count_words(text: str) -> int:

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from memory_ci.records.candidate import Candidate
     from memory_ci.records.event import Evidence
 
-TITLE_WIDTH = 120
-"""Maximum number of characters of a title."""
+TITLE_WIDTH = 200
+"""Maximum number of characters of a title that is cut, or that a model makes."""
+
+MARKED_TITLE_WIDTH = 400
+"""Maximum number of characters of any title: a sentence of a person is not cut in the middle."""
 
 BODY_WIDTH = 600
 """Maximum number of characters of a body."""
@@ -121,6 +124,9 @@ def check_candidate(candidate: Candidate, evidence: Sequence[Evidence]) -> str |
         if field:
             reasons += check_words(field)
 
+    if candidate.engine != "rules" and len(candidate.title) > TITLE_WIDTH:
+        reasons.append("title-too-long")
+
     text = "\n".join([candidate.title, candidate.body, candidate.instead or ""])
     if not candidate.is_marked:
         reasons += _check_plain(text)
@@ -160,7 +166,7 @@ def check_text(title: str, body: str) -> list[str]:
     reasons = []
     if not title.strip() or "\n" in title:
         reasons.append("title-not-one-line")
-    if len(title) > TITLE_WIDTH:
+    if len(title) > MARKED_TITLE_WIDTH:
         reasons.append("title-too-long")
     if len(body) > BODY_WIDTH:
         reasons.append("body-too-long")

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci.secrets import letter_words, lower_case
+from memory_ci.text import spell_negations
 
 
 class Phrase(NamedTuple):
@@ -503,7 +504,7 @@ def _fold(text: str) -> str:
         if invisible:
             text = text.translate(dict.fromkeys(ord(char) for char in invisible))
         text = text.translate(SELECTORS).translate(CONFUSABLES)
-    return EMPHASIS.sub("", text)
+    return EMPHASIS.sub("", spell_negations(text))
 
 
 # -- languages other than English

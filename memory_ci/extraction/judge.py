@@ -25,10 +25,12 @@ from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.restatement import find_restated
 from memory_ci.extraction.support import find_ungrounded, find_unsupported
+from memory_ci.extraction.wording import tells_edit, tidy
 from memory_ci.records.candidate import Candidate, Judged, Kind, Quote, Verdict
 from memory_ci.records.entry import Adoption, Domain, Entry, EntryType
 from memory_ci.records.event import Evidence, Origin
 from memory_ci.secrets import mask_secrets
+from memory_ci.text import spell_negations
 
 MAX_PER_PIECE = 50
 """Number of learnings of one piece of evidence that are judged."""
@@ -194,6 +196,8 @@ class Judge:
         """Return why a learning is only proposed, or None."""
         if self.is_rules:
             return self._find_doubt_about_mark(learning)
+        if tells_edit(candidate.title):
+            return "tells-an-edit"
         unsupported = find_unsupported(learning, self.pieces)
         if unsupported is not None:
             return unsupported
@@ -237,9 +241,12 @@ class Judge:
         piece = quoted[0] if quoted else None
         extraction_scope = derive_scope(learning.kind, learning.reach, quoted)
         adoption, instead = self._find_adoption(learning, quoted)
+        title, body = _normalize(learning.title), _normalize(learning.body)
+        if not self.is_rules:
+            title, body = tidy(title, body)
         return Candidate(
-            title=_normalize(learning.title),
-            body=_normalize(learning.body),
+            title=title,
+            body=body,
             type=defaults.type,
             domain=defaults.domain,
             importance=min(_find_importance(learning, quoted), MAX_IMPORTANCE),
@@ -288,7 +295,7 @@ class Judge:
         adoption = learning.adoption
         instead = learning.instead
         forbids = FORBIDS if self.is_rules else CONTRAST
-        if adoption and forbids.match(learning.title):
+        if adoption and forbids.match(spell_negations(learning.title)):
             adoption = None
             instead = None
         # The words of reviewers hold even if the request was declined.

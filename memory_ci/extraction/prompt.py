@@ -15,7 +15,7 @@ from typing import Any, get_args
 import msgspec
 
 from memory_ci.extraction.entries import list_reaches
-from memory_ci.extraction.gate import BODY_WIDTH, TITLE_WIDTH
+from memory_ci.extraction.gate import BODY_WIDTH
 from memory_ci.extraction.reply import QUOTE_WIDTH
 from memory_ci.extraction.support import QUOTABLE
 from memory_ci.records.candidate import Kind, Request, Weight
@@ -24,6 +24,9 @@ from memory_ci.records.event import SHOWN_PATHS, Evidence
 
 PROMPT_TOKENS = 30_000  # Of evidence in one prompt; of more, a part is chosen.
 ANSWER_TOKENS = 8_000  # Of one answer.
+ASKED_TITLE_WIDTH = 120
+"""Number of characters that a model is asked to make a title of; a longer one may be kept."""
+
 MAX_LEARNINGS = 3
 """Number of learnings that a model may return for one change."""
 
@@ -62,7 +65,7 @@ an error with its cause and its prevention, something tried and given up. It
   change next week, or what every engineer knows; nor is it about the tool that reads your answer.
 
 Fields
-- title: at most {TITLE_WIDTH} characters, what to do or what is so. Of something to avoid it names that thing alone
+- title: at most {ASKED_TITLE_WIDTH} characters, what to do or what is so. Of something to avoid it names that thing alone
   ("Deleting branches with RemoveReference()"); then adoption is "rejected", and `instead` says what to do.
 - body: at most {BODY_WIDTH} characters, reason and reach in plain sentences or a list, no headings, tables, HTML or
   code blocks; "" where the title says it all.
@@ -97,7 +100,7 @@ failed: say what most likely went wrong, so that it can be watched for.
 {DATA}
 
 Give at most {MAX_RISKS} risks of this plan in this repository, the likeliest first; none that every plan has. Each has
-a title of at most {TITLE_WIDTH} characters, why it may come true here, the signal that would first show it, and how to
+a title of at most {ASKED_TITLE_WIDTH} characters, why it may come true here, the signal that would first show it, and how to
 mitigate it. Where words of the document show the risk, quote them exactly with the id of their piece."""
 
 

@@ -34,8 +34,11 @@ def split_words(candidate: Candidate) -> CandidateWords:
 
 
 def _split(learning: Candidate | Entry, quotes: Iterable[str]) -> CandidateWords:
-    # The body repeats a title that was cut; a title that was not cut may have no body.
-    text = learning.body or learning.title
+    # The body of an older entry repeats its title.
+    opening = learning.title.rstrip(".\u2026 ")
+    text = learning.body
+    if not text.startswith(opening):
+        text = f"{learning.title}\n{text}".strip()
     normal_quotes = frozenset(" ".join(quote.split()) for quote in quotes)
     return CandidateWords(tuple(words(text)), content_words(text), normal_quotes)
 

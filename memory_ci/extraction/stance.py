@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.text import STOP_WORDS, stem, words
+from memory_ci.text import STOP_WORDS, spell_negations, stem, words
 
 TABLES = Path(__file__).with_name("stance.toml")
 MIN_SHARED = 0.75
@@ -153,7 +153,7 @@ def is_opposite(statement: str, quotes: Iterable[str]) -> bool:
 def read_clauses(text: str) -> list[Clause]:
     """Return the clauses of a text in order, without its questions."""
     clauses: list[Clause] = []
-    for pieces in _list_parts(text[:MAX_LENGTH].replace("\u2019", "'")):
+    for pieces in _list_parts(spell_negations(text[:MAX_LENGTH].replace("\u2019", "'"))):
         clauses += [clause for clause in _read_part(pieces) if clause.words]
     return clauses
 

@@ -14,9 +14,10 @@ from memory_ci.extraction.restatement import (
     is_same_learning,
     split_words,
 )
-from memory_ci.extraction.wording import CAUSE, MIN_WORDS, NORM, REASON, is_passing
+from memory_ci.extraction.wording import CAUSE, MIN_WORDS, NORM, REASON, WISH, is_passing
 from memory_ci.records.candidate import Judged, Suggestion
 from memory_ci.records.entry import Entry
+from memory_ci.text import spell_negations
 
 MAX_WORDS = 60
 """Number of words above which a sentence is not suggested."""
@@ -82,6 +83,9 @@ CODE = re.compile(r"`|\w\(\)|\w[._/]\w|[a-z][A-Z]")
 MODEL_WEIGHT = 3
 """Weight of a candidate that a model found: more than any that our rules found."""
 
+WISH_WEIGHT = 0.25
+"""Weight of a question that was asked in two changes."""
+
 MAX_COMPARED = 500
 """Number of suggestions that are compared with one another."""
 
@@ -118,8 +122,20 @@ def list_suggestions(
             suggestions.append(suggestion)
             suggestion_words.append(candidate_words)
 
+    suggestions = [item for item in suggestions if len(item.changes) > 1 or not _is_wish(item)]
     suggestions.reverse()
     return sorted(suggestions, key=_rank)
+
+
+def _is_wish(suggestion: Suggestion) -> bool:
+    """Return whether a person only asked why something is so; it counts when asked in two changes.
+
+    What a person accepted counts at once.
+    """
+    candidate = suggestion.candidate
+    text = candidate.quotes[0].text if candidate.quotes else candidate.title
+    is_of_person = candidate.session is not None and candidate.engine == "rules"
+    return is_of_person and not suggestion.is_accepted and bool(WISH.match(spell_negations(text)))
 
 
 def _rank(suggestion: Suggestion) -> tuple[bool, float, int, float]:
@@ -168,6 +184,9 @@ def _weigh(item: Judged) -> float:
     # In a message only a statement counts; the words of a session may be an order.
     if candidate.session is None and not STATEMENT.match(text):
         return 0
+    text = spell_negations(text)
+    if candidate.session is not None and WISH.match(text):
+        return WISH_WEIGHT
     if not _is_about_rule(text):
         return 0
 

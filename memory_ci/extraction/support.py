@@ -21,6 +21,7 @@ from memory_ci.secrets import MASK
 from memory_ci.text import (
     STOP_WORDS,
     identifier_parts,
+    spell_negations,
     stem,
     strip_own_blocks,
     unfenced_lines,
@@ -43,7 +44,7 @@ BROAD_WORDS = re.compile(
 )
 NEVER_CLAIM = re.compile(r"\bnever\b", re.IGNORECASE)
 DENIAL = re.compile(
-    r"\b(?:never|no|not|\w+n't|dont|cannot|none|nobody|any\w*|avoid|stop|forbidden)\b",
+    r"\b(?:never|no|not|\w+n't|cannot|none|nobody|any\w*|avoid|stop|forbidden)\b",
     re.IGNORECASE,
 )
 SCOPE_CLAIMS = ((BROAD_CLAIM, BROAD_WORDS), (NEVER_CLAIM, DENIAL))
@@ -59,7 +60,8 @@ def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str 
     """
     quoted_pieces = [pieces[quote.evidence] for quote in learning.quotes]
     sentences = [
-        find_sentences(quote.text, pieces[quote.evidence].text) for quote in learning.quotes
+        spell_negations(find_sentences(quote.text, pieces[quote.evidence].text))
+        for quote in learning.quotes
     ]
     if not _shares_words(learning.title, quoted_pieces):
         return "not-in-the-quotes"

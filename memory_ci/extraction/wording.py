@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from memory_ci.extraction.gate import BODY_WIDTH, TITLE_WIDTH
+from memory_ci.extraction.gate import BODY_WIDTH, MARKED_TITLE_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.injection import find_foreign_steering
 from memory_ci.extraction.markers import (
     BULLET,
@@ -22,7 +22,7 @@ from memory_ci.extraction.markers import (
     searchable_lines,
 )
 from memory_ci.records.entry import Adoption
-from memory_ci.text import STOP_WORDS, count_words
+from memory_ci.text import count_words, spell_negations
 
 SENTENCE = re.compile(
     r"(?<=[.!?])\s+(?=[\"'`(]?(?:[A-Z0-9]|[a-z]+[A-Z_(]))|(?<=[\u3002\uff01\uff1f])(?=\S)"
@@ -119,6 +119,19 @@ ORDERS = re.compile(
 )
 """The beginning of a subject that is an order, so that it states no fault."""
 
+OPENING = re.compile(
+    r"^(?:[\s:;,!?)\]\u2013\u2014\u2192\u2022>]|[-*+=](?=\s)|-+>|\.(?=\s)|\.{2,}|\u2026)+"
+)
+"""Punctuation that no statement begins with; `.gitignore` and `--all` begin with a name."""
+
+FENCE = "```"
+
+EDIT = re.compile(
+    r"(?i)(?:also |i |we )?"
+    r"(?:(?:add|amend|correct|fix|mend|refresh|remov|renam|reword|revis|updat)ed|clarified|rewrote|rewritten)\b"
+)
+"""The beginning of a sentence that tells an edit."""
+
 CHOICES = ("decision", "constraint", "rejected")
 
 
@@ -143,6 +156,10 @@ def find_weakness(mark: Mark) -> str | None:
         return "the cause of something that was not fixed here"
     if mark.marker == "root cause" and UNKNOWN.search(mark.text):
         return "the cause is not known"
+    if tells_edit(mark.text):
+        return "tells an edit, not what holds"
+    if is_title_cut(fold_space(mark.text)):
+        return "its first sentence is too long for a title"
     if MOMENT.search(mark.text):
         return "holds for the moment only"
     if mark.is_trailer and mark.marker not in CHOICES:
@@ -203,12 +220,12 @@ def compose(mark: Mark) -> tuple[str, str]:
     else:
         title = make_title(statement)
         body = make_body(title, statement)
-    return title, cut_at_sentence(body, BODY_WIDTH)
+    return title, close_code(cut_at_sentence(body, BODY_WIDTH))
 
 
 def _make_statement(mark: Mark) -> str:
     """Return the text of a mark, after its scope if the text does not name the scope."""
-    statement = fold_space(mark.text)
+    statement = clean_opening(fold_space(mark.text))
     if mark.scope and mark.scope.lower() not in statement.lower():
         return f"{mark.scope}: {statement}"
     return _capitalize(statement)
@@ -228,7 +245,16 @@ def _compose_cause(mark: Mark, cause: str) -> tuple[str, str]:
 
     fix = fix or subject
     separator = "\n" if fix.startswith(("- ", "* ", "+ ")) else " "
-    return title, f"Cause: {cause}\n\nFix:{separator}{fix}"
+    paragraphs = []
+    if not _is_same_statement(title, cause):
+        paragraphs.append(f"Cause: {cause}")
+    if not _is_same_statement(title, fix):
+        paragraphs.append(f"Fix:{separator}{fix}")
+    return title, "\n\n".join(paragraphs)
+
+
+def _is_same_statement(title: str, statement: str) -> bool:
+    return title.casefold() == statement.rstrip(" .:;,").casefold()
 
 
 def _compose_choice(mark: Mark, statement: str) -> tuple[str, str]:
@@ -260,29 +286,100 @@ def _state_remedy(subject: str, fix: str) -> str:
 def make_title(statement: str) -> str:
     """Return the title of a statement, without a full stop.
 
-    It is the first sentence. Of a long one it is the first clauses, or as many words as fit.
+    It is the first sentence that says more than that something was edited. Of a sentence that is
+    longer than a title it is the first clauses, or the whole sentence if it has only one.
     """
-    sentence = SENTENCE.split(statement.partition("\n")[0], maxsplit=1)[0]
+    line = clean_opening(statement.partition("\n")[0])
+    sentence = SENTENCE.split(_skip_edits(line), maxsplit=1)[0]
     if len(sentence) > TITLE_WIDTH:
         sentence = _cut_title(sentence)
-    return sentence if sentence.endswith("...") else sentence.rstrip(" .:;,")
+    return close_code(sentence).rstrip(" .:;,")
+
+
+def is_title_cut(statement: str) -> bool:
+    """Return whether no title holds a whole clause of the first sentence of a statement."""
+    line = clean_opening(statement.partition("\n")[0])
+    sentence = SENTENCE.split(_skip_edits(line), maxsplit=1)[0]
+    return len(sentence) > MARKED_TITLE_WIDTH and len(_cut_title(sentence)) > TITLE_WIDTH
+
+
+def clean_opening(text: str) -> str:
+    """Return a text without the punctuation, arrows or list marks that it begins with."""
+    return OPENING.sub("", text)
+
+
+def tells_edit(text: str) -> bool:
+    """Return whether a text tells only that something was edited, and not what holds."""
+    return bool(EDIT.match(text)) and not LASTING.search(text) and not REASON.search(text)
+
+
+def _skip_edits(line: str) -> str:
+    """Return a line from its first sentence on that does not tell an edit, else the whole line."""
+    remainder = line
+    while tells_edit(SENTENCE.split(remainder, maxsplit=1)[0]):
+        boundary = SENTENCE.search(remainder)
+        if boundary is None:
+            return line
+        remainder = remainder[boundary.end() :]
+    return remainder
 
 
 def _cut_title(sentence: str) -> str:
     starts = [match.start() for match in CLAUSE.finditer(sentence)]
-    ends = [start for start in starts if MIN_CLAUSE <= start <= TITLE_WIDTH]
-    if ends:
-        return sentence[: max(ends)]
-    # Three dots mark the cut, and the last word should not need another one.
-    words = cut(sentence, TITLE_WIDTH - 3).split(" ")
-    while len(words) > 1 and words[-1].lower() in STOP_WORDS:
-        words.pop()
-    return " ".join(words).rstrip(" ,;:(-") + "..."
+    clauses = [sentence[:start] for start in starts if MIN_CLAUSE <= start <= TITLE_WIDTH]
+    whole_clauses = [clause for clause in clauses if _is_closed(clause)]
+    if whole_clauses:
+        return whole_clauses[-1]
+    return cut(sentence, MARKED_TITLE_WIDTH)
+
+
+def _is_closed(text: str) -> bool:
+    """Return whether all code spans and parentheses that a text opens are closed."""
+    return text.count("`") % 2 == 0 and text.count("(") == text.count(")")
+
+
+def close_code(text: str) -> str:
+    """Return a text without half code blocks and half code spans.
+
+    It is cut before a fence that is not closed. Of a span that is not closed, the words stay.
+    """
+    if text.count(FENCE) % 2:
+        text = text[: text.rindex(FENCE)].rstrip()
+    paragraphs = re.split(r"(\n\s*\n)", text)
+    return "".join(_close_span(paragraph) for paragraph in paragraphs)
+
+
+def _close_span(paragraph: str) -> str:
+    if paragraph.count("`") % 2 == 0:
+        return paragraph
+    before, _, after = paragraph.rpartition("`")
+    return before + after
 
 
 def make_body(title: str, statement: str) -> str:
-    """Return the statement, or "" if the title holds all of it."""
-    return "" if title == statement.rstrip(" .:;,") else statement
+    """Return what a statement says after its title, "" if the title holds all of it."""
+    text = clean_opening(statement)
+    first_line, separator, following_lines = text.partition("\n")
+    text = _skip_edits(first_line) + separator + following_lines
+    if not text.startswith(title):
+        return "" if title == close_code(text).rstrip(" .:;,") else statement
+    remainder = text[len(title) :]
+    if remainder[:1].isalnum():
+        return statement
+    remainder = remainder.lstrip(" .:;,")
+    if not remainder.startswith("\n"):
+        remainder = remainder.lstrip(" \u2014\u2013-")
+    return _capitalize(remainder.strip())
+
+
+def tidy(title: str, body: str) -> tuple[str, str]:
+    """Return the title and body of a model, without what a reviewer would take out.
+
+    That is punctuation before the title, half code, and a body that repeats the title.
+    """
+    title = close_code(clean_opening(title))
+    body = close_code(body)
+    return title, "" if _is_same_statement(title, body) else body
 
 
 def fold_space(text: str) -> str:
@@ -410,13 +507,15 @@ def find_suspects(message: str) -> list[Suspect]:
 
 def is_passing(sentence: str) -> bool:
     """Return whether a sentence needs its context, or is about the change, work or moment."""
-    if FRAGMENT.match(sentence) or STEP.match(sentence):
+    sentence = spell_negations(sentence)
+    if FRAGMENT.match(sentence) or STEP.match(sentence) or tells_edit(sentence):
         return True
     return any(pattern.search(sentence) for pattern in PASSING)
 
 
 def _find_doubt(sentence: str, subject: str) -> str:
     """Return why a sentence that looks like a learning is only proposed, else ""."""
+    sentence = spell_negations(sentence)
     if len(sentence.split()) < MIN_WORDS:
         return ""
     if REMARK.match(sentence):
@@ -463,11 +562,18 @@ def _rule(action: str, pattern: str) -> SteeringRule:
     return SteeringRule(action, re.compile(pattern, re.IGNORECASE))
 
 
+WISH = re.compile(
+    r"^(?:but |and |so |ok,? )?(?:why|how come)\b.{0,30}"
+    r"\b(?:still|always|again|keep|every time|n't|not)\b",
+    re.IGNORECASE,
+)
+"""A question that asks for nothing but wishes that it were otherwise: a person makes it again."""
+
 STEERING_RULES: tuple[SteeringRule, ...] = (
     _rule("says no", r"^(?:no|nope|nah|wrong|stop)\b[,.! ]"),
     _rule(
         "says what not to do",
-        r"\b(?:don't|do not|dont|avoid|must not|shouldn't|should not)\b",
+        r"\b(?:don't|do not|avoid|must not|mustn't|shouldn't|should not|can't|cannot)\b",
     ),
     _rule("says what always holds", r"\b(?:always|never|must|every time)\b"),
     _rule(
@@ -486,6 +592,7 @@ STEERING_RULES: tuple[SteeringRule, ...] = (
         "tells how we do it",
         r"\bwe (?:don't|do not|always|never|only|prefer|usually|want|keep|already)\b",
     ),
+    _rule("asks why something is still so", rf"{WISH.pattern}"),
     _rule("names the agent's instructions", r"\b(?:CLAUDE|AGENTS|GEMINI)\.md\b"),
     _rule(
         "says what went wrong",
@@ -523,8 +630,9 @@ def _list_sentences(turn: str) -> Iterator[str]:
 
 
 def _find_steering_action(sentence: str) -> str | None:
+    plain = spell_negations(sentence)
     for rule in STEERING_RULES:
-        if rule.pattern.search(sentence):
+        if rule.pattern.search(plain):
             return rule.action
     return find_foreign_steering(sentence)
 
@@ -534,7 +642,7 @@ def _find_steering_action(sentence: str) -> str | None:
 # Runs of blanks are matched possessively (`*+`): with backtracking they would cost quadratic time.
 BLANK = r"[^\S\n]"
 RECORD_TITLE = re.compile(
-    rf"^#{BLANK}++(?:ADR(?:-|{BLANK})*+)?(?:\d++{BLANK}*+[.:)\u2014\u2013-]*+{BLANK}*+)?"
+    rf"^#{BLANK}++(?:ADR(?:-|{BLANK})*+:?{BLANK}*+)?(?:\d++{BLANK}*+[.:)\u2014\u2013-]*+{BLANK}*+)?"
     r"(?P<title>\S.*)$",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -559,6 +667,47 @@ MIN_NAME_WORDS = 3
 
 ADOPTED = frozenset({"accepted", "approved", "adopted", "implemented", "done", "final", "active"})
 
+STATUS_SECTION = re.compile(
+    rf"^(?:#+{BLANK}*+status{BLANK}*+:?{BLANK}*+\n(?P<section>(?:(?!^#).*\n?){{1,8}})"
+    r"|(?:[-*]\s*)?(?:\*\*)?status(?:\*\*)?\s?:(?P<line>.*(?:\n[^\S\n]+\S.*){0,2}))",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""The section or the line that says what became of a decision."""
+
+WITHDRAWN = re.compile(
+    r"\b(?P<status>super[sc]eded|deprecated|rejected|withdrawn|obsoleted?|replaced|reverted)\b"
+    r"(?:\s+by\s+(?P<successor>[^\n]{1,120}))?",
+    re.IGNORECASE,
+)
+SUPERSEDED_BY = re.compile(
+    r"^super[sc]eded[-_ ]by:[^\S\n]*(?![\[~]?[\s\]]*$|null|none)(?P<successor>\S.{0,119})$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""The key of a front matter."""
+
+LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
+
+
+def find_withdrawal(record: str) -> str:
+    """Return what the status of a decision record says against it, "" for a decision that holds.
+
+    >>> find_withdrawal("# 1. Use A\\n\\n## Status\\n\\nSuperceded by [2. Use B](2-b.md)\\n")
+    'superseded by 2. Use B'
+    """
+    for section in STATUS_SECTION.finditer(record):
+        text = section["section"] or section["line"] or ""
+        match = WITHDRAWN.search(text)
+        if match:
+            status = match["status"].lower().replace("superceded", "superseded")
+            return _describe_withdrawal(status, match["successor"] or "")
+    by = SUPERSEDED_BY.search(record)
+    return _describe_withdrawal("superseded", by["successor"]) if by else ""
+
+
+def _describe_withdrawal(status: str, successor: str) -> str:
+    name = LINK.sub(r"\1", successor).strip(" \t\"'`*_~.[]")
+    return f"{status} by {name}" if name else status
+
 
 def find_decision(record: str) -> Mark | None:
     """Return the decision of a decision record as a mark.
@@ -573,8 +722,11 @@ def find_decision(record: str) -> Mark | None:
     status = STATUS.search(record)
     if status and status["status"].lower() not in ADOPTED:
         return None
+    if find_withdrawal(record):
+        return None
     section = HEADING.split(record[heading.end() :], maxsplit=1)[0].strip()
-    paragraph = FIRST_PARAGRAPH.match(section)
+    prose = section.partition(FENCE)[0].rstrip()
+    paragraph = FIRST_PARAGRAPH.match(prose)
     if not paragraph:
         return None
 

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from memory_ci.records.entry import Entry
-from memory_ci.text import stem, unfenced_lines
+from memory_ci.text import BARE_NEGATION, stem, unfenced_lines
 
 # -- words that turn a statement into its opposite
 
@@ -541,6 +541,7 @@ REASON = re.compile(
 
 REWORDINGS = (
     (re.compile("[\u2019`]"), "'"),
+    (BARE_NEGATION, r"\1't"),
     (re.compile(r"(?<=\d)\s+(?=%)"), ""),
     (re.compile(r"\bstop using\b|\brefrain from\b", re.IGNORECASE), "avoid"),
     (re.compile(r"\b(?:do|does) not need to\b|\bno need to\b", re.IGNORECASE), "not"),

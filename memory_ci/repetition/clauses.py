@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from memory_ci.repetition.vocabulary import FILLERS, NEGATIONS, VERBS
-from memory_ci.text import STOP_WORDS, stem, unfenced_lines, unquoted_lines, words
+from memory_ci.text import STOP_WORDS, spell_negations, stem, unfenced_lines, unquoted_lines, words
 
 MIN_CHARS = 8  # Characters of a clause; shorter ones only answer.
 MAX_CHARS = 200  # Characters of a clause; longer ones describe the work.
@@ -145,7 +145,7 @@ def list_clauses(text: str) -> list[TypedClause]:
 
 def read_clause(wording: str) -> TypedClause:
     """Return a clause with its terms and its form."""
-    plain = wording.replace("\u2019", "'")
+    plain = spell_negations(wording.replace("\u2019", "'"))
     if address := ADDRESS.match(plain):
         plain = plain[address.end() :]
     terms, is_negated = _find_terms(OPINION.sub(" ", plain))

@@ -110,16 +110,21 @@ def list_added_adrs(change: MergedChange, patterns: Iterable[str]) -> tuple[str,
 
     `*` and `?` stay inside one path segment, `**/` is any number of segments, `[0-9]` is a class.
     """
-    globs = [
-        re.compile("".join(_translate(token) for token in TOKEN.findall(pattern)))
-        for pattern in patterns
-    ]
+    globs = compile_globs(patterns)
     matching: dict[str, None] = {}
     for commit in change.commits:
         for file in commit.files:
             if file.status == "A" and any(glob.fullmatch(file.path) for glob in globs):
                 matching[file.path] = None
     return tuple(matching)
+
+
+def compile_globs(patterns: Iterable[str]) -> list[re.Pattern[str]]:
+    """Return the regular expressions of globs, as `list_added_adrs` reads them."""
+    return [
+        re.compile("".join(_translate(token) for token in TOKEN.findall(pattern)))
+        for pattern in patterns
+    ]
 
 
 def _translate(token: str) -> str:

@@ -29,7 +29,7 @@ from memory_ci.store.frontmatter import (
     format_front_matter,
 )
 from memory_ci.store.headings import is_heading_2, is_underlined, mark_fenced_lines
-from memory_ci.text import did_you_mean, strip_comments
+from memory_ci.text import did_you_mean, spell_negations, strip_comments
 
 SECTION = re.compile(r"^(?=# )", re.MULTILINE)
 RULE = re.compile(r"\b(?:always|never|must|do not|don't|avoid)\b", re.IGNORECASE)
@@ -161,7 +161,8 @@ class _Adopter:
         while entry_id in self._used_ids:
             entry_id = derive_id(entry_id)
         self._used_ids.add(entry_id)
-        entry_type: EntryType = "directive" if RULE.search(title or body) else "procedural"
+        is_rule = RULE.search(spell_negations(title or body))
+        entry_type: EntryType = "directive" if is_rule else "procedural"
         return create_entry(
             entry_id, title or "", body, (entry_type, "task", NEW_IMPORTANCE), self._today
         )

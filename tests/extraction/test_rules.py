@@ -140,10 +140,7 @@ def test_history_narration_and_fragments_are_no_suspects(message: str) -> None:
 def test_an_accepted_record_gives_its_decision() -> None:
     (learning,) = extract(RECORD.format(status="Accepted"), kind="adr")
     assert learning.title == "Use one pool"
-    assert (
-        learning.body
-        == "Use one pool. We share one pool per process, because connecting costs a second."
-    )
+    assert learning.body == "We share one pool per process, because connecting costs a second."
     assert (learning.kind, learning.importance, learning.is_marked) == ("decision", 0.7, True)
     assert (
         learning.quotes[0].text
@@ -155,10 +152,7 @@ def test_a_record_is_read_to_the_end_of_what_it_announces_and_a_topic_is_no_titl
     record = "# help-comments\n\n## Decision\n\nA command shows:\n\n- its usage, on\n  one line\n- its summary\n\nNo more."
     (learning,) = extract(record, kind="adr")
     assert learning.title == "help-comments: A command shows"
-    assert (
-        learning.body
-        == "help-comments: A command shows:\n\n- its usage, on one line\n- its summary"
-    )
+    assert learning.body == "- its usage, on one line\n- its summary"
 
 
 @pytest.mark.parametrize(

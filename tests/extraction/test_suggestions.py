@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.records.candidate import Candidate, Judged, Quote
@@ -79,3 +80,25 @@ def test_the_reason_of_a_fix_comes_before_an_order() -> None:
 )
 def test_what_a_message_lists_as_done_is_not_suggested(text: str) -> None:
     assert list_suggestions([judged(text, FIX)]) == []
+
+
+WISH = "Why do we still build the whole image twice on each push?"
+
+
+def judged_turn(text: str, change: str) -> Judged:
+    item = judged(text, "a person asks why something is still so", change)
+    return replace(item, candidate=replace(item.candidate, session="claude:1"))
+
+
+def test_a_question_that_wishes_is_suggested_when_two_changes_ask_it() -> None:
+    assert list_suggestions([judged_turn(WISH, "#1")]) == []
+    (suggestion,) = list_suggestions([judged_turn(WISH, "#1"), judged_turn(WISH, "#2")])
+    assert suggestion.changes == ("#1", "#2")
+    assert list_suggestions([judged(WISH, change="#1"), judged(WISH, change="#2")]) == []
+
+
+@pytest.mark.parametrize("word", ["dont", "don't", "don\u2019t"])
+def test_an_order_counts_with_and_without_its_apostrophe(word: str) -> None:
+    text = f"{word} edit a generated client by hand because the build overwrites it"
+    (suggestion,) = list_suggestions([judged_turn(text, "#1")])
+    assert suggestion.candidate.title == text

@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.extraction.gate import BODY_WIDTH, TITLE_WIDTH
+from memory_ci.extraction.gate import BODY_WIDTH, MARKED_TITLE_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.markers import Mark
-from memory_ci.extraction.wording import compose, cut, cut_at_sentence, find_weakness, make_title
+from memory_ci.extraction.wording import (
+    compose,
+    cut,
+    cut_at_sentence,
+    find_weakness,
+    find_withdrawal,
+    make_title,
+)
 
 
 def make_mark(
@@ -50,7 +57,7 @@ def test_an_identifier_keeps_its_case(text: str) -> None:
         (
             "live lookup because it is slow",
             "prefix: live lookup",
-            "prefix: live lookup because it is slow",
+            "Because it is slow",
         ),
         ("a live lookup | it is slow", "prefix: a live lookup", "It is slow"),
         ("a live lookup, since `x | y` is slow", "prefix: a live lookup", None),
@@ -83,27 +90,104 @@ def test_a_title_never_states_a_repaired_fault_as_a_fact(
     assert found == (title or "Prevent: workspace members with conflicts have empty export output")
 
 
-def test_the_title_is_the_first_sentence_and_the_body_all_of_it() -> None:
+def test_the_title_is_the_first_sentence_and_the_body_what_follows() -> None:
     title, body = compose(
         make_mark("Pools leak. They do so when a worker dies, since nobody closes them.")
     )
     assert title == "Pools leak"
-    assert body == "Pools leak. They do so when a worker dies, since nobody closes them."
+    assert body == "They do so when a worker dies, since nobody closes them."
 
 
 def test_a_long_sentence_is_cut_before_its_reason() -> None:
     text = (
         "Load the parents through the hierarchy reader and sort them by id so that "
-        + "the snapshots stay the same " * 4
+        + "the snapshots stay the same " * 8
     )
     assert make_title(text) == "Load the parents through the hierarchy reader and sort them by id"
 
 
-def test_a_title_without_a_clause_ends_at_a_telling_word_with_dots() -> None:
-    title = make_title("Never " + "compare the dates of the commit with the dates of the " * 5)
-    assert len(title) <= TITLE_WIDTH
-    assert title.endswith("...")
-    assert title.removesuffix("...").split()[-1] not in ("of", "the", "with")
+def test_a_sentence_that_fits_is_the_title_and_needs_no_body() -> None:
+    text = (
+        "Load the parents through the reader and sort them "
+        + "by id and by name " * 5
+        + "so that it works."
+    )
+    assert TITLE_WIDTH // 2 < len(text) <= TITLE_WIDTH
+    assert compose(make_mark(text)) == (text.rstrip("."), "")
+
+
+def test_a_long_sentence_without_a_clause_stays_whole() -> None:
+    text = "Never " + "compare the days of a commit with the days of the " * 6 + "file"
+    assert TITLE_WIDTH < len(text) < MARKED_TITLE_WIDTH
+    assert make_title(text) == text
+    assert find_weakness(make_mark(text)) is None
+
+
+def test_a_sentence_longer_than_any_title_is_only_proposed_and_is_not_cut_with_dots() -> None:
+    text = "Never " + "compare the dates of the commit with the dates of the " * 9 + "file"
+    assert find_weakness(make_mark(text)) == "its first sentence is too long for a title"
+    title = make_title(text)
+    assert len(title) <= MARKED_TITLE_WIDTH
+    assert not title.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (": never retry a POST", "Never retry a POST"),
+        ("- \u2192 never retry a POST", "Never retry a POST"),
+        ("... never retry a POST", "Never retry a POST"),
+        (".gitignore is read first", ".gitignore is read first"),
+        ("--all is slow for users", "--all is slow for users"),
+        ("run `make lint before the push", "Run make lint before the push"),
+        ("run it as follows: ```sh make", "Run it as follows"),
+        ("Corrected the takeaway about pools. A pool must be closed.", "A pool must be closed"),
+        ("call `f(x; y)` twice", "Call `f(x; y)` twice"),
+    ],
+)
+def test_a_title_has_neither_a_broken_beginning_nor_half_of_some_code(
+    text: str, title: str
+) -> None:
+    found = compose(make_mark(text))
+    assert found[0] == title
+    assert title not in found[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Corrected takeaway about the pool",
+        "Updated the notes on retries",
+        "Fixed the wording of rule three",
+        "Added note on the order of steps",
+    ],
+)
+def test_a_title_that_tells_an_edit_is_only_proposed(text: str) -> None:
+    mark = make_mark(text)._replace(is_trailer=True)
+    assert find_weakness(mark) == "tells an edit, not what holds"
+
+
+def test_a_body_ends_before_a_code_block_that_would_be_cut() -> None:
+    _, body = compose(make_mark("Pools leak. Do this:\n```\n" + "x = 1\n" * 200 + "```"))
+    assert body == "Do this:"
+
+
+@pytest.mark.parametrize(
+    ("record", "status"),
+    [
+        ("# A\n\nStatus: Accepted\n", ""),
+        ("# A\n\n## Status\n\nAccepted, supersedes ADR-2\n\n## Decision\n\nIt was rejected.\n", ""),
+        ("# A\n\n* Status: superseded by [ADR-7](0007-b.md)\n", "superseded by ADR-7"),
+        ("# A\n\n## Status\n\n~~Accepted~~\n\nSuperceded by [2. B](2.md)\n", "superseded by 2. B"),
+        ("---\nstatus: deprecated\n---\n# A\n", "deprecated"),
+        ("---\nstatus: accepted\nsuperseded_by: ADR-9\n---\n# A\n", "superseded by ADR-9"),
+        ("---\nsuperseded_by: null\n---\n# A\n", ""),
+        ("---\nsuperseded_by:\n---\n# A\n", ""),
+        ("# A\n\n**Status:** Rejected\n", "rejected"),
+    ],
+)
+def test_the_status_of_a_record_says_whether_it_still_holds(record: str, status: str) -> None:
+    assert find_withdrawal(record) == status
 
 
 def test_a_root_cause_says_cause_and_fix() -> None:
@@ -112,7 +196,7 @@ def test_a_root_cause_says_cause_and_fix() -> None:
     )
     assert compose(mark) == (
         "The lock was held twice",
-        "Cause: The lock was held twice.\n\nFix: Hang on close",
+        "Fix: Hang on close",
     )
     assert compose(mark._replace(fix="- release it"))[1].endswith("Fix:\n- release it")
 
@@ -143,7 +227,7 @@ def test_a_cut_is_a_beginning_that_fits(text: str, width: int) -> None:
 @given(st.text(alphabet="abc .,;:\n-\u00e9", min_size=1, max_size=900))
 def test_no_statement_breaks_the_limits(text: str) -> None:
     title, body = compose(make_mark(text, fix=text, marker="root cause"))
-    assert len(title) <= TITLE_WIDTH
+    assert len(title) <= MARKED_TITLE_WIDTH
     assert len(body) <= BODY_WIDTH
 
 

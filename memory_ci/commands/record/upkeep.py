@@ -31,6 +31,7 @@ from memory_ci.lifecycle.reverts import Revert, plan_undone
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.memory.cites import gone_since, judge_anchors
 from memory_ci.memory.commit_message import render_commit_message
+from memory_ci.memory.decision_records import plan_withdrawals
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.model import Asker
@@ -181,9 +182,14 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
 
 
 def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    """Return the retirements of entries of ended stages, and of stale ones if requested."""
+    """Return the retirements: of ended stages, withdrawn decisions, and stale code on request."""
     base = draft.base
-    changes = plan_retirements(base, draft.kept, upkeep.since, upkeep.today)
+    ended = plan_retirements(base, draft.kept, upkeep.since, upkeep.today)
+    ended_ids = {change.entry.id for change in ended}
+    withdrawn = [
+        change for change in plan_withdrawals(base, draft.kept) if change.entry.id not in ended_ids
+    ]
+    changes = (*ended, *withdrawn)
     if upkeep.stale_after is None:
         return changes
     verdicts = judge_anchors(base.workspace, draft.kept, base.sha)

@@ -1,0 +1,77 @@
+"""Decision records whose status says that they no longer hold, and their entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from memory_ci.anchors.anchors import parse_anchor
+from memory_ci.extraction.wording import find_withdrawal
+from memory_ci.lifecycle.compaction import may_retire, retire
+from memory_ci.memory.commit_texts import fold_blanks
+from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.plan import Change
+from memory_ci.sources.commits import compile_globs
+from memory_ci.text import count_words, shorten
+
+MIN_QUOTED_WORDS = 4
+"""Number of words of a quote that identify the record that holds them."""
+
+MAX_WHY = 150
+"""Number of characters of the reason for a retirement."""
+
+
+class WithdrawnRecord(NamedTuple):
+    """A decision record that no longer holds.
+
+    Attributes:
+        text: its text with single blanks.
+        status: what its status says: `superseded by 2. Use B`.
+    """
+
+    text: str
+    status: str
+
+
+def plan_withdrawals(tip: Snapshot, located: Sequence[Located]) -> Iterator[Change]:
+    """Yield the retirement of each entry that was learned from a record that no longer holds."""
+    if not any(may_retire(place.entry) for place in located):
+        return
+    records = _read_withdrawn(tip)
+    for place in located:
+        if not may_retire(place.entry):
+            continue
+        path = _find_record(place.entry, records)
+        if path:
+            yield retire(place, shorten(f"{path} is {records[path].status}", MAX_WHY))
+
+
+def _read_withdrawn(tip: Snapshot) -> Mapping[str, WithdrawnRecord]:
+    globs = compile_globs(tip.workspace.config.extraction.adr_paths)
+    paths = [path for path in tip.tree.files if any(glob.fullmatch(path) for glob in globs)]
+    records: dict[str, WithdrawnRecord] = {}
+    if not paths:
+        return records
+    for content in tip.tree.read(paths, MAX_FILE_BYTES):
+        text = (content.data or b"").decode("utf-8", "replace")
+        status = find_withdrawal(text)
+        if status:
+            records[content.file.path] = WithdrawnRecord(fold_blanks(text), status)
+    return records
+
+
+def _find_record(entry: Entry, records: Mapping[str, WithdrawnRecord]) -> str:
+    """Return the path of the record that an entry cites or quotes from its commit, or ""."""
+    cited_paths = {anchor.path for anchor in map(parse_anchor, entry.cites) if anchor}
+    for path in records:
+        if path in cited_paths:
+            return path
+    for line in entry.evidence:
+        origin, _, quote = line.partition(" ")
+        if not origin.startswith("commit:") or count_words(quote) < MIN_QUOTED_WORDS:
+            continue
+        for path, record in records.items():
+            if fold_blanks(quote) in record.text:
+                return path
+    return ""
