@@ -81,6 +81,26 @@ def is_touched_since(repo: Repository, rev: str, path: str, since: datetime) -> 
     return bool(run_git(repo.cwd, "log", *options, "--", f":(top,literal){path}", ok=(0, 128)))
 
 
+def is_removed(repo: Repository, rev: str, path: str) -> bool:
+    """Return whether the history of `rev` removed a file without renaming it.
+
+    Args:
+        repo: the repository.
+        rev: the newest commit.
+        path: the path of the file, or the end of it, without characters of patterns.
+    """
+    removed = ("--no-renames", "--diff-filter=D", "-1", "--format=%H", "--end-of-options", rev)
+    pathspec = f":(top,glob)**/{path}"
+    removing = run_git(repo.cwd, *LOG_SETTINGS, "log", *removed, "--", pathspec).decode().strip()
+    if not removing:
+        return False
+    renamed = ("--diff-merges=first-parent", *SIMILAR, "--diff-filter=R", "--raw", "--no-abbrev")
+    for commit, _ in read_log(repo, *renamed, "-1", "--end-of-options", removing, "--"):
+        old_paths = [file.old_path or "" for file in commit.files]
+        return not any(f"/{old}".endswith(f"/{path}") for old in old_paths)
+    return True
+
+
 def find_last_mention(repo: Repository, rev: str, words: str) -> datetime | None:
     """Return when the newest commit that mentions the first line of `words` was made.
 

@@ -119,3 +119,26 @@ class KnownFailure(msgspec.Struct, frozen=True, kw_only=True):
     first: date
     last: date
     session: str
+
+
+class RuleOutcome(msgspec.Struct, frozen=True):
+    """What became of a rule in the sessions that were served it.
+
+    Attributes:
+        id: the id of its entry, or the key of a request that nobody agreed to yet.
+        title: the rule.
+        sessions: the number of sessions that were served it and whose words are known.
+        asked_again: in how many of them a person asked for it nevertheless.
+        failed_again: in how many of them the command failed nevertheless.
+    """
+
+    id: str
+    title: str
+    sessions: int = 0
+    asked_again: int = 0
+    failed_again: int = 0
+
+    @property
+    def followed(self) -> int:
+        """The number of sessions in which it was neither asked for nor failed again."""
+        return self.sessions - self.asked_again - self.failed_again

@@ -23,6 +23,7 @@ from memory_ci.files import read_regular, save_if_changed
 from memory_ci.gitrepo.edits import blame_lines
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.forgotten import read_rejected, read_rejected_here, tombstones_at
+from memory_ci.memory.gone_names import find_gone
 from memory_ci.memory.screening import find_unsafe, is_unsafe
 from memory_ci.memory.workspace import Snapshot, Workspace, open_workspace
 from memory_ci.records.candidate import Candidate, Quote, Repetition
@@ -32,6 +33,7 @@ from memory_ci.repetition.clauses import read_clause
 from memory_ci.repetition.failures import find_known_failures
 from memory_ci.repetition.requests import find_standing_requests, is_same_request
 from memory_ci.repetition.written import RULE_FILES, WrittenRule, find_written, list_rules
+from memory_ci.sessions.rule_outcomes import ServedTimes, count_asked_again, read_served_times
 from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.text import plural
 
@@ -97,10 +99,12 @@ class StandingRule(NamedTuple):
 
 
 def find_repeated(snapshot: Snapshot, archive: SessionArchive) -> list[Repeated]:
-    """Return what is asked again, then what fails again, each most likely first.
+    """Return what is asked again, then what fails again, each most useful first.
 
-    Left out is what a person declined, what memory holds, what a document of rules says and nobody
-    asked for since, what somebody said the opposite of later, and what must not be in memory.
+    A request is useful that is likely to be made again, unless sessions were told it before and
+    people made it nevertheless. Left out is what a person declined, what memory holds, what a
+    document of rules says and nobody asked for since, what somebody said the opposite of later,
+    what names a file or task that is gone, and what must not be in memory.
 
     Args:
         snapshot: the commit whose memory and documents are compared.
@@ -112,6 +116,8 @@ def find_repeated(snapshot: Snapshot, archive: SessionArchive) -> list[Repeated]
         request = _without_opposites(standing)
         if request.sessions < LEAST_SESSIONS or _is_taken_back(request, archive.turns):
             continue
+        if find_gone(snapshot, request.text):
+            continue
         rule = find_rule(snapshot, request.terms, written)
         if rule is None:
             found.append(_propose_request(request))
@@ -119,11 +125,33 @@ def find_repeated(snapshot: Snapshot, archive: SessionArchive) -> list[Repeated]
         since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
         if not rule.is_entry and since >= LEAST_SINCE:
             found.append(_propose_request(request, rule.place, since))
+    found = _order_by_outcome(found, archive, read_served_times(snapshot.workspace))
     moments = {place.entry.when for place in snapshot.memory.located}
     for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
         if _moment_of(failure) not in moments:
             found.append(_propose_failure(failure, snapshot))
     return _without_unwanted(snapshot, found)
+
+
+def _order_by_outcome(
+    requests: Sequence[Repeated], archive: SessionArchive, served: ServedTimes
+) -> list[Repeated]:
+    """Return requests by their score, times the share of told sessions that followed them.
+
+    The share is estimated by the rule of succession: (followed + 1) / (told + 1).
+    """
+
+    def rate(item: Repeated) -> float:
+        repetition = item.candidate.repetition
+        times: dict[str, datetime] = {}
+        for key in item.keys:
+            times.update(served.requests.get(key, {}))
+        terms = read_clause(item.candidate.title).terms
+        outcome = count_asked_again("", item.candidate.title, terms, archive, times)
+        score = repetition.score if repetition else 0.0
+        return score * (outcome.followed + 1) / (outcome.sessions + 1)
+
+    return sorted(requests, key=rate, reverse=True)
 
 
 def find_rule(

@@ -50,6 +50,7 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         head: the commit of HEAD.
         edited: files that were edited.
         given: ids of entries that were served.
+        told: keys of requests that were told and that nobody agreed to yet.
         is_over: whether the session ended.
     """
 
@@ -63,12 +64,13 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     head: str = ""
     edited: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
     is_over: bool = False
 
     @property
     def is_prompt(self) -> bool:
         """Whether the sign is a prompt."""
-        return not (self.edited or self.given or self.is_over)
+        return not (self.edited or self.given or self.told or self.is_over)
 
     @property
     def key(self) -> str:
@@ -178,12 +180,12 @@ def lock_hooks(workspace: Workspace) -> Iterator[None]:
 def note_sign(workspace: Workspace, sign: Sign) -> None:
     """Note that a session lives, or ended.
 
-    Once the note of a session is half full, its edits and served entries are not noted any more.
+    Once the note of a session is half full, its edits and what it is served are not noted.
 
     Raises:
         RepositoryError: write-failed.
     """
-    if sign.edited or sign.given:
+    if sign.edited or sign.given or sign.told:
         with suppress(OSError):
             if note_path(workspace, sign.session).stat().st_size > MAX_BYTES // 2:
                 return
@@ -226,15 +228,20 @@ def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
     return live
 
 
-def list_last_signs(workspace: Workspace) -> dict[str, datetime]:
-    """Return by agent when a session of this work tree last gave a sign.
+def list_all_signs(workspace: Workspace) -> list[Sign]:
+    """Return the signs of all sessions of this work tree, the earliest first.
 
     Notes are kept for DAYS_KEPT days.
     """
     signs: list[Sign] = []
     for path in _list_notes(workspace):
         signs += _parse_signs(path)
-    return {sign.agent: sign.at for sign in sorted(signs, key=lambda sign: sign.at)}
+    return sorted(signs, key=lambda sign: sign.at)
+
+
+def list_last_signs(workspace: Workspace) -> dict[str, datetime]:
+    """Return by agent when a session of this work tree last gave a sign."""
+    return {sign.agent: sign.at for sign in list_all_signs(workspace)}
 
 
 def _list_notes(workspace: Workspace) -> Iterator[Path]:

@@ -230,7 +230,7 @@ def _serve(
     if event.kind == "start":
         from memory_ci.commands.agents.conduct import serve_conduct
 
-        text += serve_conduct(workspace, event.session, now)
+        text += serve_conduct(workspace, event, now)
     return f"{text}{request}\n" if request else text
 
 

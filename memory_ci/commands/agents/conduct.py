@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory_ci.disarm import neutralise
 from memory_ci.lifecycle.prominence import is_in_force
@@ -21,7 +22,11 @@ from memory_ci.sessions.moments import Moment, Point
 from memory_ci.sources.agent_events import OURS, TOLD_BEFORE, AgentEvent
 from memory_ci.text import shorten
 
+if TYPE_CHECKING:
+    from memory_ci.sessions.repetitions import PendingLine
+
 MAX_PENDING = 5  # Requests that are not agreed, and that a session is told at its start.
+MAX_LINES = 10  # Rules and requests that a session is told at its start.
 MAX_CHARS = 1_000  # Characters of these lines together.
 MAX_LINE = 180  # Characters of the text of one line.
 MAX_SERVED = 300  # Characters of a line with its moment and its id.
@@ -96,21 +101,23 @@ def _join_lines(due: Iterable[Moment]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def serve_conduct(workspace: Workspace, session: str, now: datetime) -> str:
+def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
     """Return the requests that nobody agreed to yet, and write the table of later moments.
 
-    At most five come, and 1,000 characters; what does not fit is counted. A session that is served
-    nothing, for comparison, is told nothing at later moments either.
+    They take what the rules that people agreed to leave of ten lines and 1,000 characters, and are
+    five at most; what does not fit is counted. A session that is served nothing, for comparison, is
+    told nothing at later moments either.
 
     Args:
         workspace: the repository.
-        session: the id of the session, "" if unknown.
+        event: the start of the session.
         now: the time, from which notes on old sessions are removed.
     """
     from memory_ci.memory.workspace import load_memory
     from memory_ci.sessions.repetitions import list_unanswered
     from memory_ci.sessions.session_note import is_held_out, mark_session
 
+    session = event.session
     share = workspace.config.retrieve.holdout
     if session and is_held_out(mark_session(session), share):
         moments.mute(workspace.repo.common_dir, session)
@@ -125,8 +132,38 @@ def serve_conduct(workspace: Workspace, session: str, now: datetime) -> str:
     common_dir = workspace.repo.common_dir
     moments.save_moments(common_dir, [*_list_entry_moments(located, now.date()), *lines])
     moments.forget_told(common_dir, (now - DAYS_TOLD).timestamp())
-    requests = [line.text for line in pending if line.kind == "request"]
-    return _render_pending(requests)
+
+    requests = [line for line in pending if line.kind == "request"]
+    rendered = _render_requests(requests, _list_agreed(located, now.date()))
+    if session and rendered:
+        told = tuple(line.key for line in requests[: len(rendered)])
+        _note_told(workspace, event, now, told)
+    return _render_pending(rendered, len(requests) - len(rendered))
+
+
+def _list_agreed(located: Iterable[Located], today: date) -> list[str]:
+    """Return the titles of the rules that retrieval serves to each session."""
+    return [
+        place.entry.title
+        for place in located
+        if place.scope.name == "institutional"
+        and place.entry.type == "directive"
+        and is_in_force(place.entry, today)
+    ]
+
+
+def _render_requests(requests: Iterable[PendingLine], agreed: Sequence[str]) -> list[str]:
+    """Return the lines of the first requests that fit beside the agreed rules."""
+    lines: list[str] = []
+    size = len(PENDING_HEADING) + sum(map(len, agreed))
+    limit = min(MAX_PENDING, MAX_LINES - len(agreed))
+    for request in requests:
+        line = f"- {neutralise(shorten(' '.join(request.text.split()), MAX_LINE))}"
+        size += len(line)
+        if len(lines) >= limit or size > MAX_CHARS:
+            break
+        lines.append(line)
+    return lines
 
 
 def _find_point(event: AgentEvent, start: Path) -> Point:
@@ -157,6 +194,15 @@ def _note_served(event: AgentEvent, start: Path, now: datetime, due: Sequence[Mo
     note_sign(workspace, sign)
 
 
+def _note_told(
+    workspace: Workspace, event: AgentEvent, now: datetime, keys: tuple[str, ...]
+) -> None:
+    """Note the requests that a session was told at its start."""
+    from memory_ci.sessions.session_note import Sign, note_sign
+
+    note_sign(workspace, Sign(agent=event.agent, session=event.session, at=now, told=keys))
+
+
 def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Moment]:
     """Yield the line of each entry in force that says when it is due, and that may be served."""
     from memory_ci.memory.screening import find_unsafe
@@ -183,19 +229,8 @@ def _render_moment(text: str, when: str, note: str) -> str:
     return f"{lead}{line} ({note})"
 
 
-def _render_pending(requests: Sequence[str]) -> str:
-    """Return the requests as a list below a heading, "" for none."""
-    lines = [PENDING_HEADING]
-    size = len(PENDING_HEADING)
-    for text in requests[:MAX_PENDING]:
-        line = f"- {neutralise(shorten(' '.join(text.split()), MAX_LINE))}"
-        if size + len(line) > MAX_CHARS:
-            break
-        lines.append(line)
-        size += len(line)
-    left_out = len(requests) - len(lines) + 1
-    if not requests:
-        return ""
-    if left_out:
-        lines.append(f"{left_out} more: `memory-ci review`.")
-    return "".join(f"{line}\n" for line in lines)
+def _render_pending(lines: Sequence[str], left_out: int) -> str:
+    """Return the lines below a heading, and how many were left out; "" for none of both."""
+    heading = [PENDING_HEADING] if lines else []
+    more = [f"{left_out} more: `memory-ci review`."] if left_out and lines else []
+    return "".join(f"{line}\n" for line in (*heading, *lines, *more))

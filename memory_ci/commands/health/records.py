@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from memory_ci.records.proportion import Share
+from memory_ci.records.repetition import RuleOutcome
 
 MetricName = Literal[
     "truth", "recency", "freshness", "coverage", "coherence", "efficiency", "reachability"
@@ -60,11 +61,14 @@ class AskedAgain(msgspec.Struct, frozen=True):
         repetitions: sessions that made a request which two earlier ones had made.
         although_written: those of them that a rule preceded.
         rules: the rules that were asked for again, the most often first.
+        outcomes: what became of the rules and known failures that sessions were served, the least
+            followed first.
     """
 
     repetitions: int
     although_written: int
     rules: tuple[AskedRule, ...] = ()
+    outcomes: tuple[RuleOutcome, ...] = ()
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

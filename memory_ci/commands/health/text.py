@@ -14,6 +14,7 @@ from memory_ci.commands.health.records import (
     Metric,
 )
 from memory_ci.findings import printable
+from memory_ci.records.repetition import RuleOutcome
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
@@ -97,6 +98,27 @@ def _iter_asked_lines(asked: AskedAgain) -> Iterator[str]:
         yield f"    {place} {rule.title} ({plural(rule.sessions, 'session')} since {rule.since})"
     if asked.rules:
         yield "    Reword it, or say it at its moment: `when: before:commit` in its front matter."
+    yield from _iter_outcome_lines(asked.outcomes)
+
+
+def _iter_outcome_lines(outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
+    """Yield how often served rules were followed, and the rules that were not each time."""
+    if not outcomes:
+        return
+    served = sum(outcome.sessions for outcome in outcomes)
+    followed = sum(outcome.followed for outcome in outcomes)
+    rules = plural(len(outcomes), "rule")
+    yield f"followed when served: {followed} of {plural(served, 'time')}, {rules}"
+    missed = [outcome for outcome in outcomes if outcome.followed < outcome.sessions]
+    for outcome in missed[:MAX_SHOWN]:
+        yield f"    {outcome.id[:8]} {outcome.title} ({_format_missed(outcome)})"
+
+
+def _format_missed(outcome: RuleOutcome) -> str:
+    """Return in how many sessions a rule was not followed: `asked again in 2 of 5 sessions`."""
+    what = "asked" if outcome.asked_again else "failed"
+    missed = outcome.sessions - outcome.followed
+    return f"{what} again in {missed} of {plural(outcome.sessions, 'session')}"
 
 
 def _format_metric(metric: Metric) -> str:

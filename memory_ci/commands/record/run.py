@@ -372,7 +372,9 @@ def _add_steps(
     for step, changes in {**first_steps, "reinforce": reinforced}.items():
         if changes:
             steps.append(PlannedStep(step=step, changes=changes))
-    upkeep = Upkeep(run.since, run.today, reverts.proved, same=same)
+    is_counted = run.workspace.config.extraction.repeated != "off"
+    archive = run.gatherer.archive if is_counted else None
+    upkeep = Upkeep(run.since, run.today, reverts.proved, same=same, archive=archive)
     steps += plan_upkeep(upkeep, run.draft, STEPS)
 
     tally.findings += list_refused(reverts.refused, "notice")

@@ -59,6 +59,8 @@ from memory_ci.records.plan import (
     Step,
 )
 from memory_ci.records.report import Finding
+from memory_ci.sessions.ended_rules import plan_ended
+from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.store.document import load_file, parse_memory_file
 from memory_ci.store.edits import apply_changes
 from memory_ci.text import content_words, jaccard, stem
@@ -97,6 +99,7 @@ class Upkeep(msgspec.Struct, frozen=True):
         reverts: the reverts of the range.
         stale_after: days after which stale entries are retired; None retires none.
         same: groups of ids whose entries say the same according to a model.
+        archive: what the sessions hold; None if it was not read.
     """
 
     since: str | None
@@ -104,6 +107,7 @@ class Upkeep(msgspec.Struct, frozen=True):
     reverts: tuple[Revert, ...] = ()
     stale_after: int | None = None
     same: tuple[frozenset[str], ...] = ()
+    archive: SessionArchive | None = None
 
 
 def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterator[PlannedStep]:
@@ -182,21 +186,27 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
 
 
 def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    """Return the retirements: of ended stages, withdrawn decisions, and stale code on request."""
+    """Return the retirements, one of an entry.
+
+    They are those of ended stages, withdrawn decisions, ended rules, and stale code on request.
+    """
     base = draft.base
-    ended = plan_retirements(base, draft.kept, upkeep.since, upkeep.today)
-    ended_ids = {change.entry.id for change in ended}
-    withdrawn = [
-        change for change in plan_withdrawals(base, draft.kept) if change.entry.id not in ended_ids
+    changes = [
+        *plan_retirements(base, draft.kept, upkeep.since, upkeep.today),
+        *plan_withdrawals(base, draft.kept),
     ]
-    changes = (*ended, *withdrawn)
-    if upkeep.stale_after is None:
-        return changes
-    verdicts = judge_anchors(base.workspace, draft.kept, base.sha)
-    gone = gone_since(base.workspace, draft.kept, verdicts, base.sha)
-    stale = plan_stale_retirement(draft.kept, verdicts, gone, upkeep.today, upkeep.stale_after)
-    retired_ids = {change.entry.id for change in changes}
-    return (*changes, *(change for change in stale if change.entry.id not in retired_ids))
+    if upkeep.archive is not None:
+        changes += plan_ended(base, draft.kept, upkeep.archive)
+    if upkeep.stale_after is not None:
+        verdicts = judge_anchors(base.workspace, draft.kept, base.sha)
+        gone = gone_since(base.workspace, draft.kept, verdicts, base.sha)
+        changes += plan_stale_retirement(
+            draft.kept, verdicts, gone, upkeep.today, upkeep.stale_after
+        )
+    first: dict[str, Change] = {}
+    for change in changes:
+        first.setdefault(change.entry.id, change)
+    return tuple(first.values())
 
 
 def _find_replaced_copies(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator[Located]:
@@ -259,7 +269,9 @@ def plan_upkeep_alone(
     draft = Draft(workspace.at(base))
     cursor = find_cursor(workspace.repo, base, build_memory_test(workspace))
     since = cursor.source if cursor else None
-    upkeep = Upkeep(since, today, stale_after=stale_after)
+    is_counted = "retire" in steps and workspace.config.extraction.repeated != "off"
+    archive = read_archive(workspace, base) if is_counted else None
+    upkeep = Upkeep(since, today, stale_after=stale_after, archive=archive)
     planned = tuple(plan_upkeep(upkeep, draft, steps))
     return _build_plan(ref, base, planned, draft.base.memory.findings)
 

@@ -45,7 +45,12 @@ from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import LISTED, Judged, Question, QuestionKind, Suggestion
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import UseCount
-from memory_ci.text import plural
+from memory_ci.sessions.ended_rules import find_withdrawal, is_quiet
+from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.session_archive import read_archive
+from memory_ci.text import plural, shorten
+
+MAX_QUOTED = 120  # Characters of words that a question quotes.
 
 PROPOSED: frozenset[QuestionKind] = LISTED | {"quarantined"}
 """Questions about candidates that were not written."""
@@ -274,6 +279,9 @@ def _list_kept(
         yield from _list_contradictions(active, usage)
     if "unused" in kinds:
         yield from _list_unused(active, usage)
+    for question in _list_doubted_rules(workspace, active, base, now.date(), usage):
+        if question.kind in kinds:
+            yield question
     if "promotion" in kinds:
         with suppress(MemoryCIError):  # there is no global memory that could be written
             yield from _list_promotions(workspace, draft, now, usage)
@@ -343,6 +351,34 @@ def _list_unused(active: Sequence[Located], usage: Mapping[str, UseCount]) -> It
         if count and is_idle(count):
             why = f"given {plural(count.given, 'time')}, and never used"
             yield _build_question("unused", place, why, usage)
+
+
+def _list_doubted_rules(
+    workspace: Workspace,
+    active: Sequence[Located],
+    base: str,
+    today: date,
+    usage: Mapping[str, UseCount],
+) -> Iterator[Question]:
+    """Yield questions about counted rules: a person said the opposite, or nobody asked for a year.
+
+    Silence alone says nothing against a rule, so a person is asked and nothing decays.
+    """
+    rules = [
+        place
+        for place in active
+        if place.entry.type == "directive" and place.entry.engine == REPETITION
+    ]
+    if not rules:
+        return
+    turns = read_archive(workspace, base).turns
+    for place in rules:
+        withdrawal = find_withdrawal(place.entry, turns)
+        if withdrawal is not None:
+            why = f'a person said on {withdrawal.day}: "{shorten(withdrawal.text, MAX_QUOTED)}"'
+            yield _build_question("contradiction", place, why, usage, withdrawal.text)
+        elif is_quiet(place.entry, turns, today):
+            yield _build_question("unused", place, "nobody asked for it in a year", usage)
 
 
 def _list_promotions(

@@ -10,6 +10,7 @@ import pytest
 from memory_ci.commands.agents.conduct import MAX_CHARS, PENDING_HEADING
 from memory_ci.extraction.entries import content_key
 from memory_ci.sessions.moments import Moment
+from memory_ci.sessions.session_note import list_signs
 from memory_ci.store.edits import format_entry
 from tests.commands.agents.agreed_conduct import (
     list_moments,
@@ -75,6 +76,26 @@ def test_at_most_a_thousand_characters_come(call: Call, shop: Project) -> None:
     shown = [line for line in lines if line.startswith("- ")]
     assert sum(map(len, [PENDING_HEADING, *shown])) <= MAX_CHARS
     assert lines[len(shown)] == f"{6 - len(shown)} more: `memory-ci review`."
+
+
+def test_rules_that_are_agreed_take_their_lines_first(call: Call, shop: Project) -> None:
+    norms = [make_entry(n, title=f"Keep the rule number {n}", type="directive") for n in range(8)]
+    text = "".join(f"{format_entry(norm)}\n" for norm in norms)
+    shop.commit("Agree to rules", {"institutional.md": text})
+    put_pending(shop, *[f"Open the page number {name}" for name in "abc"])
+    lines = list_requests(start(call))
+    assert lines == [
+        "- Open the page number a",
+        "- Open the page number b",
+        "1 more: `memory-ci review`.",
+    ]
+
+
+def test_it_is_noted_which_requests_a_session_was_told(call: Call, shop: Project) -> None:
+    put_pending(shop, DRAFT)
+    start(call, session_id="s7")
+    told = [sign.told for sign in list_signs(shop.workspace, "s7") if sign.told]
+    assert told == [(content_key(DRAFT, ""),)]
 
 
 def test_a_failure_is_not_told_at_the_start(call: Call, shop: Project) -> None:

@@ -1,0 +1,65 @@
+"""Files and tasks that a text names and the repository does not have any more."""
+
+from __future__ import annotations
+
+import re
+
+from memory_ci.gitrepo.log import is_removed
+from memory_ci.memory.workspace import Snapshot
+
+MAX_TASK_FILE = 1_000_000  # Bytes of a file of tasks that are read.
+
+NAMED_PATH = re.compile(r"(?<![\w./@-])(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,7}(?![\w/-])")
+"""A path or a file name with an ending, as `docs/style.md` or `CHANGELOG.md`."""
+
+NAMED_TASK = re.compile(
+    r"(?:\b(?P<runner>npm run|pnpm run|yarn run|mise run)|`(?P<word>make|just|task))"
+    r" (?P<task>[a-z][\w:.-]*)"
+)
+"""A task of a runner, as `npm run lint`. Runners that are English words count only as code."""
+
+TASK_FILES = {
+    "npm run": r"(?:.*/)?package\.json",
+    "pnpm run": r"(?:.*/)?package\.json",
+    "yarn run": r"(?:.*/)?package\.json",
+    "make": r"(?:.*/)?(?:GNU)?[Mm]akefile|.*\.mk",
+    "just": r"(?:.*/)?\.?justfile",
+    "mise run": r"(?:.*/)?\.?mise(?:\.\w+)?\.toml|(?:.*/)?\.?mise/(?:config|tasks).*|mise-tasks/.*",
+    "task": r"(?:.*/)?Taskfile\.ya?ml",
+}
+"""The files in which each runner's tasks are defined."""
+
+
+def find_gone(tip: Snapshot, text: str) -> str:
+    """Return which file or task that a text names is gone: `docs/style.md is gone`, or "".
+
+    A file is gone if history has removed it and no file has its name.
+    """
+    return _find_gone_file(tip, text) or _find_gone_task(tip, text)
+
+
+def _find_gone_file(tip: Snapshot, text: str) -> str:
+    """Return which file that a text names was removed, "" for none."""
+    named = [path.lstrip("./") for path in NAMED_PATH.findall(text)]
+    names = {path.rsplit("/", 1)[-1] for path in tip.tree.files}
+    missing = [path for path in named if path.rsplit("/", 1)[-1] not in names]
+    for path in missing:
+        if is_removed(tip.workspace.repo, tip.sha, path):
+            return f"{path} is gone"
+    return ""
+
+
+def _find_gone_task(tip: Snapshot, text: str) -> str:
+    """Return which task that a text names no file of its runner defines, "" for none.
+
+    Where the repository has no such file, the task is somebody else's.
+    """
+    for match in NAMED_TASK.finditer(text):
+        pattern = re.compile(TASK_FILES[match["runner"] or match["word"]])
+        paths = [path for path in tip.tree.files if pattern.fullmatch(path)]
+        word = re.compile(rf"(?<![\w:.-]){re.escape(match['task'])}(?![\w-])")
+        contents = [content.data or b"" for content in tip.tree.read(paths, MAX_TASK_FILE)]
+        texts = [*paths, *(content.decode("utf-8", "replace") for content in contents)]
+        if paths and not any(word.search(text) for text in texts):
+            return f"{match[0].lstrip('`')} is gone"
+    return ""

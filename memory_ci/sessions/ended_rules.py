@@ -1,0 +1,106 @@
+"""Rules of conduct and known failures that do not hold any more.
+
+A request that is followed is not repeated, so a rule does not end by silence. It ends when a person
+says the opposite, or when the file or the command that it names is gone; a known failure ends when
+the command works in that form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as time_of_day
+from typing import NamedTuple
+
+from memory_ci.extraction.stance import is_opposite
+from memory_ci.lifecycle.compaction import may_retire, retire
+from memory_ci.memory.gone_names import find_gone
+from memory_ci.memory.workspace import Snapshot
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.plan import Change
+from memory_ci.records.repetition import PersonTurn
+from memory_ci.repetition.clauses import read_clause
+from memory_ci.repetition.requests import is_same_request
+from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.rule_outcomes import FAILING_FORM
+from memory_ci.sessions.session_archive import SessionArchive
+
+QUIET = timedelta(days=365)
+"""How long nobody asks for a rule until a person is asked whether it still holds."""
+
+
+class Withdrawal(NamedTuple):
+    """Words of a person that say the opposite of a rule."""
+
+    text: str
+    day: date
+
+
+def plan_ended(
+    tip: Snapshot, located: Iterable[Located], archive: SessionArchive
+) -> Iterator[Change]:
+    """Yield the retirement of each known failure that works, and each rule whose object is gone.
+
+    Entries that a person pinned stay.
+
+    Args:
+        tip: the commit whose files count.
+        located: the entries.
+        archive: what the sessions hold.
+    """
+    for place in located:
+        if may_retire(place.entry):
+            why = _find_success(place.entry, archive) or _find_gone(tip, place.entry)
+            if why:
+                yield retire(place, why)
+
+
+def _find_gone(tip: Snapshot, entry: Entry) -> str:
+    """Return why what a rule names is gone, "" if it is not.
+
+    Only rules that were counted in sessions are looked at: others are anchored in code.
+    """
+    if entry.engine != REPETITION or entry.type != "directive":
+        return ""
+    return find_gone(tip, entry.title)
+
+
+def _find_success(entry: Entry, archive: SessionArchive) -> str:
+    """Return when the command of a known failure worked after it last failed, "" for never."""
+    form = (entry.when or "").removeprefix(FAILING_FORM)
+    if form == (entry.when or "") or entry.type != "corrective":
+        return ""
+    last = max(
+        (run.at for run in archive.failed if run.form == form),
+        default=_end_of(entry.occurred_at or entry.created_at or date.min),
+    )
+    later = [forms[form] for forms in archive.succeeded if form in forms and forms[form] > last]
+    return f"{form} worked on {min(later):%Y-%m-%d}" if later else ""
+
+
+def find_withdrawal(entry: Entry, turns: Sequence[PersonTurn]) -> Withdrawal | None:
+    """Return the last words of a person that say the opposite of a rule, None if there are none.
+
+    They count if they were said after the rule was agreed to, and nobody asked for it later.
+    """
+    since = max(entry.created_at or date.min, entry.last_reinforced)
+    terms = tuple(read_clause(entry.title).terms)
+    later = [turn for turn in turns if turn.at.date() > since]
+    for turn in reversed(later):
+        if is_same_request(terms, turn.text):
+            is_withdrawn = is_opposite(entry.title, [turn.text])
+            return Withdrawal(turn.text, turn.at.date()) if is_withdrawn else None
+    return None
+
+
+def is_quiet(entry: Entry, turns: Iterable[PersonTurn], today: date) -> bool:
+    """Return whether nobody asked for a rule, or confirmed it, for a year."""
+    since = today - QUIET
+    if max(entry.created_at or date.min, entry.last_reinforced) > since:
+        return False
+    terms = tuple(read_clause(entry.title).terms)
+    return not any(turn.at.date() > since and is_same_request(terms, turn.text) for turn in turns)
+
+
+def _end_of(day: date) -> datetime:
+    return datetime.combine(day, time_of_day.max, UTC)

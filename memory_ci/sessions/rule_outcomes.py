@@ -1,0 +1,125 @@
+"""What became of rules of conduct in the sessions that were served them.
+
+A request that is followed is not made again, so a session that was served a rule and did not hear
+it again from a person counts as one that followed it. A known failure was avoided if the command
+did not fail again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from memory_ci.memory.workspace import Workspace
+from memory_ci.records.entry import Entry
+from memory_ci.records.episode import Episode
+from memory_ci.records.repetition import RuleOutcome
+from memory_ci.repetition.clauses import read_clause
+from memory_ci.repetition.requests import is_same_request
+from memory_ci.sessions.session_archive import SessionArchive
+from memory_ci.sessions.session_note import list_all_signs
+
+FAILING_FORM = "before:command "
+"""The beginning of the moment of a known failure; the form of the command follows."""
+
+BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
+class ServedTimes(NamedTuple):
+    """When sessions were served entries, and told requests that nobody agreed to yet.
+
+    Attributes:
+        entries: by id of the entry, when it was first served, by session.
+        requests: by the key of the request, when it was first told, by session.
+    """
+
+    entries: Mapping[str, Mapping[str, datetime]]
+    requests: Mapping[str, Mapping[str, datetime]]
+
+
+def read_served_times(workspace: Workspace, episodes: Iterable[Episode] = ()) -> ServedTimes:
+    """Return when sessions were served what.
+
+    The notes of this work tree say it to the second, for the last 30 days. Commits name the
+    sessions and the entries, but not the time: the entry counts as served from the beginning.
+    """
+    entries: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
+    requests: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
+    for sign in list_all_signs(workspace):
+        for served, ids in ((entries, sign.given), (requests, sign.told)):
+            for id_ in ids:
+                first = served[id_].setdefault(sign.key, sign.at)
+                served[id_][sign.key] = min(first, sign.at)
+    for episode in episodes:
+        sessions = episode.context.get("sessions", "")
+        for session in filter(None, sessions.split(", ")):
+            for retrieved in episode.retrieved:
+                entries[retrieved.id].setdefault(session, BEGINNING)
+    return ServedTimes(entries, requests)
+
+
+def count_outcomes(
+    entries: Iterable[Entry], archive: SessionArchive, served: ServedTimes
+) -> list[RuleOutcome]:
+    """Return the outcome of each rule and each known failure that a session was served.
+
+    Args:
+        entries: entries of any type.
+        archive: what the sessions hold.
+        served: when they were served what.
+    """
+    outcomes = []
+    for entry in entries:
+        times = served.entries.get(entry.id, {})
+        outcome = RuleOutcome(entry.id, entry.title)
+        if entry.type == "directive":
+            terms = tuple(read_clause(entry.title).terms)
+            outcome = count_asked_again(entry.id, entry.title, terms, archive, times)
+        elif (entry.when or "").startswith(FAILING_FORM):
+            outcome = _count_failed_again(entry, archive, times)
+        if outcome.sessions:
+            outcomes.append(outcome)
+    return outcomes
+
+
+def count_asked_again(
+    id_: str,
+    title: str,
+    terms: Iterable[str],
+    archive: SessionArchive,
+    times: Mapping[str, datetime],
+) -> RuleOutcome:
+    """Return the outcome of a request: a person made it again after the session was told it.
+
+    Args:
+        id_: the id of its entry, or its key.
+        title: its words.
+        terms: its terms.
+        archive: what the sessions hold; sessions without a turn in it are not counted.
+        times: when each session was told it.
+    """
+    terms = tuple(terms)
+    known = {turn.session for turn in archive.turns if turn.session in times}
+    asked = {
+        turn.session
+        for turn in archive.turns
+        if turn.session in known
+        and turn.at > times[turn.session]
+        and is_same_request(terms, turn.text)
+    }
+    return RuleOutcome(id_, title, sessions=len(known), asked_again=len(asked))
+
+
+def _count_failed_again(
+    entry: Entry, archive: SessionArchive, times: Mapping[str, datetime]
+) -> RuleOutcome:
+    form = (entry.when or "").removeprefix(FAILING_FORM)
+    known = {turn.session for turn in archive.turns if turn.session in times}
+    failed = {
+        run.session
+        for run in archive.failed
+        if run.session in known and run.form == form and run.at > times[run.session]
+    }
+    return RuleOutcome(entry.id, entry.title, sessions=len(known), failed_again=len(failed))
