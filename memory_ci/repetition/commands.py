@@ -62,6 +62,12 @@ class CommandForm(NamedTuple):
     def __str__(self) -> str:
         return " ".join([self.program, *self.subcommands, *self.options])
 
+    def covers(self, run: CommandForm) -> bool:
+        """Return whether a command has the program, subcommands and options of this form."""
+        is_same = run.program == self.program
+        is_same = is_same and run.subcommands[: len(self.subcommands)] == self.subcommands
+        return is_same and set(self.options) <= set(run.options)
+
 
 def list_forms(command: str) -> list[CommandForm]:
     """Return the forms of the commands in a line of a shell, in order.

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,7 +35,9 @@ from memory_ci.gitrepo.sessionrefs import (
 from memory_ci.memory.forgotten import tombstones_here
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.records.event import Session
+from memory_ci.repetition.commands import list_forms
 from memory_ci.sessions.marked_notes import read_notes
+from memory_ci.sessions.moments import list_known_forms, load_moments
 from memory_ci.sources.transcripts.digest import safe_id, write_digest
 from memory_ci.sources.transcripts.registry import is_database
 
@@ -244,7 +246,11 @@ def _keep_one(
         dry_run: whether to write nothing.
     """
     ref = session_ref(session.agent, session.id)
-    files = {DIGEST: write_digest(session, DIGEST_SIZE, _mask)}
+    known = list_known_forms(load_moments(workspace.repo.common_dir))
+    digest = write_digest(
+        session, DIGEST_SIZE, _mask, lambda command: _name_known_forms(command, known)
+    )
+    files = {DIGEST: digest}
     if notes := _find_notes(workspace, session.key, ref):
         files[NOTES] = notes
 
@@ -259,6 +265,13 @@ def _keep_one(
         human_turns=session.counts.human_turns,
         is_expired=ended is None,
     )
+
+
+def _name_known_forms(command: str, known: Collection[str]) -> str:
+    """Return the forms of a command line that are known to fail, "" for none."""
+    runs = list_forms(command)
+    forms = [form for text in sorted(known) for form in list_forms(text)]
+    return " && ".join(str(form) for form in forms if any(form.covers(run) for run in runs))
 
 
 def _find_notes(workspace: Workspace, key: str, ref: str) -> bytes:

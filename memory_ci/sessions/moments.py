@@ -108,6 +108,20 @@ def save_moments(common_dir: Path, moments: Iterable[Moment]) -> None:
     save_if_changed(common_dir / "memory-ci" / TABLE, msgspec.json.encode(list(moments)))
 
 
+def list_known_forms(moments: Iterable[Moment]) -> frozenset[str]:
+    """Return the forms of the commands that are known to fail.
+
+    >>> sorted(list_known_forms([Moment("1", "before:command gh pr diff --stat", "It fails")]))
+    ['gh pr diff --stat']
+    """
+    known = set()
+    for moment in moments:
+        name, _, form = moment.when.partition(" ")
+        if name == "before:command":
+            known.add(form)
+    return frozenset(known)
+
+
 def list_due(moments: Iterable[Moment], point: Point) -> list[Moment]:
     """Return the lines that are due at a point of an agent's work, in the order of the table.
 
@@ -129,7 +143,7 @@ def _is_due(when: str, point: Point, runs: Sequence[CommandForm]) -> bool:
     forms = COMMANDS.get(name, ())
     if name in NAMING_COMMANDS:
         forms = tuple(list_forms(detail))
-    return any(_covers(form, run) for form in forms for run in runs)
+    return any(form.covers(run) for form in forms for run in runs)
 
 
 def claim_due(common_dir: Path, session: str, due: Sequence[Moment]) -> list[Moment]:
@@ -191,13 +205,6 @@ def _find_folder(common_dir: Path) -> Path:
 def _append(note: Path, lines: Iterable[str]) -> None:
     with note.open("a", encoding="utf-8") as stream:
         stream.writelines(f"{line}\n" for line in lines)
-
-
-def _covers(form: CommandForm, run: CommandForm) -> bool:
-    """Return whether a command has the program, the subcommands and the options of a form."""
-    is_same = run.program == form.program
-    is_same = is_same and run.subcommands[: len(form.subcommands)] == form.subcommands
-    return is_same and set(form.options) <= set(run.options)
 
 
 def _follow(entry: Path) -> Path | None:

@@ -27,6 +27,7 @@ from memory_ci.records.candidate import Answer, Question
 from memory_ci.records.entry import Entry
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.plan import PLAN_VERSION, Change, Counts, EngineUse, Plan, PlannedStep, Step
+from memory_ci.sessions.repetitions import REPETITION
 from memory_ci.store.edits import format_entry
 from memory_ci.store.manual_notes import demote_headings
 from memory_ci.text import plural, shorten
@@ -116,7 +117,7 @@ def answer(
     kept = [
         question
         for question in answers.to("keep")
-        if question.kind in STALE and question not in reworded
+        if _confirms(question) and question not in reworded
     ]
     plan = plan_review(workspace, queue, kept, answers.to("retire"), today)
     promoted = _promote(workspace, answers, now, dry_run=dry_run)
@@ -129,6 +130,16 @@ def answer(
     else:
         applied = apply_plan(workspace, plan, now, in_actions=in_actions, extra_files=extra_files)
     return AnsweredReview(plan, applied, notes, promoted)
+
+
+def _confirms(question: Question) -> bool:
+    """Return whether a question that is answered by `keep` confirms an entry as of today.
+
+    That is one about its code, and any about a rule that was counted in sessions: its year begins
+    anew.
+    """
+    is_rule = question.located is not None and question.located.entry.engine == REPETITION
+    return is_rule or question.kind in STALE
 
 
 def _refuse_wrong_answers(answers: Answers) -> None:

@@ -4,7 +4,8 @@ The first line identifies the session. Then comes one line per event, with its a
 transcript: texts of people, whole; the end of texts of the agent and the beginning of failures;
 which tools ran on which files, without their input and output, except the input of a call that a
 person refused, and the command lines of a shell that failed and of the few that followed. Of a
-commit, a push and a new pull request it holds that the command was run, not its arguments.
+commit, a push and a new pull request it holds that the command was run, not its arguments; of a
+command that is known to fail, its form if it succeeded.
 """
 
 from __future__ import annotations
@@ -106,7 +107,12 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     uid: str = ""
 
 
-def write_digest(session: Session, max_bytes: int, redact: Callable[[str], str]) -> bytes:
+def write_digest(
+    session: Session,
+    max_bytes: int,
+    redact: Callable[[str], str],
+    name_known: Callable[[str], str] = lambda _command: "",
+) -> bytes:
     """Return the digest of a session; it is the same bytes each time.
 
     Over the limit the least valuable events are left out first: tool calls, then texts of no
@@ -117,8 +123,9 @@ def write_digest(session: Session, max_bytes: int, redact: Callable[[str], str])
         session: the session.
         max_bytes: the limit.
         redact: a function that masks secrets; all texts of the digest are its results.
+        name_known: returns what is kept of a command line that succeeded, "" for nothing.
     """
-    commands = _choose_commands(session)
+    commands = _choose_commands(session, name_known)
     events = [event for event in session.events if _is_kept(event) or event.seq in commands]
     lines = {
         index: msgspec.json.encode(_line(event, session, commands, redact)) + b"\n"
@@ -181,7 +188,7 @@ def read(
     )
 
 
-def _choose_commands(session: Session) -> dict[int, str]:
+def _choose_commands(session: Session, name_known: Callable[[str], str]) -> dict[int, str]:
     """Return the texts of the shell's calls and results that are kept beside failures, by `seq`.
 
     A result that is kept for its call alone has no text.
@@ -194,9 +201,12 @@ def _choose_commands(session: Session) -> dict[int, str]:
                 texts[next_call.seq] = read_command(next_call.text)
                 texts.setdefault(next_result.seq, "")
             continue
-        milestones = MILESTONE.findall(QUOTED.sub("", read_command(call.text)))
-        if milestones:
-            texts.setdefault(call.seq, " && ".join(dict.fromkeys(milestones)))
+        command = read_command(call.text)
+        kept = dict.fromkeys(MILESTONE.findall(QUOTED.sub("", command)))
+        if known := name_known(command):
+            kept[known] = None
+        if kept:
+            texts.setdefault(call.seq, " && ".join(kept))
             texts.setdefault(result.seq, "")
     return texts
 

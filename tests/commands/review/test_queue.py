@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from memory_ci.records.candidate import Answer, Question
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
 from tests.project import NOW, TODAY, Project
+from tests.sessions.repeated_sessions import keep_asking
 
 RULE = "Two locks must never be held at the same time, because `charge` takes both."
 OTHER = "The gateway never answers twice for one key, so a client can retry."
@@ -188,3 +190,50 @@ def test_entries_are_asked_for_what_is_wrong_with_them_most_urgent_first(project
     )
     say(project, "retire", asked[0])
     assert not queue_of(project, "9y").week.shown
+
+
+# -- rules that were counted in sessions
+
+
+def agree(project: Project, title: str, learned: date) -> str:
+    """Commit a counted rule that people agreed to; its id."""
+    rule = replace(
+        make_entry(7, title=title, type="directive"),
+        engine="repetition",
+        created_at=learned,
+        last_reinforced=learned,
+    )
+    project.commit("Agree", {"institutional.md": f"{format_entry(rule)}\n"})
+    return rule.id
+
+
+def list_kept(project: Project) -> list[tuple[str, str]]:
+    """Kind and reason of the questions about entries."""
+    return [(one.kind, one.why) for one in found(project, "1d") if one.located]
+
+
+def test_a_rule_of_which_a_person_said_the_opposite_is_asked_about(
+    project: Project, tmp_path: Path
+) -> None:
+    agree(project, "Run the linter before each commit", project.clock.now.date())
+    keep_asking(project, tmp_path, "Don't run the linter before each commit.")
+    day = (project.clock.now + timedelta(1)).date()
+    reason = f'a person said on {day}: "Don\'t run the linter before each commit."'
+    assert list_kept(project) == [("contradiction", reason)]
+
+
+def test_a_rule_that_nobody_asked_for_in_a_year_is_asked_about(project: Project) -> None:
+    agree(project, "Run the linter before each commit", TODAY - timedelta(days=366))
+    assert list_kept(project) == [("unused", "nobody asked for it in a year")]
+
+
+def test_a_rule_of_this_year_is_not_asked_about(project: Project) -> None:
+    agree(project, "Run the linter before each commit", TODAY - timedelta(days=300))
+    assert list_kept(project) == []
+
+
+def test_a_rule_that_is_kept_holds_for_another_year(project: Project) -> None:
+    agree(project, "Run the linter before each commit", TODAY - timedelta(days=366))
+    (question,) = (one for one in found(project, "1d") if one.located)
+    say(project, "keep", question)
+    assert list_kept(project) == []

@@ -233,3 +233,13 @@ def test_a_failed_command_and_the_few_after_it_are_kept_without_credentials() ->
     assert calls[1].startswith("two [redacted:")
     assert calls[2:] == [*[f"next {n}" for n in range(6)], "", ""]
     assert b"it said 2" not in write_digest(session, LIMIT, masked)
+
+
+def test_of_a_known_command_that_succeeded_its_form_is_kept() -> None:
+    session = make_commands(("gh pr diff secret --stat", True), ("cat secret", True))
+    data = write_digest(
+        session, LIMIT, masked, lambda command: "gh pr diff" if "diff" in command else ""
+    )
+    calls = [event.text for event in reread(data).events if event.kind == "tool_call"]
+    assert calls == ["gh pr diff", ""]
+    assert b"secret" not in data

@@ -1,0 +1,117 @@
+"""What became of rules in the sessions that were served them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memory_ci.records.entry import Entry
+from memory_ci.records.episode import Episode, ServedEntry, Situation
+from memory_ci.records.repetition import RuleOutcome
+from memory_ci.sessions.rule_outcomes import count_outcomes, read_served_times
+from memory_ci.sessions.session_note import Sign, note_sign
+from tests.make import make_entry
+from tests.project import Project
+from tests.sessions.repeated_sessions import (
+    DAY,
+    DRAFT,
+    fail_in,
+    find_all,
+    find_titles,
+    keep_asking,
+    read_all,
+    session_id,
+)
+from tests.sources.transcripts.claude import Record
+
+pytestmark = pytest.mark.in_project
+
+RULE = make_entry(7, title="Open a draft PR", type="directive")
+FAILURE = make_entry(
+    8, title="`gh pr diff --stat` fails", type="corrective", when="before:command gh pr diff --stat"
+)
+OTHER = ["The gateway is slow today.", "Fix the retry in the client."]
+
+
+def serve(project: Project, number: int, at: datetime, **served: tuple[str, ...]) -> None:
+    """Note that a session was served something."""
+    sign = Sign(agent="claude-code", session=session_id(number), at=at, **served)  # type: ignore[arg-type]
+    note_sign(project.workspace, sign)
+
+
+def count(project: Project, entry: Entry, *episodes: Episode) -> list[RuleOutcome]:
+    served = read_served_times(project.workspace, episodes)
+    return count_outcomes([entry], read_all(project), served)
+
+
+def start_of(project: Project, number: int) -> datetime:
+    return project.clock.now + number * DAY - timedelta(minutes=1)
+
+
+def test_a_session_that_does_not_hear_the_request_again_followed_it(
+    project: Project, tmp_path: Path
+) -> None:
+    keep_asking(project, tmp_path, OTHER[0], DRAFT[0])
+    for number in (1, 2):
+        serve(project, number, start_of(project, number), given=(RULE.id,))
+    (outcome,) = count(project, RULE)
+    assert (outcome.sessions, outcome.asked_again, outcome.followed) == (2, 1, 1)
+
+
+def test_what_was_asked_before_the_rule_was_served_is_not_asked_again(
+    project: Project, tmp_path: Path
+) -> None:
+    keep_asking(project, tmp_path, DRAFT[0])
+    serve(project, 1, start_of(project, 1) + timedelta(hours=1), given=(RULE.id,))
+    (outcome,) = count(project, RULE)
+    assert (outcome.sessions, outcome.asked_again) == (1, 0)
+
+
+def test_a_session_that_was_not_served_the_rule_is_not_counted(
+    project: Project, tmp_path: Path
+) -> None:
+    keep_asking(project, tmp_path, *DRAFT[:2])
+    assert count(project, RULE) == []
+
+
+def test_a_command_that_fails_after_it_was_told_has_failed_again(
+    project: Project, tmp_path: Path
+) -> None:
+    failing = fail_in([1], "gh pr diff 12 --stat", "unknown flag: --stat", said=OTHER[0])
+    keep_asking(project, tmp_path, *failing, [OTHER[1]])
+    for number in (1, 2):
+        serve(project, number, start_of(project, number), given=(FAILURE.id,))
+    (outcome,) = count(project, FAILURE)
+    assert (outcome.sessions, outcome.failed_again, outcome.followed) == (2, 1, 1)
+
+
+def test_commits_name_the_sessions_that_were_served(project: Project, tmp_path: Path) -> None:
+    keep_asking(project, tmp_path, DRAFT[0])
+    episode = Episode(
+        id="e1",
+        occurred_at=project.clock.now,
+        outcome="success",
+        situation=Situation(),
+        retrieved=(ServedEntry(id=RULE.id),),
+        context={"sessions": f"claude-code:{session_id(1)}"},
+    )
+    (outcome,) = count(project, RULE, episode)
+    assert (outcome.sessions, outcome.asked_again) == (1, 1)
+
+
+def test_a_request_that_is_told_in_vain_comes_after_others(
+    project: Project, tmp_path: Path
+) -> None:
+    pull = ("Please pull main first.", "Pull main first, please.", "Pull main first")
+    both: list[list[str | Record]] = [
+        [draft, other] for draft, other in zip(DRAFT, pull, strict=False)
+    ]
+    keep_asking(project, tmp_path, *both)
+    first, second = find_titles(project)
+    key_of = {item.candidate.title: item for item in find_all(project)}
+    told = tuple(key_of[first].keys)
+    for number in (1, 2, 3):
+        serve(project, number, start_of(project, number), told=told)
+    assert find_titles(project) == [second, first]
