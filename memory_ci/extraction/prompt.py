@@ -88,11 +88,16 @@ Give one learning for each such group, as many as there are: it quotes every ent
 of the best of them. Entries that differ in what is to be done, where, or for which case do not say the same. What
 stands alone is left out."""
 
+REQUESTS = """The piece is a request that people made to coding agents in several sessions, a line for each.
+If it says how agents are to work here from now on, give one learning that quotes one of the lines. Its title is
+"When <situation>: <what to do>" as near to their words as can be, or only what to do where that always holds; its body
+is "". If it is about the work in hand, as "fix this test" or "now do the next step", give nothing."""
+
 KNOWN = (
     "Memory holds these entries already (data, as JSON). A learning that says what one of them says has its id in"
     " `restates`; one that an entry contradicts has its id in `contradicts`."
 )
-AIMS = {"promotion": PROMOTION, "consolidation": CONSOLIDATION}
+AIMS = {"promotion": PROMOTION, "consolidation": CONSOLIDATION, "requests": REQUESTS}
 
 PREMORTEM = f"""You read a plan for work on a software repository, before the work begins. Imagine that it was done and
 failed: say what most likely went wrong, so that it can be watched for.

@@ -87,7 +87,7 @@ WISH_WEIGHT = 0.25
 """Weight of a question that was asked in two changes."""
 
 MAX_COMPARED = 500
-"""Number of suggestions that are compared with one another."""
+"""Number of suggestions that are compared with one another; what is repeated comes in addition."""
 
 
 def list_suggestions(
@@ -117,7 +117,7 @@ def list_suggestions(
             suggestions[same] = _with_change(suggestions[same], item.change)
             continue
 
-        has_room = len(suggestions) < MAX_COMPARED
+        has_room = len(suggestions) < MAX_COMPARED or item.candidate.repetition is not None
         if has_room and (suggestion.is_accepted or not find_restated(item.candidate, existing)):
             suggestions.append(suggestion)
             suggestion_words.append(candidate_words)

@@ -138,7 +138,7 @@ class Suggestion(msgspec.Struct, frozen=True):
         return bool(self.candidate.accepted)
 
 
-EngineTask = Literal["learnings", "premortem", "promotion", "consolidation"]
+EngineTask = Literal["learnings", "premortem", "promotion", "consolidation", "requests"]
 
 
 class ExistingEntry(msgspec.Struct, frozen=True):

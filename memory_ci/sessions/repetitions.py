@@ -35,7 +35,7 @@ from memory_ci.repetition.requests import find_standing_requests, is_same_reques
 from memory_ci.repetition.written import RULE_FILES, WrittenRule, find_written, list_rules
 from memory_ci.sessions.rule_outcomes import ServedTimes, count_asked_again, read_served_times
 from memory_ci.sessions.session_archive import SessionArchive, read_archive
-from memory_ci.text import plural
+from memory_ci.text import jaccard, plural
 
 REPETITION = "repetition"
 """The engine of candidates that were found by counting."""
@@ -46,6 +46,7 @@ LEAST_SESSIONS = 2  # Sessions that made a request and not its opposite.
 LEAST_SINCE = 2  # Sessions in which a written rule was asked for, from which a person is told.
 REQUEST_IMPORTANCE = 0.9  # As that of a directive that an author marked.
 FAILURE_IMPORTANCE = 0.7
+SAME_TERMS = 0.6  # Jaccard index of the terms of two wordings of one request.
 MAX_DOCUMENT = 200_000  # Bytes of a document of rules that is compared.
 MAX_FILE = 1_000_000  # Bytes of the list in the git directory.
 FILE = "repeated.json"
@@ -58,12 +59,17 @@ class Repeated(NamedTuple):
     Attributes:
         candidate: what may be written.
         keys: content keys of all its wordings: a person may have answered an earlier one.
-        days: the number of days on which it was asked.
+        occurrences: the wording of a request in each session, the earliest first.
     """
 
     candidate: Candidate
     keys: frozenset[str]
-    days: int = 0
+    occurrences: tuple[Quotation, ...] = ()
+
+    @property
+    def days(self) -> int:
+        """The number of days on which it was asked."""
+        return len({occurrence.day for occurrence in self.occurrences})
 
 
 class PendingLine(msgspec.Struct, frozen=True):
@@ -98,7 +104,9 @@ class StandingRule(NamedTuple):
     is_entry: bool = False
 
 
-def find_repeated(snapshot: Snapshot, archive: SessionArchive) -> list[Repeated]:
+def find_repeated(
+    snapshot: Snapshot, archive: SessionArchive, limit: int = MAX_REQUESTS
+) -> list[Repeated]:
     """Return what is asked again, then what fails again, each most useful first.
 
     A request is useful that is likely to be made again, unless sessions were told it before and
@@ -109,10 +117,11 @@ def find_repeated(snapshot: Snapshot, archive: SessionArchive) -> list[Repeated]
     Args:
         snapshot: the commit whose memory and documents are compared.
         archive: what the sessions hold.
+        limit: the greatest number of requests.
     """
     written = list_written_rules(snapshot)
     found: list[Repeated] = []
-    for standing in find_standing_requests(archive.turns, MAX_REQUESTS):
+    for standing in find_standing_requests(archive.turns, limit):
         request = _without_opposites(standing)
         if request.sessions < LEAST_SESSIONS or _is_taken_back(request, archive.turns):
             continue
@@ -302,7 +311,7 @@ def _propose_request(request: StandingRequest, written_in: str = "", since: int 
     )
     wordings = [title, *(occurrence.text for occurrence in request.occurrences)]
     keys = frozenset(content_key(wording, "") for wording in wordings)
-    return Repeated(candidate, keys, request.days)
+    return Repeated(candidate, keys, request.occurrences)
 
 
 def _propose_failure(failure: KnownFailure, snapshot: Snapshot) -> Repeated:
@@ -386,15 +395,24 @@ def _find_day(snapshot: Snapshot, rule: WrittenRule) -> date:
 
 def _without_unwanted(snapshot: Snapshot, found: Iterable[Repeated]) -> list[Repeated]:
     """Return what nobody declined, and what may be in memory."""
-    declined = {line.split()[0] for line in read_rejected(snapshot)}
+    declined = dict(line.split(maxsplit=1) for line in read_rejected(snapshot) if " " in line)
+    keys = {line.split()[0] for line in read_rejected(snapshot)}
     forgotten = tombstones_at(snapshot)
     wanted = []
     for item in found:
-        is_declined = not item.keys.isdisjoint(declined)
+        is_declined = not item.keys.isdisjoint(keys) or _is_declined(item, declined.values())
         if is_declined or forgotten.refuses_candidate(item.candidate) or _is_unsafe(item.candidate):
             continue
         wanted.append(item)
     return wanted
+
+
+def _is_declined(item: Repeated, titles: Iterable[str]) -> bool:
+    """Return whether a person declined a request in the words of a model."""
+    terms = read_clause(item.candidate.title).terms
+    return bool(item.occurrences) and any(
+        jaccard(terms, read_clause(title).terms) >= SAME_TERMS for title in titles
+    )
 
 
 def _is_unsafe(candidate: Candidate) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 from msgspec.structs import replace
 
 from memory_ci.extraction.suggestions import list_suggestions
-from memory_ci.records.candidate import Candidate, Judged, Quote
+from memory_ci.records.candidate import Candidate, Judged, Quote, Repetition
 
 FIX = "a reason given in a fix, not marked as a learning"
 ORDER = "a person says what not to do, not marked as a learning"
@@ -102,3 +104,17 @@ def test_an_order_counts_with_and_without_its_apostrophe(word: str) -> None:
     text = f"{word} edit a generated client by hand because the build overwrites it"
     (suggestion,) = list_suggestions([judged_turn(text, "#1")])
     assert suggestion.candidate.title == text
+
+
+def test_what_is_repeated_is_listed_however_much_else_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("memory_ci.extraction.suggestions.MAX_COMPARED", 1)
+    day = date(2026, 1, 1)
+    repetition = Repetition(kind="request", sessions=3, people=1, first=day, last=day, when="start")
+    asked = judged("Open a draft PR when you are done with it", "asked in 3 sessions")
+    repeated = replace(
+        asked, candidate=replace(asked.candidate, repetition=repetition, engine="repetition")
+    )
+    first, second = list_suggestions([judged(KEPT, FIX), repeated])
+    assert (first.candidate.repetition, second.candidate.title) == (repetition, KEPT)

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
 from msgspec.structs import replace
 
 from memory_ci.commands.record.gatherer import RecordRun
+from memory_ci.commands.record.request_titles import phrase_requests
+from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import EARLIEST_DATE, entry_id, to_entry
+from memory_ci.memory.model import Asker
 from memory_ci.records.candidate import ACCEPTED_IN_REQUEST, Candidate, Judged
 from memory_ci.records.config import RepeatedMode
 from memory_ci.records.plan import Change
-from memory_ci.sessions.repetitions import Repeated, describe, find_repeated, save_pending
+from memory_ci.sessions.repetitions import (
+    MAX_REQUESTS,
+    Repeated,
+    describe,
+    find_repeated,
+    save_pending,
+)
 from memory_ci.sessions.session_archive import add_reviews
 from memory_ci.store.layout import parse_target
 
 SOURCE = "all sessions"
 """The label of what many sessions say, in place of a merged change."""
+
+MAX_JUDGED = 20  # Requests that a model is asked about.
 
 WRITTEN_SESSIONS = 4
 WRITTEN_DAYS = 3
@@ -42,9 +53,29 @@ def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]
         return []
     archive = add_reviews(run.workspace, run.gatherer.archive, run.gatherer.review_turns)
     problems += archive.problems
-    repeated = find_repeated(run.base, archive)
+    limit = MAX_REQUESTS if run.asker is None else MAX_JUDGED
+    repeated = find_repeated(run.base, archive, limit)
+    if run.asker is not None:
+        repeated = _phrase(run.asker, repeated, problems)
     save_pending(run.workspace, repeated)
     return [_judge(item, mode, accepted) for item in repeated]
+
+
+def _phrase(asker: Asker, repeated: list[Repeated], problems: list[str]) -> list[Repeated]:
+    """Return what a model takes for conduct; all of it if the model cannot be asked."""
+    try:
+        return _first_requests(phrase_requests(asker, repeated))
+    except EngineError as error:
+        problems.append(f"how people want work done: {error.message} [{error.slug}]")
+        return _first_requests(repeated)
+
+
+def _first_requests(repeated: Iterable[Repeated]) -> list[Repeated]:
+    """Return all failures, and as many requests as people are asked about."""
+    items = list(repeated)
+    requests = [item for item in items if item.occurrences]
+    left_out = requests[MAX_REQUESTS:]
+    return [item for item in items if item not in left_out]
 
 
 def plan_repeated(run: RecordRun, judged: Sequence[Judged]) -> Iterator[Change]:

@@ -1,0 +1,81 @@
+"""A model's judgement of repeated requests: which are about how to work, and in which words.
+
+Each request is asked about by itself, with its first wordings alone. So the answer stays the same
+as further sessions make it, and what a person has accepted or declined keeps its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.reply import Learning, parse_reply
+from memory_ci.extraction.stance import is_opposite
+from memory_ci.extraction.support import find_ungrounded
+from memory_ci.memory.model import Asker
+from memory_ci.memory.screening import is_unsafe
+from memory_ci.records.candidate import Request
+from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
+from memory_ci.repetition.clauses import read_clause
+from memory_ci.sessions.repetitions import Repeated
+
+MAX_WORDINGS = 3  # Wordings that a model is shown.
+MAX_TITLE = 150  # Characters of a request in the words of a model.
+LEAST_SHARED = 0.6  # The share of a title's terms that people have said.
+
+
+def phrase_requests(asker: Asker, found: Iterable[Repeated]) -> Iterator[Repeated]:
+    """Yield the requests that a model takes for conduct, in its words; failures stay as they are.
+
+    Args:
+        asker: the model.
+        found: what is repeated.
+
+    Raises:
+        EngineError: as the engine does.
+    """
+    for item in found:
+        repetition = item.candidate.repetition
+        if repetition is None or repetition.kind != "request":
+            yield item
+            continue
+        phrased = _phrase(asker, item)
+        if phrased is not None:
+            yield phrased
+
+
+def _phrase(asker: Asker, item: Repeated) -> Repeated | None:
+    """Return a request as a model words it; None for one that it takes for work in hand."""
+    wordings = [occurrence.text for occurrence in item.occurrences[:MAX_WORDINGS]]
+    piece = Evidence(
+        id="e1",
+        kind="text",
+        text="\n".join(wordings),
+        trust="T0",
+        origin=Origin(kind="session", id=item.occurrences[0].session),
+        at=UNKNOWN_TIME,
+    )
+    reply = asker.extract(Request(change="requests", evidence=(piece,), task="requests"))
+    for learning in parse_reply(reply.text).learnings:
+        if find_ungrounded(learning, {piece.id: piece}) is None:
+            return _reword(item, learning, wordings)
+    return None
+
+
+def _reword(item: Repeated, learning: Learning, wordings: list[str]) -> Repeated:
+    """Return a request with a model's title, or with its own if that says anything else."""
+    title = " ".join(learning.title.split())
+    said: set[str] = set()
+    for wording in wordings:
+        said |= read_clause(wording).terms
+    terms = read_clause(title).terms
+    is_faithful = len(terms & said) >= LEAST_SHARED * len(terms) > 0
+    if not is_faithful or len(title) > MAX_TITLE or is_opposite(title, wordings):
+        return item
+    if is_unsafe(title):
+        return item
+    candidate = replace(item.candidate, title=title[:1].upper() + title[1:])
+    keys = item.keys | {content_key(candidate.title, candidate.body)}
+    return item._replace(candidate=candidate, keys=keys)
