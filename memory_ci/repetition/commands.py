@@ -41,7 +41,7 @@ PRIVATE_PATH = re.compile(r"(?<![\w.*])(?:~/|/)(?:[\w.@+-]+/)*[\w.@+-]*")
 
 OPAQUE = re.compile(
     r"[0-9a-f]{8}-[0-9a-f-]{27}|\b(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b|\b\d+\b|REDACTED[\w.]*"
-    r"|\[redacted[^\]]*\]"
+    r"|\[redacted[^\]]{0,80}\]"
 )
 """An id, a hash, a number, or what was masked."""
 

@@ -56,6 +56,18 @@ OPTION_NAMED = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
 CHANGED_DIRECTORY = re.compile(r"(?:^|:)\s*cd:")
 """An error of the shell's own `cd`."""
 
+SHELL_PREFIX = re.compile(
+    r"(?:\(eval\)|(?:/bin/)?(?:ba|z|da|k)?sh)(?::(?: line)? ?[\dN]+)?: ", re.I
+)
+"""What a shell writes before its errors: its name and the line, which vary from one to the next."""
+
+NOT_FOUND = re.compile(r"(\S+): (?:command )?not found")
+"""A missing program, as most shells say it; zsh names it last."""
+
+HOOK = re.compile(r"\bhook\b|\bhusky\b", re.IGNORECASE)
+HOOKED = frozenset(("commit", "push", "merge", "rebase", "cherry-pick"))
+"""Subcommands of git whose hooks may refuse."""
+
 UNNAMED_FILE = re.compile(r"PATH.*no such file|no matches found", re.IGNORECASE)
 """A missing file whose name was masked, or a pattern: the next session misses another one."""
 
@@ -148,8 +160,20 @@ def find_misuse(run: CommandRun) -> str:
         if run.ok and not SPOKEN.match(line):
             continue
         masked = mask_line(line)
-        return "" if UNNAMED_FILE.search(masked) else masked
+        return "" if UNNAMED_FILE.search(masked) else _without_shell(masked)
     return ""
+
+
+def _without_shell(error: str) -> str:
+    """Return an error as each shell says it.
+
+    >>> _without_shell("bash: line N: rg: command not found")
+    'command not found: rg'
+    """
+    prefix = SHELL_PREFIX.match(error)
+    bare = error[prefix.end() :] if prefix else error
+    missing = NOT_FOUND.fullmatch(bare) if prefix else None
+    return f"command not found: {missing[1]}" if missing else bare
 
 
 def _is_repeated(runs: Sequence[FailedRun], sessions: set[str]) -> bool:
@@ -181,6 +205,9 @@ def _find_failed_form(run: CommandRun, error: str) -> CommandForm | None:
     if CHANGED_DIRECTORY.search(error):
         return CommandForm("cd")
     forms = list_forms(run.command)
+    if HOOK.search(error):
+        hooked = [form for form in forms if form.program == "git" and HOOKED & {*form.subcommands}]
+        forms = hooked or forms
     for form in forms:
         named = OPTION_NAMED.findall(error)
         if any(option in named for option in form.options):

@@ -42,7 +42,7 @@ from memory_ci.sources.transcripts.repetition import MAX_TYPED_LINES
 from memory_ci.sources.transcripts.shell import is_shell, list_shell_runs, read_command
 from memory_ci.text import plural
 
-CACHE_VERSION = 5
+CACHE_VERSION = 6
 MAX_CACHE = 500_000_000  # Bytes of the cache that are read.
 MAX_BYTES = 1_000_000_000  # Bytes of transcripts that one run parses.
 MAX_PARTS = 4 * MAX_TRANSCRIPT  # Bytes of the parts of one long transcript.

@@ -183,3 +183,22 @@ def test_any_commands_can_be_read(runs: list[tuple[str, str, bool]]) -> None:
     commands = [CommandRun("s", START, command, output, ok) for command, output, ok in runs]
     assert len(list_failed(commands)) <= len(commands)
     list_succeeded(commands)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "zsh:1: command not found: rg",
+        "(eval):1: command not found: rg",
+        "bash: rg: command not found",
+    ],
+)
+def test_each_shell_says_the_same_of_a_missing_program(line: str) -> None:
+    assert find_misuse(make_run("rg x", line)) == "command not found: rg"
+
+
+def test_a_hook_that_refuses_is_of_the_command_that_runs_it() -> None:
+    (run,) = list_failed(
+        [make_run("git add . && git commit -m x", "husky - pre-commit script failed")]
+    )
+    assert run.form == "git commit"
