@@ -10,6 +10,8 @@ from hypothesis import settings
 
 from memory_ci.records.entry import Entry, Located, ScopeName, ScopeOf
 from memory_ci.records.history import Commit, FileChange, MergedChange
+from memory_ci.store.edits import format_entry
+from memory_ci.store.frontmatter import CONVERTERS, format_field
 
 ID = "0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11"
 
@@ -35,6 +37,13 @@ def make_entry(number: int = 1, **fields: Any) -> Entry:
         "title": f"Learning number {number}",
     }
     return Entry(**defaults | fields)
+
+
+def format_all_keys(entry: Entry) -> str:
+    """Return the text of an entry as version 0.2 wrote it, with the keys that have their default."""
+    head = [line for key in CONVERTERS for line in format_field(key, getattr(entry, key))]
+    _, below = format_entry(entry).split("\n---\n", 1)
+    return "\n".join(["---", *head, "---", below])
 
 
 def make_located(

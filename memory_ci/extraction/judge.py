@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -23,7 +23,12 @@ from memory_ci.extraction.entries import (
 )
 from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.reply import Learning, parse_reply
-from memory_ci.extraction.restatement import find_restated
+from memory_ci.extraction.restatement import (
+    CandidateWords,
+    find_restated,
+    is_same_learning,
+    split_words,
+)
 from memory_ci.extraction.support import find_ungrounded, find_unsupported
 from memory_ci.extraction.wording import tells_edit, tidy
 from memory_ci.records.candidate import Candidate, Judged, Kind, Quote, Verdict
@@ -70,6 +75,23 @@ COSTLY_IMPORTANCE = 0.8
 SPOKEN_KINDS = frozenset({"text", "rejection", "interrupt", "intervention", "review"})
 
 
+TOOL_OUTPUT = "tool_result"
+
+
+class ShownByTools(NamedTuple):
+    """A learning of a model that only the output of tools in one change shows.
+
+    Attributes:
+        label: the change.
+        session: the session with the output; None if none is known.
+        words: the words of the learning.
+    """
+
+    label: str
+    session: str | None
+    words: CandidateWords
+
+
 def _find_nothing(_candidate: Candidate) -> None:
     return None
 
@@ -91,6 +113,7 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
             or None.
         known_to: returns the existing entries that the readers of a candidate are given; all of
             them if None.
+        shown_by_tools: what earlier changes of the run show in the output of tools alone.
     """
 
     label: str
@@ -102,6 +125,7 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
     is_writable: Callable[[Candidate], str | None] = _find_nothing
     find_document: Callable[[Candidate], str | None] = _find_nothing
     known_to: Callable[[Candidate], Sequence[Entry]] | None = None
+    shown_by_tools: tuple[ShownByTools, ...] = ()
 
 
 class ReplyVerdicts(NamedTuple):
@@ -163,9 +187,13 @@ class Judge:
     def judge(self, learning: Learning) -> Judged:
         """Return the verdict on one learning."""
         candidate = self._make_candidate(learning)
-        refusal = self._find_refusal(learning, candidate)
+        earlier = self._find_shown_earlier(candidate)
+        refusal = self._find_refusal(learning, candidate, is_shown_twice=earlier is not None)
         if refusal:
             return self._verdict(_mask(candidate), "quarantined", refusal)
+        if earlier is not None:
+            changes = f"{earlier.label} and {self.case.label}"
+            return self._verdict(candidate, "suspected", f"output of tools shows it in {changes}")
         doubt = self._find_doubt(learning, candidate)
         if doubt:
             return self._verdict(candidate, "suspected", doubt)
@@ -181,12 +209,35 @@ class Judge:
     def _verdict(self, candidate: Candidate, verdict: Verdict, reason: str) -> Judged:
         return Judged(candidate=candidate, verdict=verdict, reason=reason, change=self.case.label)
 
-    def _find_refusal(self, learning: Learning, candidate: Candidate) -> str | None:
-        """Return why a learning must not be written, or None."""
+    def _find_shown_earlier(self, candidate: Candidate) -> ShownByTools | None:
+        """Return the earlier change that shows a candidate, if only output of tools shows it.
+
+        What one change shows may be a passing fault, or the words of a page that an agent read. In
+        a second one, of another session, it is proposed to a person; it is never written at once.
+        """
+        if not is_shown_by_tools(candidate, self.pieces):
+            return None
+        own_words = split_words(candidate)
+        for shown in self.case.shown_by_tools:
+            is_other = shown.label != self.case.label and shown.session != candidate.session
+            if is_other and is_same_learning(own_words, shown.words):
+                return shown
+        return None
+
+    def _find_refusal(
+        self, learning: Learning, candidate: Candidate, *, is_shown_twice: bool
+    ) -> str | None:
+        """Return why a learning must not be written, or None.
+
+        Args:
+            learning: the learning.
+            candidate: its candidate.
+            is_shown_twice: whether output of tools counts as evidence, since two changes have it.
+        """
         # The check of the whole entry depends neither on its id nor on its dates.
         entry = to_entry(candidate, entry_id="", today=date.min, merged_on=date.min)
         return (
-            find_ungrounded(learning, self.pieces)
+            find_ungrounded(learning, self.pieces, is_tool_output_quotable=is_shown_twice)
             or check_candidate(candidate, self.case.pieces)
             or ", ".join(check_entry(entry))
             or self.case.is_writable(candidate)
@@ -333,6 +384,26 @@ class Judge:
         else:
             commit = f"commit:{self.case.tip[:SHA_WIDTH]}"
         return f"{request} {commit}".lstrip()
+
+
+def is_shown_by_tools(candidate: Candidate, pieces: Mapping[str, Evidence]) -> bool:
+    """Return whether a candidate quotes output of tools, and nothing else."""
+    quoted = [pieces.get(quote.evidence) for quote in candidate.quotes]
+    return bool(quoted) and all(
+        piece is not None and piece.kind == TOOL_OUTPUT and piece.actor == "tool"
+        for piece in quoted
+    )
+
+
+def list_shown_by_tools(
+    judged: Iterable[Judged], pieces: Iterable[Evidence]
+) -> Iterator[ShownByTools]:
+    """Yield the learnings of one change that were refused since only output of tools shows them."""
+    by_id = {piece.id: piece for piece in pieces}
+    for item in judged:
+        candidate = item.candidate
+        if item.reason == "untrusted-quote" and is_shown_by_tools(candidate, by_id):
+            yield ShownByTools(item.change, candidate.session, split_words(candidate))
 
 
 def _normalize(text: str) -> str:

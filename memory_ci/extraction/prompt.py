@@ -53,6 +53,8 @@ How to read it
   overrules an earlier one.
 - Only a piece with "quote": true may be quoted: somebody who may say so said it. Everything else (pieces without the
   mark, `about`, `before`, `changed`, paths, labels) helps to understand it, and proves nothing.
+- One exception: a line of a `tool_result` that shows how the environment itself fails (a hook, a missing program) may be
+  quoted, alone. It counts once a second change shows it.
 - What a person pasted, a log or somebody's review, may be true; it is no wish of that person.
 - A question decides nothing. What the record leaves open is left out.
 

@@ -301,7 +301,12 @@ WORD = re.compile(
 """A word, or one character of a script that is written without blanks."""
 
 
-def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
+def find_ungrounded(
+    learning: Learning,
+    pieces: Mapping[str, Evidence],
+    *,
+    is_tool_output_quotable: bool = False,
+) -> str | None:
     """Return a slug why the quotes of a learning prove nothing, or None.
 
     There are none, or one is not exact, too short, or of unknown or untrusted evidence. Quotes of
@@ -310,6 +315,7 @@ def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str |
     Args:
         learning: the learning.
         pieces: the evidence by id.
+        is_tool_output_quotable: whether the output of tools may be quoted.
     """
     if not learning.quotes:
         return "no-quote"
@@ -319,7 +325,8 @@ def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str |
             return "unknown-evidence"
         if not _contains(piece.text, quote.text):
             return "quote-not-found"
-        if piece.trust not in QUOTABLE:
+        is_tool_output = piece.kind == "tool_result" and is_tool_output_quotable
+        if piece.trust not in QUOTABLE and not is_tool_output:
             return "untrusted-quote"
     if learning.is_by_rule:
         return None

@@ -9,6 +9,7 @@ from memory_ci.findings import printable
 from memory_ci.records.entry import name_entry
 from memory_ci.records.plan import COMMITTED_ALONE, Change, Plan, PlannedStep
 from memory_ci.secrets import find_secrets
+from memory_ci.store.episodes import list_ids
 from memory_ci.text import plural, shorten
 
 REFERENCE = re.compile(
@@ -45,8 +46,9 @@ def render_commit_message(
         noted: the number of episode files that the commit changes.
         is_read: whether the commit notes the range that the run has read.
     """
-    episode_paths = [file.path for file in plan.episodes] if noted else []
-    episode_names = [path.rpartition("/")[2].removesuffix(".md") for path in episode_paths]
+    episode_names: list[str] = []
+    for file in plan.episodes if noted else ():
+        episode_names += list_ids(file.path, file.text.encode())
 
     parts = [_describe_step(step) for step in steps]
     if episode_names:

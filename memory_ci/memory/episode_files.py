@@ -17,16 +17,21 @@ from memory_ci.lifecycle.episodes import BY_FACTS
 from memory_ci.memory.episodes import list_episode_files, load_episodes
 from memory_ci.memory.screening import find_credentials, is_unsafe
 from memory_ci.memory.workspace import Snapshot, Workspace
-from memory_ci.records.episode import Action, Episode, EpisodeRecord
+from memory_ci.records.episode import Action, Amendment, Episode, EpisodeRecord
+from memory_ci.records.history import Commit
 from memory_ci.records.names import SHA_WIDTH, format_work_ref
 from memory_ci.records.plan import EpisodeFile, Plan
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
+    RUN_PREFIX,
+    amendments_path,
     find_month,
     fold_months,
+    format_amendments,
     format_telling,
     has_ended,
     is_episode_path,
+    list_ids,
     list_texts,
     month_path,
     parse_episode_file,
@@ -53,18 +58,25 @@ def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
         "--",
         f"{EPISODES}/",
     )
-    deleted_ids = set()
+    deleted_ids: set[str] = set()
     for commit, _ in read_log(workspace.repo, *arguments):
         if find_trailers(commit.message, (STEP,)):
             continue
         for file in commit.files:
             if is_episode_path(file.path):
-                deleted_ids.add(_file_stem(file.path))
+                deleted_ids.update(_list_former_ids(workspace, commit, file.path))
     return frozenset(deleted_ids)
 
 
-def _file_stem(path: str) -> str:
-    return path.rpartition("/")[2].removesuffix(".md")
+def _list_former_ids(workspace: Workspace, commit: Commit, path: str) -> tuple[str, ...]:
+    """Return the ids of the tellings in a file that a commit deleted.
+
+    Only a file with the amendments of a run is read: the name of any other is the id.
+    """
+    if not path.rpartition("/")[2].startswith(RUN_PREFIX) or not commit.parents:
+        return list_ids(path, b"")
+    data = workspace.at(commit.parents[0]).read([path]).get(path)
+    return list_ids(path, data or b"")
 
 
 def plan_files(
@@ -72,10 +84,13 @@ def plan_files(
 ) -> tuple[list[EpisodeFile], list[str]]:
     """Return the files of tellings, and why some cannot be written.
 
-    A telling that cannot be written does not stop the run.
+    An episode is a file of its own. The amendments of a run are one file: a history with many
+    reverts would else be as many files to review. A telling that cannot be written does not stop
+    the run.
     """
-    files = []
-    problems = []
+    files: list[EpisodeFile] = []
+    amendments: dict[str, Amendment] = {}
+    problems: list[str] = []
     for telling in tellings:
         try:
             file = EpisodeFile(telling_path(telling), format_telling(telling).decode())
@@ -85,9 +100,20 @@ def plan_files(
         objections = [*_check_file(file, base.tree.modes)]
         if objections:
             problems.append(f"the episode {telling.id} {', '.join(objections)}")
-        else:
-            files.append(file)
-    return files, problems
+            continue
+        files.append(file)
+        if isinstance(telling, Amendment):
+            amendments[file.path] = telling
+    if len(amendments) < 2:
+        return files, problems
+
+    others = [file for file in files if file.path not in amendments]
+    together = EpisodeFile(
+        amendments_path([*amendments.values()]), format_amendments(amendments.values()).decode()
+    )
+    # If this file cannot be written, each amendment is one.
+    is_writable = not [*_check_file(together, base.tree.modes)]
+    return ([*others, together] if is_writable else files), problems
 
 
 def find_fold_day(base: Snapshot, new: Iterable[EpisodeFile], today: date) -> date | None:
@@ -203,10 +229,10 @@ def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
 
     data = file.text.encode()
     parsed = parse_episode_file(file.path, data)
-    paths = [telling_path(telling) for telling in parsed.tellings]
-    if not is_episode_path(file.path) or paths != [file.path]:
-        yield "is not the file of one episode"
-    elif parsed.findings or format_telling(parsed.tellings[0]) != data:
+    expected = _format_expected(parsed.tellings)
+    if not is_episode_path(file.path) or expected is None or expected.path != file.path:
+        yield "is not the file of one episode, or of the amendments of a run"
+    elif parsed.findings or expected.text.encode() != data:
         yield "is not as episodes are written"
 
     texts: list[str] = []
@@ -215,6 +241,16 @@ def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
     all_text = "\n".join([*texts, file.text])
     if any(map(is_unsafe, texts)) or any(find_credentials(file.path, all_text.encode())):
         yield "holds what must not be given to an agent"
+
+
+def _format_expected(tellings: Sequence[EpisodeRecord]) -> EpisodeFile | None:
+    """Return the file that a run writes of tellings; None if they are not of one file."""
+    if len(tellings) == 1:
+        return EpisodeFile(telling_path(tellings[0]), format_telling(tellings[0]).decode())
+    amendments = [telling for telling in tellings if isinstance(telling, Amendment)]
+    if not tellings or len(amendments) < len(tellings):
+        return None
+    return EpisodeFile(amendments_path(amendments), format_amendments(amendments).decode())
 
 
 def _list_valid_ids(action: Action) -> set[str]:

@@ -27,7 +27,13 @@ from memory_ci.memory.workspace import (
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.episodes import find_month, is_episode_path, month_path, parse_episode_file
+from memory_ci.store.episodes import (
+    find_month,
+    is_episode_path,
+    list_ids,
+    month_path,
+    parse_episode_file,
+)
 from memory_ci.text import shorten
 
 KEEP = "keep"
@@ -211,13 +217,20 @@ def _drop_released(files: Iterable[Touched], released: Collection[str]) -> list[
 
 
 def _list_deleted_episodes(files: Iterable[Touched]) -> list[str]:
-    """Return the paths of deleted files of episodes that fit on a line of REJECTED_FILE."""
-    paths = []
+    """Return the paths of deleted files of episodes that fit on a line of REJECTED_FILE.
+
+    Of a file with the amendments of a run, each is named as if it had a file of its own: the next
+    run may put them together with others.
+    """
+    paths: list[str] = []
     for file in files:
         is_deleted = file.new is None
-        if is_deleted and is_episode_path(file.path) and file.path.isprintable():
-            paths.append(file.path)
-    return paths
+        if not is_deleted or not is_episode_path(file.path) or not file.path.isprintable():
+            continue
+        directory = file.path.rpartition("/")[0]
+        paths.append(file.path)
+        paths += [f"{directory}/{id_}.md" for id_ in list_ids(file.path, file.old or b"")]
+    return list(dict.fromkeys(paths))
 
 
 def line_of(entry: Entry) -> str:

@@ -130,7 +130,7 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EpisodeFile(msgspec.Struct, frozen=True):
-    """A new file with an episode or an amendment (docs/episodes.md)."""
+    """A new file with an episode, or with amendments (docs/episodes.md)."""
 
     path: str
     text: str

@@ -17,7 +17,9 @@ from memory_ci.records.repetition import AwareTime, CommandRun, KnownFailure
 from memory_ci.repetition.commands import CommandForm, list_forms, mask_line
 
 LEAST_SESSIONS = 3
-"""Sessions of a known failure; two suffice if the same other form worked in both."""
+"""Sessions of a known failure. Two suffice if the same other form worked in both, or if what fails
+is the environment, which no other form of the command avoids.
+"""
 
 NEXT_RUNS = 6
 """Commands after a failure among which the one that worked is looked for."""
@@ -41,6 +43,13 @@ MISUSE = re.compile(
     re.IGNORECASE,
 )
 """The line of a tool that says it was used in the wrong way."""
+
+ENVIRONMENT = re.compile(
+    r"command not found|: not found\s*$|hook (?:failed|declined|refused)|husky|no module named"
+    r"|cannot find (?:main )?module|permission denied|operation not permitted|not a git repository",
+    re.IGNORECASE,
+)
+"""The line of a tool, hook or module that the environment lacks or refuses."""
 
 SPOKEN = re.compile(
     r"\s*(?:\(eval\)|error|fatal|usage|unknown|unrecognized|invalid|\w[\w./-]*:)", re.IGNORECASE
@@ -179,8 +188,12 @@ def _without_shell(error: str) -> str:
 def _is_repeated(runs: Sequence[FailedRun], sessions: set[str]) -> bool:
     if len(sessions) >= LEAST_SESSIONS:
         return True
+    if len(sessions) < LEAST_SESSIONS - 1:
+        return False
+    if ENVIRONMENT.search(runs[0].error):
+        return True
     worked = {run.worked for run in runs}
-    return len(sessions) == LEAST_SESSIONS - 1 and len(worked) == 1 and "" not in worked
+    return len(worked) == 1 and "" not in worked
 
 
 def _describe(runs: Sequence[FailedRun], sessions: int) -> KnownFailure:

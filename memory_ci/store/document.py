@@ -20,7 +20,14 @@ from memory_ci.errors import UsageError
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import MAX_CHARS, PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.report import Finding, Level, LoadedFile
-from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, UUID, parse_extra, parse_values
+from memory_ci.store.frontmatter import (
+    CONVERTERS,
+    CORE_KEYS,
+    REQUIRED,
+    UUID,
+    parse_extra,
+    parse_values,
+)
 from memory_ci.store.headings import (
     FENCE,
     is_heading_2,
@@ -33,7 +40,7 @@ from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten
 
 ENTRY_KEY = re.compile(
-    r"(id|type|domain|importance|status|reinforcement_count|last_reinforced)\s*:"
+    r"(id|type|domain|importance|status|reinforcement_count|last_reinforced|created_at)\s*:"
 )
 KEY_ANYWHERE = re.compile(rf"\b{ENTRY_KEY.pattern}")
 FIELD = re.compile(r"[a-z_]+\s*:")
@@ -199,7 +206,7 @@ class _Scanner:
         """Report entries in code fences: an unclosed fence hides those after it."""
         fenced_separators = [number for number in self.separators if self.fenced[number]]
         for first, close in pairwise(fenced_separators):
-            if _list_keys(self.lines[first + 1 : close]).issuperset(REQUIRED):
+            if _has_entry_keys(self.lines[first + 1 : close]):
                 hint = "If it is meant as an entry, close the fence above it."
                 message = "a whole entry stands inside a code fence and is not read"
                 self._report(first, "fenced-entry", message, hint, "warning")
@@ -248,7 +255,7 @@ class _Scanner:
         """Return whether lines are meant as a front matter.
 
         They are if they have an `id` and another key, or keys of ours and a title below. One key
-        of ours is enough if there is nothing but keys; else two required keys are needed. A lone
+        of ours is enough if there is nothing but keys; else two of the core keys are needed. A lone
         `id:` in prose is not enough, unless it is a UUID.
 
         Args:
@@ -270,7 +277,7 @@ class _Scanner:
             return True
         has_only_keys = all(KEY.match(line) for line in dedented if line.strip())
         is_plain_mapping = has_only_keys and not keys.isdisjoint(CONVERTERS)
-        if not is_plain_mapping and len(keys.intersection(REQUIRED)) < 2:
+        if not is_plain_mapping and len(keys.intersection(CORE_KEYS)) < 2:
             return False
         return self._has_title(close + 1)
 
@@ -374,6 +381,12 @@ def _list_keys(lines: Sequence[str]) -> set[str]:
     """Return the keys that lines begin with."""
     matches = [KEY.match(line) for line in lines]
     return {match.group(1) for match in matches if match}
+
+
+def _has_entry_keys(lines: Sequence[str]) -> bool:
+    """Return whether lines have the keys that no entry is without."""
+    keys = _list_keys(lines)
+    return keys.issuperset(REQUIRED) and not keys.isdisjoint({"created_at", "last_reinforced"})
 
 
 def split_body(lines: Sequence[str]) -> tuple[str | None, str]:

@@ -7,6 +7,7 @@ unknown keys are kept.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +39,8 @@ PATH = re.compile(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))/[^/]+\
 # The file of a folded month. It stays in its directory: if that were gone, git would move files
 # that others add to it elsewhere.
 MONTH_FILE = "_all.md"
+RUN_PREFIX = "amendments-"
+"""The beginning of the name of a file with the amendments of one run."""
 ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}")
 AMENDMENT_ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}\+[0-9a-f]{12}|[a-z0-9][a-z0-9.+-]{0,80}")
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}")
@@ -127,6 +130,43 @@ def telling_path(telling: EpisodeRecord) -> str:
     _require_valid(telling)
     month = _time_of(telling).astimezone(UTC).isoformat()[:7]
     return f"{EPISODES}/{month}/{telling.id}.md"
+
+
+def amendments_path(amendments: Sequence[Amendment]) -> str:
+    """Return the path of the amendments of one run, in the month (UTC) of the latest of them.
+
+    Its name is a hash of what it holds, so that two runs write the same file or two files.
+
+    Raises:
+        UsageError: an amendment is not valid (bad-episode).
+    """
+    month = max(amendment.at for amendment in amendments).astimezone(UTC).isoformat()[:7]
+    digest = hashlib.sha256(format_amendments(amendments)).hexdigest()[:12]
+    return f"{EPISODES}/{month}/{RUN_PREFIX}{digest}.md"
+
+
+def format_amendments(amendments: Iterable[Amendment]) -> bytes:
+    """Return the documents of amendments in order of time.
+
+    Raises:
+        UsageError: an amendment is not valid, or too long (bad-episode).
+    """
+    keys = [(each.at, each.id, format_telling(each).decode()) for each in amendments]
+    return _join_documents(keys)
+
+
+def list_ids(path: str, data: bytes) -> tuple[str, ...]:
+    """Return the ids of what a file of episodes that a run wrote tells of.
+
+    Args:
+        path: the path, which names a single telling.
+        data: the content, which is read only if it may hold several.
+    """
+    name = path.rpartition("/")[2].removesuffix(".md")
+    if not name.startswith(RUN_PREFIX):
+        return (name,)
+    tellings = parse_episode_file(path, data).tellings
+    return tuple(telling.id for telling in tellings) or (name,)
 
 
 def format_telling(telling: EpisodeRecord) -> bytes:
@@ -488,6 +528,7 @@ def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, by
 def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
     """Fold the files of a month into `target`; return the files that change."""
     readable_paths: list[str] = []
+    sizes: list[int] = []
     keys: set[SortKey] = set()
     for path, data in files.items():
         if data is None:
@@ -495,17 +536,17 @@ def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, byt
         documents, findings = _read_documents(path, data)
         if not findings:
             readable_paths.append(path)
+            sizes.append(len(data))
             keys.update(_sort_key(document, telling) for document, telling in documents)
     single_paths = [path for path in readable_paths if path != target]
     if not single_paths or (target in files and target not in readable_paths):
         return {}
 
     folded = _join_documents(keys)
-    # If one document were half of a new file, git would take the file for a rename of it. And where
+    # If one file were half of a new file, git would take the file for a rename of it. And where
     # two branches fold the month, one of them with more in it, git would find a conflict of names
     # for which it calls no merge driver.
-    largest = max(len(raw.encode()) for _, _, raw in keys)
-    is_mostly_one = largest * 2 >= len(folded)
+    is_mostly_one = max(sizes) * 2 >= len(folded)
     if len(folded) > MAX_FILE_BYTES or (target not in files and is_mostly_one):
         return {}
     return {target: folded, **dict.fromkeys(single_paths)}

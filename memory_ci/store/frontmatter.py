@@ -14,6 +14,7 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.records.entry import (
     MOMENT,
+    NEW_IMPORTANCE,
     Adoption,
     Domain,
     Entry,
@@ -30,6 +31,7 @@ from memory_ci.store.yamltext import (
     quote_scalar,
     trailing_comment,
 )
+from memory_ci.text import did_you_mean
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # Half a character: a path that is not UTF-8 decodes to some.
@@ -153,34 +155,54 @@ READERS: Mapping[str, Callable[[Value], Any]] = {
 CONVERTERS = {name: READERS[name] for name in Entry.__struct_fields__ if name in READERS}
 """The reader of each field of an entry, in canonical order."""
 
-REQUIRED = (
-    "id",
-    "type",
-    "domain",
-    "importance",
-    "reinforcement_count",
-    "last_reinforced",
-    "status",
-)
+REQUIRED = ("id", "type")
+DEFAULTS: Mapping[str, object] = {
+    "domain": "task",
+    "importance": NEW_IMPORTANCE,
+    "reinforcement_count": 0,
+    "status": "active",
+}
+"""The values of keys that a front matter need not have. `last_reinforced` is `created_at` then."""
+
+CORE_KEYS = (*REQUIRED, *DEFAULTS, "last_reinforced")
+"""The keys that every entry has a value of. Each was required up to version 0.2."""
+
+
+def list_missing(fields: Sequence[Field]) -> tuple[str, ...]:
+    """Return the keys that a front matter lacks.
+
+    A key with a default is missing only if an unknown key is spelt like it, since a default would
+    then hide what was meant.
+    """
+    present = {field.key for field in fields if field.value != "" or field.key in CORE_KEYS}
+    unknown_keys = {field.key for field in fields if field.key not in CONVERTERS}
+    missing: list[str] = []
+    for key in CORE_KEYS:
+        is_needed = key in REQUIRED or any(did_you_mean(name, [key]) for name in unknown_keys)
+        if key not in present and is_needed:
+            missing.append(key)
+    if present.isdisjoint({"created_at", "last_reinforced"}) and "last_reinforced" not in missing:
+        missing.append("created_at")
+    return tuple(missing)
 
 
 def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[FieldProblem]]:
     """Return the values of the fields of an entry, and the problems with others."""
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(DEFAULTS)
     problems: list[FieldProblem] = []
-    present = {field.key for field in fields}
-    for key in REQUIRED:
-        if key not in present:
-            message = f"the required field {key!r} is missing"
-            hint = "Add it, or let `memory-ci check --fix`."
-            problems.append(FieldProblem(-1, "missing-field", message, hint))
+    for key in list_missing(fields):
+        message = f"the required field {key!r} is missing"
+        hint = "Add it, or let `memory-ci check --fix`."
+        problems.append(FieldProblem(-1, "missing-field", message, hint))
     for field in fields:
-        if field.key not in CONVERTERS or (field.value == "" and field.key not in REQUIRED):
+        if field.key not in CONVERTERS or (field.value == "" and field.key not in CORE_KEYS):
             continue
         try:
             values[field.key] = CONVERTERS[field.key](field.value)
         except BadValueError as error:
             problems.append(FieldProblem(field.first, "bad-value", f"{field.key}: {error}"))
+    if "created_at" in values:
+        values.setdefault("last_reinforced", values["created_at"])
     return values, problems
 
 
@@ -221,11 +243,23 @@ def format_share(value: float) -> str:
     return format(Decimal(repr(value)), "f")
 
 
+def is_default(entry: Entry, key: str) -> bool:
+    """Return whether an entry reads the same without one of its keys."""
+    value = getattr(entry, key)
+    if key == "last_reinforced":
+        return bool(value == entry.created_at)
+    return key in DEFAULTS and bool(value == DEFAULTS[key])
+
+
 def format_front_matter(entry: Entry) -> list[str]:
-    """Return the lines between the two `---`, fields in canonical order and unknown keys last."""
+    """Return the lines between the two `---`, without keys that have their default.
+
+    Fields are in canonical order, unknown keys last.
+    """
     lines: list[str] = []
     for key in CONVERTERS:
-        lines += format_field(key, getattr(entry, key))
+        if not is_default(entry, key):
+            lines += format_field(key, getattr(entry, key))
     for key, raw in entry.extra:
         lines += f"{key}:{raw}".split("\n")
     return lines
@@ -237,7 +271,8 @@ def edit_front_matter(
     """Rewrite the fields that differ, each in its place; every other line is kept.
 
     A new field comes before the first field that follows it in canonical order. A new line ends as
-    the line that it replaces or precedes. The comment after a value on one line is kept.
+    the line that it replaces or precedes. The comment after a value on one line is kept. A field
+    that is there stays if its new value is the default: the change would be hard to see without it.
 
     Args:
         lines: the lines of a front matter, which may end in a carriage return.
@@ -255,10 +290,12 @@ def edit_front_matter(
     edits: list[tuple[int, int, int, list[str]]] = []
     for key in CONVERTERS:
         value = getattr(after, key)
-        if getattr(before, key) == value:
-            continue
         if key in spans:
+            if getattr(before, key) == value:
+                continue
             first, end = spans[key]
+        elif is_default(after, key) or value in (None, ()):
+            continue
         else:
             following = [
                 start for name, (start, _) in spans.items() if order.get(name, -1) > order[key]

@@ -23,10 +23,10 @@ from memory_ci.store.document import (
 )
 from memory_ci.store.frontmatter import (
     CONVERTERS,
-    REQUIRED,
     Value,
     format_field,
     format_front_matter,
+    list_missing,
 )
 from memory_ci.store.headings import is_heading_2, is_underlined, mark_fenced_lines
 from memory_ci.text import did_you_mean, spell_negations, strip_comments
@@ -225,13 +225,13 @@ def _blank_comments(lines: Sequence[str]) -> list[str]:
 
 def _list_missing(segment: Segment) -> tuple[str, ...]:
     """Return the required keys that a front matter lacks and has under no similar name."""
-    keys = {field.key for field in segment.fields}
-    if not keys:
+    if not segment.fields:
         return ()
+    keys = {field.key for field in segment.fields}
     unknown_keys = keys - CONVERTERS.keys()
     return tuple(
         key
-        for key in REQUIRED
+        for key in list_missing(segment.fields)
         if key not in keys and not any(did_you_mean(unknown, [key]) for unknown in unknown_keys)
     )
 

@@ -91,7 +91,7 @@ def test_a_finding_is_shown_with_its_line_at_a_terminal_and_in_one_line_elsewher
     zoo: Project, run: Run
 ) -> None:
     text = (zoo.path / "MEMORY.md").read_text()
-    zoo.write("MEMORY.md", text.replace("status: active", "status: novel"))
+    zoo.write("MEMORY.md", text.replace("last_reinforced:", "status: novel\nlast_reinforced:"))
     for shown in (
         at_terminal(zoo, "--color", "never", "check"),
         at_terminal(zoo, "check", "MEMORY.md", NO_COLOR="1"),
@@ -228,7 +228,9 @@ def test_what_a_terminal_of_80_columns_shows(zoo: Project, request: pytest.Fixtu
     for argv in (["list"], ["show", "--why", "0000"], ["show", "ffff"], ["check"]):
         if argv == ["check"]:
             text = (zoo.path / "MEMORY.md").read_text()
-            zoo.write("MEMORY.md", text.replace("status: active", "status: novel"))
+            zoo.write(
+                "MEMORY.md", text.replace("last_reinforced:", "status: novel\nlast_reinforced:")
+            )
         shown += f"$ memory-ci {' '.join(argv)}\n{at_terminal(zoo, *argv, NO_COLOR='1')}\n"
     if request.config.getoption("--update-golden"):
         GOLDEN.write_text(shown, encoding="utf-8")

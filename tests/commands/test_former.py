@@ -11,9 +11,8 @@ import pytest
 from memory_ci.commands import former
 from memory_ci.commands.root import main
 from memory_ci.commands.table import COMMANDS, group_commands
-from memory_ci.store.edits import format_entry
 from tests.command_line import Run
-from tests.make import make_entry
+from tests.make import format_all_keys, make_entry
 from tests.project import Project
 
 MAX_COMMANDS = 30
@@ -134,7 +133,7 @@ def test_extract_and_apply_still_make_and_perform_a_plan(
 
 @pytest.mark.in_project
 def test_fmt_still_names_files_that_are_not_canonical(run: Run, project: Project) -> None:
-    text = format_entry(make_entry(1)).replace("importance: 0.5", "importance: .5")
+    text = format_all_keys(make_entry(1)).replace("importance: 0.5", "importance: .5")
     project.write("src/MEMORY.md", text)
     checked = run("fmt", "--check")
     assert (checked.exit_code, checked.stdout) == (1, "would format src/MEMORY.md\n")

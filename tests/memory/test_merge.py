@@ -170,12 +170,12 @@ def test_prose_that_both_changed_conflicts_and_the_entries_do_not() -> None:
 
 def test_comments_in_the_front_matter_survive_from_either_side() -> None:
     base, ours, theirs = (
-        text_of(make_entry(1, reinforcement_count=count)).replace(b"domain", comment + b"domain")
+        text_of(make_entry(1, reinforcement_count=count)).replace(b"type", comment + b"type")
         for count, comment in ((0, b""), (1, b""), (1, b"# checked by Ada\n"))
     )
     merged, conflicts = merge_texts(base, ours, theirs)
     assert (merged, conflicts) == (theirs.replace(b"count: 1", b"count: 2"), 0)
-    other = ours.replace(b"domain", b"# checked by Bob\ndomain")
+    other = ours.replace(b"type", b"# checked by Bob\ntype")
     merged, conflicts = merge_texts(base, other, theirs)
     assert conflicts == 1
     assert b"Ada" in merged

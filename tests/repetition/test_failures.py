@@ -49,6 +49,13 @@ def test_two_sessions_are_too_few_without_what_worked() -> None:
     assert find_known_failures(fail(2)) == []
 
 
+def test_two_sessions_suffice_if_the_environment_fails() -> None:
+    error = ".husky/pre-commit: line 3: lefthook: command not found"
+    failure = find_one(fail(2, "git commit -m 'Add a page'", error))
+    assert (failure.sessions, failure.error) == (2, error.replace("line 3", "line N"))
+    assert find_known_failures(fail(1, "git commit -m 'Add a page'", error)) == []
+
+
 def test_two_sessions_suffice_if_the_same_other_form_worked() -> None:
     failed = []
     for day in (1, 2):

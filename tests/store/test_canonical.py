@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edits import canonical_file, format_entry
-from tests.make import make_entry, make_id
+from tests.make import format_all_keys, make_entry, make_id
 
 MESSY = f"""# Memory
 An introduction.
@@ -136,7 +136,7 @@ def test_an_entry_without_a_title_is_given_none() -> None:
 
 
 def test_comments_of_values_and_lists_stay_with_them() -> None:
-    text = format_entry(make_entry(1)).replace(
+    text = format_all_keys(make_entry(1)).replace(
         "status: active\n",
         "cites:\n- 'a#b'\n# why\n- c\nnote: |\n  kept\n  # not a comment\nstatus: active\n",
     )

@@ -117,7 +117,9 @@ def test_every_scalar_is_text_until_its_field_converts_it(
         ("last_reinforced: '2026-11-20'", "last_reinforced: yesterday", (7, "bad-value")),
         ("last_reinforced: '2026-11-20'", "last_reinforced: '2026-02-30'", (7, "bad-value")),
         ("id: 0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11", "id: 7", (2, "bad-value")),
-        ("domain: team\n", "", (1, "missing-field")),
+        ("type: corrective\n", "", (1, "missing-field")),
+        ("last_reinforced: '2026-11-20'\n", "", (1, "missing-field")),
+        ("domain:", "domane:", (1, "missing-field")),
     ],
 )
 def test_a_broken_entry_is_named_and_the_others_are_served(

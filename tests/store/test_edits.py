@@ -15,7 +15,7 @@ from memory_ci.errors import MemoryCIError, UnreadableMemoryError, UsageError
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import parse_memory_file, render_memory_file
 from memory_ci.store.edits import choose_twin, edit_file, entry_text, format_entry
-from tests.make import make_entry, make_id
+from tests.make import format_all_keys, make_entry, make_id
 
 DAYS = st.dates(date(1990, 1, 1), date(2100, 1, 1))
 WORDS = st.text(
@@ -317,7 +317,7 @@ def test_an_entry_of_unix_lines_in_a_file_of_windows_lines_stays_one() -> None:
     ],
 )
 def test_the_comment_behind_a_value_survives_its_update(old: str, new: str) -> None:
-    text = format_entry(make_entry(1)).replace("count: 0", old)
+    text = format_all_keys(make_entry(1)).replace("count: 0", old)
     file = parse_memory_file("", text.encode())
     assert render_memory_file(
         edit_file(file, updated=[reinforced(file.entries[0])])

@@ -9,12 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.edits import format_entry
 from memory_ci.store.manual_notes import adopt_notes, find_remarks
-from tests.make import make_entry
+from tests.make import format_all_keys, make_entry
 
 TODAY = date(2026, 11, 21)
-ENTRY = format_entry(make_entry(1, body="Because of this."))
+ENTRY = format_all_keys(make_entry(1, body="Because of this."))
 HEADING = "## Always run tox -e mypy\n\nBecause CI does.\n"
 UNDERLINED = "Always run tox -e mypy\n-----\n\nBecause CI does.\n"
 
@@ -31,10 +30,10 @@ def remarks(text: str, *, may_have_prose: bool = False) -> list[tuple[int, str]]
     [
         (f"# Memory\n\n{HEADING}\n{ENTRY}", 3),
         (f"{ENTRY}\n{HEADING}", 14),
-        (f"{ENTRY}\n{HEADING}\n{format_entry(make_entry(2))}", 14),
+        (f"{ENTRY}\n{HEADING}\n{format_all_keys(make_entry(2))}", 14),
         (f"{ENTRY}{HEADING}".replace("\n", "\r\n"), 13),
         (f"{ENTRY}\n   {HEADING}", 14),
-        (f"{ENTRY}\n{UNDERLINED}\n{format_entry(make_entry(2))}", 14),
+        (f"{ENTRY}\n{UNDERLINED}\n{format_all_keys(make_entry(2))}", 14),
         (f"{ENTRY}\n{UNDERLINED}".replace("-----", "---").replace("\n", "\r\n"), 14),
     ],
 )
@@ -107,7 +106,7 @@ def test_missing_fields_are_filled_but_not_those_whose_name_is_misspelt() -> Non
     assert (remark.line, remark.code, remark.level) == (4, "unknown-key", "warning")
     assert "did you mean 'status'?" in remark.message
     data, (adopted,) = adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=False)
-    assert adopted.fields == ("id", "domain", "reinforcement_count", "last_reinforced")
+    assert adopted.fields == ("id", "created_at")
     assert [f.code for f in parse_memory_file("MEMORY.md", data).findings] == ["missing-field"]
     (entry,) = parse_memory_file("MEMORY.md", data.replace(b"stats", b"status")).entries
     assert (entry.type, entry.importance, entry.title) == ("corrective", 0.7, "Retry once")

@@ -22,6 +22,7 @@ from memory_ci.records.names import ORIGIN
 from memory_ci.records.plan import Change, Plan
 from memory_ci.records.retrieval import Task
 from memory_ci.secrets import find_secrets
+from memory_ci.store.episodes import list_ids
 from memory_ci.text import plural, shorten, strip_comments, unfenced_lines
 
 TITLE = "memory: what recent work taught"
@@ -284,8 +285,8 @@ def _name_episodes(plan: Plan) -> list[str]:
     """Return a name for each new episode, such as `what became of pr-128`."""
     names = []
     for file in plan.episodes:
-        episode_id = file.path.rpartition("/")[2].removesuffix(".md")
-        names.append(f"what became of {episode_id}")
+        for telling_id in list_ids(file.path, file.text.encode()):
+            names.append(f"what became of {telling_id.partition('+')[0]}")
     if not names and plan.unwritten.changes:
         names.append(f"read {plural(plan.unwritten.changes, 'merged change')}")
     return names

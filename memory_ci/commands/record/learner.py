@@ -29,7 +29,12 @@ from memory_ci.extraction.entries import (
     list_changed_files,
     to_entry,
 )
-from memory_ci.extraction.judge import JudgedCase, judge_reply
+from memory_ci.extraction.judge import (
+    JudgedCase,
+    ShownByTools,
+    judge_reply,
+    list_shown_by_tools,
+)
 from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.support import (
     DOCUMENT,
@@ -189,6 +194,7 @@ class Learner:
         self._forgotten = forgotten
         self._buried = BuriedTrailers(self._repo, run.base.sha)
         self._copies = Copies(self._repo, run.since)
+        self._shown_by_tools: list[ShownByTools] = []
 
     def learn(self, progress: OnProgress) -> Iterator[Change]:
         """Yield the additions of every merged change in the range.
@@ -470,6 +476,7 @@ class Learner:
         if answer is None:
             return by_rules
         by_model = judge_reply(case, answer.text, answer.engine)
+        self._shown_by_tools += list_shown_by_tools(by_model.judged, evidence.pieces)
         if answer.notice:
             self.tally.windows.append(f"{work.label}: {answer.notice}")
         self.tally.dropped.update(by_model.dropped)
@@ -496,6 +503,7 @@ class Learner:
             is_writable=lambda candidate: find_fault(self._build_entry(candidate, work)),
             find_document=lambda candidate: self._find_document(candidate, changed),
             known_to=self._list_known,
+            shown_by_tools=tuple(self._shown_by_tools),
         )
 
     def _read_changed(self, work: WorkItem, evidence: EvidenceSet) -> str:

@@ -11,6 +11,7 @@ from memory_ci.records.entry import name_entry
 from memory_ci.records.plan import Change, EngineUse, Join, Plan, PlannedStep, Published
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import IndexUse
+from memory_ci.store.episodes import list_ids
 from memory_ci.text import plural, shorten
 
 MAX_SHOWN = 20
@@ -129,6 +130,11 @@ def _list_step_lines(step: PlannedStep) -> Iterator[str]:
         yield f"  {change.entry.id[:8]}  {change.path}  {title}  ({change.why})"
 
 
+def _count_episodes(plan: Plan) -> int:
+    """Return the number of episodes and amendments; those of a run may share a file."""
+    return sum(len(list_ids(file.path, file.text.encode())) for file in plan.episodes)
+
+
 def _list_episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     unwritten = plan.unwritten.changes
     if not plan.episodes and plan.fold_before is None and not unwritten:
@@ -140,7 +146,8 @@ def _list_episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
         count = plural(unwritten, "merged change")
         yield f"episodes of {count} are in git's history, without a file"
     if written:
-        yield f"episodes: {len(plan.episodes)} new, {plural(len(written), 'file')}"
+        count = _count_episodes(plan)
+        yield f"episodes: {count} new, {plural(len(written), 'file')}"
     yield from (f"  {path}" for path in written[:MAX_EPISODES])
     if len(written) > MAX_EPISODES:
         yield f"  … and {len(written) - MAX_EPISODES} more"
@@ -260,7 +267,7 @@ def _list_page_lines(
         for change in step.changes:
             yield from _list_change_lines(change)
     if plan.episodes:
-        count = plural(len(plan.episodes), "episode")
+        count = plural(_count_episodes(plan), "episode")
         yield from ("", f"Noted: {count}, under `.memory/episodes/`.")
     if plan.unwritten.changes:
         count = plural(plan.unwritten.changes, "merged change")

@@ -12,7 +12,7 @@ from memory_ci.errors import UsageError
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
-from tests.make import make_entry, make_id
+from tests.make import format_all_keys, make_entry, make_id
 from tests.project import Project
 
 
@@ -89,13 +89,11 @@ def test_everything_else_that_the_branch_changed_stays(branch: Project) -> None:
     text = (branch.path / "MEMORY.md").read_text()
     branch.write(
         "MEMORY.md",
-        text.replace("# Memory", "# Our memory").replace("importance: 0.5", "importance: 0.7"),
+        text.replace("# Memory", "# Our memory").replace("type:", "importance: 0.7\ntype:"),
     )
     move_to_inbox(branch.workspace)
     before = branch.show("main", "MEMORY.md")
-    expected = before.replace("# Memory", "# Our memory").replace(
-        "importance: 0.5", "importance: 0.7"
-    )
+    expected = before.replace("# Memory", "# Our memory").replace("type:", "importance: 0.7\ntype:")
     assert (branch.path / "MEMORY.md").read_text() == expected
     assert "importance: 0.7" in (branch.path / fragment_path(make_id(2))).read_text()
 
@@ -115,7 +113,7 @@ def test_an_id_that_stands_twice_is_left_for_check_to_name(branch: Project) -> N
 
 def test_comments_and_unknown_keys_go_along(branch: Project) -> None:
     odd = (
-        format_entry(make_entry(2))
+        format_all_keys(make_entry(2))
         .replace("domain:", "# by Ada\nowner: ada\ndomain:")
         .replace("\n", "\r\n")
     )

@@ -10,11 +10,10 @@ from memory_ci.commands.check.fix import format_memory
 from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
 from memory_ci.memory.workspace import open_workspace
 from memory_ci.store.document import MemoryFile, parse_memory_file
-from memory_ci.store.edits import format_entry
-from tests.make import make_entry, make_id
+from tests.make import format_all_keys, make_entry, make_id
 from tests.project import Project
 
-MESSY = format_entry(make_entry(1)).replace("importance: 0.5", "importance: .50")
+MESSY = format_all_keys(make_entry(1)).replace("importance: 0.5", "importance: .50")
 LEGACY = "projects/web/.sessions/1/MEMORY.md"
 
 
@@ -32,7 +31,7 @@ def test_only_memory_files_that_may_be_written_are_formatted(messy: Project) -> 
     report = format_memory(messy.workspace)
     assert set(report.changed) == {"src/MEMORY.md", f".memory/inbox/{make_id(1)}.md"}
     assert {line[3:] for line in messy.status().splitlines()} == set(report.changed)
-    assert (messy.path / "src/MEMORY.md").read_text() == format_entry(make_entry(1))
+    assert (messy.path / "src/MEMORY.md").read_text() == format_all_keys(make_entry(1))
 
 
 def test_a_second_run_changes_nothing(messy: Project) -> None:
@@ -71,14 +70,14 @@ def test_what_cannot_be_read_is_named_and_its_neighbours_are_formatted(project: 
     assert [finding.code for finding in report.findings] == ["bad-value"]
     assert (
         project.path / "src/MEMORY.md"
-    ).read_text() == f"{broken}\n{format_entry(make_entry(1))}"
+    ).read_text() == f"{broken}\n{format_all_keys(make_entry(1))}"
 
 
 def test_when_one_file_cannot_be_written_safely_none_is(
     messy: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The guard is the last one: no file is known that trips it, so a reader that differs stands in for a fault."""
-    canonical = format_entry(make_entry(1)).encode()
+    canonical = format_all_keys(make_entry(1)).encode()
 
     def misread(path: str, data: bytes) -> MemoryFile:
         return parse_memory_file(path, b"" if path and data == canonical else data)

@@ -6,16 +6,15 @@ import json
 
 import pytest
 
-from memory_ci.store.edits import format_entry
 from tests.command_line import Run
-from tests.make import make_entry
+from tests.make import format_all_keys, make_entry
 from tests.project import Project
 
 pytestmark = pytest.mark.in_project
 
 
 def test_check_names_the_files_changes_nothing_and_fails(project: Project, run: Run) -> None:
-    text = format_entry(make_entry(1)).replace("importance: 0.5", "importance: .5")
+    text = format_all_keys(make_entry(1)).replace("importance: 0.5", "importance: .5")
     project.write("src/MEMORY.md", text)
     checked = run("check", "--fix", "--dry-run")
     assert (checked.exit_code, checked.stdout) == (1, "would format src/MEMORY.md\n")
@@ -26,8 +25,8 @@ def test_check_names_the_files_changes_nothing_and_fails(project: Project, run: 
 
 
 def test_with_paths_only_these_files_are_formatted(project: Project, run: Run) -> None:
-    text = format_entry(make_entry(1)).replace("importance: 0.5", "importance: .5")
-    other_text = format_entry(make_entry(2)).replace("importance: 0.5", "importance: .5")
+    text = format_all_keys(make_entry(1)).replace("importance: 0.5", "importance: .5")
+    other_text = format_all_keys(make_entry(2)).replace("importance: 0.5", "importance: .5")
     project.write("src/MEMORY.md", text)
     project.write("MEMORY.md", other_text)
     fixed = json.loads(run("check", "--fix", "src/MEMORY.md", "--json").stdout)

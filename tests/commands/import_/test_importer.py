@@ -9,7 +9,7 @@ import pytest
 from memory_ci.commands.import_.importer import ImportOptions, ImportReport, Source, import_memory
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.store.edits import format_entry
-from tests.make import make_entry, make_id
+from tests.make import format_all_keys, make_entry, make_id
 from tests.project import TODAY, Project
 
 SECTIONS = """# Memory
@@ -181,7 +181,7 @@ def test_credentials_and_injections_are_refused_with_their_line_and_without_thei
 
 
 def test_a_credential_in_a_key_that_is_not_ours_is_refused_too(project: Project, old: Path) -> None:
-    text = format_entry(make_entry(1)).replace(
+    text = format_all_keys(make_entry(1)).replace(
         "status: active\n", f"status: active\nsession_task: use {KEY}\n"
     )
     (old / "MEMORY.md").write_text(text)

@@ -127,3 +127,65 @@ def test_a_cherry_picked_commit_gives_no_feedback_again(known: Project) -> None:
     )
     known.record()
     assert said(known) == [("confirmed", "pr:150")]
+
+
+def revert_works(project: Project, count: int) -> None:
+    """Merge works and revert each of them."""
+    works = [project.commit(f"Add part {at}", {f"src/part{at}.py": "x\n"}) for at in range(count)]
+    for work in works:
+        project.git("revert", "--no-edit", work)
+        project.clock.tick()
+
+
+def list_episode_files(project: Project) -> list[str]:
+    return project.git("ls-files", ".memory/episodes/").split()
+
+
+def test_a_first_record_of_eight_reverts_writes_at_most_five_files(known: Project) -> None:
+    revert_works(known, 8)
+    known.record()
+    assert len(list_episode_files(known)) <= 5
+    failed = [episode for episode in episodes(known).values() if episode.outcome == "failure"]
+    assert len(failed) == 8
+
+
+def test_a_later_run_leaves_the_amendments_of_a_former_one(known: Project) -> None:
+    revert_works(known, 2)
+    known.record()
+    before = {path: known.show("HEAD", path) for path in list_episode_files(known)}
+    revert_works(known, 3)
+    known.record()
+    after = {path: known.show("HEAD", path) for path in list_episode_files(known)}
+    ranges = ".memory/episodes/recorded/ranges.md"
+    assert {**before, ranges: after[ranges]}.items() <= after.items()
+    assert len(after) == len(before) + 1
+
+
+def test_one_amendment_is_a_file_of_its_own(known: Project) -> None:
+    revert_works(known, 1)
+    known.record()
+    (path,) = [path for path in list_episode_files(known) if "/20" in path]
+    assert "+" in path
+
+
+def test_amendments_whose_file_was_deleted_are_not_written_again(known: Project) -> None:
+    start = known.sha()
+    revert_works(known, 3)
+    known.record()
+    (path,) = [path for path in list_episode_files(known) if "amendments-" in path]
+    known.git("rm", "-q", path)
+    known.git("commit", "-qm", "They were right")
+    known.record(since=start)
+    assert not [path for path in list_episode_files(known) if "/20" in path]
+
+
+def test_the_amendments_of_runs_are_folded_with_their_month(known: Project) -> None:
+    for _ in range(3):
+        revert_works(known, 2)
+        known.record()
+    before = episodes(known)
+    known.at(known.clock.now + timedelta(days=240))
+    known.record(today=known.clock.now.date())
+    folded = [path for path in list_episode_files(known) if "/20" in path]
+    assert [path.rpartition("/")[2] for path in folded] == ["_all.md"]
+    assert before.items() <= episodes(known).items()

@@ -66,7 +66,7 @@ def test_where_no_entry_is_found_what_cannot_be_read_is_told(
     run: Run, zoo: Project, command: tuple[str, ...]
 ) -> None:
     text = (zoo.path / "MEMORY.md").read_text()
-    zoo.write("MEMORY.md", text.replace("status: active", "status: novel"))
+    zoo.write("MEMORY.md", text.replace("last_reinforced:", "status: novel\nlast_reinforced:"))
     said = run(*command, make_id(1)).stderr
     assert "[unknown-entry]" in said
     (warning,) = run("list").stderr.splitlines()
