@@ -143,8 +143,8 @@ def _list_episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
         return
     yield ""
     if unwritten:
-        count = plural(unwritten, "merged change")
-        yield f"episodes of {count} are in git's history, without a file"
+        changes = plural(unwritten, "merged change")
+        yield f"episodes of {changes} are in git's history, without a file"
     if written:
         count = _count_episodes(plan)
         yield f"episodes: {count} new, {plural(len(written), 'file')}"
