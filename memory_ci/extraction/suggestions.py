@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec.structs import replace
 
 from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.lasting import ORDER_AGAIN, PLAIN, STRONG, weigh_norm
 from memory_ci.extraction.restatement import (
     CandidateWords,
     find_restated,
@@ -21,23 +22,6 @@ from memory_ci.text import spell_negations
 
 MAX_WORDS = 60
 """Number of words above which a sentence is not suggested."""
-
-LASTING_SIGNS = (
-    "remember",
-    "next time",
-    "how we do it",
-    "always holds",
-    "prefers",
-    "like a rule",
-    "a remark",
-    "a reason given",
-)
-"""Parts of a doubt which say that a sentence is about more than the work at hand.
-
-What not to do is mostly an order. Of 24 candidates of one team, read severely, 1 of 11 orders was
-worth keeping, and 4 of 4 that give the reason of a fix. Elsewhere 2 of 18 of the latter were,
-because bodies of commits that list the work have such sentences as well.
-"""
 
 TASK = re.compile(
     r"(?i)\?|\b(?:can|could|would|will|should) (?:you|we|this|i)\b|\blet'?s\b"
@@ -86,6 +70,12 @@ MODEL_WEIGHT = 3
 WISH_WEIGHT = 0.25
 """Weight of a question that was asked in two changes."""
 
+ORDER_CHANGES = 3
+"""Number of changes of an order without a reason."""
+
+CAUSE_OF_FIX = "root cause"
+"""The marker of a cause: that of a repaired bug is of no use to later work."""
+
 MAX_COMPARED = 500
 """Number of suggestions that are compared with one another."""
 
@@ -96,8 +86,8 @@ def list_suggestions(
     """Return what was proposed, or was accepted in this run.
 
     What is asked again or fails again comes first, then suggestions of more changes. Then come
-    those of a model, and those that sound lasting, give a reason or name code. Among equals the
-    newest comes first, which a run reads last. Candidates without any weight are left out.
+    those of a model, and those that say that they last, give a reason or name code. Among equals
+    the newest comes first, which a run reads last. Candidates without any weight are left out.
 
     Args:
         judged: the judged candidates of a run, in its order.
@@ -122,20 +112,26 @@ def list_suggestions(
             suggestions.append(suggestion)
             suggestion_words.append(candidate_words)
 
-    suggestions = [item for item in suggestions if len(item.changes) > 1 or not _is_wish(item)]
+    suggestions = [item for item in suggestions if len(item.changes) >= _count_needed(item)]
     suggestions.reverse()
     return sorted(suggestions, key=_rank)
 
 
-def _is_wish(suggestion: Suggestion) -> bool:
-    """Return whether a person only asked why something is so; it counts when asked in two changes.
+def _count_needed(suggestion: Suggestion) -> int:
+    """Return in how many changes a suggestion must stand to be worth a question."""
+    if suggestion.is_accepted:
+        return 1
+    if suggestion.weight == ORDER_AGAIN:
+        return ORDER_CHANGES
+    return 2 if _is_wish(suggestion) else 1
 
-    What a person accepted counts at once.
-    """
+
+def _is_wish(suggestion: Suggestion) -> bool:
+    """Return whether a person only asked why something is so."""
     candidate = suggestion.candidate
     text = candidate.quotes[0].text if candidate.quotes else candidate.title
     is_of_person = candidate.session is not None and candidate.engine == "rules"
-    return is_of_person and not suggestion.is_accepted and bool(WISH.match(spell_negations(text)))
+    return is_of_person and bool(WISH.match(spell_negations(text)))
 
 
 def _rank(suggestion: Suggestion) -> tuple[bool, float, int, float]:
@@ -181,22 +177,27 @@ def _weigh(item: Judged) -> float:
     if candidate.engine != "rules":
         return MODEL_WEIGHT
     text = candidate.quotes[0].text if candidate.quotes else candidate.title
-    # In a message only a statement counts; the words of a session may be an order.
-    if candidate.session is None and not STATEMENT.match(text):
-        return 0
-    text = spell_negations(text)
-    if candidate.session is not None and WISH.match(text):
+    is_spoken = candidate.session is not None
+    plain = spell_negations(text)
+    if is_spoken and WISH.match(plain):
         return WISH_WEIGHT
-    if not _is_about_rule(text):
+    if candidate.marker == CAUSE_OF_FIX:
         return 0
 
-    weight = 0.25
-    if any(sign in item.reason for sign in LASTING_SIGNS):
-        weight += 1
-    if REASON.search(text):
+    weight = PLAIN if candidate.marker else weigh_norm(text, is_spoken=is_spoken)
+    if weight == STRONG and len(text.split()) <= MAX_WORDS:
+        return weight
+    # In a message only a statement counts; the words of a session may be an order.
+    if not is_spoken and not STATEMENT.match(text):
+        return 0
+    if not weight or not _is_about_rule(plain):
+        return 0
+    if weight == ORDER_AGAIN:
+        return weight
+    if REASON.search(plain):
         weight += 0.5
-    if CODE.search(text):
-        weight += 0.5
+    if CODE.search(plain):
+        weight += 0.25
     return weight
 
 
