@@ -24,25 +24,29 @@ REASONED = 0.5
 ORDER_AGAIN = 0.1
 """The weight of an order without a reason; it counts where several changes give it."""
 
-LASTS = re.compile(
-    r"(?i)\b(?:from now on|as a (?:general |global )?rule|going forward|next time|keep in mind"
-    r"|in (?:the )?future(?=,|[.!]?$)|remember (?:to|that)|(?:CLAUDE|AGENTS|GEMINI)\.md"
-    r"|\.cursor/rules|rules?|conventions?|guidelines?|every time|whenever)\b"
-)
-"""Words that say that a wish lasts, or that it is to be written down."""
-
 NORM = re.compile(r"(?i)\b(?:always|never|must|should(?:n't)?|do not|don't|avoid|prefer|only)\b")
 
 CLAUSE_START = (
     r"(?:^|[,;:.!?\u2013\u2014-]\s+)"
     r"(?:(?:and|but|so|also|then|please|no|yes|ok|oh)[,\s]+)*"
 )
+LASTS = re.compile(
+    r"(?i)\b(?:from now on|as a (?:general |global )?rule|going forward|next time"
+    r"|in (?:the )?future(?=,|[.!]?$)|remember (?:to|that)|(?:do not|don't) forget to)\b"
+    rf"|{CLAUSE_START}keep in mind\b"
+)
+"""Words that say that a wish lasts."""
+
+NEVER = re.compile(rf"(?i){CLAUSE_START}never (?!mind\b)\w+(?<!ed)\b")
+"""An imperative of what is never done: nobody says so of the work at hand alone."""
+
 ORDER = re.compile(
     rf"(?i){CLAUSE_START}(?:always|never|do not ever|don't ever|must|make sure|ensure|prefer|avoid"
     r"|only|use\b.{1,60}\b(?:not|instead of|rather than))\b"
-    r"|\b(?:we|you|i|agents?|everyone) (?:really |also |still )?"
+    r"|\b(?:we|you|i|agents?|everyone|cursor|claude|codex|gemini|copilot)"
+    r" (?:really |also |still |code |ai |cli )?"
     r"(?:must|should(?:n't)?|always|never|need to|have to|prefer|only)\b"
-    r"|\bto (?:\w+ )?(?:always|never)\b|\bthat (?:we|you) (?:always|never)\b"
+    r"|\bthat (?:we|you) (?:always|never)\b"
 )
 """An order or a norm of conduct: of all times, or of those who work."""
 
@@ -61,8 +65,7 @@ REASON = re.compile(
     r"|so (?:it|they|we|you) (?:must|should|cannot|never))\b"
 )
 MODAL = re.compile(
-    r"(?i)\b(?:must|cannot|can't|should(?:n't)?|never|always|do not|don't|needs? to|required"
-    r"|necessary|may not)\b"
+    r"(?i)\b(?:must|cannot|can't|should(?:n't)?|never|needs? to|required|necessary|may not)\b"
 )
 
 PROCESS = (
@@ -90,7 +93,7 @@ POINTER = re.compile(
     r"(?i)^\W*(?:[\w']+\W+){0,3}(?:it|its|this|these|those|they|them)\b"
     r"(?! (?:repo|repository|project|codebase|package)\b)"
     r"|^\W*that\b|\b(?:this|that|these|those|so)[.!?]*$|^(?:\S+\s+){0,7}(?:it|them)[.!?]*$"
-    r"|\bthe (?:first|second|last|other)\b"
+    r"|\bthe (?:first|second|last|other)\b|\b(?:yet|for now|right now|this time)\b"
     r"|\b(?:do|does|doing|did|avoid|handle|make|fix|change|add|remove)"
     r" (?:this|that|it|these|those|them)\b"
     r"|\b(?:this|that|these|those|the (?:above|following|current|existing|new|old)) "
@@ -122,7 +125,7 @@ QUESTION = re.compile(
     r"(?i)\?|^\W*(?:can|could|would|will) (?:you|we)\b|^\W*(?:why|how|question)\b"
 )
 WRITE_DOWN = re.compile(
-    r"(?i)\b(?:update|add|create|improve|record|mention|put|write|document)\b.*"
+    r"(?i)\b(?:updates?|add|create|improve|record|mention|put|write|document)\b.*"
     r"\b(?:(?:CLAUDE|AGENTS|GEMINI)\.md|rules?|guidelines?|[\w-]+\.mdc)\b"
 )
 """A wish to have a rule written down, which may have the form of a question."""
@@ -156,16 +159,19 @@ def weigh_norm(text: str, *, is_spoken: bool) -> float:
     plain = spell_negations(PROMPT_NUMBER.sub("", text))
     if not _stands_alone(plain):
         return 0
-    if LASTS.search(plain) and NORM.search(plain):
+    if NORM.search(plain) and (LASTS.search(plain) or WRITE_DOWN.search(plain)):
         return STRONG
     if QUESTION.search(plain) or FIRST_PERSON.search(plain):
         return 0
     process = PROCESS_WORD if is_spoken else CONDUCT_WORD
-    if CHOICE.search(plain) or (_is_order(plain) and process.search(plain)):
+    is_choice = CHOICE.search(plain) or NEVER.search(plain)
+    if is_choice or (_is_order(plain) and process.search(plain)):
         return PLAIN
     if MODAL.search(plain) and REASON.search(plain):
         return REASONED
-    return ORDER_AGAIN if ORDER.search(plain) or PROHIBITION.search(plain) else 0
+    # Of what people say again the sessions are counted elsewhere.
+    is_repeatable = not is_spoken and (ORDER.search(plain) or PROHIBITION.search(plain))
+    return ORDER_AGAIN if is_repeatable else 0
 
 
 def strip_errand(text: str) -> str:
@@ -201,8 +207,11 @@ def _is_order(plain: str) -> bool:
 CONDUCT_WORD = re.compile(
     r"(?i)\b(?:commit\w*|push\w*|pull|prs?|merg\w+|rebas\w+|branch\w*|main|worktrees?|workspaces?"
     r"|tests?|lint\w*|fmt|format|changelog|docs?|documentation|comments?|ask\w*|questions?|unclear"
-    r"|plans?|outline|before|specs?|markdown|message|review\w*|rules?|prompts?|todos?|issues?|summar\w+)\b"
-    r"|^(?:please )?use\b"
+    r"|plans?|outline|before|specs?|markdown|message|review\w*|prompts?|todos?|issues?|summar\w+"
+    r"|(?:write|writing) (?:any )?code|as \w+ as possible)\b"
+)
+CONDUCT_OPENING = re.compile(
+    r"(?i)^(?:(?:please|also)[, ]+)*(?:use|do not|don't|never|always|keep)\b"
 )
 PASSING_REQUEST = re.compile(
     r"(?i)^(?:please |now |ok,? |just |also,? )*(?:fix\w*|lint\b|do (?:all|the)|check|is|are|what"
@@ -218,4 +227,5 @@ def is_conduct(request: str) -> bool:
     """
     if PASSING_REQUEST.match(request) or NAMED_FILE.search(request):
         return False
-    return CONDUCT_WORD.search(request) is not None
+    plain = spell_negations(request)
+    return bool(CONDUCT_WORD.search(plain) or CONDUCT_OPENING.match(plain))

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec.structs import replace
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.extraction.lasting import ORDER_AGAIN, PLAIN, STRONG, weigh_norm
+from memory_ci.extraction.injection import find_foreign_steering
+from memory_ci.extraction.lasting import ORDER_AGAIN, PLAIN, REASONED, STRONG, weigh_norm
 from memory_ci.extraction.restatement import (
     CandidateWords,
     find_restated,
@@ -67,8 +68,11 @@ CODE = re.compile(r"`|\w\(\)|\w[._/]\w|[a-z][A-Z]")
 MODEL_WEIGHT = 3
 """Weight of a candidate that a model found: more than any that our rules found."""
 
-WISH_WEIGHT = 0.25
+WISH_WEIGHT = 0.2
 """Weight of a question that was asked in two changes."""
+
+FOREIGN_WEIGHT = 0.3
+"""Weight of a sentence in another language, of which only the words of steering are known."""
 
 ORDER_CHANGES = 3
 """Number of changes of an order without a reason."""
@@ -176,28 +180,32 @@ def _weigh(item: Judged) -> float:
     candidate = item.candidate
     if candidate.engine != "rules":
         return MODEL_WEIGHT
-    text = candidate.quotes[0].text if candidate.quotes else candidate.title
-    is_spoken = candidate.session is not None
-    plain = spell_negations(text)
-    if is_spoken and WISH.match(plain):
-        return WISH_WEIGHT
     if candidate.marker == CAUSE_OF_FIX:
         return 0
-
-    weight = PLAIN if candidate.marker else weigh_norm(text, is_spoken=is_spoken)
-    if weight == STRONG and len(text.split()) <= MAX_WORDS:
-        return weight
+    text = candidate.quotes[0].text if candidate.quotes else candidate.title
+    weight = PLAIN if candidate.marker else _weigh_unmarked(text, candidate.session is not None)
+    is_short = len(text.split()) <= MAX_WORDS
+    if not weight or not is_short or weight in (WISH_WEIGHT, STRONG):
+        return weight if is_short else 0
     # In a message only a statement counts; the words of a session may be an order.
-    if not is_spoken and not STATEMENT.match(text):
+    is_statement = candidate.session is not None or STATEMENT.match(text) is not None
+    plain = spell_negations(text)
+    if not is_statement or not _is_about_rule(plain):
         return 0
-    if not weight or not _is_about_rule(plain):
-        return 0
-    if weight == ORDER_AGAIN:
-        return weight
-    if REASON.search(plain):
+    if weight >= REASONED and REASON.search(plain):
         weight += 0.5
-    if CODE.search(plain):
+    if weight >= REASONED and CODE.search(plain):
         weight += 0.25
+    return weight
+
+
+def _weigh_unmarked(text: str, is_spoken: bool) -> float:
+    """Return the weight of a sentence by itself, 0 if it is not about how work is done."""
+    if is_spoken and WISH.match(spell_negations(text)):
+        return WISH_WEIGHT if len(text.split()) >= MIN_WORDS else 0
+    weight = weigh_norm(text, is_spoken=is_spoken)
+    if is_spoken and not weight and find_foreign_steering(text):
+        return FOREIGN_WEIGHT
     return weight
 
 

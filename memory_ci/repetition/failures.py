@@ -45,11 +45,20 @@ MISUSE = re.compile(
 """The line of a tool that says it was used in the wrong way."""
 
 ENVIRONMENT = re.compile(
-    r"command not found|: not found\s*$|hook (?:failed|declined|refused)|husky|no module named"
+    r"command not found|: not found\s*$|no module named"
     r"|cannot find (?:main )?module|permission denied|operation not permitted|not a git repository",
     re.IGNORECASE,
 )
-"""The line of a tool, hook or module that the environment lacks or refuses."""
+"""The line of a tool or module that the environment lacks or refuses."""
+
+OPTION = re.compile(
+    r"(?:unknown|invalid|illegal|unrecognized|unexpected) (?:option|argument|flag)", re.IGNORECASE
+)
+SYSTEM_TOOLS = frozenset(
+    """awk cat cp cut date du find grep head ls mv ps readlink rm sed sort stat tail tr wc
+    xargs""".split()
+)
+"""Programs of the operating system: which options they have says nothing about a project."""
 
 SPOKEN = re.compile(
     r"\s*(?:\(eval\)|error|fatal|usage|unknown|unrecognized|invalid|\w[\w./-]*:)", re.IGNORECASE
@@ -162,6 +171,9 @@ def find_misuse(run: CommandRun) -> str:
 
 
 def _is_repeated(runs: Sequence[FailedRun], sessions: set[str]) -> bool:
+    program = runs[0].form.partition(" ")[0]
+    if program in SYSTEM_TOOLS and OPTION.search(runs[0].error):
+        return False
     if len(sessions) >= LEAST_SESSIONS:
         return True
     if len(sessions) < LEAST_SESSIONS - 1:

@@ -27,7 +27,9 @@ from memory_ci.extraction.lasting import (
         ("Please don't rebase shared branches - it breaks the review", PLAIN),
         ("use httpx instead of requests", PLAIN),
         ("The pool must be closed last because its threads hold the lock", REASONED),
-        ("Do not draw the border of an empty cell", ORDER_AGAIN),
+        ("Do not draw the border of an empty cell", 0),
+        ("Never log the card number", PLAIN),
+        ("don't forget to pull before you start a branch", STRONG),
     ],
 )
 def test_an_order_or_norm_about_work_has_a_weight(text: str, weight: float) -> None:

@@ -110,6 +110,11 @@ def test_a_question_that_wishes_is_suggested_when_two_changes_ask_it() -> None:
     assert list_suggestions([judged(WISH, change="#1"), judged(WISH, change="#2")]) == []
 
 
+def test_a_wish_in_another_language_is_suggested() -> None:
+    text = "Bitte niemals direkt auf den Hauptzweig pushen, auch nicht bei kleinen Dingen"
+    assert len(list_suggestions([judged_turn(text, "#1")])) == 1
+
+
 @pytest.mark.parametrize("word", ["dont", "don't", "don\u2019t"])
 def test_an_order_counts_with_and_without_its_apostrophe(word: str) -> None:
     text = f"{word} edit a generated client by hand because the build overwrites it"

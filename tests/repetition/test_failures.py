@@ -49,6 +49,11 @@ def test_two_sessions_are_too_few_without_what_worked() -> None:
     assert find_known_failures(fail(2)) == []
 
 
+def test_an_option_that_a_program_of_the_system_lacks_is_left_out() -> None:
+    assert find_known_failures(fail(3, "cat -A notes.txt", "cat: illegal option -- A")) == []
+    assert find_one(fail(3, "rg -l x", "rg: command not found")).form == "rg"
+
+
 def test_two_sessions_suffice_if_the_environment_fails() -> None:
     error = ".husky/pre-commit: line 3: lefthook: command not found"
     failure = find_one(fail(2, "git commit -m 'Add a page'", error))
