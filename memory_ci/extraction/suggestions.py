@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec.structs import replace
 
 from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.injection import find_foreign_steering
+from memory_ci.extraction.lasting import ORDER_AGAIN, PLAIN, REASONED, STRONG, weigh_norm
 from memory_ci.extraction.restatement import (
     CandidateWords,
     find_restated,
@@ -21,23 +23,6 @@ from memory_ci.text import spell_negations
 
 MAX_WORDS = 60
 """Number of words above which a sentence is not suggested."""
-
-LASTING_SIGNS = (
-    "remember",
-    "next time",
-    "how we do it",
-    "always holds",
-    "prefers",
-    "like a rule",
-    "a remark",
-    "a reason given",
-)
-"""Parts of a doubt which say that a sentence is about more than the work at hand.
-
-What not to do is mostly an order. Of 24 candidates of one team, read severely, 1 of 11 orders was
-worth keeping, and 4 of 4 that give the reason of a fix. Elsewhere 2 of 18 of the latter were,
-because bodies of commits that list the work have such sentences as well.
-"""
 
 TASK = re.compile(
     r"(?i)\?|\b(?:can|could|would|will|should) (?:you|we|this|i)\b|\blet'?s\b"
@@ -83,8 +68,17 @@ CODE = re.compile(r"`|\w\(\)|\w[._/]\w|[a-z][A-Z]")
 MODEL_WEIGHT = 3
 """Weight of a candidate that a model found: more than any that our rules found."""
 
-WISH_WEIGHT = 0.25
+WISH_WEIGHT = 0.2
 """Weight of a question that was asked in two changes."""
+
+FOREIGN_WEIGHT = 0.3
+"""Weight of a sentence in another language, of which only the words of steering are known."""
+
+ORDER_CHANGES = 3
+"""Number of changes of an order without a reason."""
+
+CAUSE_OF_FIX = "root cause"
+"""The marker of a cause: that of a repaired bug is of no use to later work."""
 
 MAX_COMPARED = 500
 """Number of suggestions that are compared with one another; what is repeated comes in addition."""
@@ -96,8 +90,8 @@ def list_suggestions(
     """Return what was proposed, or was accepted in this run.
 
     What is asked again or fails again comes first, then suggestions of more changes. Then come
-    those of a model, and those that sound lasting, give a reason or name code. Among equals the
-    newest comes first, which a run reads last. Candidates without any weight are left out.
+    those of a model, and those that say that they last, give a reason or name code. Among equals
+    the newest comes first, which a run reads last. Candidates without any weight are left out.
 
     Args:
         judged: the judged candidates of a run, in its order.
@@ -122,20 +116,26 @@ def list_suggestions(
             suggestions.append(suggestion)
             suggestion_words.append(candidate_words)
 
-    suggestions = [item for item in suggestions if len(item.changes) > 1 or not _is_wish(item)]
+    suggestions = [item for item in suggestions if len(item.changes) >= _count_needed(item)]
     suggestions.reverse()
     return sorted(suggestions, key=_rank)
 
 
-def _is_wish(suggestion: Suggestion) -> bool:
-    """Return whether a person only asked why something is so; it counts when asked in two changes.
+def _count_needed(suggestion: Suggestion) -> int:
+    """Return in how many changes a suggestion must stand to be worth a question."""
+    if suggestion.is_accepted:
+        return 1
+    if suggestion.weight == ORDER_AGAIN:
+        return ORDER_CHANGES
+    return 2 if _is_wish(suggestion) else 1
 
-    What a person accepted counts at once.
-    """
+
+def _is_wish(suggestion: Suggestion) -> bool:
+    """Return whether a person only asked why something is so."""
     candidate = suggestion.candidate
     text = candidate.quotes[0].text if candidate.quotes else candidate.title
     is_of_person = candidate.session is not None and candidate.engine == "rules"
-    return is_of_person and not suggestion.is_accepted and bool(WISH.match(spell_negations(text)))
+    return is_of_person and bool(WISH.match(spell_negations(text)))
 
 
 def _rank(suggestion: Suggestion) -> tuple[bool, float, int, float]:
@@ -180,23 +180,32 @@ def _weigh(item: Judged) -> float:
     candidate = item.candidate
     if candidate.engine != "rules":
         return MODEL_WEIGHT
+    if candidate.marker == CAUSE_OF_FIX:
+        return 0
     text = candidate.quotes[0].text if candidate.quotes else candidate.title
+    weight = PLAIN if candidate.marker else _weigh_unmarked(text, candidate.session is not None)
+    is_short = len(text.split()) <= MAX_WORDS
+    if not weight or not is_short or weight in (WISH_WEIGHT, STRONG):
+        return weight if is_short else 0
     # In a message only a statement counts; the words of a session may be an order.
-    if candidate.session is None and not STATEMENT.match(text):
+    is_statement = candidate.session is not None or STATEMENT.match(text) is not None
+    plain = spell_negations(text)
+    if not is_statement or not _is_about_rule(plain):
         return 0
-    text = spell_negations(text)
-    if candidate.session is not None and WISH.match(text):
-        return WISH_WEIGHT
-    if not _is_about_rule(text):
-        return 0
+    if weight >= REASONED and REASON.search(plain):
+        weight += 0.5
+    if weight >= REASONED and CODE.search(plain):
+        weight += 0.25
+    return weight
 
-    weight = 0.25
-    if any(sign in item.reason for sign in LASTING_SIGNS):
-        weight += 1
-    if REASON.search(text):
-        weight += 0.5
-    if CODE.search(text):
-        weight += 0.5
+
+def _weigh_unmarked(text: str, is_spoken: bool) -> float:
+    """Return the weight of a sentence by itself, 0 if it is not about how work is done."""
+    if is_spoken and WISH.match(spell_negations(text)):
+        return WISH_WEIGHT if len(text.split()) >= MIN_WORDS else 0
+    weight = weigh_norm(text, is_spoken=is_spoken)
+    if is_spoken and not weight and find_foreign_steering(text):
+        return FOREIGN_WEIGHT
     return weight
 
 

@@ -45,11 +45,11 @@ MISUSE = re.compile(
 """The line of a tool that says it was used in the wrong way."""
 
 ENVIRONMENT = re.compile(
-    r"command not found|: not found\s*$|hook (?:failed|declined|refused)|husky|no module named"
+    r"command not found|: not found\s*$|no module named"
     r"|cannot find (?:main )?module|permission denied|operation not permitted|not a git repository",
     re.IGNORECASE,
 )
-"""The line of a tool, hook or module that the environment lacks or refuses."""
+"""The line of a tool or module that the environment lacks or refuses."""
 
 SPOKEN = re.compile(
     r"\s*(?:\(eval\)|error|fatal|usage|unknown|unrecognized|invalid|\w[\w./-]*:)", re.IGNORECASE

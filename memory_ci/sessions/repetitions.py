@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
+from memory_ci.extraction.lasting import is_conduct
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.files import read_regular, save_if_changed
 from memory_ci.gitrepo.edits import blame_lines
@@ -110,9 +111,10 @@ def find_repeated(
     """Return what is asked again, then what fails again, each most useful first.
 
     A request is useful that is likely to be made again, unless sessions were told it before and
-    people made it nevertheless. Left out is what a person declined, what memory holds, what a
-    document of rules says and nobody asked for since, what somebody said the opposite of later,
-    what names a file or task that is gone, and what must not be in memory.
+    people made it nevertheless. Left out is what is the work itself and not how it is done, what a
+    person declined, what memory holds, what a document of rules says and nobody asked for since,
+    what somebody said the opposite of later, what names a file or task that is gone, and what must
+    not be in memory.
 
     Args:
         snapshot: the commit whose memory and documents are compared.
@@ -123,7 +125,9 @@ def find_repeated(
     found: list[Repeated] = []
     for standing in find_standing_requests(archive.turns, limit):
         request = _without_opposites(standing)
-        if request.sessions < LEAST_SESSIONS or _is_taken_back(request, archive.turns):
+        if request.sessions < LEAST_SESSIONS or not is_conduct(request.text):
+            continue
+        if _is_taken_back(request, archive.turns):
             continue
         if find_gone(snapshot, request.text):
             continue

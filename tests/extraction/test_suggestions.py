@@ -66,10 +66,23 @@ def test_what_follows_and_must_hold_is_suggested() -> None:
     assert [one.candidate.title for one in list_suggestions([judged(text)])] == [text]
 
 
-def test_the_reason_of_a_fix_comes_before_an_order() -> None:
-    order = judged("Do not write to the index of a person who has it open elsewhere")
-    found = list_suggestions([judged(KEPT, FIX), order])
-    assert [one.candidate.title for one in found] == [KEPT, order.candidate.title]
+def test_a_norm_about_the_work_process_comes_before_one_about_code() -> None:
+    norm = judged("Always run the tests of a package before you push a branch because CI is slow")
+    found = list_suggestions([judged(KEPT, FIX), norm])
+    assert [one.candidate.title for one in found] == [norm.candidate.title, KEPT]
+
+
+def test_an_order_without_a_reason_is_suggested_when_three_changes_give_it() -> None:
+    order = "Do not write to the index of a person who has it open elsewhere"
+    for count in (1, 2, 3):
+        items = [judged(order, change=f"#{number}") for number in range(count)]
+        assert bool(list_suggestions(items)) is (count == 3)
+
+
+def test_the_cause_of_a_repaired_bug_is_not_suggested() -> None:
+    item = judged(KEPT, "tells of the past alone")
+    cause = replace(item, candidate=replace(item.candidate, marker="root cause"))
+    assert list_suggestions([cause]) == []
 
 
 @pytest.mark.parametrize(
@@ -97,6 +110,11 @@ def test_a_question_that_wishes_is_suggested_when_two_changes_ask_it() -> None:
     (suggestion,) = list_suggestions([judged_turn(WISH, "#1"), judged_turn(WISH, "#2")])
     assert suggestion.changes == ("#1", "#2")
     assert list_suggestions([judged(WISH, change="#1"), judged(WISH, change="#2")]) == []
+
+
+def test_a_wish_in_another_language_is_suggested() -> None:
+    text = "Bitte niemals direkt auf den Hauptzweig pushen, auch nicht bei kleinen Dingen"
+    assert len(list_suggestions([judged_turn(text, "#1")])) == 1
 
 
 @pytest.mark.parametrize("word", ["dont", "don't", "don\u2019t"])

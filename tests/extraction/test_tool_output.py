@@ -27,9 +27,7 @@ def make_output(session: str = "claude-code:1", text: str = OUTPUT, **fields: An
     return make_piece(text, **defaults | fields)
 
 
-def judge_output(
-    label: str, piece: Evidence, *earlier: ShownByTools, title: str = TITLE
-) -> Judged:
+def judge_output(label: str, piece: Evidence, *earlier: ShownByTools, title: str = TITLE) -> Judged:
     learning = {"title": title, "quotes": [{"evidence": piece.id, "text": piece.text}]}
     case = JudgedCase(label=label, pieces=(piece,), tip="a" * 40, shown_by_tools=earlier)
     (judged,) = judge_reply(case, json.dumps({"learnings": [learning]}), "a model").judged
@@ -58,9 +56,7 @@ def test_other_words_for_the_same_output_count() -> None:
     assert judge_output("#2", make_output("claude-code:2"), shown).verdict == "suspected"
 
 
-@pytest.mark.parametrize(
-    ("label", "session"), [("#1", "claude-code:2"), ("#2", "claude-code:1")]
-)
+@pytest.mark.parametrize(("label", "session"), [("#1", "claude-code:2"), ("#2", "claude-code:1")])
 def test_one_change_or_one_session_does_not_count_twice(label: str, session: str) -> None:
     assert judge_output(label, make_output(session), show_in("#1")).verdict == "quarantined"
 

@@ -146,8 +146,8 @@ def _list_episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
         changes = plural(unwritten, "merged change")
         yield f"episodes of {changes} are in git's history, without a file"
     if written:
-        count = _count_episodes(plan)
-        yield f"episodes: {count} new, {plural(len(written), 'file')}"
+        new_count = _count_episodes(plan)
+        yield f"episodes: {new_count} new, {plural(len(written), 'file')}"
     yield from (f"  {path}" for path in written[:MAX_EPISODES])
     if len(written) > MAX_EPISODES:
         yield f"  … and {len(written) - MAX_EPISODES} more"

@@ -1,0 +1,231 @@
+"""Whether a sentence that nobody marked is about how work is done, and not about the work at hand.
+
+Set on the sessions of four teams, and tried on others. A sentence must have the form of an order or
+a norm, and speak of the work process or give a reason. Statements of what the code does, guesses,
+printed errors, and sentences whose subject stands elsewhere are left out: a maintainer who reads
+them alone cannot agree to them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memory_ci.text import spell_negations
+
+STRONG = 2.0
+"""The weight of a norm whose words say that it lasts, or where it is to be written."""
+
+PLAIN = 1.0
+"""The weight of any other norm about the work process."""
+
+REASONED = 0.5
+"""The weight of a norm about anything, with its reason."""
+
+ORDER_AGAIN = 0.1
+"""The weight of an order without a reason; it counts where several changes give it."""
+
+NORM = re.compile(r"(?i)\b(?:always|never|must|should(?:n't)?|do not|don't|avoid|prefer|only)\b")
+
+CLAUSE_START = (
+    r"(?:^|[,;:.!?\u2013\u2014-]\s+)"
+    r"(?:(?:and|but|so|also|then|please|no|yes|ok|oh)[,\s]+)*"
+)
+LASTS = re.compile(
+    r"(?i)\b(?:from now on|as a (?:general |global )?rule|going forward|next time"
+    r"|in (?:the )?future(?=,|[.!]?$)|remember (?:to|that)|(?:do not|don't) forget to)\b"
+    rf"|{CLAUSE_START}keep in mind\b"
+)
+"""Words that say that a wish lasts."""
+
+NEVER = re.compile(rf"(?i){CLAUSE_START}never (?!mind\b)\w+(?<!ed)\b")
+"""An imperative of what is never done: nobody says so of the work at hand alone."""
+
+ORDER = re.compile(
+    rf"(?i){CLAUSE_START}(?:always|never|do not ever|don't ever|must|make sure|ensure|prefer|avoid"
+    r"|only|use\b.{1,60}\b(?:not|instead of|rather than))\b"
+    r"|\b(?:we|you|i|agents?|everyone|cursor|claude|codex|gemini|copilot)"
+    r" (?:really |also |still |code |ai |cli )?"
+    r"(?:must|should(?:n't)?|always|never|need to|have to|prefer|only)\b"
+    r"|\bthat (?:we|you) (?:always|never)\b"
+)
+"""An order or a norm of conduct: of all times, or of those who work."""
+
+PROHIBITION = re.compile(rf"(?i){CLAUSE_START}(?:do not|don't)\b|\b(?:we|you) (?:do not|don't)\b")
+"""An order not to do something. Most are of the work at hand: a reason or a range must follow."""
+
+RANGE = re.compile(
+    r"(?i)\b(?:because|otherwise|since|unless|ever|any(?:where|body|one)|again|rather than"
+    r"|instead of|so that|as (?:is )?specified|as i (?:said|told))\b"
+    r"|\s[-\u2013\u2014]+ (?:it|they)\b"
+)
+"""A reason of a prohibition, or how far it reaches."""
+
+REASON = re.compile(
+    r"(?i)\b(?:because|otherwise(?! \w+ed)|since|so that|lest"
+    r"|so (?:it|they|we|you) (?:must|should|cannot|never))\b"
+)
+MODAL = re.compile(
+    r"(?i)\b(?:must|cannot|can't|should(?:n't)?|never|needs? to|required|necessary|may not)\b"
+)
+
+PROCESS = (
+    r"commit\w*|amend\w*|push\w*|pull request|prs?|merg\w+|rebas\w+|branch\w*|worktrees?"
+    r"|workspaces?|stash\w*|tests?|testing|lint\w*|formatt?\w*|changelog|docs?|documentation|readme|comments?"
+    r"|review\w*|ask\w*|questions?|plans?|outline|specs?|rules?|coding|code|mock\w*|dependenc\w+"
+    r"|librar\w+|packages?|install\w*|migrations?|deploy\w*|releases?|versions?|ci|commands?|tools?"
+    r"|scripts?|issues?|tickets?|tasks?|todos?|prompts?|errors?|secrets?|naming|conventions?"
+    r"|files?|edit\w*|json|types?|backwards?|compatibility|approv\w+|permission|mcp|cli|env\w*"
+)
+PROCESS_WORD = re.compile(rf"(?i)\b(?:{PROCESS})\b")
+CHOICE = re.compile(
+    r"(?i)^\W*(?:always |please )?use \S+(?: \S+){0,4}? (?:instead of|rather than|over|not) \S"
+)
+"""The choice of one thing over another, whatever it is."""
+
+PROCESS_NORM = re.compile(rf"(?i)\b(?:{PROCESS})(?: [^\s,;:]+){{0,3}}? (?:must|should|need to)\b")
+"""A norm of which a part of the work process is the subject: `tests must …`."""
+
+CONJUNCTION = re.compile(
+    r"(?i)\b(sure|rules?|note|remember|mention|specif\w+|so|ensure|mind|stat\w+|says?|document)"
+    r" that\b"
+)
+POINTER = re.compile(
+    r"(?i)^\W*(?:[\w']+\W+){0,3}(?:it|its|this|these|those|they|them)\b"
+    r"(?! (?:repo|repository|project|codebase|package)\b)"
+    r"|^\W*that\b|\b(?:this|that|these|those|so)[.!?]*$|^(?:\S+\s+){0,7}(?:it|them)[.!?]*$"
+    r"|\bthe (?:first|second|last|other)\b|\b(?:yet|for now|right now|this time)\b"
+    r"|\b(?:do|does|doing|did|avoid|handle|make|fix|change|add|remove)"
+    r" (?:this|that|it|these|those|them)\b"
+    r"|\b(?:this|that|these|those|the (?:above|following|current|existing|new|old)) "
+    r"(?:\w+ )?(?:change|fix|commit|pr|branch|function|method|test|file|error|issue|bug|line|code"
+    r"|part|section|one|case|plan|task|spec|session|step|page|button|option|comment|warning|message"
+    r"|problem|approach|conversation|document|idea|feature|implementation|check|field|script"
+    r"|command|class|component|value|thing|scenario|state|point|format|directory|way|kind)s?\b"
+)
+"""A sentence whose subject stands elsewhere, or that points at the work at hand."""
+
+INDICATIVE = re.compile(
+    r"(?i)\b(?:is|are|was|were|gets?|does|did|has|had)(?: not|n't)? (?:always|never)\b"
+    r"|\b(?:always|never) (?!\w+ss\b)[a-z]{3,}(?:s|ed)\b|\bno longer\b"
+    r"|^\W*(?!need|feed|seed|embed)(?:\w{3,}ed|made|kept|wrote)\b"
+)
+"""A statement of what the code does, or of what was done."""
+
+GUESS = re.compile(
+    r"(?i)\b(?:possibly|maybe|perhaps|i (?:think|guess|believe|wonder|suppose|see|do not see"
+    r"|don't see)|wondering|ideally|might|could be|not sure|seems?|(?<!should )probably)\b"
+)
+PRINTED = re.compile(
+    r"\b\w*(?:Error|Exception)\b|\bUncaught\b|\bFAIL\b|\w\.\w+:\d|(?i:\bcannot (?:use|read|find)\b)"
+    r"|^[+>|]|=>|\{\{|;\s*$|</?\w+>"
+)
+"""A printed error, or a line of code."""
+
+QUESTION = re.compile(
+    r"(?i)\?|^\W*(?:can|could|would|will) (?:you|we)\b|^\W*(?:why|how|question)\b"
+)
+WRITE_DOWN = re.compile(
+    r"(?i)\b(?:updates?|add|create|improve|record|mention|put|write|document)\b.*"
+    r"\b(?:(?:CLAUDE|AGENTS|GEMINI)\.md|rules?|guidelines?|[\w-]+\.mdc)\b"
+)
+"""A wish to have a rule written down, which may have the form of a question."""
+
+ERRAND = re.compile(
+    r"(?i)^\W*"
+    r"(?:(?:(?:can|could|would) (?:you|we)|please|also|and|is there a way (?:we|you) can)\s+)*"
+    r"(?:(?:updates?|add|create|make|improve)\b[^.?!]*?"
+    r"\b(?:(?:CLAUDE|AGENTS|GEMINI)\.md|[\w-]+\.mdc|rules?|guidelines?)\b[^.?!]*?"
+    r"|(?:mention|document|record|note))\s+"
+    r"(?:that specif\w+ that|that"
+    r"|to (?:explicitly )?(?:state|say|specify|make sure|ensure)(?: that)?)\s+"
+    r"(?=.*\b(?:always|never|must|should)\b)"
+)
+"""The request to write a rule down, before the rule."""
+
+DESTINATION = re.compile(r"(?i)\s+(?:in|into|to) (?:the )?(?:CLAUDE|AGENTS|GEMINI)\.md\W*$")
+FIRST_PERSON = re.compile(r"\b[iI](?:'\w+)?\b")
+
+PROMPT_NUMBER = re.compile(r"^\[Prompt \d+\]\s*")
+
+
+def weigh_norm(text: str, *, is_spoken: bool) -> float:
+    """Return how much a sentence is a norm that lasts; 0 if it is about the work at hand.
+
+    Args:
+        text: the sentence.
+        is_spoken: whether a person said it to an agent. Others are of commit messages, of which
+            most tell what the code does now.
+    """
+    plain = spell_negations(PROMPT_NUMBER.sub("", text))
+    if not _stands_alone(plain):
+        return 0
+    if NORM.search(plain) and (LASTS.search(plain) or WRITE_DOWN.search(plain)):
+        return STRONG
+    if QUESTION.search(plain) or FIRST_PERSON.search(plain):
+        return 0
+    process = PROCESS_WORD if is_spoken else CONDUCT_WORD
+    is_choice = CHOICE.search(plain) or NEVER.search(plain)
+    if is_choice or (_is_order(plain) and process.search(plain)):
+        return PLAIN
+    if MODAL.search(plain) and REASON.search(plain):
+        return REASONED
+    # Of what people say again the sessions are counted elsewhere.
+    is_repeatable = not is_spoken and (ORDER.search(plain) or PROHIBITION.search(plain))
+    return ORDER_AGAIN if is_repeatable else 0
+
+
+def strip_errand(text: str) -> str:
+    """Return a sentence without the request to write it down, which an entry has fulfilled.
+
+    >>> strip_errand("can you update CLAUDE.md that we should always run fmt?")
+    'We should always run fmt'
+    """
+    norm = ERRAND.sub("", text, count=1)
+    if norm == text:
+        return text
+    norm = DESTINATION.sub("", norm).rstrip(" ?")
+    return norm[:1].upper() + norm[1:]
+
+
+def _stands_alone(plain: str) -> bool:
+    """Return whether a sentence can be agreed to without what stands around it."""
+    if GUESS.search(plain) or PRINTED.search(plain) or INDICATIVE.search(plain):
+        return False
+    if QUESTION.search(plain) and not WRITE_DOWN.search(plain):
+        return False
+    return POINTER.search(CONJUNCTION.sub(r"\1", plain)) is None
+
+
+def _is_order(plain: str) -> bool:
+    if ORDER.search(plain) or PROCESS_NORM.search(plain):
+        return True
+    return PROHIBITION.search(plain) is not None and RANGE.search(plain) is not None
+
+
+# -- requests of several sessions
+
+CONDUCT_WORD = re.compile(
+    r"(?i)\b(?:commit\w*|push\w*|pull|prs?|merg\w+|rebas\w+|branch\w*|main|worktrees?|workspaces?"
+    r"|tests?|lint\w*|fmt|format|changelog|docs?|documentation|comments?|ask\w*|questions?|unclear"
+    r"|plans?|outline|before|specs?|markdown|message|review\w*|prompts?|todos?|issues?|summar\w+"
+    r"|(?:write|writing) (?:any )?code|as \w+ as possible)\b"
+)
+CONDUCT_OPENING = re.compile(
+    r"(?i)^(?:(?:please|also)[, ]+)*(?:use|do not|don't|never|always|keep)\b"
+)
+PASSING_REQUEST = re.compile(
+    r"(?i)^(?:please |now |ok,? |just |also,? )*(?:fix\w*|lint\b|do (?:all|the)|check|is|are|what"
+    r"|how|where|remove|can you (?:check|fix|see|explain)|let's (?:fix|adjust|check|remove))\b"
+)
+NAMED_FILE = re.compile(r"[\w/-]+\.(?!md\b|mdc\b)[a-z]{2,4}\b")
+
+
+def is_conduct(request: str) -> bool:
+    """Return whether a request of several sessions is about how work is done.
+
+    What is left out comes as often, and is the work itself: `fix lint errors`.
+    """
+    if PASSING_REQUEST.match(request) or NAMED_FILE.search(request):
+        return False
+    plain = spell_negations(request)
+    return bool(CONDUCT_WORD.search(plain) or CONDUCT_OPENING.match(plain))

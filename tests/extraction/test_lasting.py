@@ -1,0 +1,92 @@
+"""Which sentences that nobody marked are about how work is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.extraction.lasting import (
+    ORDER_AGAIN,
+    PLAIN,
+    REASONED,
+    STRONG,
+    is_conduct,
+    strip_errand,
+    weigh_norm,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "weight"),
+    [
+        ("From now on never push to the release branch before the tests have run", STRONG),
+        ("Can you add to AGENTS.md that we should always run the formatter?", STRONG),
+        ("Create a rule that a bug must first have a failing test", STRONG),
+        ("You should not edit files in the main checkout", PLAIN),
+        ("Always use short titles for commits", PLAIN),
+        ("The changelog must be written in the present tense", PLAIN),
+        ("Please don't rebase shared branches - it breaks the review", PLAIN),
+        ("use httpx instead of requests", PLAIN),
+        ("The pool must be closed last because its threads hold the lock", REASONED),
+        ("Do not draw the border of an empty cell", 0),
+        ("Never log the card number", PLAIN),
+        ("don't forget to pull before you start a branch", STRONG),
+    ],
+)
+def test_an_order_or_norm_about_work_has_a_weight(text: str, weight: float) -> None:
+    assert weigh_norm(text, is_spoken=True) == weight
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The list is always sorted by date, so tests must not rely on it",
+        "It must always be called before the tests",
+        "You must always do this",
+        "Maybe we should always commit the lock file",
+        "I have not staged any files because I don't know what to keep",
+        "Why do we only sometimes write the tests first?",
+        "Never commit this file again",
+        "Updated the tests so that they never sleep",
+        "TypeError: you must not read properties of undefined files",
+        "The writer always creates files with the test suffix",
+    ],
+)
+def test_what_is_about_the_work_at_hand_has_none(text: str) -> None:
+    assert weigh_norm(text, is_spoken=True) == 0
+
+
+def test_a_commit_message_tells_what_code_does() -> None:
+    text = "Always write the file when its types change"
+    assert weigh_norm(text, is_spoken=True) == PLAIN
+    assert weigh_norm(text, is_spoken=False) == ORDER_AGAIN
+
+
+@pytest.mark.parametrize(
+    ("text", "norm"),
+    [
+        (
+            "Document that scripts should always run under uv in AGENTS.md",
+            "Scripts should always run under uv",
+        ),
+        ("mention that rules must be short", "Rules must be short"),
+        ("Add a test that never sleeps", "Add a test that never sleeps"),
+        ("Always run the tests", "Always run the tests"),
+    ],
+)
+def test_the_title_is_the_rule_and_not_the_request_to_write_it(text: str, norm: str) -> None:
+    assert strip_errand(text) == norm
+
+
+@pytest.mark.parametrize(
+    ("request_text", "expected"),
+    [
+        ("Commit, push and open a pull request", True),
+        ("Ask me questions before coding", True),
+        ("Fix lint errors", False),
+        ("Do all tests pass now", False),
+        ("Adjust the branch in config.toml", False),
+        ("Remove the hover popup", False),
+    ],
+)
+def test_a_repeated_request_is_about_how_work_is_done(request_text: str, expected: bool) -> None:
+    assert is_conduct(request_text) is expected
