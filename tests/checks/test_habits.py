@@ -1,0 +1,94 @@
+"""Habits of a history: which kinds of files change together."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from itertools import chain
+
+import pytest
+
+from memory_ci.checks.habits import Habit, MergedFiles, find_habits, list_kinds
+
+TODAY = date(2026, 11, 1)
+
+
+def merge(
+    count: int, *paths: str, since: int = 350, subject: str = "Add a page"
+) -> list[MergedFiles]:
+    """Changes that touch the same files, evenly spread over the days until today."""
+    step = since / count
+    days = [TODAY - timedelta(days=int(number * step)) for number in range(count)]
+    return [MergedFiles(day, paths, subject) for day in days]
+
+
+OTHERS = merge(60, "src/app.py")
+
+
+def find(*changes: list[MergedFiles]) -> list[tuple[str, str]]:
+    return [habit[:2] for habit in find_habits(chain(OTHERS, *changes), TODAY)]
+
+
+def test_a_file_that_changes_with_another_is_a_habit_with_its_counts() -> None:
+    alone = MergedFiles(TODAY - timedelta(days=200), ("package.json",))
+    changes = [*OTHERS, *merge(24, "package.json", "yarn.lock"), alone]
+    (habit,) = find_habits(changes, TODAY)
+    assert habit == Habit("package.json", "yarn.lock", 25, 24, recent=7, recently_followed=7)
+
+
+@pytest.mark.parametrize("count", [19, 20])
+def test_it_takes_twenty_changes(count: int) -> None:
+    assert bool(find(merge(count, "package.json", "yarn.lock"))) == (count == 20)
+
+
+def test_one_in_ten_may_be_without_the_other() -> None:
+    habit = ("a.json", "b.lock")
+    assert habit in find(merge(27, *habit), merge(3, "a.json", since=330)[1:])
+    assert habit not in find(merge(27, *habit), merge(5, "a.json", since=330))
+
+
+def test_a_habit_that_was_given_up_is_none() -> None:
+    old = [change for change in merge(40, "a.json", "b.yml") if (TODAY - change.day).days > 91]
+    assert not find(old, merge(9, "a.json", since=80))
+
+
+def test_a_habit_of_another_year_is_none() -> None:
+    assert not find([MergedFiles(TODAY - timedelta(days=400), ("a.json", "b.yml"))] * 40)
+
+
+def test_what_every_change_touches_says_nothing() -> None:
+    assert not find(merge(40, "docs/a.md", "CHANGELOG.md"), merge(60, "app.ini", "CHANGELOG.md"))
+
+
+def test_a_lock_file_asks_for_nothing_itself() -> None:
+    changes = find(merge(40, "package.json", "package-lock.json"), merge(9, "package.json"))
+    assert changes == []
+
+
+@pytest.mark.parametrize(
+    "subject", ["Release 1.2", "chore: release", "style: format all", "Bump x"]
+)
+def test_routine_is_left_out(subject: str) -> None:
+    assert not find(merge(40, "a.json", "b.yml", subject=subject))
+
+
+def test_large_changes_are_left_out() -> None:
+    files = [f"pages/{number}.txt" for number in range(40)]
+    assert not find(merge(40, "a.json", "b.yml", *files))
+
+
+def test_the_clearer_of_two_about_the_same_files_is_kept() -> None:
+    assert find(merge(30, "db/schema.json", "db/models.yml")) == [("models.yml", "schema.json")]
+
+
+def test_at_most_three_are_returned() -> None:
+    pairs = [merge(20, f"{name}.json", f"{name}.yml") for name in "abcde"]
+    assert len(find(*pairs)) == 3
+
+
+def test_a_single_file_of_code_is_no_kind() -> None:
+    assert list_kinds("src/app.py") == ["*.py", "src/**"]
+
+
+@pytest.mark.parametrize("path", ["a*b.json", "a[1].json", "!a.json", "a b.json", "#a.json"])
+def test_a_name_with_signs_of_globs_is_no_kind(path: str) -> None:
+    assert list_kinds(path) == []
