@@ -10,7 +10,7 @@ FILES = {"MEMORY.md": "a1", "src/MEMORY.md": "b2"}
 
 
 def test_the_key_names_the_version_and_does_not_depend_on_the_order_of_files() -> None:
-    assert re.fullmatch(r"memory-ci-index-v8-[0-9a-f]{32}", cache_key(FILES))
+    assert re.fullmatch(r"memory-ci-index-v9-[0-9a-f]{32}", cache_key(FILES))
     assert cache_key(FILES) == cache_key(dict(reversed(FILES.items())))
 
 

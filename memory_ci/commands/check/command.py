@@ -163,12 +163,15 @@ def _fix(
 
 
 def _to_json(report: CheckReport) -> dict[str, Any]:
-    return {
+    result: dict[str, Any] = {
         "ok": report.is_ok,
         "files": report.files,
         "entries": report.entries,
         "findings": report.findings,
     }
+    if report.checks:
+        result["checks"] = report.checks
+    return result
 
 
 def _show_fixes(fixes: Fixes, dry_run: bool) -> None:
@@ -206,8 +209,9 @@ def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> Non
 
     Besides what `check` finds: entries that come back from the dead, entries that a merge dropped,
     what a fork may not change, priorities that no person set, entries whose code the change
-    touches, and whether the index builds. Commits alone are read; nothing is written, and no secret
-    is needed. Exit status 1 means that there are errors.
+    touches, and whether the index builds. The checks of the base's entries judge the change itself:
+    `memory-ci help checks`. Commits alone are read; nothing is written, and no secret is needed.
+    Exit status 1 means that there are errors.
 
     \b
     Example:
