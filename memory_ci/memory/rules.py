@@ -20,7 +20,6 @@ from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.check import MIN_ID, SKIP_TRAILER, ChangeCheck, RuleCheck
 from memory_ci.records.entry import PROJECT, Entry, Located
-from memory_ci.records.history import FileChange
 from memory_ci.records.names import OWN_TRAILER
 
 SESSION = re.compile(r"session:([^#\s]+)")
@@ -122,11 +121,17 @@ def read_staged(
     return Change(files=change.files, added=change.added, messages=messages, unread=change.unread)
 
 
-def read_work_tree(repo: Repository, start: str, rules: Sequence[RuleCheck]) -> Change:
-    """Return what a commit of all files of the work tree would change, new files included."""
+def read_work_tree(
+    repo: Repository, start: str, rules: Sequence[RuleCheck], message: str = ""
+) -> Change:
+    """Return what a commit of all files of the work tree would change, new files included.
+
+    The text of new files is not read.
+    """
     change = read_files(repo, start, None, rules)
-    new: tuple[FileChange, ...] = list_new_files(repo)
-    return Change(files=(*change.files, *new), added=change.added, unread=change.unread)
+    files = (*change.files, *list_new_files(repo))
+    messages = (message,) if message else ()
+    return Change(files=files, added=change.added, messages=messages, unread=change.unread)
 
 
 def build_wanted(rules: Iterable[RuleCheck]) -> Wanted:
