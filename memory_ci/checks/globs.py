@@ -65,7 +65,8 @@ class Globs:
     def matches(self, path: str) -> bool:
         """Return whether a file is among those that the globs name.
 
-        >>> [Globs(["src/**", "!src/api"]).matches(path) for path in ("src/a.py", "src/api/b.py")]
+        >>> globs = Globs(["src/**", "!src/api/**"])
+        >>> [globs.matches(path) for path in ("src/a.py", "src/api/b.py")]
         [True, False]
         """
         if not self._has_negation:
@@ -100,6 +101,22 @@ def compile_globs(globs: tuple[str, ...]) -> Globs:
 def is_literal(glob: str) -> bool:
     """Return whether a glob names one path, without a wildcard."""
     return WILD.search(glob) is None and not glob.startswith("!")
+
+
+def list_pathspecs(globs: Iterable[str]) -> list[str]:
+    """Return pathspecs of git that name at least the files of some globs.
+
+    >>> list_pathspecs(["*.py"])
+    [':(top,glob)**/*.py', ':(top,glob)**/*.py/**']
+    """
+    pathspecs: list[str] = []
+    for glob in globs:
+        body = glob.rstrip("/")
+        if glob.startswith("!"):
+            continue
+        pattern = body.removeprefix("/") if "/" in body else f"**/{body}"
+        pathspecs += [f":(top,glob){pattern}", f":(top,glob){pattern}/**"]
+    return pathspecs
 
 
 def refuse_globs(globs: Sequence[str]) -> None:

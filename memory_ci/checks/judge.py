@@ -37,7 +37,7 @@ class AddedLine(NamedTuple):
     text: str
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class CheckedChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change as checks see it.
 
     Attributes:
@@ -65,7 +65,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return list(paths)
 
 
-class Fault(NamedTuple):
+class ChangeFault(NamedTuple):
     """What is wrong with a change.
 
     Attributes:
@@ -91,7 +91,7 @@ class Judgement(NamedTuple):
     """
 
     is_applicable: bool
-    fault: Fault | None = None
+    fault: ChangeFault | None = None
     unjudged: str = ""
 
 
@@ -115,7 +115,7 @@ def is_read(check: ChangeCheck, path: str) -> bool:
     return compile_globs(check.paths).matches(path)
 
 
-def judge(check: ChangeCheck, change: Change) -> Judgement:
+def judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
     """Return what a check says of a change.
 
     A `before` check applies to no change: only a session shows what was run (`sessions.ran`).
@@ -126,14 +126,14 @@ def judge(check: ChangeCheck, change: Change) -> Judgement:
         return Judgement(is_applicable=True, unjudged=str(error))
 
 
-def _judge(check: ChangeCheck, change: Change) -> Judgement:
+def _judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
     match check:
         case WithCheck():
             return _judge_with(check, change)
         case UntouchedCheck(paths):
             touched = compile_globs(paths).select(change.paths)
             if touched:
-                fault = Fault(f"{touched[0]} is touched", "leave it as it was", touched[0])
+                fault = ChangeFault(f"{touched[0]} is touched", "leave it as it was", touched[0])
                 return Judgement(is_applicable=True, fault=fault)
             return FOLLOWED if change.files else NOT_APPLICABLE
         case AbsentCheck():
@@ -146,7 +146,7 @@ def _judge(check: ChangeCheck, change: Change) -> Judgement:
             return NOT_APPLICABLE
 
 
-def _judge_with(check: WithCheck, change: Change) -> Judgement:
+def _judge_with(check: WithCheck, change: CheckedChange) -> Judgement:
     also = set(compile_globs(check.also).select(change.paths))
     causes = [path for path in compile_globs(check.when).select(change.paths) if path not in also]
     if not causes:
@@ -158,10 +158,10 @@ def _judge_with(check: WithCheck, change: Change) -> Judgement:
     message = f"{names} is not touched" if is_single else f"nothing in {names} is touched"
     is_prose = check.also[0].endswith((".md", ".rst", ".txt"))
     remedy = "add a line" if is_single and is_prose else "change it, too"
-    return Judgement(is_applicable=True, fault=Fault(message, remedy, causes[0]))
+    return Judgement(is_applicable=True, fault=ChangeFault(message, remedy, causes[0]))
 
 
-def _judge_absent(check: AbsentCheck, change: Change) -> Judgement:
+def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
     globs = compile_globs(check.paths)
     if not any(file.status != "D" and globs.matches(file.path) for file in change.files):
         return NOT_APPLICABLE
@@ -173,11 +173,11 @@ def _judge_absent(check: AbsentCheck, change: Change) -> Judgement:
         return FOLLOWED
     line = lines[position]
     message = f"{line.path}:{line.number} adds text that matches {_show(check.text)}"
-    fault = Fault(message, "take it out", line.path, line.number)
+    fault = ChangeFault(message, "take it out", line.path, line.number)
     return Judgement(is_applicable=True, fault=fault)
 
 
-def _judge_present(check: PresentCheck, change: Change) -> Judgement:
+def _judge_present(check: PresentCheck, change: CheckedChange) -> Judgement:
     globs = compile_globs(check.paths)
     new = [file.path for file in change.files if file.status == "A" and globs.matches(file.path)]
     texts: dict[str, list[str]] = {path: [] for path in new}
@@ -190,12 +190,14 @@ def _judge_present(check: PresentCheck, change: Change) -> Judgement:
     for path, lines in texts.items():
         if lines and find_match(pattern, lines) is None:
             _refuse_unread(change, change.added)
-            fault = Fault(f"{path} has no text that matches {_show(check.text)}", "add it", path)
+            fault = ChangeFault(
+                f"{path} has no text that matches {_show(check.text)}", "add it", path
+            )
             return Judgement(is_applicable=True, fault=fault)
     return FOLLOWED
 
 
-def _judge_message(check: MessageCheck, change: Change) -> Judgement:
+def _judge_message(check: MessageCheck, change: CheckedChange) -> Judgement:
     pattern = compile_pattern(check.text)
     subjects = [message.partition("\n")[0] for message in change.messages]
     if check.is_forbidden:
@@ -207,7 +209,7 @@ def _judge_message(check: MessageCheck, change: Change) -> Judgement:
         position = find_match(pattern, texts)
         if position is None:
             return FOLLOWED
-        fault = Fault(f"a commit message matches {_show(check.text)}", "reword it")
+        fault = ChangeFault(f"a commit message matches {_show(check.text)}", "reword it")
         return Judgement(is_applicable=True, fault=fault)
 
     if not subjects and not change.title:
@@ -216,15 +218,15 @@ def _judge_message(check: MessageCheck, change: Change) -> Judgement:
         return FOLLOWED  # A squash merge makes the title the message.
     for message in change.messages:
         if find_match(pattern, message.splitlines()) is None:
-            fault = Fault(f"a commit message does not match {_show(check.text)}", "reword it")
+            fault = ChangeFault(f"a commit message does not match {_show(check.text)}", "reword it")
             return Judgement(is_applicable=True, fault=fault)
     if subjects:
         return FOLLOWED
-    fault = Fault(f"the title does not match {_show(check.text)}", "reword it")
+    fault = ChangeFault(f"the title does not match {_show(check.text)}", "reword it")
     return Judgement(is_applicable=True, fault=fault)
 
 
-def _refuse_unread(change: Change, lines: Sequence[AddedLine]) -> None:
+def _refuse_unread(change: CheckedChange, lines: Sequence[AddedLine]) -> None:
     """Raise UnjudgedError if not all added lines were searched."""
     if change.unread:
         raise UnjudgedError(change.unread)

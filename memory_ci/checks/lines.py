@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from memory_ci.checks.judge import Fault
+from memory_ci.checks.judge import ChangeFault
 from memory_ci.records.check import SKIP_TRAILER, RuleCheck
 from memory_ci.text import plural
 
@@ -13,12 +13,12 @@ MONTHS = (
 ).split()
 
 
-def render_violation(rule: RuleCheck, fault: Fault, today: date) -> str:
+def render_violation(rule: RuleCheck, fault: ChangeFault, today: date) -> str:
     """Return the line on a violation.
 
     >>> rule = RuleCheck(id="7f3a", name="7f3a", title="", check=None, sessions=2,
     ...     last=date(2026, 11, 12))
-    >>> fault = Fault("CHANGELOG.md is not touched", "add a line")
+    >>> fault = ChangeFault("CHANGELOG.md is not touched", "add a line")
     >>> render_violation(rule, fault, date(2026, 11, 28)).partition(": ")[0]
     'CHANGELOG.md is not touched (asked in 2 sessions, last 12 November; 7f3a)'
     """

@@ -98,16 +98,22 @@ def read_additions(
 
 
 def iter_additions(
-    repo: Repository, shas: Sequence[str], wanted: Wanted
+    repo: Repository, shas: Sequence[str], wanted: Wanted, pathspecs: Sequence[str] = ()
 ) -> Iterator[tuple[str, Additions]]:
-    """Yield each of some commits with the lines that it adds to its first parent's files.
+    """Yield some commits with the lines that they add to their first parents' files.
 
-    One process reads all of them, in their order.
+    One process reads all of them.
+
+    Args:
+        repo: the repository.
+        shas: the commits, in the order of the result.
+        wanted: whether the added lines of a file are read.
+        pathspecs: the files that git compares; a commit that changes none may be left out.
     """
     if not shas:
         return
     walk = ("--no-walk=unsorted", "--stdin", "--diff-merges=first-parent", "--root")
-    args = ("log", *walk, "--format=%x00%H", *PATCH)
+    args = ("log", *walk, "--format=%x00%H", *PATCH, "--", *pathspecs)
     names = "".join(f"{sha}\n" for sha in shas).encode()
     with stream_git(repo.cwd, *SETTINGS, *args, input=names) as stream:
         header = stream.readline()

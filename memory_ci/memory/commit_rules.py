@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from memory_ci.checks.judge import Change, Fault
+from memory_ci.checks.judge import ChangeFault, CheckedChange
 from memory_ci.gitrepo.diffs import INDEX
 from memory_ci.gitrepo.repo import (
     Repository,
@@ -36,7 +36,7 @@ class Violation(NamedTuple):
     """
 
     rule: RuleCheck
-    fault: Fault
+    fault: ChangeFault
     reason: str = ""
 
 
@@ -105,7 +105,7 @@ def judge_commit(
 
 def _read_commit(
     repo: Repository, start: str, rules: Sequence[RuleCheck], commit: NextCommit
-) -> Change:
+) -> CheckedChange:
     if commit.is_whole_tree:
         return read_work_tree(repo, start, rules, commit.message)
     return read_staged(repo, start, rules, commit.message, commit.index_file)
@@ -122,7 +122,7 @@ def _drop_satisfied(
     rules = [violation.rule for violation in broken]
     end = None if commit.is_whole_tree else INDEX
     branch = read_files(repo, start, end, rules, commit.index_file)
-    branch = Change(
+    branch = CheckedChange(
         files=branch.files,
         added=branch.added,
         messages=(commit.message,) if commit.message else (),

@@ -8,7 +8,7 @@ from datetime import UTC, date
 from pathlib import Path
 
 from memory_ci.checks.globs import compile_globs
-from memory_ci.checks.judge import AddedLine, Change, Judgement, judge, list_read_globs
+from memory_ci.checks.judge import AddedLine, CheckedChange, Judgement, judge, list_read_globs
 from memory_ci.gitrepo.diffs import INDEX, Wanted, list_changed_files, list_new_files
 from memory_ci.gitrepo.diffs import read_additions as read_diff
 from memory_ci.gitrepo.history import read_commit_time
@@ -20,6 +20,7 @@ from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.check import MIN_ID, SKIP_TRAILER, ChangeCheck, RuleCheck
 from memory_ci.records.entry import PROJECT, Entry, Located
+from memory_ci.records.history import Commit
 from memory_ci.records.names import OWN_TRAILER
 
 SESSION = re.compile(r"session:([^#\s]+)")
@@ -62,22 +63,29 @@ def make_rules(entry: Entry) -> list[RuleCheck]:
 
 def read_change(
     repo: Repository, start: str, end: str, rules: Sequence[RuleCheck], title: str = ""
-) -> Change:
+) -> CheckedChange:
     """Return the change between two commits, with the messages of its commits.
 
     Messages of merges and of memory-ci itself are left out: nobody worded them.
     """
     log = read_log(repo, "--no-merges", "--end-of-options", end, f"^{start}", "--")
-    messages = tuple(
-        commit.message for commit, _ in log if not re.search(OWN_TRAILER, commit.message)
-    )
+    messages = list_worded_messages(commit for commit, _ in log)
     change = read_files(repo, start, end, rules)
-    return Change(
+    return CheckedChange(
         files=change.files,
         added=change.added,
         messages=messages,
         title=title,
         unread=change.unread,
+    )
+
+
+def list_worded_messages(commits: Iterable[Commit]) -> tuple[str, ...]:
+    """Return the messages of commits that somebody worded: not of merges, nor of memory-ci."""
+    return tuple(
+        commit.message
+        for commit in commits
+        if len(commit.parents) < 2 and not re.search(OWN_TRAILER, commit.message)
     )
 
 
@@ -87,7 +95,7 @@ def read_files(
     end: str | None,
     rules: Sequence[RuleCheck],
     index_file: Path | None = None,
-) -> Change:
+) -> CheckedChange:
     """Return the files that differ between a commit and another, the index or the work tree.
 
     Added lines are read only if a check needs those of a file that differs.
@@ -102,10 +110,10 @@ def read_files(
     files = list_changed_files(repo, start, end, index_file)
     wanted = build_wanted(rules)
     if not any(file.status != "D" and wanted(file.path) for file in files):
-        return Change(files=files)
+        return CheckedChange(files=files)
     additions = read_diff(repo, start, end, wanted, index_file)
     added = tuple(AddedLine(*line) for line in additions.lines)
-    return Change(files=files, added=added, unread="" if additions.is_complete else TOO_LONG)
+    return CheckedChange(files=files, added=added, unread="" if additions.is_complete else TOO_LONG)
 
 
 def read_staged(
@@ -114,16 +122,18 @@ def read_staged(
     rules: Sequence[RuleCheck],
     message: str = "",
     index_file: Path | None = None,
-) -> Change:
+) -> CheckedChange:
     """Return what the next commit changes, with its message if there is one already."""
     change = read_files(repo, start, INDEX, rules, index_file)
     messages = (message,) if message else ()
-    return Change(files=change.files, added=change.added, messages=messages, unread=change.unread)
+    return CheckedChange(
+        files=change.files, added=change.added, messages=messages, unread=change.unread
+    )
 
 
 def read_work_tree(
     repo: Repository, start: str, rules: Sequence[RuleCheck], message: str = ""
-) -> Change:
+) -> CheckedChange:
     """Return what a commit of all files of the work tree would change, new files included.
 
     The text of new files is not read.
@@ -131,7 +141,7 @@ def read_work_tree(
     change = read_files(repo, start, None, rules)
     files = (*change.files, *list_new_files(repo))
     messages = (message,) if message else ()
-    return Change(files=files, added=change.added, messages=messages, unread=change.unread)
+    return CheckedChange(files=files, added=change.added, messages=messages, unread=change.unread)
 
 
 def build_wanted(rules: Iterable[RuleCheck]) -> Wanted:
@@ -160,7 +170,9 @@ def find_skips(messages: Iterable[str], rules: Sequence[RuleCheck]) -> dict[str,
     return reasons
 
 
-def judge_all(rules: Iterable[RuleCheck], change: Change) -> Iterator[tuple[RuleCheck, Judgement]]:
+def judge_all(
+    rules: Iterable[RuleCheck], change: CheckedChange
+) -> Iterator[tuple[RuleCheck, Judgement]]:
     """Yield each check with what it says of a change."""
     for rule in rules:
         yield rule, judge(rule.check, change)

@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from memory_ci.checks import patterns
-from memory_ci.checks.judge import AddedLine, Change, Judgement, judge, list_read_globs
+from memory_ci.checks.judge import AddedLine, CheckedChange, Judgement, judge, list_read_globs
 from memory_ci.checks.lines import render_violation
 from memory_ci.records.check import (
     AbsentCheck,
@@ -26,20 +26,20 @@ PRINT = AbsentCheck(("*.py",), r"\bprint\(")
 LICENCE = PresentCheck(("src/**/*.py",), "SPDX-License-Identifier")
 
 
-def touch(*paths: str, status: str = "M") -> Change:
-    return Change(files=tuple(FileChange(status, path) for path in paths))
+def touch(*paths: str, status: str = "M") -> CheckedChange:
+    return CheckedChange(files=tuple(FileChange(status, path) for path in paths))
 
 
-def add(path: str, *lines: str, status: str = "M") -> Change:
+def add(path: str, *lines: str, status: str = "M") -> CheckedChange:
     added = tuple(AddedLine(path, number, text) for number, text in enumerate(lines, start=1))
-    return Change(files=(FileChange(status, path),), added=added)
+    return CheckedChange(files=(FileChange(status, path),), added=added)
 
 
-def say(*messages: str, title: str = "") -> Change:
-    return Change(files=(FileChange("M", "a"),), messages=messages, title=title)
+def say(*messages: str, title: str = "") -> CheckedChange:
+    return CheckedChange(files=(FileChange("M", "a"),), messages=messages, title=title)
 
 
-def fault(check: ChangeCheck, change: Change) -> str:
+def fault(check: ChangeCheck, change: CheckedChange) -> str:
     judgement = judge(check, change)
     assert judgement.is_applicable
     return judgement.fault.message if judgement.fault else ""
@@ -50,16 +50,23 @@ def fault(check: ChangeCheck, change: Change) -> str:
     [
         (touch("src/a.py"), "CHANGELOG.md is not touched"),
         (touch("src/a.py", "CHANGELOG.md"), ""),
-        (Change(files=(FileChange("R", "lib/a.py", "src/a.py"),)), "CHANGELOG.md is not touched"),
+        (
+            CheckedChange(files=(FileChange("R", "lib/a.py", "src/a.py"),)),
+            "CHANGELOG.md is not touched",
+        ),
         (touch("src/a.py", status="D"), "CHANGELOG.md is not touched"),
     ],
 )
-def test_a_change_of_one_file_needs_a_change_of_the_other(change: Change, message: str) -> None:
+def test_a_change_of_one_file_needs_a_change_of_the_other(
+    change: CheckedChange, message: str
+) -> None:
     assert fault(CHANGELOG, change) == message
 
 
-@pytest.mark.parametrize("change", [touch("docs/a.md"), touch("CHANGELOG.md"), Change()])
-def test_a_check_of_files_that_a_change_does_not_touch_does_not_apply(change: Change) -> None:
+@pytest.mark.parametrize("change", [touch("docs/a.md"), touch("CHANGELOG.md"), CheckedChange()])
+def test_a_check_of_files_that_a_change_does_not_touch_does_not_apply(
+    change: CheckedChange,
+) -> None:
     assert judge(CHANGELOG, change) == Judgement(is_applicable=False)
 
 
@@ -88,7 +95,7 @@ def test_an_added_line_with_the_text_is_found_with_its_place() -> None:
 
 
 def test_text_in_another_file_is_not_searched() -> None:
-    change = Change(
+    change = CheckedChange(
         files=(FileChange("M", "a.py"), FileChange("M", "a.md")),
         added=(AddedLine("a.md", 1, "print(1)"),),
     )
@@ -121,7 +128,7 @@ def test_an_empty_new_file_needs_no_text() -> None:
         (say("oops\n\nfix: b"), ""),
     ],
 )
-def test_each_message_or_the_title_matches(change: Change, message: str) -> None:
+def test_each_message_or_the_title_matches(change: CheckedChange, message: str) -> None:
     assert fault(MessageCheck("^(feat|fix): "), change) == message
 
 
@@ -133,7 +140,7 @@ def test_each_message_or_the_title_matches(change: Change, message: str) -> None
         (say("Work", title="WIP"), "a commit message matches /WIP/"),
     ],
 )
-def test_no_message_and_no_title_has_a_forbidden_text(change: Change, message: str) -> None:
+def test_no_message_and_no_title_has_a_forbidden_text(change: CheckedChange, message: str) -> None:
     assert fault(MessageCheck("WIP", is_forbidden=True), change) == message
 
 
@@ -155,12 +162,12 @@ def test_a_pattern_without_time_is_neither_followed_nor_violated(
 
 
 def test_text_that_was_not_read_is_not_judged() -> None:
-    change = Change(files=(FileChange("M", "a.py"),), unread="too much")
+    change = CheckedChange(files=(FileChange("M", "a.py"),), unread="too much")
     assert judge(PRINT, change).unjudged == "too much"
 
 
 def test_a_fault_counts_though_not_all_was_read() -> None:
-    change = Change(
+    change = CheckedChange(
         files=(FileChange("M", "a.py"),), added=(AddedLine("a.py", 1, "print("),), unread="too much"
     )
     assert judge(PRINT, change).fault is not None
