@@ -27,6 +27,9 @@ SESSION = re.compile(r"session:([^#\s]+)")
 """The session in a line of evidence."""
 
 TOO_LONG = "its added lines have more than 16 MB"
+NEW = "new"
+"""Stands for the id of an entry that is not written yet."""
+
 SKIP = re.compile(rf"([0-9A-Fa-f-]{{{MIN_ID},36}})[\s,:]+(\S.*)", re.DOTALL)
 """The value of a `Memory-Skip` trailer: the start of an id, and a reason."""
 
@@ -52,6 +55,11 @@ def collect_rules(located: Iterable[Located], day: date) -> list[RuleCheck]:
             places.append((place, check))
     ids = [place.entry.id for place, _ in places]
     return [_make_rule(place, check, _shorten_id(place.entry.id, ids)) for place, check in places]
+
+
+def make_rule(check: ChangeCheck, title: str) -> RuleCheck:
+    """Return a check that is of no entry yet."""
+    return RuleCheck(id=NEW, name=NEW, title=title, check=check)
 
 
 def make_rules(entry: Entry) -> list[RuleCheck]:
