@@ -176,6 +176,7 @@ class Memory:
         scope: str = "project",
         importance: float = NEW_IMPORTANCE,
         when: str | None = None,
+        check: str | None = None,
         source: str | None = None,
         cites: Sequence[str] = (),
         relations: Sequence[str] = (),
@@ -193,6 +194,7 @@ class Memory:
             scope: project, institutional, `team:<directory>` or `session:<job>`.
             importance: how much it matters, from 0 to 1.
             when: the moment at which agents are told it, such as `before:commit`.
+            check: what a change must be like, such as `untouched: [vendor/]`.
             source: where it comes from, such as `pr:128`.
             cites: code of HEAD that it speaks about: `PATH`, `PATH::SYMBOL` or `PATH:A-B`.
             relations: how it relates to other entries, such as `contradicts <id>`.
@@ -206,8 +208,8 @@ class Memory:
 
         Raises:
             FindingsError: refused-text, forgotten.
-            UsageError: empty-entry, bad-value, bad-scope, entry-not-writable; for cites and quotes
-                those of the command line.
+            UsageError: empty-entry, bad-value, bad-check, bad-scope, entry-not-writable; for
+                cites and quotes those of the command line.
             RepositoryError: bare-repository, write-failed.
         """
         import uuid
@@ -223,6 +225,10 @@ class Memory:
             "source": source,
             "relations": tuple(relations),
         }
+        if check is not None:
+            from memory_ci.store.checkfield import parse_check_text
+
+            fields["check"] = parse_check_text(check)
         learning = split_text(f"{' '.join(title.split())}\n{body}")
         if cites:
             from memory_ci.memory.named_code import read_cite

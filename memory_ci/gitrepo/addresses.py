@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from memory_ci.records.names import SHA_WIDTH
 from memory_ci.text import plain_host
 
 ADDRESS = re.compile(
@@ -63,3 +64,14 @@ def find_forge_address(remote: str) -> str:
     web_address = find_web_address(remote) or ""
     page = web_address.partition("://")[2].removesuffix("/").removesuffix(".git")
     return f"https://{page}" if ON_FORGE.fullmatch(page) else ""
+
+
+def link_to(address: str, number: int | None, sha: str) -> str:
+    """Return the web address of a request, else of a commit; "" if the repository has none."""
+    if not address or (number is None and not sha):
+        return ""
+    is_gitlab = "gitlab" in address
+    base = f"{address}/-" if is_gitlab else address
+    if number is None:
+        return f"{base}/commit/{sha[:SHA_WIDTH]}"
+    return f"{base}/merge_requests/{number}" if is_gitlab else f"{base}/pull/{number}"

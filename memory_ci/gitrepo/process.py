@@ -215,7 +215,9 @@ def ask_git(cwd: Path, *args: str) -> bool:
 
 
 @contextmanager
-def stream_git(cwd: Path, *args: str, input: bytes | None = None) -> Iterator[IO[bytes]]:
+def stream_git(
+    cwd: Path, *args: str, input: bytes | None = None, env: Mapping[str, str] | None = None
+) -> Iterator[IO[bytes]]:
     """Yield the standard output of `git <args>` as a stream.
 
     Git is ended when the block is left before all was read.
@@ -224,10 +226,10 @@ def stream_git(cwd: Path, *args: str, input: bytes | None = None) -> Iterator[IO
         RepositoryError: as `run_git`; git-failed at the end of the stream.
     """
     pipe = subprocess.PIPE
-    env = clean_environment(cwd=cwd)
+    variables = clean_environment(env, cwd)
     try:
         process = subprocess.Popen(
-            ["git", *args], cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe
+            ["git", *args], cwd=cwd, env=variables, stdin=pipe, stdout=pipe, stderr=pipe
         )
     except OSError as error:
         _raise_not_started(cwd, error)

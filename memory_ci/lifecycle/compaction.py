@@ -146,10 +146,15 @@ def _find_clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
             yield [place]
             continue
         claims = parse_entry_words(entry).claims
-        key = (place.path, entry.type, entry.adoption, entry.valid_until, entry.when, claims)
-        comparable[key].append(place)
+        terms = _list_terms(entry)
+        comparable[(place.path, entry.type, *terms, claims)].append(place)
     for group in comparable.values():
         yield from _split_group(group)
+
+
+def _list_terms(entry: Entry) -> tuple[object, ...]:
+    """Return when and how an entry holds: entries that differ in it are not united."""
+    return entry.adoption, entry.valid_until, entry.when, entry.check, entry.level
 
 
 def _split_group(group: Sequence[Located]) -> Iterator[list[Located]]:
@@ -218,7 +223,7 @@ def _join_clusters(
         group = next((group for group in same if group & ids), None)
         key: object = entry.id
         if group is not None and entry.status != "retired":
-            key = (group, cluster[0].path, entry.adoption, entry.valid_until, entry.when)
+            key = (group, cluster[0].path, *_list_terms(entry))
         joined.setdefault(key, []).extend(cluster)
     for places in joined.values():
         best, *others = sorted(places, key=survival_key)

@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from memory_ci.records.check import ChangeCheck, CheckLevel
+
 EntryType = Literal["declarative", "procedural", "directive", "corrective"]
 Domain = Literal["task", "team"]
 Status = Literal["active", "retired", "compacted"]
@@ -45,6 +47,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         scope: a target (`project`, `team:src/api`, `session:job-7`); only entries of the inbox
             have one.
         when: the moment at which agents are told it, as `MOMENT`; None for where it fits a task.
+        check: what a change must be like, by which git tests the entry (docs/checks.md).
+        level: what a violation of the check does; None is `remind`.
         aka: search words that are not in the text, separated by blanks.
         extra: keys that this version does not know, as (key, raw YAML after the colon); they are
             preserved.
@@ -63,6 +67,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session: str | None = None
     scope: str | None = None
     when: str | None = None
+    check: ChangeCheck | None = None
+    level: CheckLevel | None = None
     priority: Priority | None = None
     valid_until: date | None = None
     supersedes: tuple[str, ...] = ()

@@ -14,7 +14,7 @@
 --   6  what an entry's text hashes to, so that a file that changed is not read whole
 --   7  verdicts on cited code
 --   8  the words of what is cited, and of aka; pairs of letters of scripts without blanks
---   9  front matter without the keys that have their default is an entry
+--   9  checks of entries and their level; front matter without the keys that have their default
 
 -- "mciX" at bytes 68 to 71 of the file: a file without it is somebody else's.
 PRAGMA application_id = 1835231576;

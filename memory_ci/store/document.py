@@ -314,7 +314,7 @@ class _Scanner:
         self, head: _Head, fields: tuple[Field, ...], begin: int, end: int
     ) -> Entry | None:
         """Return the entry of a front matter and the lines below it; None if it is malformed."""
-        values, problems = parse_values(fields)
+        values, problems = parse_values(fields, head.lines)
         for problem in problems:
             self._report(begin + 1 + problem.line, problem.code, problem.message, problem.hint)
         if problems:

@@ -12,6 +12,7 @@ from typing import Any, get_args
 import msgspec
 
 from memory_ci.errors import UsageError
+from memory_ci.records.check import BeforeCheck, ChangeCheck, CheckLevel
 from memory_ci.records.entry import (
     MOMENT,
     NEW_IMPORTANCE,
@@ -42,7 +43,16 @@ Value = str | tuple[str, ...] | None
 
 
 class BadValueError(Exception):
-    """A field with a value that is not allowed; the message names those that are."""
+    """A field with a value that is not allowed; the message names those that are.
+
+    Attributes:
+        line: its line in the field, 0-based.
+    """
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        """Remember the line."""
+        super().__init__(message)
+        self.line = line
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -134,6 +144,11 @@ def _read_moment(value: Value) -> str:
     return text
 
 
+def _refuse_flat_check(_: Value) -> ChangeCheck:
+    """Refuse a check that is not nested; `_read_value` reads the others."""
+    raise BadValueError("needs a mapping, as `untouched: [GLOB]` below it")
+
+
 DATES = ("last_reinforced", "created_at", "occurred_at", "valid_until", "promoted_at")
 TEXTS = ("session", "scope", "source", "engine", "aka", "instead", "promoted_from")
 LISTS = ("supersedes", "evidence", "occurrences", "cites", "relations")
@@ -146,6 +161,8 @@ READERS: Mapping[str, Callable[[Value], Any]] = {
     "status": _make_choice_reader(get_args(Status)),
     "phase": _read_phase,
     "when": _read_moment,
+    "check": _refuse_flat_check,
+    "level": _make_choice_reader(get_args(CheckLevel)),
     "priority": _make_choice_reader(get_args(Priority)),
     "adoption": _make_choice_reader(get_args(Adoption)),
     **dict.fromkeys(DATES, _read_date),
@@ -186,8 +203,15 @@ def list_missing(fields: Sequence[Field]) -> tuple[str, ...]:
     return tuple(missing)
 
 
-def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[FieldProblem]]:
-    """Return the values of the fields of an entry, and the problems with others."""
+def parse_values(
+    fields: Sequence[Field], lines: Sequence[str]
+) -> tuple[dict[str, Any], list[FieldProblem]]:
+    """Return the values of the fields of an entry, and the problems with others.
+
+    Args:
+        fields: the fields.
+        lines: the lines of the front matter that they are in.
+    """
     values: dict[str, Any] = dict(DEFAULTS)
     problems: list[FieldProblem] = []
     for key in list_missing(fields):
@@ -198,12 +222,46 @@ def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[FieldPro
         if field.key not in CONVERTERS or (field.value == "" and field.key not in CORE_KEYS):
             continue
         try:
-            values[field.key] = CONVERTERS[field.key](field.value)
+            values[field.key] = _read_value(field, lines)
         except BadValueError as error:
-            problems.append(FieldProblem(field.first, "bad-value", f"{field.key}: {error}"))
+            line = field.first + error.line
+            problems.append(FieldProblem(line, "bad-value", f"{field.key}: {error}"))
+    fault = "" if problems else _find_level_fault(values)
+    if fault:
+        line = next(field.first for field in fields if field.key == "level")
+        problems.append(FieldProblem(line, "bad-value", f"level: {fault}"))
     if "created_at" in values:
         values.setdefault("last_reinforced", values["created_at"])
     return values, problems
+
+
+def _find_level_fault(values: Mapping[str, Any]) -> str:
+    """Return why a level means nothing, "" if it does."""
+    if "level" not in values:
+        return ""
+    if "check" not in values:
+        return "is of a check, and there is none"
+    if values["level"] == "fail" and isinstance(values["check"], BeforeCheck):
+        return "fail has no effect on `before`, which only agents' hooks can see"
+    return ""
+
+
+def _read_value(field: Field, lines: Sequence[str]) -> object:
+    """Return the value of a field; a check is read from its lines, for it is nested.
+
+    Raises:
+        BadValueError: it is not allowed.
+    """
+    if field.key != "check" or field.value is not None:
+        return CONVERTERS[field.key](field.value)
+    from memory_ci.store.checkfield import CheckError, parse_check_field  # most entries have none
+
+    try:
+        return parse_check_field(
+            [line.rstrip("\r") for line in lines[field.first : field.last + 1]]
+        )
+    except CheckError as error:
+        raise BadValueError(str(error), error.line) from None
 
 
 def parse_extra(fields: Sequence[Field], lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -220,6 +278,10 @@ def format_field(key: str, value: object) -> list[str]:
     """Return the canonical lines of a field; none for a value that is absent."""
     if value is None or value == ():
         return []
+    if isinstance(value, ChangeCheck):
+        from memory_ci.store.checkfield import format_check_field  # most entries have none
+
+        return format_check_field(value)
     if isinstance(value, tuple):
         return [f"{key}:", *(f"- {quote_scalar(item)}" for item in value)]
     if isinstance(value, date):
@@ -315,15 +377,15 @@ def edit_front_matter(
 
 def find_unwritable(entry: Entry) -> str | None:
     """Return the first field that would not read back unchanged, for example half a character."""
-    for key, convert in CONVERTERS.items():
+    for key in CONVERTERS:
         value = getattr(entry, key)
         if value in (None, ()):
             continue
         if value == "":
             return key
         try:
-            field = parse_fields(format_field(key, value))[0]
-            if convert(field.value) != value:
+            lines = format_field(key, value)
+            if _read_value(parse_fields(lines)[0], lines) != value:
                 return key
         except (YamlTextError, BadValueError):
             return key

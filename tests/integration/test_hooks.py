@@ -95,6 +95,7 @@ def test_every_hook_of_the_manifest_is_one_of_ours_with_keys_and_stages_that_exi
         "memory-ci-fix",
         "memory-ci-notes",
         "memory-ci-trailers",
+        "memory-ci-rules",
         "memory-ci-push",
         "memory-ci-sync",
     ]

@@ -50,7 +50,7 @@ class Case(NamedTuple):
 
 
 PICKED = ("prepare-commit-msg", "post-commit")
-COMMIT = ("pre-commit", *PICKED)
+COMMIT = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit")
 CASES = [
     Case("commit", ["add .", "commit -m x"], COMMIT),
     Case("commit -a", ["commit -a -m x"], COMMIT),
@@ -65,7 +65,11 @@ CASES = [
         status=1,
     ),
     Case("fast-forward", ["stash", "merge ahead"], ("post-merge",)),
-    Case("true merge", ["stash", "merge --no-edit beside"], ("prepare-commit-msg", "post-merge")),
+    Case(
+        "true merge",
+        ["stash", "merge --no-edit beside"],
+        ("prepare-commit-msg", "commit-msg", "post-merge"),
+    ),
     Case("squash merge", ["stash", "merge --squash beside"], ("post-merge",), is_memory_new=False),
     Case("conflicted merge", ["stash", "merge --no-edit clash"], (), is_memory_new=False, status=1),
     Case("conflict resolved", ["stash", "merge clash", "add .", "commit --no-edit"], COMMIT),

@@ -30,6 +30,7 @@ def add_command(
       memory-ci add "Retry a POST only with a key" --type corrective
       echo "Builds need Node 20" | memory-ci add --scope team:web
       memory-ci add "Add a line to CHANGELOG.md" --when before:commit
+      memory-ci add "Leave vendor/ alone" --check "untouched: [vendor/]" --dry-run
       memory-ci add "Retry in the client" --quote "never retry in the caller"
     """
     if body is not None and title is None:

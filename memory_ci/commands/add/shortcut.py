@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
+import msgspec
+
 from memory_ci.cli.plain import (
     Option,
     decode_argument,
@@ -12,14 +14,17 @@ from memory_ci.cli.plain import (
     open_current_workspace,
     read_input,
     say,
+    today,
 )
-from memory_ci.errors import UsageError
+from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.findings import printable
 from memory_ci.records.entry import MOMENT, EntryType
 
 if TYPE_CHECKING:
     from memory_ci.commands.add.add import Added
+    from memory_ci.memory.workspace import Workspace
 
+BACKTEST_AGE = "1y"  # The history that a new check is shown against.
 TEMPLATE = """
 
 # The first line is the title, the rest the body (Markdown). Lines that start with # are left out;
@@ -36,6 +41,11 @@ OPTIONS = (
         "When agents are told it: start, before:commit, before:push, before:pull-request, "
         "before:command COMMAND, before:edit GLOB or after:failure COMMAND.",
         metavar="MOMENT",
+    ),
+    Option(
+        "--check",
+        "What a change must be like, as `untouched: [vendor/]`; its back-test is shown first.",
+        metavar="CHECK",
     ),
     Option(
         "--scope",
@@ -71,6 +81,7 @@ def run(
     *,
     type_: str,
     when: str | None,
+    check: str | None,
     scope: str,
     source: str | None,
     cites: tuple[str, ...],
@@ -86,7 +97,12 @@ def run(
         raise UsageError("standard input has the quote", slug="bad-quote", hint=hint)
     if title is None:
         title, _, body = _read_text().strip().partition("\n")
-    memory = Memory(open_current_workspace())
+    workspace = open_current_workspace()
+    memory = Memory(workspace)
+    backtests: list[dict[str, Any]] = []
+    if check is not None:
+        check = decode_argument(check)
+        backtests = _backtest(workspace, check, decode_argument(title), is_shown=not as_json)
     quoted = None
     if quote == "-":
         quoted = read_input()
@@ -98,6 +114,7 @@ def run(
         type=type_,
         domain="team" if type_ == "directive" else "task",
         when=_read_moment(when),
+        check=check,
         scope=scope,
         source=" ".join(decode_argument(source or "").split()) or None,
         cites=[decode_argument(cite) for cite in cites],
@@ -105,9 +122,37 @@ def run(
         dry_run=dry_run,
     )
     if as_json:
-        echo_json(added)
+        result = msgspec.structs.asdict(added)
+        echo_json({**result, "backtest": backtests[0]} if backtests else result)
     else:
         _show(added, dry_run)
+
+
+def _backtest(
+    workspace: Workspace, check: str, title: str, *, is_shown: bool
+) -> list[dict[str, Any]]:
+    """Return what a check would have said of the last year, and print it.
+
+    Without a history that can be read there is no back-test, and the entry is written anyway.
+
+    Raises:
+        UsageError: bad-check.
+    """
+    from memory_ci.memory.rules import make_rule
+    from memory_ci.sessions.backtest_text import export_backtests, find_address, render_backtests
+    from memory_ci.sessions.backtests import run_backtest
+    from memory_ci.store.checkfield import parse_check_text
+
+    rules = [make_rule(parse_check_text(check), title)]
+    try:
+        results = run_backtest(workspace, rules, BACKTEST_AGE, today())
+    except RepositoryError as error:
+        say(f"There is no back-test: {error}", err=True)
+        return []
+    address = find_address(workspace.repo)
+    if is_shown:
+        say("\n".join(render_backtests(results, address)))
+    return export_backtests(results, address)
 
 
 def _read_moment(when: str | None) -> str | None:

@@ -1,6 +1,6 @@
 """The hidden command lines of `memory-ci hook`: git's hooks, agents' hooks and the merge driver.
 
-A hook never makes a commit fail.
+No hook but `commit-msg` makes a commit fail.
 """
 
 from __future__ import annotations
@@ -52,6 +52,23 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
         source = rest[0] if rest else ""
         add_served_trailer(current_workspace, message_file, source)
         add_session_trailer(current_workspace, message_file, os.environ, now())
+
+
+@hook_command.command("commit-msg", hidden=True)
+@click.argument("message_file", type=click.Path(path_type=Path))
+def commit_msg(message_file: Path) -> None:
+    """Judge what is staged by the checks of the default branch, and print what is violated.
+
+    Exit status 1 means that a check of level fail is violated, and that no trailer skips it.
+
+    \b
+    Example:
+      memory-ci hook commit-msg .git/COMMIT_EDITMSG
+    """
+    is_refused = False
+    with _harmless("no check judged"):
+        is_refused = _print_violations(message_file)
+    raise SystemExit(1 if is_refused else 0)
 
 
 @hook_command.command("pre-commit", hidden=True)
@@ -179,6 +196,22 @@ def _tell_due(command: str) -> None:
     due = tell_git_hook(Path.cwd(), session, command) if session else ""
     if due:
         say(printable_lines(due.rstrip()), err=True)
+
+
+def _print_violations(message_file: Path) -> bool:
+    """Print on stderr what the commit violates, and return whether it is refused."""
+    from memory_ci.checks.lines import render_violation
+    from memory_ci.gitrepo.repo import find_repository
+    from memory_ci.memory.commit_rules import judge_message_file
+
+    violations = judge_message_file(find_repository(Path.cwd()), message_file, os.environ)
+    for rule, fault, reason in violations:
+        line = f"{rule.name} is skipped: {reason}"
+        if not reason:
+            level = "error" if rule.level == "fail" else "note"
+            line = f"{level}: {render_violation(rule, fault, today())}"
+        say(f"memory-ci: {printable(line)}", err=True)
+    return any(rule.level == "fail" and not reason for rule, _, reason in violations)
 
 
 def _nudge() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from memory_ci.commands.check.outcome import CheckOutcome
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.repo import find_commit
@@ -43,11 +44,13 @@ class CheckReport(msgspec.Struct, frozen=True):
         files: the number of checked files.
         entries: the number of entries in them.
         findings: the findings, in the order of files and lines.
+        checks: the checks of the base that judged a change; none where memory alone is checked.
     """
 
     files: int
     entries: int
     findings: tuple[Finding, ...]
+    checks: tuple[CheckOutcome, ...] = ()
 
     @property
     def is_ok(self) -> bool:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from memory_ci.memory.workspace import Workspace
     from memory_ci.store.manual_notes import AdoptedNote
 
+ALL = ""  # The value of `--backtest` without a name.
 NEWEST = 0  # The value of `--migrate` without a format.
 
 
@@ -68,6 +69,18 @@ NEWEST = 0  # The value of `--migrate` without a format.
     metavar="[FORMAT]",
     help="Bring the memory files of the branch to the newest format, or to this one, by a commit.",
 )
+@option(
+    "--backtest",
+    is_flag=False,
+    flag_value=ALL,
+    metavar="[ID|FILE]",
+    help="Judge the merged changes of the past by the checks of all entries, of one, or of a file.",
+)
+@option(
+    "--since",
+    metavar="AGE|REV",
+    help="With --backtest: begin so long ago (90d, 1y), or after this revision.",
+)
 @change_options
 @click.pass_context
 def check_command(
@@ -79,6 +92,8 @@ def check_command(
     fix: bool,
     base: str | None,
     to: int | None,
+    backtest: str | None,
+    since: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -92,6 +107,8 @@ def check_command(
     Prose, comments, unknown keys and line endings stay; what cannot be read is not touched. What
     this version does not know stays as it is in --migrate, too: `memory-ci help compatibility`.
 
+    --backtest says how often the checks of entries would have spoken: `memory-ci help checks`.
+
     \b
     Example:
       memory-ci check
@@ -99,6 +116,7 @@ def check_command(
       memory-ci check --range origin/main..HEAD
       memory-ci check --fix --dry-run
       memory-ci check --migrate --dry-run
+      memory-ci check --backtest --since 1y
     """
     from memory_ci.api import Memory
     from memory_ci.memory.workspace import STAGED
@@ -107,6 +125,12 @@ def check_command(
         refuse_others(ctx, "to", ("dry_run", "as_json"))
         _migrate(to or None, dry_run, as_json)
         return
+    if backtest is not None:
+        refuse_others(ctx, "backtest", ("since", "as_json"))
+        _backtest(backtest if backtest != ALL else None, since, as_json)
+        return
+    if since is not None:
+        raise click.UsageError("--since belongs to --backtest.")
     if (base or dry_run) and not fix:
         raise click.UsageError("--base belongs to --fix, --dry-run to --fix and --migrate.")
     if fix:
@@ -163,12 +187,15 @@ def _fix(
 
 
 def _to_json(report: CheckReport) -> dict[str, Any]:
-    return {
+    result: dict[str, Any] = {
         "ok": report.is_ok,
         "files": report.files,
         "entries": report.entries,
         "findings": report.findings,
     }
+    if report.checks:
+        result["checks"] = report.checks
+    return result
 
 
 def _show_fixes(fixes: Fixes, dry_run: bool) -> None:
@@ -206,8 +233,9 @@ def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> Non
 
     Besides what `check` finds: entries that come back from the dead, entries that a merge dropped,
     what a fork may not change, priorities that no person set, entries whose code the change
-    touches, and whether the index builds. Commits alone are read; nothing is written, and no secret
-    is needed. Exit status 1 means that there are errors.
+    touches, and whether the index builds. The checks of the base's entries judge the change itself:
+    `memory-ci help checks`. Commits alone are read; nothing is written, and no secret is needed.
+    Exit status 1 means that there are errors.
 
     \b
     Example:
@@ -303,3 +331,18 @@ def _migrate(to: int | None, dry_run: bool, as_json: bool) -> None:
         lines = [f"{did_migrate} from format {migration.before} to {migration.after}:"]
         lines += [f"  {printable(path)}" for path in migration.files]
     show(migration, lines, as_json)
+
+
+def _backtest(name: str | None, since: str | None, as_json: bool) -> None:
+    """Print what checks would have said of the merged changes of the default branch."""
+    from memory_ci.commands.check.tested_rules import list_tested_rules
+    from memory_ci.sessions.backtest_text import export_backtests, find_address, render_backtests
+    from memory_ci.sessions.backtests import run_backtest
+
+    current_workspace = open_current_workspace()
+    rules = list_tested_rules(current_workspace, name, today())
+    with progress("Judging history"):
+        results = run_backtest(current_workspace, rules, since, today())
+    address = find_address(current_workspace.repo)
+    result = {"since": since, "checks": export_backtests(results, address)}
+    show(result, render_backtests(results, address), as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,10 @@ def show_findings(
 def say_counts(report: CheckReport) -> None:
     """Print on stderr the number of findings of each level, and of checked files."""
     checked = f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')} checked"
+    if report.checks:
+        verdicts = Counter(outcome.verdict for outcome in report.checks)
+        judged = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+        checked = f"{checked}; {plural(len(report.checks), 'check')} of the base: {judged}"
     counts = count_levels(report.findings)
     if counts:
         checked = f"{counts}, {checked}; `memory-ci help CODE` explains one"

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import structs
 from msgspec.structs import replace
 
+from memory_ci.commands.check.change_checks import JudgedChecks, judge_request
 from memory_ci.commands.check.check import CheckReport, check_memory
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError, UsageError
@@ -63,6 +64,21 @@ TRAILERS = (STEP, SESSION, CO_AUTHOR)
 MENTIONS_REVERT = re.compile(r"\bre(?:vert|apply)", re.IGNORECASE)
 """Every message that `find_reverts` recognises matches; otherwise no older commit is read."""
 
+
+def _read_priority(entry: Entry) -> str:
+    return entry.priority or "normal"
+
+
+def _read_level(entry: Entry) -> str:
+    return "fail" if entry.level == "fail" else "normal"
+
+
+OWNED_FIELDS: Mapping[str, Callable[[Entry], str]] = {
+    "priority": _read_priority,
+    "level": _read_level,
+}
+"""The values that people alone set; `normal` is that of an entry without any."""
+
 FORK_HINT = (
     "Put learnings into the inbox (`memory-ci add`): they are folded after review. "
     "Leave the rest as it was."
@@ -90,18 +106,19 @@ class Sides(NamedTuple):
 
 
 def verify_change(
-    workspace: Workspace, base: str | None, head: str, *, is_fork: bool = False
+    workspace: Workspace, base: str | None, head: str, *, is_fork: bool = False, title: str = ""
 ) -> CheckReport:
-    """Check the changes that the commits of `head` make to the memory of a base.
+    """Check the changes that the commits of `head` make to a base, and to its memory above all.
 
     The files of `head` are read by its own configuration, changes of entries by that of the base,
-    so that a change cannot hide its effect.
+    so that a change cannot hide its effect. The checks of entries are those of the base's tip.
 
     Args:
         workspace: the repository.
         base: the revision to compare with, None for the default branch.
         head: the revision to check.
         is_fork: the author of the change may not write to the repository.
+        title: the title of the request, "" if unknown.
 
     Raises:
         RepositoryError: unknown-revision, unrelated-histories, shallow-clone.
@@ -133,7 +150,21 @@ def verify_change(
         hint = "Let whoever owns the policy agree."
         findings.append(Finding(CONFIG_FILE, 1, "policy-removed", message, hint))
     findings += _verify_new_index(trusted, tip)
-    return replace(report, findings=tuple(findings))
+    judged = _judge_by_base(sides, base, is_fork=is_fork, title=title)
+    return replace(report, findings=(*findings, *judged.findings), checks=judged.outcomes)
+
+
+def _judge_by_base(sides: Sides, base: str, *, is_fork: bool, title: str) -> JudgedChecks:
+    """Judge a change by the checks of its base.
+
+    They are read at the tip of the base: a branch that left it long ago is judged by all of them.
+    """
+    repo = sides.workspace.repo
+    base_tip = resolve_commit(repo, base)
+    newest = sides.before
+    if base_tip != newest.sha:
+        newest = workspace_at(repo, base_tip).at(base_tip)
+    return judge_request(newest, sides.before.sha, sides.after.sha, is_fork=is_fork, title=title)
 
 
 def _verify_new_index(workspace: Workspace, commit: str) -> Sequence[Finding]:
@@ -395,34 +426,36 @@ def _name_edits(head: Snapshot, entries: Sequence[Entry], verdicts: Verdicts) ->
 
 
 def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding]:
-    """Find the entries of `head` whose priority differs from `start` and was last set by no person.
+    """Find the priorities, and levels `fail`, that `start` has not and that no person set last.
 
-    A priority that was set back does not count, nor one of a machine that a person has set again.
-    An entry may have the priority of an entry that was united into it.
+    A value that was set back does not count, nor one of a machine that a person has set again. An
+    entry may have the value of an entry that was united into it.
     """
     workspace = start.workspace
-    setters = _find_priority_setters(start, head)
-    for key, commit in sorted(setters.items()):
+    setters = _find_setters(start, head)
+    for (key, field), commit in sorted(setters.items(), key=lambda item: item[0]):
         machine = _find_machine_author(workspace, commit)
         if not machine:
             continue
         place = head.entries_by_id[key]
-        priority = place.entry.priority or "normal"
-        message = (
-            f"priority {priority} was set by {machine} in {commit.sha[:12]}: only people set it"
-        )
+        value = OWNED_FIELDS[field](place.entry)
+        message = f"{field} {value} was set by {machine} in {commit.sha[:12]}: only people set it"
         yield Finding(place.path, place.line, "priority-by-machine", message, PRIORITY_HINT)
 
 
-def _find_priority_setters(start: Snapshot, head: Snapshot) -> dict[str, Commit]:
-    """Return the last commit that set each priority of `head` that `start` does not have."""
+def _find_setters(start: Snapshot, head: Snapshot) -> dict[tuple[str, str], Commit]:
+    """Return the last commit that set each owned field of `head` that `start` does not have.
+
+    The keys are the id of the entry and the name of the field.
+    """
     workspace = start.workspace
     unexplained = {
-        key
+        (key, field)
         for key, place in head.entries_by_id.items()
-        if _is_set(place.entry, start.entries_by_id)
+        for field in OWNED_FIELDS
+        if _is_set(place.entry, start.entries_by_id, field)
     }
-    setters: dict[str, Commit] = {}
+    setters: dict[tuple[str, str], Commit] = {}
     if not unexplained:
         return setters
 
@@ -435,23 +468,25 @@ def _find_priority_setters(start: Snapshot, head: Snapshot) -> dict[str, Commit]
             continue
         places = workspace.at(commit.sha).entries_by_id
         parents = [workspace.at(parent).entries_by_id for parent in commit.parents] or [{}]
-        for key in unexplained & places.keys():
-            # A merge sets a priority that none of its parents has.
-            if all(_is_set(places[key].entry, parent) for parent in parents):
-                setters[key] = commit
+        for key, field in unexplained:
+            # A merge sets a value that none of its parents has.
+            entry = places[key].entry if key in places else None
+            if entry and all(_is_set(entry, parent, field) for parent in parents):
+                setters[key, field] = commit
         unexplained -= setters.keys()
     return setters
 
 
-def _is_set(entry: Entry, before: Mapping[str, Located]) -> bool:
-    """Return whether neither an entry nor an entry that it replaces had its priority before."""
-    previous_priorities: set[str] = set()
+def _is_set(entry: Entry, before: Mapping[str, Located], field: str) -> bool:
+    """Return whether neither an entry nor an entry that it replaces had its value before."""
+    get_value = OWNED_FIELDS[field]
+    previous_values: set[str] = set()
     if entry.id not in before:
-        previous_priorities.add("normal")
+        previous_values.add("normal")
     for key in (entry.id, *entry.supersedes):
         if key in before:
-            previous_priorities.add(before[key].entry.priority or "normal")
-    return (entry.priority or "normal") not in previous_priorities
+            previous_values.add(get_value(before[key].entry))
+    return get_value(entry) not in previous_values
 
 
 def _find_machine_author(workspace: Workspace, commit: Commit) -> str:

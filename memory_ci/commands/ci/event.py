@@ -36,6 +36,7 @@ class CiJob(msgspec.Struct, frozen=True):
         branch: the branch to record on, as a short name.
         is_fork: whether the change comes from a repository whose members may not write to this one.
         number: the number of the request.
+        title: its title.
     """
 
     kind: Literal["verify", "record", "nothing"]
@@ -44,6 +45,7 @@ class CiJob(msgspec.Struct, frozen=True):
     branch: str | None = None
     is_fork: bool = False
     number: int | None = None
+    title: str = ""
 
 
 class _Repo(msgspec.Struct, frozen=True):
@@ -59,6 +61,7 @@ class _Side(msgspec.Struct, frozen=True):
 
 class _PullRequest(msgspec.Struct, frozen=True):
     number: int | None = None
+    title: str = ""
     base: _Side = _Side()
     head: _Side = _Side()
 
@@ -148,6 +151,7 @@ def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
             base=request.base.sha,
             is_fork=is_fork,
             number=request.number,
+            title=request.title,
         )
     if name == "merge_group" and event.merge_group:
         return CiJob("verify", "a merge queue", base=event.merge_group.base_sha)
@@ -179,6 +183,7 @@ def gitlab_job(environ: Mapping[str, str]) -> CiJob:
             base=environ.get("CI_MERGE_REQUEST_DIFF_BASE_SHA"),
             is_fork=source_project != environ.get("CI_MERGE_REQUEST_PROJECT_ID"),
             number=int(number) if NUMBER.fullmatch(number) else None,
+            title=environ.get("CI_MERGE_REQUEST_TITLE", ""),
         )
     if source not in BRANCH_SOURCES:
         raise _refusal(source)

@@ -183,7 +183,7 @@ def run_ci(
 def _verify(
     workspace: Workspace, job: CiJob, options: CiOptions, environ: Mapping[str, str]
 ) -> CiRun:
-    report = verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork)
+    report = verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork, title=job.title)
     remark = ""
     if not options.dry_run:
         remark = comment_on_cited(workspace, job, report.findings, environ)

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from memory_ci.commands.retrieve.text import HINTS, PREAMBLE, quote_lines, wrap_blocks
 from memory_ci.findings import printable, printable_lines
+from memory_ci.gitrepo.addresses import link_to
 from memory_ci.records.episode import Recalled, RecalledEpisode, Risk
-from memory_ci.records.names import SHA_WIDTH
 from memory_ci.text import shorten
 
 LABEL = re.compile(r" \((?:#\d+|[0-9a-f]{7})\)\Z")
@@ -44,17 +44,6 @@ def render_recalled(recalled: Recalled, *, explain: bool = False) -> str:
 def _repeats_title(hit: RecalledEpisode) -> bool:
     text = shorten(LABEL.sub("", hit.episode.text), MAX_TITLE)
     return text == shorten(hit.episode.situation.summary, MAX_TITLE)
-
-
-def link_to(address: str, number: int | None, sha: str) -> str:
-    """Return the web address of a request, else of a commit; "" if the repository has none."""
-    if not address or (number is None and not sha):
-        return ""
-    is_gitlab = "gitlab" in address
-    base = f"{address}/-" if is_gitlab else address
-    if number is None:
-        return f"{base}/commit/{sha[:SHA_WIDTH]}"
-    return f"{base}/merge_requests/{number}" if is_gitlab else f"{base}/pull/{number}"
 
 
 def _episode_line(hit: RecalledEpisode, address: str) -> str:

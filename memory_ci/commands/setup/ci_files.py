@@ -24,7 +24,7 @@ TAG = f"v{__version__}"
 TYPES = ("pre-commit", "pre-merge-commit", "prepare-commit-msg", "pre-push")
 TYPES_LINE = f"default_install_hook_types: [{', '.join(TYPES)}]\n"
 BY_HAND = re.compile(
-    r"memory-ci-(?:check|fix|notes|trailers|push|sync)"
+    r"memory-ci-(?:check|fix|notes|trailers|rules|push|sync)"
     r"|\S*/memory-ci(?:/\S*)?@\S+"
     r"|.*\bmemory-ci ci\b.*"
 )

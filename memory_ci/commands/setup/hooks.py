@@ -25,7 +25,7 @@ from memory_ci.gitrepo.repo import Repository, find_setting
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.store.steps import InstallStep, StepResult, read_text, write_if_changed
 
-WITH_ARGUMENT = ("prepare-commit-msg", "pre-commit", "pre-push")
+WITH_ARGUMENT = ("prepare-commit-msg", "commit-msg", "pre-commit", "pre-push")
 """Hooks with work of their own. Most need git's first argument.
 
 The other hooks update the index.
@@ -81,13 +81,17 @@ RUN_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memory-ci-fix": ("pre-commit",),
         "memory-ci-notes": ("pre-commit",),
         "memory-ci-trailers": ("prepare-commit-msg",),
+        "memory-ci-rules": ("commit-msg",),
         "memory-ci-push": ("pre-push",),
         "memory-ci-sync": ("post-checkout", "post-merge", "post-rewrite", "post-commit"),
     }
 )
 """The git hooks that run each hook of our pre-commit manifest; one of several is enough."""
 
-SAME_AS_NATIVE = ("memory-ci-notes", "memory-ci-trailers", "memory-ci-push", "memory-ci-sync")
+SAME_AS_NATIVE = (
+    *("memory-ci-notes", "memory-ci-trailers", "memory-ci-rules", "memory-ci-push"),
+    "memory-ci-sync",
+)
 """The hooks of our pre-commit manifest that do the work of our native hooks."""
 
 

@@ -1,0 +1,121 @@
+"""The back-test: what checks would have said of the merged changes of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from memory_ci.checks.judge import ChangeFault, CheckedChange, judge
+from memory_ci.records.check import RuleCheck
+from memory_ci.records.history import MergedChange
+
+MAX_UNJUDGED = 10
+"""Changes that a check could not judge, after which it judges no more: each takes all its time."""
+
+
+class PastChange(msgspec.Struct, frozen=True):
+    """A merged change as it was merged."""
+
+    merged: MergedChange
+    change: CheckedChange
+
+
+class SpokenChange(msgspec.Struct, frozen=True):
+    """A merged change in which a check would have spoken.
+
+    Attributes:
+        has_session: whether a session of the change is known.
+        is_asked: whether a person asked in such a session for what the check says.
+    """
+
+    merged: MergedChange
+    fault: ChangeFault
+    has_session: bool = False
+    is_asked: bool = False
+
+
+class BacktestResult(msgspec.Struct, frozen=True):
+    """What one check would have said.
+
+    Attributes:
+        changes: the number of merged changes.
+        applicable: the number of those that the check is about.
+        spoken: those of them that break it, the newest first.
+        unjudged: the number of those that it could not judge.
+        reason: why it could not judge the last of these, "" if it judged all.
+    """
+
+    rule: RuleCheck
+    changes: int = 0
+    applicable: int = 0
+    spoken: tuple[SpokenChange, ...] = ()
+    unjudged: int = 0
+    reason: str = ""
+
+    @property
+    def share(self) -> float:
+        """The share of the applicable changes in which the check would have spoken."""
+        return len(self.spoken) / self.applicable if self.applicable else 0.0
+
+    @property
+    def known(self) -> int:
+        """The number of changes it would have spoken in of which a session is known."""
+        return sum(spoken.has_session for spoken in self.spoken)
+
+    @property
+    def asked(self) -> int:
+        """The number of these in which a person asked for just that."""
+        return sum(spoken.is_asked for spoken in self.spoken)
+
+
+class _Tally:
+    """The counts of one check while history is read."""
+
+    def __init__(self, rule: RuleCheck) -> None:
+        self.rule = rule
+        self.applicable = 0
+        self.spoken: list[SpokenChange] = []
+        self.unjudged = 0
+        self.reason = ""
+
+    def count(self, past: PastChange) -> None:
+        if self.unjudged >= MAX_UNJUDGED:
+            self.unjudged += 1
+            return
+        judgement = judge(self.rule.check, past.change)
+        self.applicable += judgement.is_applicable
+        if judgement.unjudged:
+            self.unjudged += 1
+            self.reason = judgement.unjudged
+        if judgement.fault is not None:
+            self.spoken.append(SpokenChange(past.merged, judgement.fault))
+
+
+def backtest(rules: Sequence[RuleCheck], history: Iterable[PastChange]) -> list[BacktestResult]:
+    """Return what each check would have said of a history, by one pass over it.
+
+    Args:
+        rules: the checks.
+        history: the merged changes, oldest first.
+
+    Returns:
+        One result for each check, in their order.
+    """
+    tallies = [_Tally(rule) for rule in rules]
+    changes = 0
+    for past in history:
+        changes += 1
+        for tally in tallies:
+            tally.count(past)
+    return [
+        BacktestResult(
+            tally.rule,
+            changes,
+            tally.applicable,
+            tuple(reversed(tally.spoken)),
+            tally.unjudged,
+            tally.reason,
+        )
+        for tally in tallies
+    ]

@@ -1,0 +1,246 @@
+"""The globs of checks, which are those of gitignore(5).
+
+They are translated to regular expressions without catastrophic backtracking: what follows a `*` or
+a `**` is matched as early as possible, and the choice is not taken back (an atomic group).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+MAX_GLOBS = 50
+MAX_GLOB = 300  # Characters.
+
+TOKEN = re.compile(
+    r"\\(?P<escaped>.)|(?P<stars>\*+)|(?P<any>\?)"
+    r"|\[(?P<not>[!^])?(?P<members>\]?[^\]\[/\\]*)\]|(?P<literal>[^\\\[*?])",
+    re.DOTALL,
+)
+WILD = re.compile(r"[*?\[\\]")
+
+
+SLASH = re.compile("/")
+
+
+class GlobError(ValueError):
+    """A glob that is not allowed; the message says why."""
+
+
+class _Rule(NamedTuple):
+    """A glob without its negation.
+
+    Attributes:
+        at_start: a pattern that a path begins with if the glob names it or a directory above it.
+        whole: the pattern of the files and directories themselves.
+        is_directory: whether it names directories alone.
+    """
+
+    at_start: str
+    whole: re.Pattern[str]
+    is_directory: bool
+
+
+class Globs:
+    """A list of globs, of which the last that matches a path decides, as in a `.gitignore`.
+
+    A glob that matches a directory matches all files below it. The case of letters counts on every
+    system. `!` takes files out again that an earlier glob of the list matches.
+    """
+
+    def __init__(self, globs: Sequence[str]) -> None:
+        """Translate the globs.
+
+        Raises:
+            GlobError: one of them is not allowed.
+        """
+        refuse_globs(globs)
+        self._has_negation = any(glob.startswith("!") for glob in globs)
+        self._rules = [(glob.startswith("!"), _compile(glob.removeprefix("!"))) for glob in globs]
+        alternatives = "|".join(rule.at_start for _, rule in self._rules)
+        self._any = re.compile(alternatives, re.DOTALL)
+
+    def matches(self, path: str) -> bool:
+        """Return whether a file is among those that the globs name.
+
+        >>> globs = Globs(["src/*", "!src/api/"])
+        >>> [globs.matches(path) for path in ("src/a.py", "src/api/b.py")]
+        [True, False]
+        """
+        if not self._has_negation:
+            return self._any.match(path) is not None
+        directories = (path[: match.start()] for match in SLASH.finditer(path))
+        if any(self._decide(directory, is_directory=True) for directory in directories):
+            return True  # Nothing below a directory is taken out again.
+        return self._decide(path, is_directory=False)
+
+    def select(self, paths: Iterable[str]) -> list[str]:
+        """Return the paths that the globs name."""
+        return [path for path in paths if self.matches(path)]
+
+    def _decide(self, path: str, *, is_directory: bool) -> bool:
+        """Return what the last glob that matches a directory or a file says of it."""
+        for is_negated, rule in reversed(self._rules):
+            if (is_directory or not rule.is_directory) and rule.whole.fullmatch(path):
+                return not is_negated
+        return False
+
+
+@lru_cache(maxsize=256)
+def compile_globs(globs: tuple[str, ...]) -> Globs:
+    """Return the globs of a check, which are translated once.
+
+    Raises:
+        GlobError: one of them is not allowed.
+    """
+    return Globs(globs)
+
+
+def is_literal(glob: str) -> bool:
+    """Return whether a glob names one path, without a wildcard."""
+    return WILD.search(glob) is None and not glob.startswith("!")
+
+
+def list_pathspecs(globs: Iterable[str]) -> list[str]:
+    """Return pathspecs of git that name at least the files of some globs.
+
+    >>> list_pathspecs(["*.py"])
+    [':(top,glob)**/*.py', ':(top,glob)**/*.py/**']
+    """
+    pathspecs: list[str] = []
+    for glob in globs:
+        body = glob.rstrip("/")
+        if glob.startswith("!"):
+            continue
+        pattern = body.removeprefix("/") if "/" in body else f"**/{body}"
+        pathspecs += [f":(top,glob){pattern}", f":(top,glob){pattern}/**"]
+    return pathspecs
+
+
+def refuse_globs(globs: Sequence[str]) -> None:
+    """Raise GlobError for a list of globs that is not allowed, with the reason."""
+    if not globs:
+        raise GlobError("needs at least one glob")
+    if len(globs) > MAX_GLOBS:
+        raise GlobError(f"has more than {MAX_GLOBS} globs")
+    for glob in globs:
+        if len(glob) > MAX_GLOB:
+            raise GlobError(f"has a glob of more than {MAX_GLOB} characters")
+        _compile(glob.removeprefix("!"))
+    if all(glob.startswith("!") for glob in globs):
+        raise GlobError("has nothing but negated globs, which name no file")
+
+
+@lru_cache(maxsize=1024)
+def _compile(glob: str) -> _Rule:
+    """Translate a glob without its negation.
+
+    Raises:
+        GlobError: the glob is not allowed.
+    """
+    if not glob.strip("/"):
+        raise GlobError(f"{glob!r} names no file")
+    if glob.startswith("#"):
+        raise GlobError(f"{glob!r} is a comment in gitignore; write \\#")
+    if glob != glob.rstrip(" "):
+        raise GlobError(f"{glob!r} ends in a blank, which gitignore drops")
+    if "\0" in glob or "\n" in glob:
+        raise GlobError(f"{glob!r} holds a character that no path has")
+    is_directory = glob.endswith("/")
+    body = glob[:-1] if is_directory else glob
+    segments = body.removeprefix("/").split("/")
+    if "/" not in body:
+        segments = ["**", *segments]  # A glob without a slash matches at any depth.
+    end = "(?=/)" if is_directory else r"(?=/|\Z)"
+    at_start = f"(?:{_translate_path(segments, '(?>')}{end})"
+    whole = re.compile(_translate_path(segments, "(?:"), re.DOTALL)
+    return _Rule(at_start, whole, is_directory)
+
+
+def _translate_path(segments: Sequence[str], last_group: str) -> str:
+    """Return the pattern of the segments of a path.
+
+    The segments between two `**` are found as early as possible.
+
+    Args:
+        segments: the segments.
+        last_group: the group of what follows the last `**`: atomic if the path may go on.
+    """
+    chunks: list[list[str]] = [[]]
+    for segment in segments:
+        if segment != "**":
+            chunks[-1].append(segment)
+        elif len(chunks) == 1 or chunks[-1]:
+            chunks.append([])
+    last = len(chunks) - 1
+    pattern = ""
+    for number, chunk in enumerate(chunks):
+        body = "/".join(_translate_segment(segment) for segment in chunk)
+        if number < last and chunk:
+            body += "/"
+        if number == 0:
+            pattern += body
+        elif not chunk:
+            # `a/**` names all that is in a.
+            pattern += "[^/]+" if last_group == "(?>" else ".+"
+        elif number == last:
+            pattern += rf"{last_group}(?:[^/]+/)*?{body}(?=/|\Z))"
+        else:
+            pattern += f"(?>(?:[^/]+/)*?{body})"
+    return pattern
+
+
+def _translate_segment(segment: str) -> str:
+    """Return the pattern of one name in a path.
+
+    Raises:
+        GlobError: a class or an escape in it is not complete.
+    """
+    parts: list[str] = [""]  # The patterns between two stars.
+    position = 0
+    while position < len(segment):
+        token = TOKEN.match(segment, position)
+        if token is None:
+            raise GlobError(
+                f"{segment!r} has an unclosed [ or \\, or a class of this kind: [[:x:]]"
+            )
+        position = token.end()
+        if token["stars"]:
+            if len(token["stars"]) > 1:
+                raise GlobError(f"{segment!r} has ** beside other characters; it stands alone")
+            parts.append("")
+        else:
+            parts[-1] += _translate_token(token)
+    if len(parts) == 1:
+        return parts[0]
+    first, *middle, final = parts
+    found = "".join(f"(?>[^/]*?{part})" for part in middle if part)
+    # The last part ends with the name, so the greedy star before it is the right one.
+    return rf"(?!/){first}{found}[^/]*{final}(?=/|\Z)"
+
+
+def _translate_token(token: re.Match[str]) -> str:
+    if token["any"]:
+        return "[^/]"
+    if token["members"] is not None:
+        return _translate_class(token["members"], is_negated=bool(token["not"]))
+    return re.escape(token["escaped"] or token["literal"])
+
+
+def _translate_class(members: str, *, is_negated: bool) -> str:
+    """Return the pattern of a class such as `[a-z]`.
+
+    Raises:
+        GlobError: it is empty or has a range that is none.
+    """
+    if not members:
+        raise GlobError("has an empty class: []")
+    escaped = re.sub(r"([\]\\^&~|])", r"\\\1", members)
+    pattern = f"(?!/)[{'^' if is_negated else ''}{escaped}]"
+    try:
+        re.compile(pattern)
+    except re.error:
+        raise GlobError(f"has a range that is none: [{members}]") from None
+    return pattern

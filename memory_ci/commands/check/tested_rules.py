@@ -1,0 +1,60 @@
+"""The checks that `check --backtest` judges history by: of memory, of an entry, or of a file."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
+
+from memory_ci.errors import UsageError
+from memory_ci.files import read_regular
+from memory_ci.memory.lookup import find_entry
+from memory_ci.memory.rules import collect_rules, make_rule, make_rules
+from memory_ci.memory.workspace import Workspace, load_memory
+from memory_ci.records.check import RuleCheck
+from memory_ci.store.checkfield import parse_check_text
+from memory_ci.store.document import load_file
+
+MAX_BYTES = 1_000_000  # Bytes of a file with checks.
+NO_CHECK_HINT = "docs/checks.md has the forms: `memory-ci help checks`."
+
+
+def list_tested_rules(workspace: Workspace, name: str | None, today: date) -> list[RuleCheck]:
+    """Return the checks to judge history by.
+
+    Args:
+        workspace: the repository, whose work tree has the memory.
+        name: the start of an entry's id, or a file with entries or with a check alone; None for
+            the checks of all entries in force.
+        today: the day on which they are in force.
+
+    Raises:
+        UsageError: unknown-entry, ambiguous-entry, bad-check; no-check if there is none.
+    """
+    if name is not None and Path(name).is_file():
+        return _read_file(workspace, Path(name))
+    memory = load_memory(workspace, None)
+    if name is None:
+        rules = collect_rules(memory.located, today)
+        if not rules:
+            raise UsageError("no entry has a check", slug="no-check", hint=NO_CHECK_HINT)
+        return rules
+    rules = make_rules(find_entry(memory.located, name, memory.findings).entry)
+    if not rules:
+        raise UsageError(f"the entry {name} has no check", slug="no-check", hint=NO_CHECK_HINT)
+    return rules
+
+
+def _read_file(workspace: Workspace, path: Path) -> list[RuleCheck]:
+    """Return the checks of the entries in a file; without entries its text is one check."""
+    data = b""
+    with suppress(OSError):
+        data = read_regular(path, MAX_BYTES)
+    located = load_file(path.name, data, workspace.config.scopes).entries
+    rules = [rule for place in located for rule in make_rules(place.entry)]
+    if rules:
+        return rules
+    if located:
+        raise UsageError(f"no entry of {path} has a check", slug="no-check", hint=NO_CHECK_HINT)
+    check = parse_check_text(data.decode("utf-8", "replace"))
+    return [make_rule(check, path.name)]

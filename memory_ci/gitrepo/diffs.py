@@ -1,0 +1,208 @@
+"""What changes touch and add: of a range, of the index, of a work tree, and of commits in a row."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from memory_ci.gitrepo.process import decode_path, run_git, stream_git
+from memory_ci.gitrepo.repo import Repository
+from memory_ci.records.history import FileChange
+
+RAW = ("--raw", "--no-abbrev", "-z", "-M100%", "-O/dev/null", "--ignore-submodules=none")
+PATCH = (
+    "-p",
+    "-U0",
+    "-M100%",
+    "-O/dev/null",
+    "--no-color",
+    "--text",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-indent-heuristic",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+    "--ignore-submodules=none",
+)
+"""Added lines alone; no attribute of the repository hides them, and no program shows them."""
+
+SETTINGS = ("-c", "core.quotePath=false", "-c", "log.showSignature=false", "-c", "diff.noprefix=no")
+HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+MAX_BYTES = 16 * 1024 * 1024  # Bytes of added lines of one change that are kept.
+MAX_LINE = 65_536  # Bytes of a line that are kept: more than any pattern is searched in.
+INDEX = "--cached"
+"""Stands for the index in place of a commit."""
+
+Wanted = Callable[[str], bool]
+"""Whether the added lines of a file are read, by its path."""
+
+
+class Addition(NamedTuple):
+    """A line that a change adds to a file, with its number there."""
+
+    path: str
+    number: int
+    text: str
+
+
+class Additions(NamedTuple):
+    """The lines that a change adds.
+
+    Attributes:
+        is_complete: whether all of them are here.
+    """
+
+    lines: tuple[Addition, ...]
+    is_complete: bool
+
+
+def list_changed_files(
+    repo: Repository, start: str, end: str | None, index_file: Path | None = None
+) -> tuple[FileChange, ...]:
+    """Return the files that differ between a commit and another, the index or the work tree.
+
+    Args:
+        repo: the repository.
+        start: the commit before the change.
+        end: the commit after it, INDEX, or None for the files of the work tree that git tracks.
+        index_file: the index, None for that of the work tree.
+    """
+    args = ("diff", *RAW, *_list_ends(start, end), "--")
+    listing = run_git(repo.cwd, *SETTINGS, *args, env=_index_variables(index_file))
+    tokens = iter(listing.split(b"\0")[:-1])
+    return tuple(_read_file(status, tokens) for status in tokens)
+
+
+def list_new_files(repo: Repository) -> tuple[FileChange, ...]:
+    """Return the files of the work tree that git neither tracks nor ignores, as added ones."""
+    listing = run_git(repo.cwd, "ls-files", "-z", "--others", "--exclude-standard", "--full-name")
+    return tuple(FileChange("A", path) for path in decode_path(listing).split("\0")[:-1])
+
+
+def read_additions(
+    repo: Repository,
+    start: str,
+    end: str | None,
+    wanted: Wanted,
+    index_file: Path | None = None,
+) -> Additions:
+    """Return the lines that a change adds to some files; see `list_changed_files`."""
+    args = ("diff", *PATCH, *_list_ends(start, end), "--")
+    with stream_git(repo.cwd, *SETTINGS, *args, env=_index_variables(index_file)) as stream:
+        additions, _ = _read_patch(stream, wanted)
+        return additions
+
+
+def iter_additions(
+    repo: Repository, shas: Sequence[str], wanted: Wanted, pathspecs: Sequence[str] = ()
+) -> Iterator[tuple[str, Additions]]:
+    """Yield some commits with the lines that they add to their first parents' files.
+
+    One process reads all of them.
+
+    Args:
+        repo: the repository.
+        shas: the commits, in the order of the result.
+        wanted: whether the added lines of a file are read.
+        pathspecs: the files that git compares; a commit that changes none may be left out.
+    """
+    if not shas:
+        return
+    walk = ("--no-walk=unsorted", "--stdin", "--diff-merges=first-parent", "--root")
+    args = ("log", *walk, "--format=%x00%H", *PATCH, "--", *pathspecs)
+    names = "".join(f"{sha}\n" for sha in shas).encode()
+    with stream_git(repo.cwd, *SETTINGS, *args, input=names) as stream:
+        header = stream.readline()
+        while header:
+            sha = header[1:].strip().decode()
+            additions, header = _read_patch(stream, wanted)
+            yield sha, additions
+
+
+def _list_ends(start: str, end: str | None) -> list[str]:
+    if end == INDEX:
+        return [INDEX, start]
+    return [start] if end is None else [start, end]
+
+
+def _index_variables(index_file: Path | None) -> dict[str, str]:
+    return {"GIT_INDEX_FILE": os.fspath(index_file)} if index_file else {}
+
+
+def _read_file(status: bytes, tokens: Iterator[bytes]) -> FileChange:
+    """Return a file of `--raw -z`; its paths are the next tokens."""
+    letter = status.rsplit(b" ", 1)[-1][:1].decode("ascii", "replace")
+    path = decode_path(next(tokens))
+    if letter in ("R", "C"):
+        return FileChange(letter, decode_path(next(tokens)), path)
+    return FileChange(letter, path)
+
+
+def _read_patch(stream: IO[bytes], wanted: Wanted) -> tuple[Additions, bytes]:
+    """Read the patch of one change, up to the header of the next commit, which begins with NUL.
+
+    Returns:
+        The added lines, and the header of the next commit, b"" at the end of the stream.
+    """
+    lines: list[Addition] = []
+    size = 0
+    path = ""
+    for line in _iter_lines(stream):
+        if line.startswith(b"\0"):
+            return Additions(tuple(lines), size <= MAX_BYTES), line
+        if line.startswith(b"+++ "):
+            name = _read_name(line[4:].rstrip(b"\n"))
+            path = name if name and wanted(name) else ""
+            continue
+        hunk = HUNK.match(line)
+        if hunk is None:
+            continue
+        removed, start, count = (int(1 if number is None else number) for number in hunk.groups())
+        for number, text in _read_hunk(stream, removed, int(count), start):
+            size += len(text) if path else 0
+            if path and size <= MAX_BYTES:
+                lines.append(Addition(path, number, text.decode("utf-8", "replace")))
+    return Additions(tuple(lines), size <= MAX_BYTES), b""
+
+
+def _read_hunk(
+    stream: IO[bytes], removed: int, count: int, start: int
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the text of each added line of a hunk, and read all of its lines."""
+    number = start
+    while removed or count:
+        line = _read_line(stream)
+        if line.startswith(b"+"):
+            count -= 1
+            yield number, line[1:].rstrip(b"\r\n")
+            number += 1
+        elif line.startswith(b"-"):
+            removed -= 1
+        elif not line:
+            return
+
+
+def _iter_lines(stream: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: _read_line(stream), b"")
+
+
+def _read_line(stream: IO[bytes]) -> bytes:
+    """Return the next line of a stream, cut at MAX_LINE; its rest is read and dropped."""
+    line = stream.readline(MAX_LINE)
+    rest = line
+    while rest and not rest.endswith(b"\n"):
+        rest = stream.readline(MAX_LINE)
+    return line
+
+
+def _read_name(name: bytes) -> str:
+    """Return the path of a `+++` line, "" for a deleted file; git quotes some paths as C does."""
+    if name.startswith(b'"') and name.endswith(b'"'):
+        name = codecs.escape_decode(name[1:-1])[0]
+    else:
+        name = name.removesuffix(b"\t")
+    return decode_path(name.removeprefix(b"b/")) if name.startswith(b"b/") else ""

@@ -1,0 +1,144 @@
+"""The checks of the default branch, judged on what the next commit would hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from memory_ci.checks.judge import ChangeFault, CheckedChange
+from memory_ci.gitrepo.diffs import INDEX
+from memory_ci.gitrepo.repo import (
+    Repository,
+    find_comment_prefixes,
+    find_commit,
+    find_merge_base,
+    read_tips,
+)
+from memory_ci.gitrepo.trailers import SCISSORS
+from memory_ci.memory.rules import (
+    find_skips,
+    judge_all,
+    list_rules,
+    read_files,
+    read_staged,
+    read_work_tree,
+)
+from memory_ci.memory.workspace import workspace_at
+from memory_ci.records.check import RuleCheck
+
+
+class Violation(NamedTuple):
+    """A check that the next commit would break.
+
+    Attributes:
+        reason: why the message skips it, "" if it does not.
+    """
+
+    rule: RuleCheck
+    fault: ChangeFault
+    reason: str = ""
+
+
+class NextCommit(NamedTuple):
+    """What the next commit is made of.
+
+    Attributes:
+        message: its message, "" if there is none yet.
+        index_file: its index, None for that of the work tree.
+        is_whole_tree: whether it takes all files of the work tree, whatever is staged.
+    """
+
+    message: str = ""
+    index_file: Path | None = None
+    is_whole_tree: bool = False
+
+
+def find_base(repo: Repository) -> str | None:
+    """Return the tip of the default branch, HEAD where there is none, or None without a commit."""
+    tips = read_tips(repo)
+    return find_commit(repo, tips.default) if tips.default else find_commit(repo, "HEAD")
+
+
+def judge_message_file(repo: Repository, path: Path, environ: Mapping[str, str]) -> list[Violation]:
+    """Return the violations of the commit that git makes with the message in a file.
+
+    Args:
+        repo: the repository.
+        path: the file, which a hook of git is given.
+        environ: the environment of the hook, which may name another index.
+    """
+    base = find_base(repo)
+    if base is None or (repo.git_dir / "MERGE_HEAD").exists():
+        return []
+    rules = list_rules(workspace_at(repo, base).at(base))
+    if not rules:
+        return []
+    index_file = environ.get("GIT_INDEX_FILE")
+    message = _strip_comments(repo, path.read_text("utf-8", "replace"))
+    staged = NextCommit(message, Path(repo.cwd, index_file) if index_file else None)
+    return judge_commit(repo, rules, staged)
+
+
+def judge_commit(
+    repo: Repository, rules: Sequence[RuleCheck], commit: NextCommit
+) -> list[Violation]:
+    """Return the checks that the next commit breaks, and that its branch as a whole breaks, too.
+
+    A branch satisfies a check by any of its commits, as its request will.
+    """
+    head = find_commit(repo, "HEAD")
+    if head is None:
+        return []
+    change = _read_commit(repo, head, rules, commit)
+    broken = [
+        Violation(rule, judgement.fault)
+        for rule, judgement in judge_all(rules, change)
+        if judgement.fault is not None
+    ]
+    if not broken:
+        return []
+    broken = _drop_satisfied(repo, head, broken, commit)
+    skips = find_skips([commit.message], rules)
+    return [violation._replace(reason=skips.get(violation.rule.id, "")) for violation in broken]
+
+
+def _read_commit(
+    repo: Repository, start: str, rules: Sequence[RuleCheck], commit: NextCommit
+) -> CheckedChange:
+    if commit.is_whole_tree:
+        return read_work_tree(repo, start, rules, commit.message)
+    return read_staged(repo, start, rules, commit.message, commit.index_file)
+
+
+def _drop_satisfied(
+    repo: Repository, head: str, broken: Sequence[Violation], commit: NextCommit
+) -> list[Violation]:
+    """Return the violations without those that earlier commits of the branch mend."""
+    base = find_base(repo)
+    start = find_merge_base(repo, head, base) if base else None
+    if start is None or start == head:
+        return list(broken)
+    rules = [violation.rule for violation in broken]
+    end = None if commit.is_whole_tree else INDEX
+    branch = read_files(repo, start, end, rules, commit.index_file)
+    branch = CheckedChange(
+        files=branch.files,
+        added=branch.added,
+        messages=(commit.message,) if commit.message else (),
+        unread=branch.unread,
+    )
+    remaining = {rule.id for rule, judgement in judge_all(rules, branch) if judgement.fault}
+    return [violation for violation in broken if violation.rule.id in remaining]
+
+
+def _strip_comments(repo: Repository, message: str) -> str:
+    """Return a message without comments, and without the diff that `commit --verbose` adds."""
+    prefixes = find_comment_prefixes(repo)
+    lines = []
+    for line in message.splitlines():
+        if SCISSORS in line and line.startswith(prefixes):
+            break
+        if not line.startswith(prefixes):
+            lines.append(line)
+    return "\n".join(lines).strip()

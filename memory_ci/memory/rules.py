@@ -1,0 +1,218 @@
+"""The checks of a base, and changes as checks see them (docs/checks.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date
+from pathlib import Path
+
+from memory_ci.checks.globs import compile_globs
+from memory_ci.checks.judge import AddedLine, CheckedChange, Judgement, judge, list_read_globs
+from memory_ci.gitrepo.diffs import INDEX, Wanted, list_changed_files, list_new_files
+from memory_ci.gitrepo.diffs import read_additions as read_diff
+from memory_ci.gitrepo.history import read_commit_time
+from memory_ci.gitrepo.log import read_log
+from memory_ci.gitrepo.repo import Repository
+from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.lifecycle.prominence import is_in_force
+from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.workspace import Snapshot
+from memory_ci.records.check import MIN_ID, SKIP_TRAILER, ChangeCheck, RuleCheck
+from memory_ci.records.entry import PROJECT, Entry, Located
+from memory_ci.records.history import Commit
+from memory_ci.records.names import OWN_TRAILER
+
+SESSION = re.compile(r"session:([^#\s]+)")
+"""The session in a line of evidence."""
+
+TOO_LONG = "its added lines have more than 16 MB"
+NEW = "new"
+"""Stands for the id of an entry that is not written yet."""
+
+SKIP = re.compile(rf"([0-9A-Fa-f-]{{{MIN_ID},36}})[\s,:]+(\S.*)", re.DOTALL)
+"""The value of a `Memory-Skip` trailer: the start of an id, and a reason."""
+
+
+def list_rules(base: Snapshot) -> list[RuleCheck]:
+    """Return the checks of the entries that are in force at a commit, in the order of the files.
+
+    Entries of a session or outside of the repository have none that count, nor have entries that
+    must not be served. Whether an entry is still valid is asked for the day of the commit.
+    """
+    day = read_commit_time(base.workspace.repo, base.sha).astimezone(UTC).date()
+    return collect_rules(base.memory.located, day)
+
+
+def collect_rules(located: Iterable[Located], day: date) -> list[RuleCheck]:
+    """Return the checks of the entries that are in force on a day."""
+    places: list[tuple[Located, ChangeCheck]] = []
+    for place in located:
+        check = place.entry.check
+        if check is None or not is_in_force(place.entry, day) or not _is_shared(place):
+            continue
+        if not any(find_unsafe(place)):
+            places.append((place, check))
+    ids = [place.entry.id for place, _ in places]
+    return [_make_rule(place, check, _shorten_id(place.entry.id, ids)) for place, check in places]
+
+
+def make_rule(check: ChangeCheck, title: str) -> RuleCheck:
+    """Return a check that is of no entry yet."""
+    return RuleCheck(id=NEW, name=NEW, title=title, check=check)
+
+
+def make_rules(entry: Entry) -> list[RuleCheck]:
+    """Return the check of an entry that is not in memory yet, if it has one."""
+    if entry.check is None:
+        return []
+    return [_make_rule(Located(entry, "", 1, PROJECT), entry.check, entry.id[:MIN_ID])]
+
+
+def read_change(
+    repo: Repository, start: str, end: str, rules: Sequence[RuleCheck], title: str = ""
+) -> CheckedChange:
+    """Return the change between two commits, with the messages of its commits.
+
+    Messages of merges and of memory-ci itself are left out: nobody worded them.
+    """
+    log = read_log(repo, "--no-merges", "--end-of-options", end, f"^{start}", "--")
+    messages = list_worded_messages(commit for commit, _ in log)
+    change = read_files(repo, start, end, rules)
+    return CheckedChange(
+        files=change.files,
+        added=change.added,
+        messages=messages,
+        title=title,
+        unread=change.unread,
+    )
+
+
+def list_worded_messages(commits: Iterable[Commit]) -> tuple[str, ...]:
+    """Return the messages of commits that somebody worded: not of merges, nor of memory-ci."""
+    return tuple(
+        commit.message
+        for commit in commits
+        if len(commit.parents) < 2 and not re.search(OWN_TRAILER, commit.message)
+    )
+
+
+def read_files(
+    repo: Repository,
+    start: str,
+    end: str | None,
+    rules: Sequence[RuleCheck],
+    index_file: Path | None = None,
+) -> CheckedChange:
+    """Return the files that differ between a commit and another, the index or the work tree.
+
+    Added lines are read only if a check needs those of a file that differs.
+
+    Args:
+        repo: the repository.
+        start: the commit before the change.
+        end: the commit after it, `gitrepo.diffs.INDEX`, or None for the work tree.
+        rules: the checks that are to judge it.
+        index_file: the index, None for that of the work tree.
+    """
+    files = list_changed_files(repo, start, end, index_file)
+    wanted = build_wanted(rules)
+    if not any(file.status != "D" and wanted(file.path) for file in files):
+        return CheckedChange(files=files)
+    additions = read_diff(repo, start, end, wanted, index_file)
+    added = tuple(AddedLine(*line) for line in additions.lines)
+    return CheckedChange(files=files, added=added, unread="" if additions.is_complete else TOO_LONG)
+
+
+def read_staged(
+    repo: Repository,
+    start: str,
+    rules: Sequence[RuleCheck],
+    message: str = "",
+    index_file: Path | None = None,
+) -> CheckedChange:
+    """Return what the next commit changes, with its message if there is one already."""
+    change = read_files(repo, start, INDEX, rules, index_file)
+    messages = (message,) if message else ()
+    return CheckedChange(
+        files=change.files, added=change.added, messages=messages, unread=change.unread
+    )
+
+
+def read_work_tree(
+    repo: Repository, start: str, rules: Sequence[RuleCheck], message: str = ""
+) -> CheckedChange:
+    """Return what a commit of all files of the work tree would change, new files included.
+
+    The text of new files is not read.
+    """
+    change = read_files(repo, start, None, rules)
+    files = (*change.files, *list_new_files(repo))
+    messages = (message,) if message else ()
+    return CheckedChange(files=files, added=change.added, messages=messages, unread=change.unread)
+
+
+def build_wanted(rules: Iterable[RuleCheck]) -> Wanted:
+    """Return the test for files whose added lines the checks read."""
+    groups = [list_read_globs([rule.check]) for rule in rules]
+    globs = [compile_globs(group) for group in groups if group]
+
+    def is_wanted(path: str) -> bool:
+        return any(group.matches(path) for group in globs)
+
+    return is_wanted
+
+
+def find_skips(messages: Iterable[str], rules: Sequence[RuleCheck]) -> dict[str, str]:
+    """Return the reasons of the checks that `Memory-Skip` trailers pass, by the id of the entry.
+
+    A trailer without a reason, or with a start of an id that several checks have, passes none.
+    """
+    reasons: dict[str, str] = {}
+    for message in messages:
+        for _, value in find_trailers(message, (SKIP_TRAILER,)):
+            match = SKIP.fullmatch(value.strip())
+            ids = [rule.id for rule in rules if match and rule.id.startswith(match[1].lower())]
+            if match and len(ids) == 1:
+                reasons.setdefault(ids[0], " ".join(match[2].split()))
+    return reasons
+
+
+def judge_all(
+    rules: Iterable[RuleCheck], change: CheckedChange
+) -> Iterator[tuple[RuleCheck, Judgement]]:
+    """Yield each check with what it says of a change."""
+    for rule in rules:
+        yield rule, judge(rule.check, change)
+
+
+def _is_shared(place: Located) -> bool:
+    """Return whether an entry is for all work, by its file and by its target in the inbox."""
+    if (place.entry.scope or "").partition(":")[0] == "session":
+        return False
+    return place.scope.name not in ("session", "global")
+
+
+def _shorten_id(entry_id: str, ids: Sequence[str]) -> str:
+    """Return the shortest start of an id that no other id has, at least MIN_ID characters."""
+    width = MIN_ID
+    while width < len(entry_id) and sum(other.startswith(entry_id[:width]) for other in ids) > 1:
+        width += 1
+    return entry_id[:width].rstrip("-")
+
+
+def _make_rule(place: Located, check: ChangeCheck, name: str) -> RuleCheck:
+    entry = place.entry
+    sessions = {f"session:{key}" for line in entry.evidence for key in SESSION.findall(line)}
+    sessions.update(label for label in entry.occurrences if label.startswith("session:"))
+    return RuleCheck(
+        id=entry.id,
+        name=name,
+        title=entry.title,
+        check=check,
+        level=entry.level or "remind",
+        sessions=len(sessions),
+        last=entry.last_reinforced,
+        path=place.path,
+        line=place.line,
+    )

@@ -1,0 +1,96 @@
+"""Back-tests as text and as values of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from memory_ci.checks.backtest import BacktestResult, SpokenChange
+from memory_ci.findings import printable
+from memory_ci.gitrepo.addresses import find_forge_address, link_to
+from memory_ci.gitrepo.repo import Repository, find_setting
+from memory_ci.records.check import BeforeCheck
+from memory_ci.text import plural, shorten
+
+MAX_LISTED = 10  # Changes that the text lists for each check.
+MAX_TITLE = 80  # Characters of the title of a change.
+
+
+def find_address(repo: Repository) -> str:
+    """Return the web address of the repository, "" if it is on no forge."""
+    return find_forge_address(find_setting(repo, "remote.origin.url") or "")
+
+
+def render_backtests(results: Iterable[BacktestResult], address: str) -> list[str]:
+    """Return the lines on some checks.
+
+    Args:
+        results: the results of the checks.
+        address: the web address of the repository, "" if it has none.
+    """
+    lines: list[str] = []
+    for result in results:
+        lines += _render(result, address)
+    return [printable(line) for line in lines]
+
+
+def export_backtests(results: Sequence[BacktestResult], address: str) -> list[dict[str, Any]]:
+    """Return what `--json` prints of some checks, with every change they would have spoken in."""
+    return [
+        {
+            "id": result.rule.id,
+            "title": result.rule.title,
+            "check": result.rule.check,
+            "changes": result.changes,
+            "applicable": result.applicable,
+            "spoken": [_export_change(spoken, address) for spoken in result.spoken],
+            "known_sessions": result.known,
+            "asked": result.asked,
+            "not_judged": result.unjudged,
+            "reason": result.reason,
+        }
+        for result in results
+    ]
+
+
+def _export_change(spoken: SpokenChange, address: str) -> dict[str, Any]:
+    merged = spoken.merged
+    return {
+        "commit": merged.tip.sha,
+        "number": merged.number,
+        "subject": merged.title,
+        "day": merged.tip.committed_at.date(),
+        "link": link_to(address, merged.number, merged.tip.sha),
+        "fault": spoken.fault.message,
+        "has_session": spoken.has_session,
+        "is_asked": spoken.is_asked,
+    }
+
+
+def _render(result: BacktestResult, address: str) -> Iterator[str]:
+    yield f"{result.rule.name} {result.rule.title}"
+    if isinstance(result.rule.check, BeforeCheck):
+        yield "  has no back-test: history does not show what a session ran"
+        return
+    count = plural(result.changes, "merged change")
+    if not result.applicable:
+        yield f"  applies to none of {count}"
+    else:
+        share = f" ({result.share:.0%})" if result.spoken else ""
+        spoken = f"would have spoken in {len(result.spoken)}{share}"
+        yield f"  applies to {result.applicable} of {count}, {spoken}"
+    if result.unjudged:
+        yield f"  could not judge {result.unjudged}: {result.reason}"
+    if result.known:
+        quiet = result.known - result.asked
+        yield (
+            f"  sessions are known for {result.known} of these: {result.asked} asked for just "
+            f"that, in {quiet} nothing came of it"
+        )
+    for item in result.spoken[:MAX_LISTED]:
+        merged = item.merged
+        link = link_to(address, merged.number, merged.tip.sha)
+        title = shorten(merged.title, MAX_TITLE)
+        yield f"  {merged.tip.committed_at:%Y-%m-%d} {merged.label} {title} {link}".rstrip()
+    if len(result.spoken) > MAX_LISTED:
+        yield f"  and {len(result.spoken) - MAX_LISTED} more: --json lists them"

@@ -1,0 +1,73 @@
+"""The back-test of checks on a repository, with what people asked in its sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from msgspec.structs import replace
+
+from memory_ci.checks.backtest import BacktestResult, SpokenChange, backtest
+from memory_ci.gitrepo.history import find_range_start, plan_range
+from memory_ci.memory.commit_rules import find_base
+from memory_ci.memory.past_changes import iter_past_changes
+from memory_ci.memory.workspace import Workspace
+from memory_ci.records.check import RuleCheck
+from memory_ci.repetition.clauses import read_clause
+from memory_ci.repetition.requests import is_same_request
+from memory_ci.sessions.session_join import SessionFinder
+
+MAX_JOINED = 300  # Newest changes whose sessions are looked for.
+
+
+def run_backtest(
+    workspace: Workspace, rules: Sequence[RuleCheck], since: str | None, today: date
+) -> list[BacktestResult]:
+    """Return what checks would have said of the merged changes of the default branch.
+
+    Args:
+        workspace: the repository.
+        rules: the checks.
+        since: a revision, or an age as `1y`; None for all of history.
+        today: the day from which an age counts.
+
+    Raises:
+        RepositoryError: unknown-revision, unreachable-cursor, shallow-clone.
+    """
+    base = find_base(workspace.repo)
+    if base is None:
+        return backtest(rules, ())
+    start = find_range_start(workspace.repo, since, base, today) if since else None
+    history = plan_range(workspace.repo, start, base)
+    results = backtest(rules, iter_past_changes(workspace.repo, history, rules))
+    return list(_join_sessions(workspace, base, results))
+
+
+def _join_sessions(
+    workspace: Workspace, base: str, results: Sequence[BacktestResult]
+) -> Iterator[BacktestResult]:
+    """Yield the results with what people asked in the sessions of their changes."""
+    finder = SessionFinder(workspace, base=base)
+    texts_by_change: dict[str, list[str] | None] = {}
+    for result in results:
+        terms = tuple(read_clause(result.rule.title).terms)
+        spoken: list[SpokenChange] = []
+        for item in result.spoken:
+            sha = item.merged.tip.sha
+            if sha not in texts_by_change and len(texts_by_change) < MAX_JOINED:
+                texts_by_change[sha] = _list_texts(finder, item)
+            texts = texts_by_change.get(sha)
+            if texts is not None:
+                is_asked = any(is_same_request(terms, text) for text in texts)
+                item = replace(item, has_session=True, is_asked=is_asked)
+            spoken.append(item)
+        yield replace(result, spoken=tuple(spoken))
+
+
+def _list_texts(finder: SessionFinder, item: SpokenChange) -> list[str] | None:
+    """Return what people wrote in the sessions of a change; None if none is known."""
+    joined = list(finder.find(item.merged, None))
+    if not joined:
+        return None
+    events = [event for session in joined for event in session.events]
+    return [event.text for event in events if event.actor == "human" and event.text.strip()]

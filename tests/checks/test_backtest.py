@@ -1,0 +1,52 @@
+"""The back-test counts what checks would have said, over changes that the test makes up."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.checks import backtest as module
+from memory_ci.checks import patterns
+from memory_ci.checks.backtest import PastChange, backtest
+from memory_ci.checks.judge import AddedLine, CheckedChange
+from memory_ci.records.check import AbsentCheck, ChangeCheck, RuleCheck, UntouchedCheck, WithCheck
+from memory_ci.records.history import FileChange
+from tests.make import make_change, make_commit
+
+
+def past(number: int, *paths: str, text: str = "") -> PastChange:
+    merged = make_change(make_commit(f"Work {number}", sha=f"{number:040x}"))
+    files = tuple(FileChange("M", path) for path in paths)
+    added = (AddedLine(paths[0], 1, text),) if text else ()
+    return PastChange(merged, CheckedChange(files=files, added=added))
+
+
+def rule(check: ChangeCheck) -> RuleCheck:
+    return RuleCheck(id="7f3a", name="7f3a", title="x", check=check)
+
+
+def test_each_check_gets_its_counts_and_the_newest_changes_first() -> None:
+    history = [
+        past(1, "src/a"),
+        past(2, "src/a", "CHANGELOG.md"),
+        past(3, "docs/a"),
+        past(4, "src/b"),
+    ]
+    checks = (WithCheck(("src/**",), ("CHANGELOG.md",)), UntouchedCheck(("docs/",)))
+    first, second = backtest([rule(check) for check in checks], iter(history))
+    assert (first.changes, first.applicable, first.share) == (4, 3, 2 / 3)
+    assert [spoken.merged.title for spoken in first.spoken] == ["Work 4", "Work 1"]
+    assert (second.applicable, [spoken.merged.title for spoken in second.spoken]) == (4, ["Work 3"])
+
+
+def test_a_history_without_a_change_has_none() -> None:
+    (result,) = backtest([rule(UntouchedCheck(("a",)))], ())
+    assert (result.changes, result.applicable, result.share) == (0, 0, 0.0)
+
+
+def test_a_hostile_pattern_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "SECONDS", 0.02)
+    monkeypatch.setattr(module, "MAX_UNJUDGED", 3)
+    history = [past(number, "a", text="a" * 60 + "!") for number in range(500)]
+    (result,) = backtest([rule(AbsentCheck(("a",), "(a+)+$"))], history)
+    assert (result.changes, result.unjudged, result.spoken) == (500, 500, ())
+    assert "took more than" in result.reason

@@ -1,0 +1,98 @@
+"""Globs are those of gitignore, and none of them takes long."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_ci.checks.globs import GlobError, Globs
+from tests.make import examples
+
+NAMES = ("a", "b", "ab", "aab", "abb", "b.c", "c", "*", "]")
+SEGMENTS = (
+    *("a", "b", "ab", "*", "?", "**", "a*", "*b", "a*b", "[ab]", "[!a]", "[^b]", "*a*b*", "\\a"),
+    *("a?", "[]a]", "[a-b]*", "b.c", "*.c", "\\*"),
+)
+PATHS = sorted(
+    {"/".join(parts) for a in NAMES for b in NAMES for parts in ((a,), (a, b), (b, a, b, a))}
+)
+
+
+@st.composite
+def globs(draw: st.DrawFn) -> str:
+    segments = draw(st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4))
+    affixes = [draw(st.sampled_from(pair)) for pair in (("", "", "!"), ("", "/"), ("", "", "/"))]
+    return f"{affixes[0]}{affixes[1]}{'/'.join(segments)}{affixes[2]}"
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ignore")
+    subprocess.run(["git", "init", "-q", str(path)], check=True)
+    return path
+
+
+@settings(examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(listed=st.lists(globs(), min_size=1, max_size=3))
+def test_globs_name_the_files_that_git_ignores(repository: Path, listed: list[str]) -> None:
+    try:
+        compiled = Globs(listed)
+    except GlobError:
+        return
+    (repository / ".git/info/exclude").write_text("\n".join(listed) + "\n")
+    ignored = subprocess.run(
+        ["git", "check-ignore", "--no-index", "-z", "--stdin"],
+        cwd=repository,
+        input="\0".join(PATHS).encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert compiled.select(PATHS) == ignored.stdout.decode().split("\0")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("listed", "reason"),
+    [
+        ([], "at least one"),
+        (["!a"], "negated"),
+        (["/"], "names no file"),
+        (["a" * 301], "300 characters"),
+        (["a"] * 51, "50 globs"),
+        (["#a"], "comment"),
+        (["a "], "blank"),
+        (["a[b"], "unclosed"),
+        (["a\\"], "unclosed"),
+        (["[[:alpha:]]"], "class"),
+        (["[z-a]"], "range"),
+        (["a**"], "stands alone"),
+        (["a\nb"], "no path"),
+    ],
+)
+def test_a_glob_that_means_nothing_is_refused(listed: list[str], reason: str) -> None:
+    with pytest.raises(GlobError, match=reason):
+        Globs(listed)
+
+
+def test_the_case_of_letters_counts() -> None:
+    assert Globs(["Src/**"]).select(["src/a", "Src/a"]) == ["Src/a"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "path"),
+    [
+        ("*a" * 40 + "b", "a" * 4_000),
+        ("**/a/" * 40 + "b", "a/" * 1_000 + "c"),
+        ("**/*a*a*a*a*a*b/" * 8 + "c", ("a" * 60 + "/") * 40),
+        ("[a-z]" * 50 + "*x", "a" * 4_000),
+    ],
+)
+def test_a_hostile_glob_is_quick(glob: str, path: str) -> None:
+    start = time.process_time()
+    assert not Globs([glob]).matches(path)
+    assert not Globs([glob, "!x"]).matches(path)
+    assert time.process_time() - start < 2

@@ -1,0 +1,205 @@
+"""What each kind of check says of a change."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from memory_ci.checks import patterns
+from memory_ci.checks.judge import AddedLine, CheckedChange, Judgement, judge, list_read_globs
+from memory_ci.checks.lines import render_violation
+from memory_ci.records.check import (
+    AbsentCheck,
+    BeforeCheck,
+    ChangeCheck,
+    MessageCheck,
+    PresentCheck,
+    RuleCheck,
+    UntouchedCheck,
+    WithCheck,
+)
+from memory_ci.records.history import FileChange
+
+CHANGELOG = WithCheck(("src/**",), ("CHANGELOG.md",))
+PRINT = AbsentCheck(("*.py",), r"\bprint\(")
+LICENCE = PresentCheck(("src/**/*.py",), "SPDX-License-Identifier")
+
+
+def touch(*paths: str, status: str = "M") -> CheckedChange:
+    return CheckedChange(files=tuple(FileChange(status, path) for path in paths))
+
+
+def add(path: str, *lines: str, status: str = "M") -> CheckedChange:
+    added = tuple(AddedLine(path, number, text) for number, text in enumerate(lines, start=1))
+    return CheckedChange(files=(FileChange(status, path),), added=added)
+
+
+def say(*messages: str, title: str = "") -> CheckedChange:
+    return CheckedChange(files=(FileChange("M", "a"),), messages=messages, title=title)
+
+
+def fault(check: ChangeCheck, change: CheckedChange) -> str:
+    judgement = judge(check, change)
+    assert judgement.is_applicable
+    return judgement.fault.message if judgement.fault else ""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (touch("src/a.py"), "CHANGELOG.md is not touched"),
+        (touch("src/a.py", "CHANGELOG.md"), ""),
+        (
+            CheckedChange(files=(FileChange("R", "lib/a.py", "src/a.py"),)),
+            "CHANGELOG.md is not touched",
+        ),
+        (touch("src/a.py", status="D"), "CHANGELOG.md is not touched"),
+    ],
+)
+def test_a_change_of_one_file_needs_a_change_of_the_other(
+    change: CheckedChange, message: str
+) -> None:
+    assert fault(CHANGELOG, change) == message
+
+
+@pytest.mark.parametrize("change", [touch("docs/a.md"), touch("CHANGELOG.md"), CheckedChange()])
+def test_a_check_of_files_that_a_change_does_not_touch_does_not_apply(
+    change: CheckedChange,
+) -> None:
+    assert judge(CHANGELOG, change) == Judgement(is_applicable=False)
+
+
+def test_several_files_may_satisfy_a_check() -> None:
+    check = WithCheck(("src/**",), ("changelog.d/*", "CHANGELOG.md"))
+    assert fault(check, touch("src/a.py")) == "nothing in changelog.d/*, CHANGELOG.md is touched"
+    assert fault(check, touch("src/a.py", "changelog.d/1.md")) == ""
+
+
+def test_a_file_that_is_both_cause_and_companion_is_a_companion() -> None:
+    check = WithCheck(("src/**",), ("src/version.py",))
+    assert not judge(check, touch("src/version.py")).is_applicable
+
+
+def test_files_that_are_left_alone_are_named_when_touched() -> None:
+    check = UntouchedCheck(("vendor/", "*.snap"))
+    assert fault(check, touch("a", "vendor/x/y.c")) == "vendor/x/y.c is touched"
+    assert fault(check, touch("a")) == ""
+
+
+def test_an_added_line_with_the_text_is_found_with_its_place() -> None:
+    judgement = judge(PRINT, add("a.py", "x = 1", "print(x)"))
+    assert judgement.fault is not None
+    assert (judgement.fault.path, judgement.fault.line) == ("a.py", 2)
+    assert judgement.fault.message == r"a.py:2 adds text that matches /\bprint\(/"
+
+
+def test_text_in_another_file_is_not_searched() -> None:
+    change = CheckedChange(
+        files=(FileChange("M", "a.py"), FileChange("M", "a.md")),
+        added=(AddedLine("a.md", 1, "print(1)"),),
+    )
+    assert fault(PRINT, change) == ""
+
+
+def test_a_deleted_file_adds_no_text() -> None:
+    assert not judge(PRINT, touch("a.py", status="D")).is_applicable
+
+
+def test_a_new_file_needs_the_text_and_an_old_one_does_not() -> None:
+    assert fault(LICENCE, add("src/x/a.py", "import os", status="A")).startswith(
+        "src/x/a.py has no text"
+    )
+    assert fault(LICENCE, add("src/a.py", "# SPDX-License-Identifier: MIT", status="A")) == ""
+    assert not judge(LICENCE, add("src/a.py", "import os")).is_applicable
+
+
+def test_an_empty_new_file_needs_no_text() -> None:
+    assert not judge(LICENCE, touch("src/__init__.py", status="A")).is_applicable
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (say("feat: a", "fix: b"), ""),
+        (say("feat: a", "oops"), "a commit message does not match /^(feat|fix): /"),
+        (say("oops", title="feat: a"), ""),
+        (say(title="oops"), "the title does not match /^(feat|fix): /"),
+        (say("oops\n\nfix: b"), ""),
+    ],
+)
+def test_each_message_or_the_title_matches(change: CheckedChange, message: str) -> None:
+    assert fault(MessageCheck("^(feat|fix): "), change) == message
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (say("Work"), ""),
+        (say("Work\n\nWIP"), "a commit message matches /WIP/"),
+        (say("Work", title="WIP"), "a commit message matches /WIP/"),
+    ],
+)
+def test_no_message_and_no_title_has_a_forbidden_text(change: CheckedChange, message: str) -> None:
+    assert fault(MessageCheck("WIP", is_forbidden=True), change) == message
+
+
+def test_a_change_without_a_message_yet_is_not_judged_by_messages() -> None:
+    assert not judge(MessageCheck("^x"), touch("a")).is_applicable
+
+
+def test_what_a_session_ran_is_not_seen_in_a_change() -> None:
+    assert not judge(BeforeCheck("commit", ("make lint",)), touch("a")).is_applicable
+
+
+def test_a_pattern_without_time_is_neither_followed_nor_violated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patterns, "SECONDS", 0.05)
+    judgement = judge(AbsentCheck(("*",), "(a+)+$"), add("a", "a" * 60 + "!"))
+    assert judgement.fault is None
+    assert "took more than" in judgement.unjudged
+
+
+def test_text_that_was_not_read_is_not_judged() -> None:
+    change = CheckedChange(files=(FileChange("M", "a.py"),), unread="too much")
+    assert judge(PRINT, change).unjudged == "too much"
+
+
+def test_a_fault_counts_though_not_all_was_read() -> None:
+    change = CheckedChange(
+        files=(FileChange("M", "a.py"),), added=(AddedLine("a.py", 1, "print("),), unread="too much"
+    )
+    assert judge(PRINT, change).fault is not None
+
+
+def test_a_hundred_thousand_files_are_judged() -> None:
+    change = touch(*(f"src/d{number % 100}/f{number}.py" for number in range(100_000)))
+    assert fault(CHANGELOG, change) == "CHANGELOG.md is not touched"
+
+
+def test_only_checks_of_text_need_lines() -> None:
+    checks = (CHANGELOG, PRINT, LICENCE, MessageCheck("x"))
+    assert list_read_globs(checks) == ("*.py", "src/**/*.py")
+
+
+@pytest.mark.parametrize(
+    ("sessions", "last", "why"),
+    [
+        (10, date(2026, 11, 12), "asked in 10 sessions, last 12 November; 7f3a"),
+        (1, date(2025, 1, 2), "asked in 1 session, last 2 January 2025; 7f3a"),
+        (0, date(2026, 9, 1), "a rule since 1 September; 7f3a"),
+        (0, None, "7f3a"),
+    ],
+)
+def test_the_line_says_the_fault_the_reason_and_the_remedy(
+    sessions: int, last: date | None, why: str
+) -> None:
+    rule = RuleCheck(
+        id="7f3a", name="7f3a", title="x", check=CHANGELOG, sessions=sessions, last=last
+    )
+    found = judge(CHANGELOG, touch("src/a.py")).fault
+    assert found is not None
+    assert render_violation(rule, found, date(2026, 11, 28)) == (
+        f"CHANGELOG.md is not touched ({why}): add a line, or Memory-Skip: 7f3a <reason>"
+    )

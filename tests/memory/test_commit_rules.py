@@ -1,0 +1,122 @@
+"""The checks of the default branch, judged before a commit is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memory_ci.memory.commit_rules import Violation, judge_message_file
+from memory_ci.records.check import (
+    AbsentCheck,
+    ChangeCheck,
+    CheckLevel,
+    MessageCheck,
+    PresentCheck,
+    WithCheck,
+)
+from memory_ci.store.edits import format_entry
+from tests.command_line import Run
+from tests.make import make_entry
+from tests.project import Project
+
+pytestmark = pytest.mark.in_project
+
+CHANGELOG = WithCheck(("src/**",), ("CHANGELOG.md",))
+
+
+def put_rule(project: Project, check: ChangeCheck, level: CheckLevel | None = "fail") -> None:
+    entry = make_entry(1, title="Say what changed", check=check, level=level)
+    project.commit("Rule", {"MEMORY.md": format_entry(entry)})
+
+
+def stage(project: Project, files: dict[str, str], message: str = "Work") -> Path:
+    for path, text in files.items():
+        project.write(path, text)
+    project.git("add", "--", *files)
+    return project.write(".git/COMMIT_EDITMSG", f"{message}\n# A comment: Memory-Skip: 0000 no\n")
+
+
+def judged(project: Project, path: Path) -> list[Violation]:
+    return judge_message_file(project.workspace.repo, path, {})
+
+
+@pytest.mark.parametrize(("level", "status"), [(None, 0), ("warn", 0), ("fail", 1)])
+def test_the_hook_prints_what_is_violated_and_refuses_by_its_level(
+    project: Project, run: Run, level: CheckLevel | None, status: int
+) -> None:
+    put_rule(project, CHANGELOG, level)
+    path = stage(project, {"src/a.py": "x\n"})
+    result = run("hook", "commit-msg", str(path))
+    assert result.exit_code == status
+    assert "CHANGELOG.md is not touched (a rule since 1 September; 0000): add a" in result.stderr
+
+
+def test_a_skip_in_the_message_lets_the_commit_pass(project: Project, run: Run) -> None:
+    put_rule(project, CHANGELOG)
+    path = stage(project, {"src/a.py": "x\n"}, "Work\n\nMemory-Skip: 0000 not seen by users")
+    result = run("hook", "commit-msg", str(path))
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "memory-ci: 0000 is skipped: not seen by users\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("check", "files"),
+    [
+        (AbsentCheck(("*.py",), "print"), {"src/a.py": "print(1)\n"}),
+        (PresentCheck(("*.py",), "SPDX"), {"src/a.py": "x\n"}),
+        (MessageCheck("^feat"), {"src/a.py": "x\n"}),
+    ],
+)
+def test_staged_lines_and_the_message_are_judged(
+    project: Project, check: ChangeCheck, files: dict[str, str]
+) -> None:
+    put_rule(project, check)
+    assert len(judged(project, stage(project, files))) == 1
+
+
+def test_what_is_not_staged_is_not_judged(project: Project) -> None:
+    put_rule(project, CHANGELOG)
+    path = stage(project, {"docs/a.md": "x\n"})
+    project.write("src/a.py", "x\n")
+    assert judged(project, path) == []
+
+
+def test_an_earlier_commit_of_the_branch_satisfies_a_check(project: Project) -> None:
+    put_rule(project, CHANGELOG)
+    project.branch("topic")
+    project.commit("Say so", {"CHANGELOG.md": "x\n"})
+    assert judged(project, stage(project, {"src/a.py": "x\n"})) == []
+
+
+def test_an_earlier_commit_of_the_default_branch_does_not(project: Project) -> None:
+    put_rule(project, CHANGELOG)
+    project.commit("Say so", {"CHANGELOG.md": "x\n"})
+    assert len(judged(project, stage(project, {"src/a.py": "x\n"}))) == 1
+
+
+def test_a_branch_cannot_take_a_check_out(project: Project) -> None:
+    put_rule(project, CHANGELOG)
+    project.branch("topic")
+    project.commit("No rule", {"MEMORY.md": "# Memory\n"})
+    assert len(judged(project, stage(project, {"src/a.py": "x\n"}))) == 1
+
+
+def test_a_merge_is_not_judged(project: Project) -> None:
+    put_rule(project, CHANGELOG)
+    path = stage(project, {"src/a.py": "x\n"})
+    project.write(".git/MERGE_HEAD", project.sha())
+    assert judged(project, path) == []
+
+
+def test_a_repository_without_a_check_is_not_looked_at(project: Project) -> None:
+    assert judged(project, stage(project, {"src/a.py": "x\n"})) == []
+
+
+def test_a_fault_of_ours_refuses_no_commit(project: Project, run: Run) -> None:
+    put_rule(project, CHANGELOG)
+    result = run("hook", "commit-msg", "missing")
+    assert result.exit_code == 0
+    assert "no check judged" in result.stderr
