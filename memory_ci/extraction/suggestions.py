@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from memory_ci.extraction.entries import content_key
 from memory_ci.extraction.injection import find_foreign_steering
-from memory_ci.extraction.lasting import ORDER_AGAIN, PLAIN, REASONED, STRONG, weigh_norm
+from memory_ci.extraction.norms import ORDER_AGAIN, PLAIN, REASONED, STRONG, weigh_norm
 from memory_ci.extraction.restatement import (
     CandidateWords,
     find_restated,

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
-from memory_ci.extraction.lasting import is_conduct
+from memory_ci.extraction.norms import is_conduct
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.files import read_regular, save_if_changed
 from memory_ci.gitrepo.edits import blame_lines

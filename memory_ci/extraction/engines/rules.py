@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from memory_ci.extraction import lasting, wording
+from memory_ci.extraction import norms, wording
 from memory_ci.extraction.entries import base_importance
 from memory_ci.extraction.gate import BODY_WIDTH
 from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
@@ -101,7 +101,7 @@ def _find_unmarked_steering(turn: str, marks: Iterable[Mark]) -> list[wording.Su
 
 
 def _learn_suspect(suspect: wording.Suspect, piece: Evidence) -> Learning:
-    statement = lasting.strip_errand(wording.fold_space(suspect.text))
+    statement = norms.strip_errand(wording.fold_space(suspect.text))
     title = wording.make_title(statement)
     body = wording.fold_space(suspect.reason) or wording.make_body(title, statement)
     quoted = [text for text in (suspect.text, suspect.reason) if text]

@@ -30,15 +30,22 @@ CLAUSE_START = (
     r"(?:^|[,;:.!?\u2013\u2014-]\s+)"
     r"(?:(?:and|but|so|also|then|please|no|yes|ok|oh)[,\s]+)*"
 )
-LASTS = re.compile(
-    r"(?i)\b(?:from now on|as a (?:general |global )?rule|going forward|next time"
-    r"|in (?:the )?future(?=,|[.!]?$)|remember (?:to|that)|(?:do not|don't) forget to)\b"
-    rf"|{CLAUSE_START}keep in mind\b"
+FROM_NOW_ON = re.compile(
+    r"(?i)\b(?:from now on|going forward|next time|(?:do not|don't) forget to)\b"
+    r"|\bas a (?:general |global )?rule\b"
 )
-"""Words that say that a wish lasts."""
+"""Words that make a norm of any order."""
+
+LASTS = re.compile(
+    rf"(?i)\bin (?:the )?future(?=,|[.!]?$)|\bremember (?:to|that)\b|{CLAUSE_START}keep in mind\b"
+)
+"""Words that make a norm of an order with words such as `always` or `must`."""
 
 NEVER = re.compile(rf"(?i){CLAUSE_START}never (?!mind\b)\w+(?<!ed)\b")
 """An imperative of what is never done: nobody says so of the work at hand alone."""
+
+NEVER_FIRST = re.compile(r"(?i)^(?:[\w ]{1,20}: )?never \w+(?<!ed)\b")
+"""The same at the start of a sentence: behind a comma, a commit message tells what code does."""
 
 ORDER = re.compile(
     rf"(?i){CLAUSE_START}(?:always|never|do not ever|don't ever|must|make sure|ensure|prefer|avoid"
@@ -61,7 +68,9 @@ RANGE = re.compile(
 """A reason of a prohibition, or how far it reaches."""
 
 REASON = re.compile(
-    r"(?i)\b(?:because|otherwise(?! \w+ed)|since|so that|lest"
+    r"(?i)\b(?:must|never|cannot|do not|don't)\b.* or (?:the|it|they|we|you)\b"
+    r"|\((?:it )?(?:loses|breaks|causes|would|fails|hides|skips)\b"
+    r"|\b(?:because|otherwise(?! \w+ed)|since|so that|lest"
     r"|so (?:it|they|we|you) (?:must|should|cannot|never))\b"
 )
 MODAL = re.compile(
@@ -78,11 +87,16 @@ PROCESS = (
 )
 PROCESS_WORD = re.compile(rf"(?i)\b(?:{PROCESS})\b")
 CHOICE = re.compile(
-    r"(?i)^\W*(?:always |please )?use \S+(?: \S+){0,4}? (?:instead of|rather than|over|not) \S"
+    r"(?i)^\W*(?:always |please )?use (?!only|the\b|an? )\S+(?: \S+){0,2}?,? "
+    r"(?:instead of|rather than|over|not) \S"
 )
 """The choice of one thing over another, whatever it is."""
 
-PROCESS_NORM = re.compile(rf"(?i)\b(?:{PROCESS})(?: [^\s,;:]+){{0,3}}? (?:must|should|need to)\b")
+PROCESS_NORM = re.compile(
+    r"(?i)\b(?:commits?|prs?|pull requests?|branch(?:es)?|tests?|docs?|documentation|changelog"
+    r"|comments?|rules?|tasks?|specs?|migrations?|code|reviews?|findings)"
+    r"(?: [^\s,;:]+){0,3}? (?:must|should|need to)\b"
+)
 """A norm of which a part of the work process is the subject: `tests must …`."""
 
 CONJUNCTION = re.compile(
@@ -93,7 +107,7 @@ POINTER = re.compile(
     r"(?i)^\W*(?:[\w']+\W+){0,3}(?:it|its|this|these|those|they|them)\b"
     r"(?! (?:repo|repository|project|codebase|package)\b)"
     r"|^\W*that\b|\b(?:this|that|these|those|so)[.!?]*$|^(?:\S+\s+){0,7}(?:it|them)[.!?]*$"
-    r"|\bthe (?:first|second|last|other)\b|\b(?:yet|for now|right now|this time)\b"
+    r"|\bthe (?:first|second|last|other)\b|\bsuch\b|\b(?:yet|for now|right now|this time)\b"
     r"|\b(?:do|does|doing|did|avoid|handle|make|fix|change|add|remove)"
     r" (?:this|that|it|these|those|them)\b"
     r"|\b(?:this|that|these|those|the (?:above|following|current|existing|new|old)) "
@@ -159,13 +173,15 @@ def weigh_norm(text: str, *, is_spoken: bool) -> float:
     plain = spell_negations(PROMPT_NUMBER.sub("", text))
     if not _stands_alone(plain):
         return 0
+    if FROM_NOW_ON.search(plain):
+        return STRONG
     if NORM.search(plain) and (LASTS.search(plain) or WRITE_DOWN.search(plain)):
         return STRONG
     if QUESTION.search(plain) or FIRST_PERSON.search(plain):
         return 0
     process = PROCESS_WORD if is_spoken else CONDUCT_WORD
-    is_choice = CHOICE.search(plain) or NEVER.search(plain)
-    if is_choice or (_is_order(plain) and process.search(plain)):
+    never = NEVER if is_spoken else NEVER_FIRST
+    if CHOICE.search(plain) or never.search(plain) or (_is_order(plain) and process.search(plain)):
         return PLAIN
     if MODAL.search(plain) and REASON.search(plain):
         return REASONED
@@ -207,7 +223,8 @@ def _is_order(plain: str) -> bool:
 CONDUCT_WORD = re.compile(
     r"(?i)\b(?:commit\w*|push\w*|pull|prs?|merg\w+|rebas\w+|branch\w*|main|worktrees?|workspaces?"
     r"|tests?|lint\w*|fmt|format|changelog|docs?|documentation|comments?|ask\w*|questions?|unclear"
-    r"|plans?|outline|before|specs?|markdown|message|review\w*|prompts?|todos?|issues?|summar\w+"
+    r"|outline|before|specs?|markdown|message|review\w*|prompts?|todos?|issues?|summar\w+"
+    r"|skills?|workers?|sub-?agents?|(?:put|save|write) the plan"
     r"|(?:write|writing) (?:any )?code|as \w+ as possible)\b"
 )
 CONDUCT_OPENING = re.compile(
@@ -215,9 +232,16 @@ CONDUCT_OPENING = re.compile(
 )
 PASSING_REQUEST = re.compile(
     r"(?i)^(?:please |now |ok,? |just |also,? )*(?:fix\w*|lint\b|do (?:all|the)|check|is|are|what"
-    r"|how|where|remove|can you (?:check|fix|see|explain)|let's (?:fix|adjust|check|remove))\b"
+    r"|how|where|remove|implement|plan|can you (?:check|fix|see|explain)"
+    r"|let's (?:implement|continue|fix|adjust|check|remove))\b"
 )
-NAMED_FILE = re.compile(r"[\w/-]+\.(?!md\b|mdc\b)[a-z]{2,4}\b")
+BARE_COMMIT = re.compile(
+    r"(?i)^(?:(?:please|now|ok|okay|then|also|and|can you|go ahead and)[, ]+)*commit(?: and push)?"
+    r"(?: (?:the|these|this|all|my)? ?(?:\w+ ){0,2}(?:changes?|fix(?:es)?|work)\b.*)?[.?!]?$"
+)
+"""The order to commit: given in most sessions, it must not become the rule to commit by oneself."""
+
+NAMED_FILE = re.compile(r"~/\w|[\w/-]+\.(?!md\b|mdc\b)[a-z]{2,4}\b")
 
 
 def is_conduct(request: str) -> bool:
@@ -225,7 +249,9 @@ def is_conduct(request: str) -> bool:
 
     What is left out comes as often, and is the work itself: `fix lint errors`.
     """
-    if PASSING_REQUEST.match(request) or NAMED_FILE.search(request):
+    if PASSING_REQUEST.match(request) or BARE_COMMIT.match(request):
+        return False
+    if NAMED_FILE.search(request):
         return False
     plain = spell_negations(request)
     return bool(CONDUCT_WORD.search(plain) or CONDUCT_OPENING.match(plain))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.lasting import (
+from memory_ci.extraction.norms import (
     ORDER_AGAIN,
     PLAIN,
     REASONED,
@@ -83,6 +83,9 @@ def test_the_title_is_the_rule_and_not_the_request_to_write_it(text: str, norm: 
         ("Commit, push and open a pull request", True),
         ("Ask me questions before coding", True),
         ("Fix lint errors", False),
+        ("Commit and push these changes please", False),
+        ("Let's implement the plan", False),
+        ("Put the plan in a document", True),
         ("Do all tests pass now", False),
         ("Adjust the branch in config.toml", False),
         ("Remove the hover popup", False),
