@@ -244,14 +244,19 @@ BARE_COMMIT = re.compile(
 NAMED_FILE = re.compile(r"~/\w|[\w/-]+\.(?!md\b|mdc\b)[a-z]{2,4}\b")
 
 
-def is_conduct(request: str) -> bool:
+def is_conduct(request: str, *, is_about_agent: bool = False) -> bool:
     """Return whether a request of several sessions is about how work is done.
 
     What is left out comes as often, and is the work itself: `fix lint errors`.
+
+    Args:
+        request: the request.
+        is_about_agent: whether its form shows that it is about what the agent does: a complaint,
+            or a request that names a document of rules or says that it lasts.
     """
     if PASSING_REQUEST.match(request) or BARE_COMMIT.match(request):
         return False
     if NAMED_FILE.search(request):
         return False
     plain = spell_negations(request)
-    return bool(CONDUCT_WORD.search(plain) or CONDUCT_OPENING.match(plain))
+    return bool(is_about_agent or CONDUCT_WORD.search(plain) or CONDUCT_OPENING.match(plain))

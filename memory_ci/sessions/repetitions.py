@@ -125,7 +125,7 @@ def find_repeated(
     found: list[Repeated] = []
     for standing in find_standing_requests(archive.turns, limit):
         request = _without_opposites(standing)
-        if request.sessions < LEAST_SESSIONS or not is_conduct(request.text):
+        if request.sessions < LEAST_SESSIONS or not _is_conduct(request.text):
             continue
         if _is_taken_back(request, archive.turns):
             continue
@@ -144,6 +144,14 @@ def find_repeated(
         if _moment_of(failure) not in moments:
             found.append(_propose_failure(failure, snapshot))
     return _without_unwanted(snapshot, found)
+
+
+def _is_conduct(text: str) -> bool:
+    """Return whether a request is about how work is done, by its words or its form."""
+    clause = read_clause(text)
+    names_document = any(term.startswith("@") for term in clause.terms)
+    is_about_agent = clause.is_complaint or clause.is_lasting or names_document
+    return is_conduct(text, is_about_agent=is_about_agent)
 
 
 def _order_by_outcome(
