@@ -1,0 +1,342 @@
+"""Checks from the words of a rule, by templates and without a model.
+
+A template understands a rule only if what it names is in the repository, so that the check can
+apply. Whether it is right is for the back-test to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from memory_ci.records.check import (
+    AbsentCheck,
+    BeforeCheck,
+    ChangeCheck,
+    CheckedCommand,
+    MessageCheck,
+    PresentCheck,
+    UntouchedCheck,
+    WithCheck,
+)
+
+MAX_RULE = 300  # Characters of a rule that is read.
+
+CODE_GLOBS = (
+    "*.c", "*.cc", "*.cpp", "*.cs", "*.dart", "*.ex", "*.go", "*.java", "*.js", "*.jsx", "*.kt",
+    "*.lua", "*.mjs", "*.php", "*.py", "*.rb", "*.rs", "*.scala", "*.sh", "*.sql", "*.swift",
+    "*.ts", "*.tsx", "*.vue",
+)  # fmt: skip
+"""Files of code, as far as the repository has them."""
+
+TEST_GLOBS = (
+    "tests/**", "test/**", "**/tests/**", "**/test/**", "**/__tests__/**", "spec/**", "*_test.*",
+    "test_*", "*.test.*", "*.spec.*",
+)  # fmt: skip
+
+CHANGELOGS = (
+    "CHANGELOG.md", "CHANGELOG.rst", "CHANGES.md", "CHANGES.rst", "CHANGELOG", "HISTORY.md",
+    "NEWS.md", "changelog.d/**", "changelog/**", "newsfragments/**", "news/**", ".changeset/**",
+)  # fmt: skip
+
+NEVER = r"(?:never|do not|don't|must not|should not|shouldn't|no)"
+CHANGE = r"(?:touch|edit|change|modify|alter|commit|update|write to|overwrite)"
+QUOTED = re.compile(r"`([^`\n]{2,80})`")
+WORD = re.compile(r"(?<![\w`])[\w./@-]*[\w/](?![\w`])")
+
+LEAVE_ALONE = re.compile(
+    rf"\b{NEVER}(?: ever)?(?: \w+){{0,2}} {CHANGE}\b(?P<what>.*)"
+    r"|\b(?:leave|keep)\b(?P<left>.*)\b(?:alone|untouched|unchanged|as (?:it is|they are))\b"
+    rf"|^(?P<subject>.*) (?:must|should)(?: not|n't) be {CHANGE}",
+    re.IGNORECASE,
+)
+"""A rule that leaves files alone."""
+
+UPDATE = re.compile(
+    r"\b(?:update|add|write|document|mention|put|note|extend|adjust|include|keep|bump|regenerate)\b",
+    re.IGNORECASE,
+)
+WHENEVER = re.compile(
+    r"\b(?:when(?:ever)?|if|each time|every time)\b[^,.;]*?"
+    r"\b(?:change|changes|changing|edit|editing|touch|touching|add|adding|modify|modifying|update)"
+    r"\b(?P<what>[^,;]*)",
+    re.IGNORECASE,
+)
+EACH_CHANGE = re.compile(
+    r"\b(?:every|each|all|any) (?:\w+ )?(?:change|commit|pr|pull request|feature|fix)s?\b"
+    r"|\b(?:with|before) (?:the|a|you|each|every)? ?(?:commit|push)\w*\b|\b(?:commit|push) and\b"
+    r"|\balways\b",
+    re.IGNORECASE,
+)
+"""Words by which a rule is about changes of any kind."""
+
+BEFORE = re.compile(
+    r"\bbefore (?:you |we |any |each |every |the |a |an |opening |creating )*"
+    r"(?P<command>commit|push|pull[ -]request|pr\b|merge request)\w*",
+    re.IGNORECASE,
+)
+RUNNERS = (
+    r"npm|pnpm|yarn|npx|bun|make|just|mise|task|cargo|go|pytest|ruff|black|mypy|eslint|prettier"
+    r"|tox|nox|uv|poetry|bundle|rake|mvn|gradle|dotnet|mix|pre-commit"
+)
+COMMAND_LINE = re.compile(
+    rf"(?:\./)?(?:{RUNNERS}|scripts?/[\w./-]+|[\w./-]+\.sh)"
+    r"(?: (?!(?:and|or|then|before|to)\b)[\w:./=-]+)*"
+)
+
+MESSAGE = re.compile(r"\b(?:commit )?(?:messages?|titles?|subjects?)\b", re.IGNORECASE)
+CONVENTIONAL = re.compile(r"\bconventional[ -]commits?\b", re.IGNORECASE)
+CONVENTIONAL_PATTERN = (
+    r"^(?:build|chore|ci|docs|feat|fix|perf|refactor|revert|style|test)(?:\([^)]*\))?!?: \S"
+)
+ATTRIBUTION = re.compile(
+    r"\b(?:co-?author(?:ed)?(?:-by)?|attribution|generated (?:by|with)|claude|codex|copilot|ai)\b",
+    re.IGNORECASE,
+)
+ATTRIBUTION_PATTERN = (
+    r"(?im)^co-authored-by:.*\b(?:claude|codex|copilot|cursor|gemini|aider|anthropic|openai)\b"
+    r"|\bgenerated with \[?claude code"
+)
+EMOJI = re.compile(r"\bemojis?\b", re.IGNORECASE)
+EMOJI_PATTERN = "[\u2600-\u27bf\U0001f300-\U0001faff]"
+LENGTH = re.compile(
+    r"\b(?:under|below|at most|max(?:imum)?(?: of)?|up to|less than|no more than|within)"
+    r" (?P<length>\d{2,3})\b",
+    re.IGNORECASE,
+)
+ISSUE = re.compile(r"\b(?:issue|ticket)(?: number| id| key)?\b", re.IGNORECASE)
+ISSUE_PATTERN = r"#\d+|\b[A-Z][A-Z0-9]+-\d+\b"
+
+FORBIDDEN_TEXT = re.compile(
+    rf"\b(?:{NEVER}|avoid)(?: \w+){{0,3}} (?:use|using|add|adding|call|calling|leave|leaving|write"
+    r"|import|importing|introduce|put|have|`)",
+    re.IGNORECASE,
+)
+CODE_LIKE = re.compile(r"[\w$]+(?:[.:]{1,2}[\w$]+)+(?:\(\))?|[\w$]+\(\)|@[\w.-]+|[A-Z]{3,}")
+TODO = re.compile(r"\b(?i:no|never|don't|do not)\b.*\b(?P<mark>TODO|FIXME|XXX)s?\b")
+HEADER = re.compile(
+    r"\b(?:every|each|all|new) (?:new )?(?:\w+ )?files?\b.*\b(?P<what>SPDX|licen[cs]e header"
+    r"|copyright)\b",
+    re.IGNORECASE,
+)
+HEADER_PATTERN = r"SPDX-License-Identifier|(?i:copyright|licen[cs]ed? under)"
+
+
+class Repository(NamedTuple):
+    """The files of a repository, by which templates find what a rule names.
+
+    Attributes:
+        paths: all files.
+        directories: all directories.
+    """
+
+    paths: frozenset[str]
+    directories: frozenset[str]
+
+
+def describe_repository(paths: Collection[str]) -> Repository:
+    """Return the files and directories of a repository."""
+    directories = set()
+    for path in paths:
+        parts = path.split("/")
+        directories.update("/".join(parts[:depth]) for depth in range(1, len(parts)))
+    return Repository(frozenset(paths), frozenset(directories))
+
+
+def derive_check(rule: str, repository: Repository) -> ChangeCheck | None:
+    """Return the check of a rule that a template understands, None for any other.
+
+    Args:
+        rule: a sentence: `Never touch db/seeds`.
+        repository: the files that the rule may name.
+
+    >>> derive_check("Never touch db/seeds", describe_repository(["db/seeds/a.sql"]))
+    UntouchedCheck(paths=('db/seeds/**',))
+    """
+    text = rule[:MAX_RULE].replace("\u2019", "'")
+    return next(
+        (check for template in TEMPLATES if (check := template(text, repository)) is not None),
+        None,
+    )
+
+
+def _about_message(text: str, repository: Repository) -> ChangeCheck | None:
+    """Return the check of a rule about commit messages."""
+    del repository  # a message is the same everywhere
+    if CONVENTIONAL.search(text):
+        return MessageCheck(CONVENTIONAL_PATTERN)
+    is_forbidding = re.search(rf"\b{NEVER}\b|\bwithout\b", text, re.IGNORECASE) is not None
+    if not re.search(r"\bcommit|\bmessage|\btitle", text, re.IGNORECASE):
+        return None
+    if is_forbidding and EMOJI.search(text):
+        return MessageCheck(EMOJI_PATTERN, is_forbidden=True)
+    if is_forbidding and ATTRIBUTION.search(text):
+        return MessageCheck(ATTRIBUTION_PATTERN, is_forbidden=True)
+    if not MESSAGE.search(text):
+        return None
+    if length := LENGTH.search(text):
+        return MessageCheck(rf"\A.{{1,{length['length']}}}(?:\n|\Z)")
+    if ISSUE.search(text) and not is_forbidding:
+        return MessageCheck(ISSUE_PATTERN)
+    return None
+
+
+def _run_before(text: str, repository: Repository) -> ChangeCheck | None:
+    """Return the check of a rule about what is run before a commit, a push or a request."""
+    del repository
+    moment = BEFORE.search(text)
+    if moment is None:
+        return None
+    rest = text[: moment.start()] + text[moment.end() :]
+    quoted = [code for code in QUOTED.findall(rest) if COMMAND_LINE.fullmatch(code)]
+    bare = [match[0] for match in COMMAND_LINE.finditer(QUOTED.sub(" ", rest))]
+    commands = quoted or [command for command in bare if _is_command(command)]
+    word = moment["command"].lower()
+    command: CheckedCommand = "pull-request"
+    if word in ("commit", "push"):
+        command = "commit" if word == "commit" else "push"
+    return BeforeCheck(command, tuple(dict.fromkeys(commands))) if commands else None
+
+
+def _is_command(text: str) -> bool:
+    """Return whether bare words are a command: `make sure` and `go ahead` are none."""
+    words = text.split()
+    if words[0] in ("make", "go", "just", "task", "black", "bun", "bundle", "mix"):
+        return False
+    return len(words) > 1 or words[0] in ("pytest", "ruff", "mypy", "eslint", "tox", "nox")
+
+
+def _leave_alone(text: str, repository: Repository) -> ChangeCheck | None:
+    """Return the check of a rule that leaves files alone."""
+    match = LEAVE_ALONE.search(text)
+    if match is None:
+        return None
+    named = match["what"] or match["left"] or match["subject"] or ""
+    globs = _list_globs(named, repository)
+    return UntouchedCheck(tuple(globs)) if globs else None
+
+
+def _touch_with(text: str, repository: Repository) -> ChangeCheck | None:
+    """Return the check of a rule by which files change together."""
+    if not UPDATE.search(text):
+        return None
+    cause = WHENEVER.search(text)
+    effect = text.replace(cause[0], " ") if cause else text
+    also = _list_companions(effect, repository)
+    if not also:
+        return None
+    if cause:
+        when = _list_globs(cause["what"], repository)
+    else:
+        when = _list_code(repository) if EACH_CHANGE.search(text) else []
+    if not when or set(when) & set(also):
+        return None
+    tests = [glob for glob in TEST_GLOBS if _has(glob, repository)]
+    if not cause and not set(tests) & set(also):
+        when += [f"!{glob}" for glob in tests]
+    return WithCheck(tuple(when), tuple(also))
+
+
+def _list_companions(text: str, repository: Repository) -> list[str]:
+    """Return the globs of the files that a rule wants changed as well."""
+    if re.search(r"\bchange ?logs?\b|\bnewsfragments?\b|\bchangesets?\b", text, re.IGNORECASE):
+        return [glob for glob in CHANGELOGS if _has(glob, repository)]
+    named = _list_globs(text, repository)
+    if named:
+        return named
+    if re.search(r"\btests?\b", text, re.IGNORECASE):
+        return [glob for glob in TEST_GLOBS if _has(glob, repository)]
+    if re.search(r"\b(?:docs|documentation)\b", text, re.IGNORECASE):
+        return [glob for glob in ("docs/**", "README.md") if _has(glob, repository)]
+    return []
+
+
+def _forbid_text(text: str, repository: Repository) -> ChangeCheck | None:
+    """Return the check of a rule by which code must not have a text."""
+    code = _list_code(repository)
+    if not code:
+        return None
+    if mark := TODO.search(text):
+        return AbsentCheck(tuple(code), rf"\b{mark['mark']}\b")
+    match = FORBIDDEN_TEXT.search(text)
+    if match is None:
+        return None
+    start = match.end() - text[match.start() : match.end()].endswith("`")
+    quoted = QUOTED.search(text, start)
+    if quoted is None or not CODE_LIKE.fullmatch(quoted[1]) or _list_globs(quoted[0], repository):
+        return None
+    name = quoted[1].removesuffix("()")
+    call = r"\(" if quoted[1].endswith("()") else r"(?![\w$])"
+    return AbsentCheck(tuple(code), rf"(?<![\w$.]){re.escape(name)}{call}")
+
+
+def _demand_header(text: str, repository: Repository) -> ChangeCheck | None:
+    """Return the check of a rule by which new files say their licence."""
+    code = _list_code(repository)
+    if not code or not HEADER.search(text):
+        return None
+    return PresentCheck(tuple(code), HEADER_PATTERN)
+
+
+Template = Callable[[str, Repository], ChangeCheck | None]
+TEMPLATES: tuple[Template, ...] = (
+    _about_message,
+    _run_before,
+    _leave_alone,
+    _forbid_text,
+    _demand_header,
+    _touch_with,
+)
+"""The templates in the order in which they are tried."""
+
+
+def _list_code(repository: Repository) -> list[str]:
+    """Return the globs of the code that a repository has."""
+    return [glob for glob in CODE_GLOBS if _has(glob, repository)]
+
+
+def _list_globs(text: str, repository: Repository) -> list[str]:
+    """Return the globs of the files and directories that a text names and the repository has."""
+    globs: dict[str, None] = {}
+    for word in _list_words(text):
+        for glob in _find_named(word, repository):
+            globs[glob] = None
+    return list(globs)
+
+
+def _list_words(text: str) -> Iterator[str]:
+    """Yield the words that may name files: those in code, then those with signs of a path."""
+    for code in QUOTED.findall(text):
+        yield code.strip().strip("@")
+    for match in WORD.finditer(QUOTED.sub(" ", text)):
+        word = match[0].strip(".@")
+        if "/" in word or "." in word:
+            yield word
+        elif word.islower() and len(word) > 3:
+            yield f"{word}/"
+
+
+def _find_named(word: str, repository: Repository) -> list[str]:
+    """Return the globs that a word names: a path, a file name, a directory, or a glob itself."""
+    path = word.removeprefix("./").strip("/")
+    if not path or any(sign in path for sign in " !\\#"):
+        return []
+    if "*" in path:
+        return [path] if _has(path, repository) else []
+    if path in repository.paths and not word.endswith("/"):
+        return [path if "/" in path else f"/{path}"]
+    if path in repository.directories:
+        return [f"{path}/**"]
+    if "/" in path or word.endswith("/"):
+        below = [place for place in repository.directories if place.endswith(f"/{path}")]
+        return [f"{below[0]}/**"] if len(below) == 1 else []
+    return [path] if any(place.endswith(f"/{path}") for place in repository.paths) else []
+
+
+def _has(glob: str, repository: Repository) -> bool:
+    """Return whether a repository has a file of a glob."""
+    from memory_ci.checks.globs import compile_globs
+
+    globs = compile_globs((glob,))
+    return any(globs.matches(path) for path in repository.paths)
