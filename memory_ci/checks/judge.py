@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.checks.globs import compile_globs, is_literal
-from memory_ci.checks.patterns import UnjudgedError, compile_pattern, find_match
+from memory_ci.checks.globs import GlobError, compile_globs, is_literal
+from memory_ci.checks.patterns import PatternError, UnjudgedError, compile_pattern, find_match
 from memory_ci.records.check import (
     AbsentCheck,
     BeforeCheck,
@@ -122,7 +122,7 @@ def judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
     """
     try:
         return _judge(check, change)
-    except UnjudgedError as error:
+    except (UnjudgedError, GlobError, PatternError) as error:
         return Judgement(is_applicable=True, unjudged=str(error))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, date
 from pathlib import Path
 
-from memory_ci.checks.globs import compile_globs
+from memory_ci.checks.globs import GlobError, Globs, compile_globs
 from memory_ci.checks.judge import AddedLine, CheckedChange, Judgement, judge, list_read_globs
 from memory_ci.gitrepo.diffs import INDEX, Wanted, list_changed_files, list_new_files
 from memory_ci.gitrepo.diffs import read_additions as read_diff
@@ -154,8 +155,11 @@ def read_work_tree(
 
 def build_wanted(rules: Iterable[RuleCheck]) -> Wanted:
     """Return the test for files whose added lines the checks read."""
-    groups = [list_read_globs([rule.check]) for rule in rules]
-    globs = [compile_globs(group) for group in groups if group]
+    globs: list[Globs] = []
+    for rule in rules:
+        group = list_read_globs([rule.check])
+        with suppress(GlobError):  # from a table of elsewhere; then the check is not judged
+            globs += [compile_globs(group)] if group else []
 
     def is_wanted(path: str) -> bool:
         return any(group.matches(path) for group in globs)
