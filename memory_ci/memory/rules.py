@@ -41,6 +41,8 @@ def list_rules(base: Snapshot) -> list[RuleCheck]:
     Entries of a session or outside of the repository have none that count, nor have entries that
     must not be served. Whether an entry is still valid is asked for the day of the commit.
     """
+    if all(place.entry.check is None for place in base.memory.located):
+        return []
     day = read_commit_time(base.workspace.repo, base.sha).astimezone(UTC).date()
     return collect_rules(base.memory.located, day)
 
