@@ -27,7 +27,7 @@ from memory_ci.records.names import OWN_TRAILER
 SESSION = re.compile(r"session:([^#\s]+)")
 """The session in a line of evidence."""
 
-TOO_LONG = "its added lines have more than 16 MB"
+TOO_LONG = "the change adds more than 100,000 lines or 16 MB"
 NEW = "new"
 """Stands for the id of an entry that is not written yet."""
 
