@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 
 AREA = Area(
     "checks of changes",
-    "patterns of exponential time, globs with 60 wildcards, lines of 30 MB, 200,000 added lines, 100,000 files, a message of 5 MB; "
+    "patterns of exponential time, globs with 60 wildcards, lines of 30 MB, 200,000 added lines, 100,000 files, a long message; "
     "a request that edits, deletes or retires its check, skips it from a fork, hides text by attributes or odd names",
     "globs without backtracking, a timer on patterns, limits on what is read; the checks of the base's tip "
     "judge, and attributes are not asked",
