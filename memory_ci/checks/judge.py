@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.checks.globs import compile_globs, is_literal
-from memory_ci.checks.patterns import UnjudgedError, compile_pattern, find_match
+from memory_ci.checks.globs import GlobError, compile_globs, is_literal
+from memory_ci.checks.patterns import PatternError, UnjudgedError, compile_pattern, find_match
 from memory_ci.records.check import (
     AbsentCheck,
     BeforeCheck,
@@ -20,7 +20,6 @@ from memory_ci.records.check import (
 )
 from memory_ci.records.history import FileChange
 
-MAX_LINES = 100_000  # Added lines of one change that are searched.
 MAX_SHOWN = 3  # Globs that a message names.
 MAX_PATTERN_SHOWN = 60  # Characters of a pattern that a message shows.
 
@@ -122,7 +121,7 @@ def judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
     """
     try:
         return _judge(check, change)
-    except UnjudgedError as error:
+    except (UnjudgedError, GlobError, PatternError) as error:
         return Judgement(is_applicable=True, unjudged=str(error))
 
 
@@ -166,10 +165,10 @@ def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
     if not any(file.status != "D" and globs.matches(file.path) for file in change.files):
         return NOT_APPLICABLE
     pattern = compile_pattern(check.text)
-    lines = [line for line in change.added if globs.matches(line.path)][:MAX_LINES]
+    lines = [line for line in change.added if globs.matches(line.path)]
     position = find_match(pattern, [line.text for line in lines])
     if position is None:
-        _refuse_unread(change, lines)
+        _refuse_unread(change)
         return FOLLOWED
     line = lines[position]
     message = f"{line.path}:{line.number} adds text that matches {_show(check.text)}"
@@ -181,7 +180,7 @@ def _judge_present(check: PresentCheck, change: CheckedChange) -> Judgement:
     globs = compile_globs(check.paths)
     new = [file.path for file in change.files if file.status == "A" and globs.matches(file.path)]
     texts: dict[str, list[str]] = {path: [] for path in new}
-    for line in change.added[:MAX_LINES]:
+    for line in change.added:
         if line.path in texts:
             texts[line.path].append(line.text)
     if not any(texts.values()):
@@ -189,7 +188,7 @@ def _judge_present(check: PresentCheck, change: CheckedChange) -> Judgement:
     pattern = compile_pattern(check.text)
     for path, lines in texts.items():
         if lines and find_match(pattern, lines) is None:
-            _refuse_unread(change, change.added)
+            _refuse_unread(change)
             fault = ChangeFault(
                 f"{path} has no text that matches {_show(check.text)}", "add it", path
             )
@@ -226,12 +225,10 @@ def _judge_message(check: MessageCheck, change: CheckedChange) -> Judgement:
     return Judgement(is_applicable=True, fault=fault)
 
 
-def _refuse_unread(change: CheckedChange, lines: Sequence[AddedLine]) -> None:
-    """Raise UnjudgedError if not all added lines were searched."""
+def _refuse_unread(change: CheckedChange) -> None:
+    """Raise UnjudgedError if not all added lines were read."""
     if change.unread:
         raise UnjudgedError(change.unread)
-    if len(lines) >= MAX_LINES:
-        raise UnjudgedError(f"it adds more than {MAX_LINES:,} lines")
 
 
 def _list_names(globs: Sequence[str]) -> str:

@@ -123,7 +123,7 @@ HEADER = re.compile(
 HEADER_PATTERN = r"SPDX-License-Identifier|(?i:copyright|licen[cs]ed? under)"
 
 
-class Repository(NamedTuple):
+class RepositoryFiles(NamedTuple):
     """The files of a repository, by which templates find what a rule names.
 
     Attributes:
@@ -135,23 +135,23 @@ class Repository(NamedTuple):
     directories: frozenset[str]
 
 
-def describe_repository(paths: Collection[str]) -> Repository:
+def list_repository_files(paths: Collection[str]) -> RepositoryFiles:
     """Return the files and directories of a repository."""
-    directories = set()
+    directories: set[str] = set()
     for path in paths:
         parts = path.split("/")
         directories.update("/".join(parts[:depth]) for depth in range(1, len(parts)))
-    return Repository(frozenset(paths), frozenset(directories))
+    return RepositoryFiles(frozenset(paths), frozenset(directories))
 
 
-def derive_check(rule: str, repository: Repository) -> ChangeCheck | None:
+def derive_check(rule: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule that a template understands, None for any other.
 
     Args:
         rule: a sentence: `Never touch db/seeds`.
         repository: the files that the rule may name.
 
-    >>> derive_check("Never touch db/seeds", describe_repository(["db/seeds/a.sql"]))
+    >>> derive_check("Never touch db/seeds", list_repository_files(["db/seeds/a.sql"]))
     UntouchedCheck(paths=('db/seeds/**',))
     """
     text = rule[:MAX_RULE].replace("\u2019", "'")
@@ -161,7 +161,7 @@ def derive_check(rule: str, repository: Repository) -> ChangeCheck | None:
     )
 
 
-def _about_message(text: str, repository: Repository) -> ChangeCheck | None:
+def _about_message(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule about commit messages."""
     del repository  # a message is the same everywhere
     if CONVENTIONAL.search(text):
@@ -182,7 +182,7 @@ def _about_message(text: str, repository: Repository) -> ChangeCheck | None:
     return None
 
 
-def _run_before(text: str, repository: Repository) -> ChangeCheck | None:
+def _run_before(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule about what is run before a commit, a push or a request."""
     del repository
     moment = BEFORE.search(text)
@@ -207,7 +207,7 @@ def _is_command(text: str) -> bool:
     return len(words) > 1 or words[0] in ("pytest", "ruff", "mypy", "eslint", "tox", "nox")
 
 
-def _leave_alone(text: str, repository: Repository) -> ChangeCheck | None:
+def _leave_alone(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule that leaves files alone."""
     match = LEAVE_ALONE.search(text)
     if match is None:
@@ -217,7 +217,7 @@ def _leave_alone(text: str, repository: Repository) -> ChangeCheck | None:
     return UntouchedCheck(tuple(globs)) if globs else None
 
 
-def _touch_with(text: str, repository: Repository) -> ChangeCheck | None:
+def _touch_with(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which files change together."""
     if not UPDATE.search(text):
         return None
@@ -238,7 +238,7 @@ def _touch_with(text: str, repository: Repository) -> ChangeCheck | None:
     return WithCheck(tuple(when), tuple(also))
 
 
-def _list_companions(text: str, repository: Repository) -> list[str]:
+def _list_companions(text: str, repository: RepositoryFiles) -> list[str]:
     """Return the globs of the files that a rule wants changed as well."""
     if re.search(r"\bchange ?logs?\b|\bnewsfragments?\b|\bchangesets?\b", text, re.IGNORECASE):
         return [glob for glob in CHANGELOGS if _has(glob, repository)]
@@ -252,7 +252,7 @@ def _list_companions(text: str, repository: Repository) -> list[str]:
     return []
 
 
-def _forbid_text(text: str, repository: Repository) -> ChangeCheck | None:
+def _forbid_text(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which code must not have a text."""
     code = _list_code(repository)
     if not code:
@@ -271,7 +271,7 @@ def _forbid_text(text: str, repository: Repository) -> ChangeCheck | None:
     return AbsentCheck(tuple(code), rf"(?<![\w$.]){re.escape(name)}{call}")
 
 
-def _demand_header(text: str, repository: Repository) -> ChangeCheck | None:
+def _demand_header(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which new files say their licence."""
     code = _list_code(repository)
     if not code or not HEADER.search(text):
@@ -279,7 +279,7 @@ def _demand_header(text: str, repository: Repository) -> ChangeCheck | None:
     return PresentCheck(tuple(code), HEADER_PATTERN)
 
 
-Template = Callable[[str, Repository], ChangeCheck | None]
+Template = Callable[[str, RepositoryFiles], ChangeCheck | None]
 TEMPLATES: tuple[Template, ...] = (
     _about_message,
     _run_before,
@@ -291,12 +291,12 @@ TEMPLATES: tuple[Template, ...] = (
 """The templates in the order in which they are tried."""
 
 
-def _list_code(repository: Repository) -> list[str]:
+def _list_code(repository: RepositoryFiles) -> list[str]:
     """Return the globs of the code that a repository has."""
     return [glob for glob in CODE_GLOBS if _has(glob, repository)]
 
 
-def _list_globs(text: str, repository: Repository) -> list[str]:
+def _list_globs(text: str, repository: RepositoryFiles) -> list[str]:
     """Return the globs of the files and directories that a text names and the repository has."""
     globs: dict[str, None] = {}
     for word in _list_words(text):
@@ -317,7 +317,7 @@ def _list_words(text: str) -> Iterator[str]:
             yield f"{word}/"
 
 
-def _find_named(word: str, repository: Repository) -> list[str]:
+def _find_named(word: str, repository: RepositoryFiles) -> list[str]:
     """Return the globs that a word names: a path, a file name, a directory, or a glob itself."""
     path = word.removeprefix("./").strip("/")
     if not path or any(sign in path for sign in " !\\#"):
@@ -334,7 +334,7 @@ def _find_named(word: str, repository: Repository) -> list[str]:
     return [path] if any(place.endswith(f"/{path}") for place in repository.paths) else []
 
 
-def _has(glob: str, repository: Repository) -> bool:
+def _has(glob: str, repository: RepositoryFiles) -> bool:
     """Return whether a repository has a file of a glob."""
     from memory_ci.checks.globs import compile_globs
 

@@ -33,6 +33,7 @@ PATCH = (
 SETTINGS = ("-c", "core.quotePath=false", "-c", "log.showSignature=false", "-c", "diff.noprefix=no")
 HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 MAX_BYTES = 16 * 1024 * 1024  # Bytes of added lines of one change that are kept.
+MAX_LINES = 100_000  # Added lines of one change that are kept.
 MAX_LINE = 65_536  # Bytes of a line that are kept: more than any pattern is searched in.
 INDEX = "--cached"
 """Stands for the index in place of a commit."""
@@ -148,12 +149,11 @@ def _read_patch(stream: IO[bytes], wanted: Wanted) -> tuple[Additions, bytes]:
     Returns:
         The added lines, and the header of the next commit, b"" at the end of the stream.
     """
-    lines: list[Addition] = []
-    size = 0
+    kept = _KeptLines()
     path = ""
     for line in _iter_lines(stream):
         if line.startswith(b"\0"):
-            return Additions(tuple(lines), size <= MAX_BYTES), line
+            return kept.close(), line
         if line.startswith(b"+++ "):
             name = _read_name(line[4:].rstrip(b"\n"))
             path = name if name and wanted(name) else ""
@@ -161,12 +161,29 @@ def _read_patch(stream: IO[bytes], wanted: Wanted) -> tuple[Additions, bytes]:
         hunk = HUNK.match(line)
         if hunk is None:
             continue
-        removed, start, count = (int(1 if number is None else number) for number in hunk.groups())
-        for number, text in _read_hunk(stream, removed, int(count), start):
-            size += len(text) if path else 0
-            if path and size <= MAX_BYTES:
-                lines.append(Addition(path, number, text.decode("utf-8", "replace")))
-    return Additions(tuple(lines), size <= MAX_BYTES), b""
+        removed, start, added = (int(1 if number is None else number) for number in hunk.groups())
+        for number, text in _read_hunk(stream, removed, added, start):
+            if path:
+                kept.add(path, number, text)
+    return kept.close(), b""
+
+
+class _KeptLines:
+    """The added lines of one change, up to the limits."""
+
+    def __init__(self) -> None:
+        self._lines: list[Addition] = []
+        self._size = 0
+        self._is_full = False
+
+    def add(self, path: str, number: int, text: bytes) -> None:
+        self._size += len(text)
+        self._is_full |= self._size > MAX_BYTES or len(self._lines) >= MAX_LINES
+        if not self._is_full:
+            self._lines.append(Addition(path, number, text.decode("utf-8", "replace")))
+
+    def close(self) -> Additions:
+        return Additions(tuple(self._lines), not self._is_full)
 
 
 def _read_hunk(

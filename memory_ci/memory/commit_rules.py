@@ -47,11 +47,13 @@ class NextCommit(NamedTuple):
         message: its message, "" if there is none yet.
         index_file: its index, None for that of the work tree.
         is_whole_tree: whether it takes all files of the work tree, whatever is staged.
+        base: the tip of the default branch, None to look it up when it is needed.
     """
 
     message: str = ""
     index_file: Path | None = None
     is_whole_tree: bool = False
+    base: str | None = None
 
 
 def find_base(repo: Repository) -> str | None:
@@ -77,7 +79,7 @@ def judge_message_file(repo: Repository, path: Path, environ: Mapping[str, str])
     index_file = environ.get("GIT_INDEX_FILE")
     message = _strip_comments(repo, path.read_text("utf-8", "replace"))
     staged = NextCommit(message, Path(repo.cwd, index_file) if index_file else None)
-    return judge_commit(repo, rules, staged)
+    return judge_commit(repo, rules, staged._replace(base=base))
 
 
 def judge_commit(
@@ -115,7 +117,7 @@ def _drop_satisfied(
     repo: Repository, head: str, broken: Sequence[Violation], commit: NextCommit
 ) -> list[Violation]:
     """Return the violations without those that earlier commits of the branch mend."""
-    base = find_base(repo)
+    base = commit.base or find_base(repo)
     start = find_merge_base(repo, head, base) if base else None
     if start is None or start == head:
         return list(broken)

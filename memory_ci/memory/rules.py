@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, date
 from pathlib import Path
 
-from memory_ci.checks.globs import compile_globs
+from memory_ci.checks.globs import GlobError, Globs, compile_globs
 from memory_ci.checks.judge import AddedLine, CheckedChange, Judgement, judge, list_read_globs
 from memory_ci.gitrepo.diffs import INDEX, Wanted, list_changed_files, list_new_files
 from memory_ci.gitrepo.diffs import read_additions as read_diff
@@ -26,7 +27,7 @@ from memory_ci.records.names import OWN_TRAILER
 SESSION = re.compile(r"session:([^#\s]+)")
 """The session in a line of evidence."""
 
-TOO_LONG = "its added lines have more than 16 MB"
+TOO_LONG = "the change adds more than 100,000 lines or 16 MB"
 NEW = "new"
 """Stands for the id of an entry that is not written yet."""
 
@@ -40,6 +41,8 @@ def list_rules(base: Snapshot) -> list[RuleCheck]:
     Entries of a session or outside of the repository have none that count, nor have entries that
     must not be served. Whether an entry is still valid is asked for the day of the commit.
     """
+    if all(place.entry.check is None for place in base.memory.located):
+        return []
     day = read_commit_time(base.workspace.repo, base.sha).astimezone(UTC).date()
     return collect_rules(base.memory.located, day)
 
@@ -154,8 +157,11 @@ def read_work_tree(
 
 def build_wanted(rules: Iterable[RuleCheck]) -> Wanted:
     """Return the test for files whose added lines the checks read."""
-    groups = [list_read_globs([rule.check]) for rule in rules]
-    globs = [compile_globs(group) for group in groups if group]
+    globs: list[Globs] = []
+    for rule in rules:
+        group = list_read_globs([rule.check])
+        with suppress(GlobError):  # from a table of elsewhere; then the check is not judged
+            globs += [compile_globs(group)] if group else []
 
     def is_wanted(path: str) -> bool:
         return any(group.matches(path) for group in globs)

@@ -18,11 +18,15 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci.files import hold_lock, read_regular, save_if_changed
+from memory_ci.records.check import RuleCheck
 from memory_ci.repetition.commands import CommandForm, list_forms
 
 TABLE = "moments.json"
 TOLD = "told"
 """The directory of what each session was told, in `.git/memory-ci`."""
+
+RAN = "ran"
+"""The directory of what each session ran since its last edit, in `.git/memory-ci`."""
 
 MAX_TABLE = 200_000  # Bytes of the table that are read.
 MAX_NOTE = 10_000  # Bytes of what a session was told.
@@ -60,6 +64,18 @@ class Moment(msgspec.Struct, frozen=True):
     line: str
 
 
+class Table(msgspec.Struct, frozen=True):
+    """What hooks read.
+
+    Attributes:
+        moments: the lines for moments.
+        rules: the checks of the default branch.
+    """
+
+    moments: tuple[Moment, ...] = ()
+    rules: tuple[RuleCheck, ...] = ()
+
+
 class Point(NamedTuple):
     """Where an agent is in its work.
 
@@ -95,17 +111,29 @@ def find_root(start: Path) -> Path:
     return next((directory for directory in directories if (directory / ".git").exists()), start)
 
 
-def load_moments(common_dir: Path) -> list[Moment]:
-    """Return the lines of the table; none if it is missing or cannot be read."""
+def load_table(common_dir: Path) -> Table:
+    """Return the table; an empty one if it is missing or cannot be read."""
     with suppress(OSError, ValueError, RecursionError, msgspec.DecodeError):
         data = read_regular(common_dir / "memory-ci" / TABLE, MAX_TABLE)
-        return msgspec.json.decode(data, type=list[Moment])
-    return []
+        return msgspec.json.decode(data, type=Table)
+    return Table()
 
 
-def save_moments(common_dir: Path, moments: Iterable[Moment]) -> None:
-    """Write the table, if it changes; without it nothing is due."""
-    save_if_changed(common_dir / "memory-ci" / TABLE, msgspec.json.encode(list(moments)))
+def save_table(common_dir: Path, moments: Iterable[Moment], rules: Iterable[RuleCheck]) -> None:
+    """Write the table, if it changes; without it nothing is due.
+
+    Checks that would make it longer than it is read are left out.
+    """
+    lines = tuple(moments)
+    kept: list[RuleCheck] = []
+    size = len(msgspec.json.encode(lines))
+    for rule in rules:
+        size += len(msgspec.json.encode(rule)) + 1
+        if size > MAX_TABLE // 2:
+            break
+        kept.append(rule)
+    table = Table(lines, tuple(kept))
+    save_if_changed(common_dir / "memory-ci" / TABLE, msgspec.json.encode(table))
 
 
 def list_known_forms(moments: Iterable[Moment]) -> frozenset[str]:
@@ -154,7 +182,7 @@ def claim_due(common_dir: Path, session: str, due: Sequence[Moment]) -> list[Mom
     """
     if not due:
         return []
-    with suppress(OSError), _hold_note(common_dir, session) as note:
+    with suppress(OSError), hold_note(common_dir, session) as note:
         told = read_regular(note, MAX_NOTE).decode("utf-8", "replace").splitlines()
         unsaid = {moment.id: moment for moment in due if moment.id not in told}
         new = list(unsaid.values())[: max(0, MAX_TOLD - len(told))]
@@ -165,38 +193,44 @@ def claim_due(common_dir: Path, session: str, due: Sequence[Moment]) -> list[Mom
 
 def mute(common_dir: Path, session: str) -> None:
     """Make a session be told nothing at any moment."""
-    with suppress(OSError), _hold_note(common_dir, session) as note:
+    with suppress(OSError), hold_note(common_dir, session) as note:
         _append(note, ["-"] * MAX_TOLD)
 
 
 def forget_told(common_dir: Path, before: float) -> None:
     """Remove the notes of sessions that ended before a time, in seconds since 1970."""
-    with suppress(OSError):
-        for note in _find_folder(common_dir).iterdir():
-            if NOTE.fullmatch(note.name) and note.lstat().st_mtime < before:
-                note.unlink()
+    for folder in (TOLD, RAN):
+        with suppress(OSError):
+            for note in _find_folder(common_dir, folder).iterdir():
+                if NOTE.fullmatch(note.name) and note.lstat().st_mtime < before:
+                    note.unlink()
 
 
 @contextmanager
-def _hold_note(common_dir: Path, session: str) -> Iterator[Path]:
+def hold_note(common_dir: Path, session: str, folder: str = TOLD) -> Iterator[Path]:
     """Hold the note of a session, which is created if it is missing, and yield its path.
+
+    Args:
+        common_dir: the git directory that all work trees share.
+        session: the session.
+        folder: the directory of the note, TOLD or RAN.
 
     Raises:
         OSError: it cannot be opened or locked, or is no regular file.
     """
     name = hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()[:NOTE_WIDTH]
-    path = _find_folder(common_dir) / name
+    path = _find_folder(common_dir, folder) / name
     with hold_lock(path):
         yield path
 
 
-def _find_folder(common_dir: Path) -> Path:
-    """Return the directory of the notes.
+def _find_folder(common_dir: Path, name: str) -> Path:
+    """Return a directory of notes.
 
     Raises:
         OSError: it is a link, which may lead to files of the person.
     """
-    folder = common_dir / "memory-ci" / TOLD
+    folder = common_dir / "memory-ci" / name
     if folder.is_symlink():
         raise OSError(errno.ELOOP, "is a link", str(folder))
     return folder

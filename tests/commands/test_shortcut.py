@@ -62,7 +62,8 @@ ON_THE_PATH = set(
     memory_ci.search memory_ci.search.builder memory_ci.search.database memory_ci.search.embedders
     memory_ci.search.rows memory_ci.search.search
     memory_ci.lifecycle memory_ci.lifecycle.prominence memory_ci.lifecycle.relations
-    memory_ci.records memory_ci.records.anchor memory_ci.records.config memory_ci.records.entry memory_ci.records.names
+    memory_ci.records memory_ci.records.anchor memory_ci.records.check memory_ci.records.config
+    memory_ci.records.entry memory_ci.records.names
     memory_ci.records.report memory_ci.records.retrieval
     memory_ci.commands memory_ci.commands.table memory_ci.commands.retrieve.text memory_ci.disarm memory_ci.findings
     memory_ci.search.query memory_ci.search.rank memory_ci.search.similar_tasks
@@ -317,7 +318,7 @@ def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
 
 @pytest.mark.parametrize(
     ("argv", "most"),
-    [(["check", "--staged"], 41), (["add", "Hear the zebra", "--dry-run"], 64)],
+    [(["check", "--staged"], 41), (["add", "Hear the zebra", "--dry-run"], 65)],
     ids=["check", "add"],
 )
 def test_a_commit_and_a_note_wait_for_few_modules(zoo: Project, argv: list[str], most: int) -> None:

@@ -9,6 +9,7 @@ from typing import IO, Any, NamedTuple
 
 import pytest
 
+from memory_ci.records.check import AbsentCheck, WithCheck
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry
@@ -196,3 +197,35 @@ def test_what_is_learned_in_a_directory_with_memory_of_its_own_is_kept_there(
     assert run("record", "--engine", "rules").exit_code == 0
     assert "caches are per part" in monorepo.show("HEAD", "parts/p07/MEMORY.md").lower()
     assert "p07 asks p08" in monorepo.show("HEAD", "MEMORY.md")
+
+
+@pytest.fixture
+def ruled(toy: Project) -> Project:
+    """The small history, with a check of files and one of text, and a branch that breaks both."""
+    checks = (WithCheck(("src/**",), ("CHANGELOG.md",)), AbsentCheck(("src/**",), "print"))
+    entries = [make_entry(number, check=check) for number, check in enumerate(checks, start=7)]
+    toy.commit("Rules", {"team/MEMORY.md": "\n".join(map(format_entry, entries))})
+    toy.branch("topic")
+    toy.commit("Work", {"src/a.py": "print(1)\n"})
+    return toy
+
+
+@pytest.mark.parametrize(
+    ("command", "most"),
+    [
+        ("verify", 11),
+        ("check --backtest", 9),
+        ("check --backtest 00000007", 9),
+        ("hook commit-msg .git/COMMIT_EDITMSG", 11),
+    ],
+)
+def test_checks_of_a_change_ask_git_nothing_twice(
+    ruled: Project, run: Run, questions: Questions, command: str, most: int
+) -> None:
+    ruled.write("src/b.py", "print(2)\n")
+    ruled.write(".git/COMMIT_EDITMSG", "Work\n")
+    ruled.git("add", "src/b.py")
+    before = questions.count()
+    run(*command.split())
+    assert questions.twice(ruled.path) == []
+    assert 0 < questions.count() - before <= most

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_ci.records.check import BeforeCheck, RuleCheck, UntouchedCheck
 from memory_ci.records.entry import MOMENT
 from memory_ci.sessions.moments import (
     MAX_TABLE,
@@ -21,14 +22,15 @@ from memory_ci.sessions.moments import (
     TOLD,
     Moment,
     Point,
+    Table,
     claim_due,
     find_common_dir,
     find_root,
     forget_told,
     list_due,
-    load_moments,
+    load_table,
     mute,
-    save_moments,
+    save_table,
 )
 from tests.make import examples, make_id
 from tests.project import IMPORTED_FROM
@@ -124,33 +126,39 @@ def test_a_full_table_and_a_long_command_take_bounded_time() -> None:
 
 # -- the table
 
+RULES = (
+    RuleCheck(id="7f3a", name="7f3a", title="x", check=UntouchedCheck(("vendor/",))),
+    RuleCheck(id="8f3a", name="8f3a", title="y", check=BeforeCheck("push", ("make lint",))),
+)
+
 
 def test_the_table_comes_back_as_it_was(common_dir: Path) -> None:
     table = make_moments("before:commit", "after:failure npm test")
-    save_moments(common_dir, table)
-    assert load_moments(common_dir) == table
+    save_table(common_dir, table, RULES)
+    assert load_table(common_dir) == Table(tuple(table), RULES)
 
 
 def test_a_table_that_stays_is_not_written_again(common_dir: Path) -> None:
-    save_moments(common_dir, make_moments("before:commit"))
+    save_table(common_dir, make_moments("before:commit"), RULES)
     before = (common_dir / "memory-ci" / TABLE).stat()
-    save_moments(common_dir, make_moments("before:commit"))
+    save_table(common_dir, make_moments("before:commit"), RULES)
     assert (common_dir / "memory-ci" / TABLE).stat().st_ino == before.st_ino
-    save_moments(common_dir, [])
-    assert load_moments(common_dir) == []
+    save_table(common_dir, [], ())
+    assert load_table(common_dir) == Table()
 
 
 HOSTILE = {
     "empty": b"",
     "no JSON": b"\xff\x00 {",
-    "an object": b"{}",
+    "a number": b"5",
     "a list of numbers": b"[1, 2]",
-    "wrong types": b'[{"id": 1, "when": [], "line": {}}]',
-    "a missing field": b'[{"id": "1"}]',
+    "wrong types": b'{"moments": [{"id": 1, "when": [], "line": {}}]}',
+    "a missing field": b'{"moments": [{"id": "1"}]}',
     "nested": b"[" * 100_000,
-    "nested inside": b'[{"id": "1", "when": "x", "line": "x", "y": ' + b"[" * 100_000,
+    "nested inside": b'{"moments": [{"id": "1", "when": "x", "line": "x", "y": ' + b"[" * 100_000,
+    "a check of no kind": b'{"rules": [{"id": "1", "name": "1", "title": "x", "check": {"kind": "x"}}]}',
     "too large": b" " * (MAX_TABLE + 1),
-    "a lone surrogate": b'[{"id": "\\ud800", "when": "before:commit", "line": "x"}]',
+    "a lone surrogate": b'{"moments": [{"id": "\\ud800", "when": "before:commit", "line": "x"}]}',
 }
 
 
@@ -158,9 +166,9 @@ HOSTILE = {
 def test_a_broken_table_is_none_and_is_replaced(common_dir: Path, kind: str) -> None:
     path = common_dir / "memory-ci" / TABLE
     path.write_bytes(HOSTILE[kind])
-    assert load_moments(common_dir) == []
-    save_moments(common_dir, make_moments("before:commit"))
-    assert load_moments(common_dir) == make_moments("before:commit")
+    assert load_table(common_dir) == Table()
+    save_table(common_dir, make_moments("before:commit"), RULES)
+    assert load_table(common_dir) == Table(tuple(make_moments("before:commit")), RULES)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "link", "link to nothing"])
@@ -176,8 +184,8 @@ def test_what_is_no_table_is_not_waited_for_or_written_through(
         path.mkdir()
     else:
         path.symlink_to(private if kind == "link" else tmp_path / "none")
-    assert load_moments(common_dir) == []
-    save_moments(common_dir, make_moments("before:commit"))
+    assert load_table(common_dir) == Table()
+    save_table(common_dir, make_moments("before:commit"), RULES)
     assert private.read_text() == "mine"
     assert not (tmp_path / "none").exists()
 
@@ -357,6 +365,8 @@ def test_outside_of_a_repository_there_is_none(tmp_path: Path) -> None:
 
 
 def test_the_table_is_plain_json(common_dir: Path) -> None:
-    save_moments(common_dir, make_moments("before:commit"))
-    (row,) = json.loads((common_dir / "memory-ci" / TABLE).read_text())
+    save_table(common_dir, make_moments("before:commit"), ())
+    table = json.loads((common_dir / "memory-ci" / TABLE).read_text())
+    assert table["rules"] == []
+    (row,) = table["moments"]
     assert row == {"id": make_id(0), "when": "before:commit", "line": "line 0"}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from memory_ci.disarm import neutralise
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.workspace import Workspace
+from memory_ci.records.check import RuleCheck
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Entry, Located, name_entry
 from memory_ci.sessions import moments
@@ -59,10 +60,14 @@ def tell_due(event: AgentEvent, start: Path, now: datetime) -> str:
     if not event.session or (event.is_before and event.agent not in TOLD_BEFORE):
         return ""
     common_dir = moments.find_common_dir(start.absolute())
-    table = moments.load_moments(common_dir) if common_dir else []
-    if common_dir is None or not table:
+    table = moments.load_table(common_dir) if common_dir else moments.Table()
+    if common_dir is None or not (table.moments or table.rules):
         return ""
-    due = moments.list_due(table, _find_point(event, start))
+    due = moments.list_due(table.moments, _find_point(event, start))
+    if table.rules:
+        from memory_ci.commands.agents.session_checks import list_violated
+
+        due = [*list_violated(table.rules, event, start, common_dir, now.date()), *due]
     new = moments.claim_due(common_dir, event.session, _screen(due))
     if new:
         _note_served(event, start, now, new)
@@ -83,7 +88,7 @@ def tell_git_hook(start: Path, session: str, command: str) -> str:
     common_dir = moments.find_common_dir(start.absolute())
     if common_dir is None:
         return ""
-    due = moments.list_due(moments.load_moments(common_dir), Point(command))
+    due = moments.list_due(moments.load_table(common_dir).moments, Point(command))
     return _join_lines(moments.claim_due(common_dir, session.rpartition(":")[2], _screen(due)))
 
 
@@ -130,7 +135,8 @@ def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str
         if line.when != "start"
     ]
     common_dir = workspace.repo.common_dir
-    moments.save_moments(common_dir, [*_list_entry_moments(located, now.date()), *lines])
+    entry_moments = _list_entry_moments(located, now.date())
+    moments.save_table(common_dir, [*entry_moments, *lines], _list_base_rules(workspace, located))
     moments.forget_told(common_dir, (now - DAYS_TOLD).timestamp())
 
     requests = [line for line in pending if line.kind == "request"]
@@ -164,6 +170,18 @@ def _render_requests(requests: Iterable[PendingLine], agreed: Sequence[str]) -> 
             break
         lines.append(line)
     return lines
+
+
+def _list_base_rules(workspace: Workspace, located: Iterable[Located]) -> list[RuleCheck]:
+    """Return the checks of the default branch; none if the work tree has none, which is cheap."""
+    if all(place.entry.check is None for place in located):
+        return []
+    from memory_ci.memory.commit_rules import find_base
+    from memory_ci.memory.rules import list_rules
+    from memory_ci.memory.workspace import workspace_at
+
+    base = find_base(workspace.repo)
+    return list_rules(workspace_at(workspace.repo, base).at(base)) if base else []
 
 
 def _find_point(event: AgentEvent, start: Path) -> Point:
@@ -211,6 +229,8 @@ def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Mom
         entry = place.entry
         if entry.when in (None, "start") or not is_in_force(entry, today):
             continue
+        if entry.check is not None and entry.when == "before:commit":
+            continue  # Only a violation is told.
         if place.scope.name != "session" and not any(find_unsafe(place)):
             yield Moment(entry.id, entry.when or "", _render_entry(entry))
 

@@ -1,0 +1,78 @@
+"""The checks that an agent is told before it commits, pushes or opens a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+
+from memory_ci.checks.judge import ChangeFault
+from memory_ci.checks.lines import render_violation
+from memory_ci.gitrepo.repo import find_repository
+from memory_ci.memory.commit_rules import NextCommit, judge_commit
+from memory_ci.memory.rules import find_skips
+from memory_ci.records.check import BeforeCheck, RuleCheck
+from memory_ci.sessions import ran
+from memory_ci.sessions.moments import Moment
+from memory_ci.sources.agent_events import OURS, AgentEvent
+
+WORDS = {
+    "commit": "before you commit",
+    "push": "before you push",
+    "pull-request": "before you open a pull request",
+}
+
+
+def list_violated(
+    rules: Sequence[RuleCheck], event: AgentEvent, start: Path, common_dir: Path, today: date
+) -> list[Moment]:
+    """Return a line for each check that a session violates by the command that it is to run.
+
+    What the session edits and runs is noted on the way, if a check asks for it.
+
+    Args:
+        rules: the checks of the default branch.
+        event: the tool call.
+        start: the directory of the session.
+        common_dir: the git directory that all work trees share.
+        today: the day, by which a line says the year or not.
+    """
+    lines: list[Moment] = []
+    if event.is_before and event.command:
+        for rule, fault, command in _find_violations(rules, event, start, common_dir):
+            text = render_violation(rule, fault, today)
+            line = f"{OURS} {WORDS[command]}: {text}. The rule: {rule.title}"
+            lines.append(Moment(rule.id, f"before:{command}", line))
+    if any(isinstance(rule.check, BeforeCheck) for rule in rules):
+        _note(event, common_dir)
+    return lines
+
+
+def _find_violations(
+    rules: Sequence[RuleCheck], event: AgentEvent, start: Path, common_dir: Path
+) -> Iterator[tuple[RuleCheck, ChangeFault, str]]:
+    """Yield each violated check with its fault and the command that comes too early."""
+    commands = ran.list_commands(event.command)
+    if not commands:
+        return
+    message = ran.read_message(event.command)
+    skips = find_skips([message], rules)
+    rules = [rule for rule in rules if rule.id not in skips]
+    for rule in rules:
+        if isinstance(rule.check, BeforeCheck) and rule.check.command in commands:
+            fault = ran.find_missing(common_dir, event.session, rule.check, event.command)
+            if fault is not None:
+                yield rule, fault, rule.check.command
+    if "commit" in commands:
+        whole_tree = ran.takes_whole_tree(event.command)
+        commit = NextCommit(message, is_whole_tree=whole_tree)
+        for rule, fault, _ in judge_commit(find_repository(start), rules, commit):
+            yield rule, fault, "commit"
+
+
+def _note(event: AgentEvent, common_dir: Path) -> None:
+    """Note an edit, a command that runs, or one that has failed."""
+    if event.edited:
+        ran.note_edit(common_dir, event.session)
+    elif event.command and (event.is_before or event.is_failure):
+        ran.note_run(common_dir, event.session, event.command, is_failure=event.is_failure)

@@ -1,0 +1,146 @@
+"""What a session ran since its last edit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.records.check import BeforeCheck
+from memory_ci.sessions.moments import forget_told
+from memory_ci.sessions.ran import (
+    find_missing,
+    list_commands,
+    note_edit,
+    note_run,
+    read_message,
+    takes_whole_tree,
+)
+from tests.make import examples
+
+LINT = BeforeCheck("commit", ("make lint", "pytest"))
+COMMIT = "git commit -m x"
+
+
+@pytest.fixture
+def common_dir(tmp_path: Path) -> Path:
+    (tmp_path / "memory-ci").mkdir()
+    return tmp_path
+
+
+def missing(common_dir: Path, command: str = COMMIT, session: str = "s1") -> str:
+    fault = find_missing(common_dir, session, LINT, command)
+    return fault.message if fault else ""
+
+
+def test_a_session_without_an_edit_need_not_run_anything(common_dir: Path) -> None:
+    note_run(common_dir, "s1", "ls")
+    assert missing(common_dir) == ""
+
+
+def test_what_was_not_run_since_the_edit_is_named(common_dir: Path) -> None:
+    note_edit(common_dir, "s1")
+    assert missing(common_dir) == "`make lint`, `pytest` were not run since the last edit"
+    note_run(common_dir, "s1", "make lint && ls")
+    assert missing(common_dir) == "`pytest` was not run since the last edit"
+
+
+def test_all_that_was_run_after_the_edit_counts(common_dir: Path) -> None:
+    note_edit(common_dir, "s1")
+    note_run(common_dir, "s1", "cd app && make lint")
+    note_run(common_dir, "s1", ".venv/bin/pytest -q tests; pytest tests")
+    assert missing(common_dir) == ""
+
+
+def test_an_edit_begins_anew(common_dir: Path) -> None:
+    note_edit(common_dir, "s1")
+    note_run(common_dir, "s1", "make lint; pytest")
+    note_edit(common_dir, "s1")
+    assert "make lint" in missing(common_dir)
+
+
+def test_a_command_that_failed_does_not_count(common_dir: Path) -> None:
+    note_edit(common_dir, "s1")
+    note_run(common_dir, "s1", "make lint; pytest")
+    note_run(common_dir, "s1", "pytest", is_failure=True)
+    assert missing(common_dir) == "`pytest` was not run since the last edit"
+
+
+def test_what_the_same_line_runs_before_counts_and_after_does_not(common_dir: Path) -> None:
+    note_edit(common_dir, "s1")
+    assert missing(common_dir, f"make lint && pytest && {COMMIT}") == ""
+    assert "`pytest` was" in missing(common_dir, f"make lint && {COMMIT} && pytest")
+
+
+def test_sessions_are_apart(common_dir: Path) -> None:
+    note_edit(common_dir, "s1")
+    note_edit(common_dir, "s2")
+    note_run(common_dir, "s2", "make lint; pytest")
+    assert missing(common_dir) != ""
+    assert missing(common_dir, session="s2") == ""
+
+
+def test_notes_of_old_sessions_are_removed(common_dir: Path) -> None:
+    note_edit(common_dir, "s1")
+    forget_told(common_dir, 1e12)
+    assert list((common_dir / "memory-ci/ran").iterdir()) == []
+
+
+def test_a_note_stays_small(common_dir: Path) -> None:
+    note_edit(common_dir, "s1")
+    for number in range(60):
+        line = "; ".join(f"tool{number}x{other} run" for other in range(20))
+        note_run(common_dir, "s1", line)
+    (note,) = (common_dir / "memory-ci/ran").iterdir()
+    assert note.stat().st_size < 20_000
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("git add -A && git commit -m x", ["commit"]),
+        ("git commit -m x && git push && gh pr create --fill", ["commit", "push", "pull-request"]),
+        ("glab mr create", ["pull-request"]),
+        ("git log", []),
+    ],
+)
+def test_the_commands_of_a_line_are_known(command: str, names: list[str]) -> None:
+    assert list_commands(command) == names
+
+
+@pytest.mark.parametrize(
+    ("command", "is_whole"),
+    [
+        ("git commit -m x", False),
+        ("git commit -am x", True),
+        ("git commit --all -m x", True),
+        ("git add -A && git commit -m x", True),
+        ("git commit --amend -m x", False),
+    ],
+)
+def test_a_commit_may_take_what_is_not_staged(command: str, is_whole: bool) -> None:
+    assert takes_whole_tree(command) is is_whole
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("git commit -m 'a b' -m c", "a b\n\nc"),
+        ("git commit -am a", "a"),
+        ("git commit --message=a", "a"),
+        ("git commit", ""),
+        ("git commit -m 'a", ""),
+    ],
+)
+def test_the_message_of_a_line_is_read(command: str, message: str) -> None:
+    assert read_message(command) == message
+
+
+@given(st.text(max_size=80))
+@examples(200)
+def test_any_command_can_be_read(command: str) -> None:
+    list_commands(command)
+    takes_whole_tree(command)
+    read_message(command)
