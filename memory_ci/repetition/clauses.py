@@ -33,7 +33,8 @@ OUTPUT = re.compile(
 """A line of a program's output or of code: prompts, logs, stack traces, tables, boxes."""
 
 FORWARDED = re.compile(
-    r"\s*(?:On .{4,200} wrote:|-{3,} ?(?:Original|Forwarded) message ?-*|Begin forwarded message:)\s*",
+    r"\s*(?:On .{4,200} wrote:|-{3,} ?(?:Original|Forwarded) message ?-*"
+    r"|Begin forwarded message:)\s*",
     re.IGNORECASE,
 )
 """The line above a mail that somebody else wrote."""
@@ -178,7 +179,7 @@ def read_clause(wording: str) -> TypedClause:
 
 
 def _list_typed_lines(text: str) -> Iterator[str]:
-    """Yield the lines that a person typed: no code, no output, no plan, no log, no mail, no chat."""
+    """Yield the lines that a person typed: no code, output, plan, log, mail or chat."""
     lines = list(unfenced_lines(text.splitlines()))
     own_lines = takewhile(lambda line: not FORWARDED.fullmatch(line), unquoted_lines(lines))
     prose = "\n".join(own_lines)

@@ -7,15 +7,13 @@ memory, a database nor git. The table is written when a session starts.
 from __future__ import annotations
 
 import errno
-import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
-
-import msgspec
+from typing import Any, NamedTuple
 
 from memory_ci.files import hold_lock, read_regular, save_if_changed
 from memory_ci.repetition.commands import CommandForm, list_forms
@@ -46,7 +44,7 @@ NAMING_COMMANDS = ("before:command", "after:failure")
 """Moments that name their command themselves."""
 
 
-class Moment(msgspec.Struct, frozen=True):
+class Moment(NamedTuple):
     """A line that is due at a moment.
 
     Attributes:
@@ -97,15 +95,29 @@ def find_root(start: Path) -> Path:
 
 def load_moments(common_dir: Path) -> list[Moment]:
     """Return the lines of the table; none if it is missing or cannot be read."""
-    with suppress(OSError, ValueError, RecursionError, msgspec.DecodeError):
-        data = read_regular(common_dir / "memory-ci" / TABLE, MAX_TABLE)
-        return msgspec.json.decode(data, type=list[Moment])
+    with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
+        rows = json.loads(read_regular(common_dir / "memory-ci" / TABLE, MAX_TABLE))
+        return [_read_moment(row) for row in rows]
     return []
 
 
 def save_moments(common_dir: Path, moments: Iterable[Moment]) -> None:
     """Write the table, if it changes; without it nothing is due."""
-    save_if_changed(common_dir / "memory-ci" / TABLE, msgspec.json.encode(list(moments)))
+    rows = [moment._asdict() for moment in moments]
+    data = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+    save_if_changed(common_dir / "memory-ci" / TABLE, data)
+
+
+def _read_moment(row: Any) -> Moment:  # noqa: ANN401 - any JSON value
+    """Return a row of the table.
+
+    Raises:
+        TypeError, LookupError: it is no object with these texts.
+        UnicodeEncodeError: a text holds half of a character.
+    """
+    moment = Moment(row["id"], row["when"], row["line"])
+    "".join(moment).encode()
+    return moment
 
 
 def list_due(moments: Iterable[Moment], point: Point) -> list[Moment]:
@@ -170,6 +182,8 @@ def _hold_note(common_dir: Path, session: str) -> Iterator[Path]:
     Raises:
         OSError: it cannot be opened or locked, or is no regular file.
     """
+    import hashlib  # 8 ms that a hook with nothing to tell is spared
+
     name = hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()[:NOTE_WIDTH]
     path = _find_folder(common_dir) / name
     with hold_lock(path):

@@ -226,10 +226,8 @@ def environment(
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("CI", "PYTEST", "NODE", "GIT_CONFIG_"))
+        if not name.startswith(("CI", "PYTEST", "NODE"))
     }
-    # Not by variables: Codex hides those with KEY in their name from its shell, and git then fails.
-    _write(home / ".gitconfig", "[user]\n\tname = Tess Tester\n\temail = tess@example.com\n")
     own = client.set_up(home, folder, url)
     return {**kept, "HOME": str(home), "TERM": "xterm-256color", "PATH": path, **own}
 

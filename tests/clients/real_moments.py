@@ -89,6 +89,9 @@ def shop(
         *("memory-ci", "add", FAILURE, "--body", f"`{RIGHT}` works.", "--type", "corrective"),
         *("--when", f"before:command {WRONG}"),
     )
+    # Some clients hide the variables and the home by which git would know it.
+    made.git("config", "user.name", "Tess Tester")
+    made.git("config", "user.email", "tess@example.com")
     (made.folder / CHANGELOG).write_text("# Changes\n")
     made.commit("Agree on a changelog")
     made.run("memory-ci", "record")

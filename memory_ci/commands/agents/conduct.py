@@ -6,11 +6,11 @@ and nobody agreed to yet, and lines for later moments, which a table in the git 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
+from memory_ci.commands.agents.due import list_due_lines
 from memory_ci.disarm import neutralise
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.workspace import Workspace
@@ -18,7 +18,7 @@ from memory_ci.records.config import Config
 from memory_ci.records.entry import Entry, Located, name_entry
 from memory_ci.sessions import moments
 from memory_ci.sessions.moments import Moment, Point
-from memory_ci.sources.agent_events import OURS, TOLD_BEFORE, AgentEvent
+from memory_ci.sources.agent_events import OURS, AgentEvent
 from memory_ci.text import shorten
 
 MAX_PENDING = 5  # Requests that are not agreed, and that a session is told at its start.
@@ -44,20 +44,15 @@ MOMENT_WORDS = {
 def tell_due(event: AgentEvent, start: Path, now: datetime) -> str:
     """Return the lines that are due at a tool call, and note that the session was told them.
 
-    Where nothing is due, it reads one table in the git directory and nothing else.
-
     Args:
         event: the tool call.
         start: the directory of the session.
         now: the time.
     """
-    if not event.session or (event.is_before and event.agent not in TOLD_BEFORE):
-        return ""
     common_dir = moments.find_common_dir(start.absolute())
-    table = moments.load_moments(common_dir) if common_dir else []
-    if common_dir is None or not table:
+    due = list_due_lines(event, start, common_dir)
+    if common_dir is None or not due:
         return ""
-    due = moments.list_due(table, _find_point(event, start))
     new = moments.claim_due(common_dir, event.session, _screen(due))
     if new:
         _note_served(event, start, now, new)
@@ -127,18 +122,6 @@ def serve_conduct(workspace: Workspace, session: str, now: datetime) -> str:
     moments.forget_told(common_dir, (now - DAYS_TOLD).timestamp())
     requests = [line.text for line in pending if line.kind == "request"]
     return _render_pending(requests)
-
-
-def _find_point(event: AgentEvent, start: Path) -> Point:
-    """Return where the agent is in its work; a tool that has succeeded is no such point."""
-    if event.is_failure:
-        return Point(event.command, is_failure=True)
-    if not event.is_before:
-        return Point()
-    root = moments.find_root(start.absolute())
-    files = [Path(os.path.normpath(start.absolute() / path)) for path in event.edited]
-    inside = [file.relative_to(root).as_posix() for file in files if file.is_relative_to(root)]
-    return Point(event.command, tuple(inside))
 
 
 def _note_served(event: AgentEvent, start: Path, now: datetime, due: Sequence[Moment]) -> None:
