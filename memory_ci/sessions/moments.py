@@ -22,7 +22,9 @@ TABLE = "moments.json"
 TOLD = "told"
 """The directory of what each session was told, in `.git/memory-ci`."""
 
-MAX_TABLE = 200_000  # Bytes of the table that are read.
+MAX_TABLE = 500_000  # Bytes of the table that are read.
+MAX_MOMENTS = 200  # Lines of the table that are compared.
+MAX_WHEN = 200  # Characters of a moment; comparing a longer pattern takes quadratic time.
 MAX_NOTE = 10_000  # Bytes of what a session was told.
 MAX_TOLD = 3  # Lines that one session is told at such moments.
 NOTE_WIDTH = 24  # Digits of the hash of a session that names its note.
@@ -97,13 +99,17 @@ def load_moments(common_dir: Path) -> list[Moment]:
     """Return the lines of the table; none if it is missing or cannot be read."""
     with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
         rows = json.loads(read_regular(common_dir / "memory-ci" / TABLE, MAX_TABLE))
-        return [_read_moment(row) for row in rows]
+        return [_read_moment(row) for row in rows[:MAX_MOMENTS]]
     return []
 
 
 def save_moments(common_dir: Path, moments: Iterable[Moment]) -> None:
-    """Write the table, if it changes; without it nothing is due."""
-    rows = [moment._asdict() for moment in moments]
+    """Write the table, if it changes; without it nothing is due.
+
+    What the limits leave no room for is left out, the last first.
+    """
+    short = [moment for moment in moments if len(moment.when) <= MAX_WHEN]
+    rows = [moment._asdict() for moment in short[:MAX_MOMENTS]]
     data = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
     save_if_changed(common_dir / "memory-ci" / TABLE, data)
 
@@ -134,6 +140,8 @@ def list_due(moments: Iterable[Moment], point: Point) -> list[Moment]:
 def _is_due(when: str, point: Point, runs: Sequence[CommandForm]) -> bool:
     """Return whether a moment has come; `runs` are the forms of the point's command."""
     name, _, detail = when.partition(" ")
+    if len(when) > MAX_WHEN:
+        return False
     if name == "before:edit":
         return any(fnmatchcase(path, detail) for path in point.paths)
     if not runs or (name == "after:failure") != point.is_failure:

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from memory_ci.records.entry import MOMENT
 from memory_ci.sessions.moments import (
+    MAX_MOMENTS,
     MAX_TABLE,
     MAX_TOLD,
+    MAX_WHEN,
     TABLE,
     TOLD,
     Moment,
@@ -122,7 +124,46 @@ def test_a_full_table_and_a_long_command_take_bounded_time() -> None:
     assert time.process_time() - start < 2
 
 
+@pytest.mark.parametrize("unit", ["*a", "[a", "?", "*", "**/", "[!", "\\", "(a+)+", "{a,"])
+def test_a_hostile_glob_takes_bounded_time(unit: str) -> None:
+    short = "before:edit " + unit * (180 // len(unit))
+    long = "before:edit " + unit * (60_000 // len(unit))
+    start = time.process_time()
+    list_due(make_moments(*[short, long] * 100), Point(paths=("a" * 1_000,)))
+    assert time.process_time() - start < 5
+
+
+def test_a_moment_beyond_the_limit_is_not_due() -> None:
+    assert not is_due("before:edit " + "*" * MAX_WHEN, Point(paths=("a",)))
+
+
 # -- the table
+
+
+def test_a_table_has_a_limited_number_of_lines(common_dir: Path) -> None:
+    table = make_moments(*["before:commit"] * (MAX_MOMENTS + 50))
+    save_moments(common_dir, table)
+    assert load_moments(common_dir) == table[:MAX_MOMENTS]
+
+
+def test_a_moment_beyond_the_limit_is_left_out_of_the_table(common_dir: Path) -> None:
+    save_moments(common_dir, make_moments("before:edit " + "x" * MAX_WHEN, "before:commit"))
+    assert [moment.when for moment in load_moments(common_dir)] == ["before:commit"]
+
+
+def test_a_full_table_of_long_lines_can_be_read_again(common_dir: Path) -> None:
+    wide = "\u20ac"
+    when = "before:edit " + wide * (MAX_WHEN - 12)
+    table = [Moment(f"{number:036}", when, wide * 300) for number in range(MAX_MOMENTS)]
+    save_moments(common_dir, table)
+    assert load_moments(common_dir) == table
+
+
+def test_a_forged_table_of_a_million_lines_is_none(common_dir: Path) -> None:
+    row = b'{"id":"1","when":"before:commit","line":"x"}'
+    path = common_dir / "memory-ci" / TABLE
+    path.write_bytes(b"[" + b",\n".join([row] * 1_000_000) + b"]")
+    assert load_moments(common_dir) == []
 
 
 def test_the_table_comes_back_as_it_was(common_dir: Path) -> None:

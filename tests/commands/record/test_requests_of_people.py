@@ -106,6 +106,30 @@ def test_what_a_trusted_person_asks_in_five_commits_is_proposed(run: Run, projec
     assert list_requests(run) == [REQUEST.rstrip(".")]
 
 
+def list_written(run: Run) -> list[str]:
+    """Return the titles that `record` writes because they came again and again."""
+    plan = json.loads(run("record", "--dry-run", "--json").stdout)["plan"]
+    entries = [change["entry"] for step in plan["steps"] for change in step["changes"]]
+    return [entry["title"] for entry in entries if entry.get("engine") == "repetition"]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "count"),
+    [
+        ("Always open a draft PR first.", 1),
+        ("Always open https://x.example/a first.", 0),
+        ("Always call +49 170 1234567 first.", 0),
+        ("Always sign it as ada@mail.example.", 0),
+    ],
+)
+def test_words_with_an_address_or_a_person_s_data_are_not_written_without_a_person(
+    run: Run, project: Project, tmp_path: Path, request_text: str, count: int
+) -> None:
+    configure(project, "extraction:\n  repeated: write\n")
+    keep_five(project, tmp_path, request_text)
+    assert len(list_written(run)) == count
+
+
 # -- what a program wrote
 
 MACHINE: dict[str, list[Record]] = {
