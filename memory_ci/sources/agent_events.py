@@ -40,7 +40,7 @@ BEFORE = ("pretooluse", "beforetool")
 TOLD_BEFORE = ("claude-code", "codex", "copilot", "vscode")
 """Agents that add a hook's text to the context in front of a tool call."""
 
-TOLD_AFTER = ("gemini", "opencode")
+TOLD_AFTER = ("gemini", "opencode", "cursor")
 """Agents that add a hook's text to the context only after a tool call."""
 
 FAILED = re.compile(

@@ -21,6 +21,7 @@ MODULES = (
     "test_credential_paths",
     "test_size",
     "test_forged_words",
+    "test_repeated_words",
 )
 BEGIN = "<!-- The campaign: written by `pytest tests/test_attack_table.py --update-golden`. -->"
 END = "<!-- The end of the campaign. -->"

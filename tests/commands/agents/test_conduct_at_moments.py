@@ -88,7 +88,7 @@ def test_an_agent_that_takes_no_text_there_is_told_nothing_and_may_be_told_by_gi
     assert LINE in run("hook", "pre-commit").stderr
 
 
-AFTER = {"gemini": "AfterTool", "opencode": "PostToolUse"}
+AFTER = {"gemini": "AfterTool", "opencode": "PostToolUse", "cursor": "postToolUse"}
 
 
 @pytest.mark.parametrize("agent", AFTER)
