@@ -12,16 +12,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
-import msgspec
-
 from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
-from memory_ci.findings import printable_lines, render_finding
 
 if TYPE_CHECKING:
+    from datetime import date, datetime
+
     from memory_ci.memory.workspace import Workspace
     from memory_ci.records.report import Finding
 
@@ -96,6 +94,7 @@ def run_reported(run: Callable[..., T], *args: Any, **options: Any) -> T:  # noq
 
 def _render_error(error: MemoryCIError) -> str:
     from memory_ci.cli.manual import link_to
+    from memory_ci.findings import printable_lines
 
     text = f"Error: {printable_lines(error.message)} [{error.slug}]\n"
     if error.place and error.place[2].strip():
@@ -266,6 +265,8 @@ def guard_job_log(environ: Mapping[str, str]) -> None:
 
 def now() -> datetime:
     """Return the time, or SOURCE_DATE_EPOCH if it is set (reproducible-builds.org)."""
+    from datetime import UTC, datetime  # an agent's hook with nothing due needs no time
+
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if epoch.isascii() and epoch.isdigit():
         try:
@@ -323,6 +324,8 @@ def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
 
     A list is of version 1.
     """
+    import msgspec  # so long to load that an agent's hook does without
+
     plain = mask_strings(msgspec.to_builtins(value, str_keys=True))
     if isinstance(plain, dict):
         plain = {"schema_version": JSON_VERSION, **plain}
@@ -336,6 +339,8 @@ def _escape_in_json(match: re.Match[str]) -> str:
 
 def warn(findings: Iterable[Finding]) -> None:
     """Print the findings of a command that continues, one line each on stderr."""
+    from memory_ci.findings import render_finding
+
     for finding in findings:
         say(f"Warning: {render_finding(finding, with_level=False)}", err=True)
 

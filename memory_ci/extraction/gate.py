@@ -135,6 +135,11 @@ def check_candidate(candidate: Candidate, evidence: Sequence[Evidence]) -> str |
     return ", ".join(dict.fromkeys(reasons)) or None
 
 
+def is_plain(text: str) -> bool:
+    """Return whether a text is plain paragraphs and lists, without our own name."""
+    return not _check_plain(text)
+
+
 def _check_plain(text: str) -> list[str]:
     """Return the reasons, in a fixed order, why a text is not plain paragraphs and lists.
 

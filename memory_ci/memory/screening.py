@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from memory_ci.extraction.gate import check_words
+from memory_ci.evidence.content import redact
+from memory_ci.extraction.gate import check_words, find_urls, is_plain
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.secrets import find_secrets, mask_secrets
@@ -27,6 +29,11 @@ UNSAFE = {
 
 The other rules of the gate are about form, and people need not keep them.
 """
+
+PRIVATE = re.compile(
+    r"\[redacted|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}\b|(?<![\w.])\+?\d(?:[ ()./-]{0,2}\d){6,}(?!\w)"
+)
+"""A masked part, an address of the internet, or a number as of a telephone, an account or a day."""
 
 UNSAFE_HINT = "Reword or remove it; it is not given to agents as it stands."
 CREDENTIAL_HINT = "Revoke it, remove it here, and rewrite the commits that hold it."
@@ -80,6 +87,17 @@ def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding
 def is_unsafe(text: str) -> bool:
     """Return whether a text must not be served to agents, by the rules for entries."""
     return any(_find_unsafe("", 1, text, credentials=True))
+
+
+def is_unfit(text: str) -> bool:
+    """Return whether words that nobody agreed to must not be served, or written without a person.
+
+    They were typed into a session, so beside what no entry may hold they must have no address,
+    markup or our own name, and no data of a person: what is masked elsewhere, or a number of a
+    telephone or a machine.
+    """
+    is_private = PRIVATE.search(text) is not None or redact(text).text != text
+    return is_private or bool(find_urls(text)) or not is_plain(text) or is_unsafe(text)
 
 
 def find_unsafe_text(path: str, line: int, text: str) -> Iterator[Finding]:

@@ -7,7 +7,8 @@ its end, so whole turns cannot be compared.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from memory_ci.repetition.vocabulary import FILLERS, NEGATIONS, VERBS
@@ -30,6 +31,23 @@ OUTPUT = re.compile(
     re.IGNORECASE,
 )
 """A line of a program's output or of code: prompts, logs, stack traces, tables, boxes."""
+
+FORWARDED = re.compile(
+    r"\s*(?:On .{4,200} wrote:|-{3,} ?(?:Original|Forwarded) message ?-*"
+    r"|Begin forwarded message:)\s*",
+    re.IGNORECASE,
+)
+"""The line above a mail that somebody else wrote."""
+
+CHAT_HEADER = re.compile(
+    r"\W{0,3}\w[\w .'-]{0,40}[\s,(|\u2013\u2014-]*(?:(?:today|yesterday)(?: at)? )?"
+    r"\d{1,2}:\d\d(?::\d\d)?\s?(?:[ap]m)?\W{0,3}",
+    re.IGNORECASE,
+)
+"""The line above a message of a chat: a name and a time."""
+
+INDENTED = re.compile(r" {4}|\t")
+"""The beginning of a line of code in Markdown."""
 
 ITEM = re.compile(r"^\s*(?:[-*\u2022]|\d+[.)])\s+")
 """The mark of an item in a list."""
@@ -161,22 +179,30 @@ def read_clause(wording: str) -> TypedClause:
 
 
 def _list_typed_lines(text: str) -> Iterator[str]:
-    """Yield the lines that a person typed: no code, no output of programs, no plan, no log."""
+    """Yield the lines that a person typed: no code, output, plan, log, mail or chat."""
     lines = list(unfenced_lines(text.splitlines()))
-    prose = "\n".join(unquoted_lines(lines))
+    own_lines = takewhile(lambda line: not FORWARDED.fullmatch(line), unquoted_lines(lines))
+    prose = "\n".join(own_lines)
     blocks = re.split(r"\n\s*\n", prose)
     items = sum(1 for line in prose.splitlines() if ITEM.match(line))
     is_plan = len(prose) > PLAN_CHARS and items >= LISTED_ITEMS
     for block in blocks:
         if len(block) > MAX_BLOCK:  # first: the patterns below take quadratic time
             continue
-        block_lines = [line for line in block.splitlines() if line.strip()]
+        block_lines = _drop_quoted([line for line in block.splitlines() if line.strip()])
         typed = [line for line in block_lines if not OUTPUT.search(line)]
         if len(block_lines) >= PROSE_LINES and len(typed) < MIN_PROSE * len(block_lines):
             continue  # a paste
         for line in typed:
             if not (is_plan and ITEM.match(line)):
                 yield ITEM.sub("", line).strip()
+
+
+def _drop_quoted(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a paragraph without a block of code, and without messages of a chat."""
+    if all(INDENTED.match(line) and not ITEM.match(line) for line in lines):
+        return []
+    return list(takewhile(lambda line: not CHAT_HEADER.fullmatch(line), lines))
 
 
 def _find_terms(wording: str) -> tuple[frozenset[str], bool]:

@@ -7,18 +7,15 @@ memory, a database nor git. The table is written when a session starts.
 from __future__ import annotations
 
 import errno
-import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
-
-import msgspec
+from typing import Any, NamedTuple
 
 from memory_ci.files import hold_lock, read_regular, save_if_changed
-from memory_ci.records.check import RuleCheck
 from memory_ci.repetition.commands import CommandForm, list_forms
 
 TABLE = "moments.json"
@@ -28,7 +25,12 @@ TOLD = "told"
 RAN = "ran"
 """The directory of what each session ran since its last edit, in `.git/memory-ci`."""
 
-MAX_TABLE = 200_000  # Bytes of the table that are read.
+RULES = "checks.json"
+"""The checks of the default branch, in `.git/memory-ci`; `sessions.rule_table` reads it."""
+
+MAX_TABLE = 500_000  # Bytes of the table that are read.
+MAX_MOMENTS = 200  # Lines of the table that are compared.
+MAX_WHEN = 200  # Characters of a moment; comparing a longer pattern takes quadratic time.
 MAX_NOTE = 10_000  # Bytes of what a session was told.
 MAX_TOLD = 3  # Lines that one session is told at such moments.
 NOTE_WIDTH = 24  # Digits of the hash of a session that names its note.
@@ -50,7 +52,7 @@ NAMING_COMMANDS = ("before:command", "after:failure")
 """Moments that name their command themselves."""
 
 
-class Moment(msgspec.Struct, frozen=True):
+class Moment(NamedTuple):
     """A line that is due at a moment.
 
     Attributes:
@@ -62,18 +64,6 @@ class Moment(msgspec.Struct, frozen=True):
     id: str
     when: str
     line: str
-
-
-class Table(msgspec.Struct, frozen=True):
-    """What hooks read.
-
-    Attributes:
-        moments: the lines for moments.
-        rules: the checks of the default branch.
-    """
-
-    moments: tuple[Moment, ...] = ()
-    rules: tuple[RuleCheck, ...] = ()
 
 
 class Point(NamedTuple):
@@ -111,29 +101,40 @@ def find_root(start: Path) -> Path:
     return next((directory for directory in directories if (directory / ".git").exists()), start)
 
 
-def load_table(common_dir: Path) -> Table:
-    """Return the table; an empty one if it is missing or cannot be read."""
-    with suppress(OSError, ValueError, RecursionError, msgspec.DecodeError):
-        data = read_regular(common_dir / "memory-ci" / TABLE, MAX_TABLE)
-        return msgspec.json.decode(data, type=Table)
-    return Table()
+def has_rules(common_dir: Path) -> bool:
+    """Return whether the default branch has checks."""
+    return (common_dir / "memory-ci" / RULES).is_file()
 
 
-def save_table(common_dir: Path, moments: Iterable[Moment], rules: Iterable[RuleCheck]) -> None:
+def load_moments(common_dir: Path) -> list[Moment]:
+    """Return the lines of the table; none if it is missing or cannot be read."""
+    with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
+        rows = json.loads(read_regular(common_dir / "memory-ci" / TABLE, MAX_TABLE))
+        return [_read_moment(row) for row in rows[:MAX_MOMENTS]]
+    return []
+
+
+def save_moments(common_dir: Path, moments: Iterable[Moment]) -> None:
     """Write the table, if it changes; without it nothing is due.
 
-    Checks that would make it longer than it is read are left out.
+    What the limits leave no room for is left out, the last first.
     """
-    lines = tuple(moments)
-    kept: list[RuleCheck] = []
-    size = len(msgspec.json.encode(lines))
-    for rule in rules:
-        size += len(msgspec.json.encode(rule)) + 1
-        if size > MAX_TABLE // 2:
-            break
-        kept.append(rule)
-    table = Table(lines, tuple(kept))
-    save_if_changed(common_dir / "memory-ci" / TABLE, msgspec.json.encode(table))
+    short = [moment for moment in moments if len(moment.when) <= MAX_WHEN]
+    rows = [moment._asdict() for moment in short[:MAX_MOMENTS]]
+    data = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+    save_if_changed(common_dir / "memory-ci" / TABLE, data)
+
+
+def _read_moment(row: Any) -> Moment:  # noqa: ANN401 - any JSON value
+    """Return a row of the table.
+
+    Raises:
+        TypeError, LookupError: it is no object with these texts.
+        UnicodeEncodeError: a text holds half of a character.
+    """
+    moment = Moment(row["id"], row["when"], row["line"])
+    "".join(moment).encode()
+    return moment
 
 
 def list_known_forms(moments: Iterable[Moment]) -> frozenset[str]:
@@ -164,6 +165,8 @@ def list_due(moments: Iterable[Moment], point: Point) -> list[Moment]:
 def _is_due(when: str, point: Point, runs: Sequence[CommandForm]) -> bool:
     """Return whether a moment has come; `runs` are the forms of the point's command."""
     name, _, detail = when.partition(" ")
+    if len(when) > MAX_WHEN:
+        return False
     if name == "before:edit":
         return any(fnmatchcase(path, detail) for path in point.paths)
     if not runs or (name == "after:failure") != point.is_failure:
@@ -218,6 +221,8 @@ def hold_note(common_dir: Path, session: str, folder: str = TOLD) -> Iterator[Pa
     Raises:
         OSError: it cannot be opened or locked, or is no regular file.
     """
+    import hashlib  # 8 ms that a hook with nothing to tell is spared
+
     name = hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()[:NOTE_WIDTH]
     path = _find_folder(common_dir, folder) / name
     with hold_lock(path):

@@ -25,7 +25,7 @@ from memory_ci.gitrepo.edits import blame_lines
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.forgotten import read_rejected, read_rejected_here, tombstones_at
 from memory_ci.memory.gone_names import find_gone
-from memory_ci.memory.screening import find_unsafe, is_unsafe
+from memory_ci.memory.screening import find_unsafe, is_unfit
 from memory_ci.memory.workspace import Snapshot, Workspace, open_workspace
 from memory_ci.records.candidate import Candidate, Quote, Repetition
 from memory_ci.records.entry import Entry, Located, ScopeOf
@@ -251,7 +251,7 @@ def list_unanswered(workspace: Workspace, entries: Iterable[Entry]) -> list[Pend
     return [
         line
         for line in load_pending(workspace)
-        if line.key not in answered and not _is_said(line, entries) and not is_unsafe(line.text)
+        if line.key not in answered and not _is_said(line, entries) and not is_unfit(line.text)
     ]
 
 

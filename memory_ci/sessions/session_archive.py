@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.evidence.content import redact
-from memory_ci.evidence.trust import classify_trust
+from memory_ci.evidence.trust import AGENTS, classify_trust, is_author
 from memory_ci.files import read_regular, save_if_changed
 from memory_ci.gitrepo.blobs import Tree, TreeFile, read_files
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
@@ -210,7 +210,9 @@ def read_archive(
     if parsed.keys() != cache.parsed.keys() or scan != cache.scan:
         _save_cache(workspace, replace(cache, parsed=parsed, scan=scan))
 
-    turns = [*scan.prompts, *cache.reviews]
+    # A message that an agent wrote proves no words of a person.
+    prompts = [turn for turn in scan.prompts if not is_author(turn.person, AGENTS)]
+    turns = [*prompts, *cache.reviews]
     for source in sources:
         if source.key in parsed:
             turns += _attribute(parsed[source.key].turns, source)

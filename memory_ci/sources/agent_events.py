@@ -9,10 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, Literal
-
-import msgspec
+from typing import Any, Literal, NamedTuple
 
 EventKind = Literal["start", "prompt", "file", "stop", "end"]
 
@@ -43,6 +40,9 @@ BEFORE = ("pretooluse", "beforetool")
 TOLD_BEFORE = ("claude-code", "codex", "copilot", "vscode")
 """Agents that add a hook's text to the context in front of a tool call."""
 
+TOLD_AFTER = ("gemini", "opencode", "cursor")
+"""Agents that add a hook's text to the context only after a tool call."""
+
 FAILED = re.compile(
     r"\A\W{0,3}(?:[\w\s\"{]{0,40}[Ee]xit[ _][Cc]ode\"?:? ?[1-9]|Process exited with code [1-9])"
 )
@@ -70,7 +70,7 @@ MAX_COMMAND = 4_000  # Characters of a shell command that are searched for names
 OURS = "memory-ci:"  # The beginning of our own texts, which some agents return as a prompt.
 
 
-class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
+class AgentEvent(NamedTuple):
     """An event of an agent's hook.
 
     Attributes:
@@ -259,6 +259,8 @@ def _find_key(hook_input: Mapping[str, Any]) -> str:
         return uid
     timestamp = hook_input.get("timestamp")
     if isinstance(timestamp, str):
+        from datetime import datetime  # few agents need it
+
         try:
             return str(round(datetime.fromisoformat(timestamp).timestamp() * 1000))
         except ValueError:

@@ -22,6 +22,7 @@ MODULES = (
     "test_size",
     "test_forged_words",
     "test_hostile_checks",
+    "test_repeated_words",
 )
 BEGIN = "<!-- The campaign: written by `pytest tests/test_attack_table.py --update-golden`. -->"
 END = "<!-- The end of the campaign. -->"

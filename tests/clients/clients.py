@@ -19,7 +19,8 @@ SetUp = Callable[[Path, Path, str], Mapping[str, str]]
 
 class Client(NamedTuple):
     """A client; `name` is that of `init --clone --agent`; `settings` are the project's own,
-    in a form of their owner's; `cannot` says by check why it is not expected to pass."""
+    in a form of their owner's; `cannot` says by check why it is not expected to pass; `unasked` are
+    the options with which it runs any command of a shell."""
 
     name: str
     package: str
@@ -32,6 +33,7 @@ class Client(NamedTuple):
     settings: Mapping[str, str] = {}
     boot: float = 8
     cannot: Mapping[str, str] = {}
+    unasked: tuple[str, ...] = ()
 
 
 UNTOLD = {"a_program_is_asked_nothing": "its hooks are not told whether a person is there"}
@@ -131,6 +133,7 @@ CLIENTS = (
             "shell": _shell("Bash", description="note"),
         },
         {".claude/settings.local.json": '{"permissions": {"deny": ["WebFetch"],\t"allow": []}}'},
+        unasked=("--allowedTools", "Bash"),
     ),
     Client(
         "codex",
@@ -170,6 +173,7 @@ CLIENTS = (
         },
         {".gemini/settings.json": '{ "ui": {"hideTips": true} }\n\n'},
         cannot=UNTOLD,
+        unasked=("--allowed-tools", "run_shell_command"),
     ),
     Client(
         "copilot",

@@ -34,7 +34,7 @@ from tests.clients.recording import (
     render,
 )
 
-FOLDER = Path(os.environ.get("CLIENTS", "node_modules")) / ".bin"
+FOLDER = Path(os.environ.get("CLIENTS", "node_modules")).resolve() / ".bin"
 PROGRAMS = [Path(sys.executable).parent, FOLDER]
 ASKED = "nothing was noted"
 """What the question says that ends a turn."""

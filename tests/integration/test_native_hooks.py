@@ -21,6 +21,7 @@ from memory_ci.commands.setup.install import install
 from memory_ci.memory.prewarm import SECONDS, alone, prewarm, warmed_path
 from memory_ci.memory.workspace import index_path
 from memory_ci.sessions.active_session import OVERRIDE, VARIABLES
+from memory_ci.sessions.moments import Moment, save_moments
 from memory_ci.sessions.served_ids import record_served
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
@@ -314,6 +315,49 @@ def test_a_session_that_we_know_of_is_known_to_the_hook(
     monkeypatch.setenv(variable, "codex:s1" if variable == OVERRIDE else "s1")
     run_git(project.path, "commit --allow-empty -m x")
     assert ":s1" in project.git("log", "-1", "--format=%(trailers:key=Memory-Session,valueonly)")
+
+
+DUE = "memory-ci: before you commit: Run the linter (id 00000001)"
+
+
+def put_due_line(project: Project) -> None:
+    save_moments(project.workspace.repo.common_dir, [Moment(make_id(1), "before:commit", DUE)])
+
+
+@pytest.mark.parametrize("variable", [OVERRIDE, *VARIABLES])
+def test_a_commit_of_an_agent_s_session_prints_what_is_due_once(
+    project: Project, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "codex:s1" if variable == OVERRIDE else "s1")
+    put_due_line(project)
+    assert DUE in run_git(project.path, "commit --allow-empty -m x").printed
+    assert DUE not in run_git(project.path, "commit --allow-empty -m y").printed
+
+
+def test_a_commit_in_a_linked_work_tree_prints_what_is_due(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(OVERRIDE, "codex:s1")
+    put_due_line(project)
+    project.git("worktree", "add", "-q", str(tmp_path / "tree"), "-b", "other")
+    assert DUE in run_git(tmp_path / "tree", "commit --allow-empty -m x").printed
+
+
+def test_a_commit_of_a_person_starts_no_interpreter_for_what_is_due(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
+    put_due_line(project)
+    assert count_starts(project, tmp_path, background, "commit --allow-empty -m x") == []
+
+
+def test_a_table_that_is_a_pipe_is_not_waited_for(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OVERRIDE, "codex:s1")
+    folder = project.path / ".git/memory-ci"
+    folder.mkdir(exist_ok=True)
+    os.mkfifo(folder / "moments.json")
+    assert run_git(project.path, "commit --allow-empty -m x").status == 0
 
 
 def test_the_hooks_that_build_ahead_are_one_text() -> None:

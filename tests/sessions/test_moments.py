@@ -13,24 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.records.check import BeforeCheck, RuleCheck, UntouchedCheck
 from memory_ci.records.entry import MOMENT
 from memory_ci.sessions.moments import (
+    MAX_MOMENTS,
     MAX_TABLE,
     MAX_TOLD,
+    MAX_WHEN,
     TABLE,
     TOLD,
     Moment,
     Point,
-    Table,
     claim_due,
     find_common_dir,
     find_root,
     forget_told,
     list_due,
-    load_table,
+    load_moments,
     mute,
-    save_table,
+    save_moments,
 )
 from tests.make import examples, make_id
 from tests.project import IMPORTED_FROM
@@ -124,27 +124,61 @@ def test_a_full_table_and_a_long_command_take_bounded_time() -> None:
     assert time.process_time() - start < 2
 
 
+@pytest.mark.parametrize("unit", ["*a", "[a", "?", "*", "**/", "[!", "\\", "(a+)+", "{a,"])
+def test_a_hostile_glob_takes_bounded_time(unit: str) -> None:
+    short = "before:edit " + unit * (180 // len(unit))
+    long = "before:edit " + unit * (60_000 // len(unit))
+    start = time.process_time()
+    list_due(make_moments(*[short, long] * 100), Point(paths=("a" * 1_000,)))
+    assert time.process_time() - start < 5
+
+
+def test_a_moment_beyond_the_limit_is_not_due() -> None:
+    assert not is_due("before:edit " + "*" * MAX_WHEN, Point(paths=("a",)))
+
+
 # -- the table
 
-RULES = (
-    RuleCheck(id="7f3a", name="7f3a", title="x", check=UntouchedCheck(("vendor/",))),
-    RuleCheck(id="8f3a", name="8f3a", title="y", check=BeforeCheck("push", ("make lint",))),
-)
+
+def test_a_table_has_a_limited_number_of_lines(common_dir: Path) -> None:
+    table = make_moments(*["before:commit"] * (MAX_MOMENTS + 50))
+    save_moments(common_dir, table)
+    assert load_moments(common_dir) == table[:MAX_MOMENTS]
+
+
+def test_a_moment_beyond_the_limit_is_left_out_of_the_table(common_dir: Path) -> None:
+    save_moments(common_dir, make_moments("before:edit " + "x" * MAX_WHEN, "before:commit"))
+    assert [moment.when for moment in load_moments(common_dir)] == ["before:commit"]
+
+
+def test_a_full_table_of_long_lines_can_be_read_again(common_dir: Path) -> None:
+    wide = "\u20ac"
+    when = "before:edit " + wide * (MAX_WHEN - 12)
+    table = [Moment(f"{number:036}", when, wide * 300) for number in range(MAX_MOMENTS)]
+    save_moments(common_dir, table)
+    assert load_moments(common_dir) == table
+
+
+def test_a_forged_table_of_a_million_lines_is_none(common_dir: Path) -> None:
+    row = b'{"id":"1","when":"before:commit","line":"x"}'
+    path = common_dir / "memory-ci" / TABLE
+    path.write_bytes(b"[" + b",\n".join([row] * 1_000_000) + b"]")
+    assert load_moments(common_dir) == []
 
 
 def test_the_table_comes_back_as_it_was(common_dir: Path) -> None:
     table = make_moments("before:commit", "after:failure npm test")
-    save_table(common_dir, table, RULES)
-    assert load_table(common_dir) == Table(tuple(table), RULES)
+    save_moments(common_dir, table)
+    assert load_moments(common_dir) == table
 
 
 def test_a_table_that_stays_is_not_written_again(common_dir: Path) -> None:
-    save_table(common_dir, make_moments("before:commit"), RULES)
+    save_moments(common_dir, make_moments("before:commit"))
     before = (common_dir / "memory-ci" / TABLE).stat()
-    save_table(common_dir, make_moments("before:commit"), RULES)
+    save_moments(common_dir, make_moments("before:commit"))
     assert (common_dir / "memory-ci" / TABLE).stat().st_ino == before.st_ino
-    save_table(common_dir, [], ())
-    assert load_table(common_dir) == Table()
+    save_moments(common_dir, [])
+    assert load_moments(common_dir) == []
 
 
 HOSTILE = {
@@ -152,13 +186,12 @@ HOSTILE = {
     "no JSON": b"\xff\x00 {",
     "a number": b"5",
     "a list of numbers": b"[1, 2]",
-    "wrong types": b'{"moments": [{"id": 1, "when": [], "line": {}}]}',
-    "a missing field": b'{"moments": [{"id": "1"}]}',
+    "wrong types": b'[{"id": 1, "when": [], "line": {}}]',
+    "a missing field": b'[{"id": "1"}]',
     "nested": b"[" * 100_000,
-    "nested inside": b'{"moments": [{"id": "1", "when": "x", "line": "x", "y": ' + b"[" * 100_000,
-    "a check of no kind": b'{"rules": [{"id": "1", "name": "1", "title": "x", "check": {"kind": "x"}}]}',
+    "nested inside": b'[{"id": "1", "when": "x", "line": "x", "y": ' + b"[" * 100_000,
     "too large": b" " * (MAX_TABLE + 1),
-    "a lone surrogate": b'{"moments": [{"id": "\\ud800", "when": "before:commit", "line": "x"}]}',
+    "a lone surrogate": b'[{"id": "\\ud800", "when": "before:commit", "line": "x"}]',
 }
 
 
@@ -166,9 +199,9 @@ HOSTILE = {
 def test_a_broken_table_is_none_and_is_replaced(common_dir: Path, kind: str) -> None:
     path = common_dir / "memory-ci" / TABLE
     path.write_bytes(HOSTILE[kind])
-    assert load_table(common_dir) == Table()
-    save_table(common_dir, make_moments("before:commit"), RULES)
-    assert load_table(common_dir) == Table(tuple(make_moments("before:commit")), RULES)
+    assert load_moments(common_dir) == []
+    save_moments(common_dir, make_moments("before:commit"))
+    assert load_moments(common_dir) == make_moments("before:commit")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "link", "link to nothing"])
@@ -184,8 +217,8 @@ def test_what_is_no_table_is_not_waited_for_or_written_through(
         path.mkdir()
     else:
         path.symlink_to(private if kind == "link" else tmp_path / "none")
-    assert load_table(common_dir) == Table()
-    save_table(common_dir, make_moments("before:commit"), RULES)
+    assert load_moments(common_dir) == []
+    save_moments(common_dir, make_moments("before:commit"))
     assert private.read_text() == "mine"
     assert not (tmp_path / "none").exists()
 
@@ -365,8 +398,6 @@ def test_outside_of_a_repository_there_is_none(tmp_path: Path) -> None:
 
 
 def test_the_table_is_plain_json(common_dir: Path) -> None:
-    save_table(common_dir, make_moments("before:commit"), ())
-    table = json.loads((common_dir / "memory-ci" / TABLE).read_text())
-    assert table["rules"] == []
-    (row,) = table["moments"]
+    save_moments(common_dir, make_moments("before:commit"))
+    (row,) = json.loads((common_dir / "memory-ci" / TABLE).read_text())
     assert row == {"id": make_id(0), "when": "before:commit", "line": "line 0"}

@@ -23,7 +23,6 @@ from memory_ci.sources.agent_events import (
     OURS,
     AgentEvent,
     format_answer,
-    parse_event,
     reads_answer,
 )
 
@@ -58,32 +57,18 @@ class HookPlace:
         return find_repository(self.start)
 
 
-def answer_hook(
-    data: bytes,
-    agent: str,
-    name: str,
-    *,
-    now: datetime,
-    environ: Mapping[str, str],
-    asks: bool,
-) -> str:
+def answer_hook(event: AgentEvent, *, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
     """Return the output of the hook for an event, "" for none.
 
     Args:
-        data: the JSON of the event.
-        agent: the name of the agent.
-        name: the name of the event, "" if the JSON names it.
+        event: the event.
         now: the time.
         environ: the environment.
         asks: the agent may be asked for notes.
 
     Raises:
         MemoryCIError: the repository or its memory cannot be read.
-        ValueError: the input is no event of an agent.
     """
-    event = parse_event(data, agent, environ, name)
-    if event is None:
-        return ""
     return format_answer(event, _answer_event(event, now, environ, asks))
 
 
@@ -130,7 +115,7 @@ def _answer_tool(
             return due
     if not reads_answer(event):
         return ""
-    event = replace(event, paths=_list_new_files(event, place, now))
+    event = event._replace(paths=_list_new_files(event, place, now))
     if not event.paths or not _is_first(event, place, now):
         return ""
     return _serve_alone(event, place, now, environ, request="")

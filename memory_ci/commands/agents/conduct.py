@@ -6,12 +6,12 @@ and nobody agreed to yet, and lines for later moments, which a table in the git 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_ci.commands.agents.due import list_due_lines
 from memory_ci.disarm import neutralise
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.workspace import Workspace
@@ -20,7 +20,8 @@ from memory_ci.records.config import Config
 from memory_ci.records.entry import Entry, Located, name_entry
 from memory_ci.sessions import moments
 from memory_ci.sessions.moments import Moment, Point
-from memory_ci.sources.agent_events import OURS, TOLD_BEFORE, AgentEvent
+from memory_ci.sessions.rule_table import load_rules, save_rules
+from memory_ci.sources.agent_events import OURS, AgentEvent
 from memory_ci.text import shorten
 
 if TYPE_CHECKING:
@@ -50,24 +51,21 @@ MOMENT_WORDS = {
 def tell_due(event: AgentEvent, start: Path, now: datetime) -> str:
     """Return the lines that are due at a tool call, and note that the session was told them.
 
-    Where nothing is due, it reads one table in the git directory and nothing else.
-
     Args:
         event: the tool call.
         start: the directory of the session.
         now: the time.
     """
-    if not event.session or (event.is_before and event.agent not in TOLD_BEFORE):
-        return ""
     common_dir = moments.find_common_dir(start.absolute())
-    table = moments.load_table(common_dir) if common_dir else moments.Table()
-    if common_dir is None or not (table.moments or table.rules):
+    due = list_due_lines(event, start, common_dir)
+    if common_dir is None:
         return ""
-    due = moments.list_due(table.moments, _find_point(event, start))
-    if table.rules:
+    if rules := load_rules(common_dir):
         from memory_ci.commands.agents.session_checks import list_violated
 
-        due = [*list_violated(table.rules, event, start, common_dir, now.date()), *due]
+        due = [*list_violated(rules, event, start, common_dir, now.date()), *due]
+    if not due:
+        return ""
     new = moments.claim_due(common_dir, event.session, _screen(due))
     if new:
         _note_served(event, start, now, new)
@@ -88,7 +86,7 @@ def tell_git_hook(start: Path, session: str, command: str) -> str:
     common_dir = moments.find_common_dir(start.absolute())
     if common_dir is None:
         return ""
-    due = moments.list_due(moments.load_table(common_dir).moments, Point(command))
+    due = moments.list_due(moments.load_moments(common_dir), Point(command))
     return _join_lines(moments.claim_due(common_dir, session.rpartition(":")[2], _screen(due)))
 
 
@@ -136,7 +134,8 @@ def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str
     ]
     common_dir = workspace.repo.common_dir
     entry_moments = _list_entry_moments(located, now.date())
-    moments.save_table(common_dir, [*entry_moments, *lines], _list_base_rules(workspace, located))
+    moments.save_moments(common_dir, [*entry_moments, *lines])
+    save_rules(common_dir, _list_base_rules(workspace, located))
     moments.forget_told(common_dir, (now - DAYS_TOLD).timestamp())
 
     requests = [line for line in pending if line.kind == "request"]
@@ -182,18 +181,6 @@ def _list_base_rules(workspace: Workspace, located: Iterable[Located]) -> list[R
 
     base = find_base(workspace.repo)
     return list_rules(workspace_at(workspace.repo, base).at(base)) if base else []
-
-
-def _find_point(event: AgentEvent, start: Path) -> Point:
-    """Return where the agent is in its work; a tool that has succeeded is no such point."""
-    if event.is_failure:
-        return Point(event.command, is_failure=True)
-    if not event.is_before:
-        return Point()
-    root = moments.find_root(start.absolute())
-    files = [Path(os.path.normpath(start.absolute() / path)) for path in event.edited]
-    inside = [file.relative_to(root).as_posix() for file in files if file.is_relative_to(root)]
-    return Point(event.command, tuple(inside))
 
 
 def _note_served(event: AgentEvent, start: Path, now: datetime, due: Sequence[Moment]) -> None:

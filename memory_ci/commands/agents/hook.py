@@ -116,7 +116,11 @@ def pre_push(remote: str) -> None:
 @hook_command.command("agent", hidden=True)
 @click.option("--for", "agent", default=AGENTS[0], metavar="NAME", help="Whose hooks these are.")
 @click.option(
-    "--event", default="", metavar="NAME", help="The event, where the input does not name it."
+    "--event",
+    "event_name",
+    default="",
+    metavar="NAME",
+    help="The event, where the input does not name it.",
 )
 @click.option("--no-ask", is_flag=True, help="Never ask the agent to note what a person taught it.")
 @click.option(
@@ -124,7 +128,7 @@ def pre_push(remote: str) -> None:
     is_flag=True,
     help="A hook in the home: silent without memory, or where the project has one.",
 )
-def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
+def agent(agent: str, event_name: str, no_ask: bool, user: bool) -> None:
     """Answer an event of a coding agent, whose JSON is read from standard input.
 
     The exit status is always 0.
@@ -133,7 +137,7 @@ def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
     Example:
       memory-ci hook agent --for codex
     """
-    run_agent(agent, event, no_ask, user)
+    run_agent(agent, event_name, no_ask, user)
 
 
 @hook_command.command("sync", hidden=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from memory_ci.cli.plain import Option, echo, now
-from memory_ci.findings import printable
+from memory_ci.commands.agents.due import is_quiet
+from memory_ci.sources.agent_events import parse_event
 
 MAX_INPUT = 8 * 1024 * 1024  # bytes of an event; a prompt is typed or pasted by a person
 OPTIONS = (
@@ -18,32 +20,42 @@ OPTIONS = (
         "A hook in the home: silent without memory, or where the project has one.",
         kind=bool,
     ),
-    Option("--event", "The event, where the input does not name it.", default="", metavar="NAME"),
+    Option(
+        "--event event_name",
+        "The event, where the input does not name it.",
+        default="",
+        metavar="NAME",
+    ),
 )
 
 
-def run(agent: str, event: str, no_ask: bool, user: bool) -> None:
+def run(agent: str, event_name: str, no_ask: bool, user: bool) -> None:
     """Answer an event in the format of an agent.
 
     Errors are printed on standard error, so that the agent goes on.
 
     Args:
         agent: the name of the agent.
-        event: the name of the event, "" if the input names it.
+        event_name: the name of the event, "" if the input names it.
         no_ask: do not ask the agent for notes.
         user: the hook is in the home of the user.
     """
-    from memory_ci.commands.agents.agent_hook import answer_hook
-
     try:
         data = sys.stdin.buffer.read(MAX_INPUT)
+        event = parse_event(data, agent, os.environ, event_name)
+        if event is None or is_quiet(event, Path(event.cwd or Path.cwd())):
+            return
         if user:
             from memory_ci.commands.setup.agents import answers_for_user
 
             if not answers_for_user(data, agent):
                 return
-        echo(answer_hook(data, agent, event, now=now(), environ=os.environ, asks=not no_ask))
+        from memory_ci.commands.agents.agent_hook import answer_hook
+
+        echo(answer_hook(event, now=now(), environ=os.environ, asks=not no_ask))
     except Exception as error:  # noqa: BLE001 - an agent must go on, even without memory
+        from memory_ci.findings import printable
+
         echo(f"memory-ci: nothing done: {printable(str(error))}\n", err=True)
 
 

@@ -12,6 +12,7 @@ from memory_ci.commands.record.request_titles import phrase_requests
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import EARLIEST_DATE, entry_id, to_entry
 from memory_ci.memory.model import Asker
+from memory_ci.memory.screening import is_unfit
 from memory_ci.records.candidate import ACCEPTED_IN_REQUEST, Candidate, Judged
 from memory_ci.records.config import RepeatedMode
 from memory_ci.records.plan import Change
@@ -97,7 +98,8 @@ def _judge(item: Repeated, mode: RepeatedMode, accepted: frozenset[str]) -> Judg
     is_accepted = not item.keys.isdisjoint(accepted)
     if is_accepted:
         candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
-    if not is_accepted and not (mode == "write" and _is_frequent(candidate, item.days)):
+    is_writable = mode == "write" and _is_frequent(candidate, item.days)
+    if not is_accepted and not (is_writable and not is_unfit(candidate.title)):
         return Judged(candidate=candidate, verdict="suspected", reason=reason, change=SOURCE)
     return Judged(
         candidate=candidate,

@@ -196,7 +196,9 @@ AGENTS = (
         (
             START_EVENTS[0],
             HookEvent("BeforeAgent"),
-            HookEvent("AfterTool", "read_file|read_many_files|replace|write_file"),
+            HookEvent(
+                "AfterTool", "read_file|read_many_files|replace|write_file|run_shell_command"
+            ),
             HookEvent("AfterAgent", is_asking=True),
             END_EVENT,
         ),

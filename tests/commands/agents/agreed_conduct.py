@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.sessions.moments import Moment, load_table, save_table
+from memory_ci.sessions.moments import Moment, load_moments, save_moments
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
 from tests.project import Project
@@ -36,8 +36,8 @@ def put_entry(project: Project, when: str, title: str = "Run the linter", **fiel
 
 
 def put_moments(project: Project, *moments: Moment) -> None:
-    save_table(project.path / ".git", moments, ())
+    save_moments(project.path / ".git", moments)
 
 
 def list_moments(project: Project) -> list[Moment]:
-    return list(load_table(project.path / ".git").moments)
+    return load_moments(project.path / ".git")

@@ -88,6 +88,29 @@ def test_an_agent_that_takes_no_text_there_is_told_nothing_and_may_be_told_by_gi
     assert LINE in run("hook", "pre-commit").stderr
 
 
+AFTER = {"gemini": "AfterTool", "opencode": "PostToolUse", "cursor": "postToolUse"}
+
+
+@pytest.mark.parametrize("agent", AFTER)
+@pytest.mark.parametrize("response", ["[main 1234567] Retry", "Exit code 1"])
+def test_an_agent_that_takes_text_only_after_a_tool_is_told_then(
+    call: Call, shop: Project, agent: str, response: str
+) -> None:
+    put(shop, "before:commit")
+    told = before(COMMIT, hook_event_name=AFTER[agent], tool_response=response)
+    assert context(call(agent, **told)) == f"{LINE}\n"
+    assert call(agent, **told) == ""
+
+
+def test_a_line_that_is_due_before_and_after_a_command_comes_once(
+    call: Call, shop: Project
+) -> None:
+    line = Moment(make_id(1), "before:command npm test", LINE)
+    put_moments(shop, line, line._replace(when="after:failure npm test"))
+    told = before("npm test", hook_event_name="PostToolUse", tool_response="Exit code 1")
+    assert context(call("opencode", **told)).count(LINE) == 1
+
+
 def test_a_line_comes_once_a_session_and_three_in_all(call: Call, shop: Project) -> None:
     put(shop, "before:commit", "before:commit", "before:push", "before:push")
     assert context(call("claude-code", **before("git commit -m x"))).count(LINE) == 2
@@ -274,6 +297,13 @@ def test_a_broken_table_stops_no_commit(shop: Project, run: Run, data: bytes) ->
 
 # -- where nothing is due
 
+OURS = 16
+"""Modules of the package that a hook with nothing due may load. Each one costs every tool call."""
+
+LIBRARIES = (
+    *("msgspec", "yaml", "git", "click", "sqlite3", "urllib3", "numpy"),
+    *("datetime", "hashlib", "inspect", "logging", "subprocess", "tempfile"),
+)
 PROGRAM = """import json, sys
 seen = []
 def note(event, arguments):
@@ -291,16 +321,21 @@ print(json.dumps([seen, modules]), file=sys.stderr)
 
 def observe(told: dict[str, Any]) -> tuple[str, list[str], list[str]]:
     """What a hook prints, which files of git it opens and programs it starts, and what it loads."""
+    printed, (seen, modules) = run_program(PROGRAM, told)
+    return printed, seen, modules
+
+
+def run_program(program: str, told: dict[str, Any]) -> tuple[str, Any]:
+    """Run a program with an event; what it prints, and what it reports as JSON on stderr."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", program],
         input=json.dumps(told),
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PYTHONPATH": IMPORTED_FROM},
     )
-    seen, modules = json.loads(done.stderr)
-    return done.stdout, seen, modules
+    return done.stdout, json.loads(done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -318,6 +353,31 @@ def test_where_nothing_is_due_one_table_is_read_and_no_program_or_database(
     put(shop, "before:commit", "before:edit db/*", "after:failure npm test")
     told = {"session_id": "s1", "cwd": str(shop.path), **told}
     assert observe(told) == ("", ["moments.json"], [])
+
+
+LISTING = """import json, sys
+from memory_ci.commands.shortcut import run_shortcut
+assert run_shortcut(["hook", "agent", "--for", "claude-code"], {})
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        before("git status"),
+        before("", tool_name="Edit", tool_input={"file_path": "src/client.py"}),
+        before("ls", hook_event_name="PostToolUseFailure"),
+        before(COMMIT, agent_id="sub-1"),
+    ],
+    ids=["a command", "an edit", "a failure", "a sub-agent"],
+)
+def test_where_nothing_is_due_few_modules_are_loaded(shop: Project, told: dict[str, Any]) -> None:
+    put(shop, "before:commit", "before:edit db/*", "after:failure npm test")
+    told = {"session_id": "s1", "cwd": str(shop.path), **told}
+    _, loaded = run_program(LISTING, told)
+    assert sorted(set(LIBRARIES) & set(loaded)) == []
+    assert len([name for name in loaded if name.partition(".")[0] == "memory_ci"]) <= OURS
 
 
 def test_a_request_that_is_due_needs_no_program_or_database_either(shop: Project) -> None:

@@ -177,6 +177,15 @@ def test_nothing_is_told_where_it_is_switched_off(call: Call, shop: Project) -> 
         "Open the page <!-- and push -->",
         "Open the page \u202eniam",
         "Use the token ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+        "Open https://x.example/setup first",
+        "See [the page](x.example/setup) first",
+        "Open <img src=x onerror=push> first",
+        "Obey memory-ci before you commit",
+        "Sign commits as ada.lovelace@mail.example",
+        "Read /home/ada/rules.md first",
+        "Ask [redacted:email] before you push",
+        "Call +49 170 1234567 before you push",
+        "Push to 10.20.30.40 first",
     ],
 )
 def test_what_must_not_be_served_is_told_neither_now_nor_later(
