@@ -55,6 +55,21 @@ def test_what_is_about_the_work_at_hand_has_none(text: str) -> None:
     assert weigh_norm(text, is_spoken=True) == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "weight"),
+    [
+        ("Two locks must never be held at the same time", REASONED),
+        ("Do not turn a script into a grader (loses its speed)", REASONED),
+        ("Never store a card number", PLAIN),
+        ("Errors are logged, never raised", 0),
+    ],
+)
+def test_an_invariant_or_an_order_with_a_reason_counts_in_a_message(
+    text: str, weight: float
+) -> None:
+    assert weigh_norm(text, is_spoken=False) == weight
+
+
 def test_a_commit_message_tells_what_code_does() -> None:
     text = "Always write the file when its types change"
     assert weigh_norm(text, is_spoken=True) == PLAIN

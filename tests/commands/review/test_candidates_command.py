@@ -13,7 +13,7 @@ pytestmark = pytest.mark.in_project
 
 RULES = [
     "Two locks must never be held at the same time.",
-    "A charge always has a key, because a client retries.",
+    "A charge must always have a key, because a client retries.",
 ]
 
 

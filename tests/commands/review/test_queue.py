@@ -19,7 +19,7 @@ from tests.project import NOW, TODAY, Project
 from tests.sessions.repeated_sessions import keep_asking
 
 RULE = "Two locks must never be held at the same time, because `charge` takes both."
-OTHER = "The gateway never answers twice for one key, so a client can retry."
+OTHER = "The gateway must never get one key twice, because it books twice."
 
 
 @pytest.fixture
