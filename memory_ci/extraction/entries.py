@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from memory_ci.extraction.gate import check_text, check_words
@@ -144,6 +145,14 @@ def _list_aka_words(text: str) -> list[str]:
     return [word for word in words(text) if AKA.fullmatch(word)]
 
 
+def candidate_key(candidate: Candidate) -> str:
+    """Return the key by which a person answers a candidate; a check has one of its own."""
+    if candidate.proposal is None:
+        return content_key(candidate.title, candidate.body)
+    check = msgspec.json.encode(candidate.proposal.check).decode()
+    return content_key(candidate.title, f"{candidate.body}\0{check}")
+
+
 def to_entry(
     candidate: Candidate, *, entry_id: str, today: date, merged_on: date, aka: str | None = None
 ) -> Entry:
@@ -174,6 +183,7 @@ def to_entry(
         source=candidate.source or None,
         session=candidate.session,
         when=_find_when(candidate),
+        check=candidate.proposal.check if candidate.proposal else None,
         relations=candidate.relations,
         engine=candidate.engine,
         evidence=tuple(evidence),

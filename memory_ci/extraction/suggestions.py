@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import candidate_key
 from memory_ci.extraction.injection import find_foreign_steering
 from memory_ci.extraction.norms import ORDER_AGAIN, PLAIN, REASONED, STRONG, weigh_norm
 from memory_ci.extraction.restatement import (
@@ -89,9 +89,10 @@ def list_suggestions(
 ) -> list[Suggestion]:
     """Return what was proposed, or was accepted in this run.
 
-    What is asked again or fails again comes first, then suggestions of more changes. Then come
-    those of a model, and those that say that they last, give a reason or name code. Among equals
-    the newest comes first, which a run reads last. Candidates without any weight are left out.
+    What is asked again or fails again comes first, then checks, then suggestions of more changes.
+    Then come those of a model, and those that say that they last, give a reason or name code. Among
+    equals the newest comes first, which a run reads last. Candidates without any weight are left
+    out.
 
     Args:
         judged: the judged candidates of a run, in its order.
@@ -99,12 +100,16 @@ def list_suggestions(
         existing: entries; a candidate that says the same as one of them is left out.
     """
     suggestions: list[Suggestion] = []
+    checks: list[Suggestion] = []
     suggestion_words: list[CandidateWords] = []
     for item in judged:
         suggestion = _make_suggestion(item)
         if not _is_open(item, suggestion, unwanted):
             continue
 
+        if item.candidate.proposal is not None:
+            checks.append(suggestion)
+            continue
         candidate_words = split_words(item.candidate)
         same = _find_same(candidate_words, suggestion_words)
         if same is not None:
@@ -117,7 +122,7 @@ def list_suggestions(
             suggestion_words.append(candidate_words)
 
     suggestions = [item for item in suggestions if len(item.changes) >= _count_needed(item)]
-    suggestions.reverse()
+    suggestions = [*reversed(suggestions), *checks]
     return sorted(suggestions, key=_rank)
 
 
@@ -138,16 +143,19 @@ def _is_wish(suggestion: Suggestion) -> bool:
     return is_of_person and bool(WISH.match(spell_negations(text)))
 
 
-def _rank(suggestion: Suggestion) -> tuple[bool, float, int, float]:
-    """Return the sort key of a suggestion: what is asked again comes first."""
-    repetition = suggestion.candidate.repetition
-    score = repetition.score if repetition else 0.0
-    return repetition is None, -score, -len(suggestion.changes), -suggestion.weight
+def _rank(suggestion: Suggestion) -> tuple[int, float, int, float]:
+    """Return the sort key of a suggestion: what is asked again comes first, then checks."""
+    candidate = suggestion.candidate
+    group = 2 if candidate.repetition is None else 0
+    if candidate.proposal is not None:
+        group = 1
+    score = candidate.repetition.score if candidate.repetition else 0.0
+    return group, -score, -len(suggestion.changes), -suggestion.weight
 
 
 def _make_suggestion(item: Judged) -> Suggestion:
     return Suggestion(
-        key=content_key(item.candidate.title, item.candidate.body),
+        key=candidate_key(item.candidate),
         candidate=item.candidate,
         reason=item.reason,
         changes=(item.change,),

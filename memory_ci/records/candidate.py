@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from memory_ci.records import anchor
+from memory_ci.records.check import ChangeCheck
 from memory_ci.records.entry import Adoption, Domain, EntryType, Located
 from memory_ci.records.event import Evidence
 from memory_ci.records.repetition import Quotation
@@ -45,6 +46,7 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
         when: the moment at which an agent is to be told, as `records.entry.MOMENT`.
         score: how likely it is asked again, as `StandingRequest.score`; 0 for a failure.
         written_in: the document and line that say it already, as `AGENTS.md:12`; "" for none.
+        hook: lines of `.pre-commit-config.yaml` with a hook that checks it; "" for none.
     """
 
     kind: Literal["request", "failure"]
@@ -56,6 +58,35 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
     when: str = "start"
     score: float = 0.0
     written_in: str = ""
+    hook: str = ""
+
+
+CheckSource = Literal["request", "entry", "document", "habit"]
+"""What a check was derived from."""
+
+
+class CheckProposal(msgspec.Struct, frozen=True, kw_only=True):
+    """A check that is proposed, and what it would have said of merged changes.
+
+    Attributes:
+        check: the check.
+        source: what it was derived from.
+        place: the entry whose rule it is, or the document and line; "" for none.
+        applicable: the number of merged changes that it is about.
+        spoken: the number of those in which it would have spoken.
+        examples: each of these, as `2026-03-02 #128 Charge a card again`.
+        known: the number of these of which a session is known.
+        asked: the number of these in which a person asked for just that.
+    """
+
+    check: ChangeCheck
+    source: CheckSource
+    place: str = ""
+    applicable: int
+    spoken: int
+    examples: tuple[str, ...] = ()
+    known: int = 0
+    asked: int = 0
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,6 +101,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         accepted: the person who accepted it, or the place; "" if nobody did.
         aka: words of a model by which it may be found.
         repetition: how often it was asked or failed; None for what one change says.
+        proposal: the check that it proposes; None for a learning without one.
     """
 
     title: str
@@ -93,6 +125,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     accepted: str = ""
     aka: str = ""
     repetition: Repetition | None = None
+    proposal: CheckProposal | None = None
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -201,6 +234,7 @@ class EngineReply(msgspec.Struct, frozen=True, kw_only=True):
 QuestionKind = Literal[
     "request",
     "failure",
+    "check",
     "candidate",
     "quarantined",
     "changed",
@@ -212,7 +246,7 @@ QuestionKind = Literal[
 REPEATED: frozenset[QuestionKind] = frozenset({"request", "failure"})
 """Questions about what is asked again and what fails again."""
 
-LISTED: frozenset[QuestionKind] = REPEATED | {"candidate"}
+LISTED: frozenset[QuestionKind] = REPEATED | {"check", "candidate"}
 """Questions about candidates that a person may accept as they are."""
 
 Answer = Literal["accept", "keep", "retire", "never"]

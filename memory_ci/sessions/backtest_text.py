@@ -9,7 +9,9 @@ from memory_ci.checks.backtest import BacktestResult, SpokenChange
 from memory_ci.findings import printable
 from memory_ci.gitrepo.addresses import find_forge_address, link_to
 from memory_ci.gitrepo.repo import Repository, find_setting
+from memory_ci.records.candidate import CheckProposal
 from memory_ci.records.check import BeforeCheck
+from memory_ci.store.checkfield import format_check
 from memory_ci.text import plural, shorten
 
 MAX_LISTED = 10  # Changes that the text lists for each check.
@@ -94,3 +96,26 @@ def _render(result: BacktestResult, address: str) -> Iterator[str]:
         yield f"  {merged.tip.committed_at:%Y-%m-%d} {merged.label} {title} {link}".rstrip()
     if len(result.spoken) > MAX_LISTED:
         yield f"  and {len(result.spoken) - MAX_LISTED} more: --json lists them"
+
+
+SOURCES = {
+    "request": "asked for again and again",
+    "entry": "a rule of memory",
+    "document": "a rule of",
+    "habit": "a habit of the last year",
+}
+
+
+def describe_proposal(proposal: CheckProposal) -> Iterator[str]:
+    """Yield the check, where it comes from, and each change in which it would have spoken."""
+    place = proposal.place[:8] if proposal.source == "entry" else proposal.place
+    source = " ".join([SOURCES[proposal.source], place]).strip()
+    yield f"check: {format_check(proposal.check)} ({source})"
+    changes = plural(proposal.applicable, "change")
+    line = f"would have spoken {plural(proposal.spoken, 'time')} in {changes}"
+    if proposal.known:
+        line += (
+            f"; of {proposal.known} the sessions are known, {proposal.asked} asked for just that"
+        )
+    yield line
+    yield from proposal.examples

@@ -40,13 +40,19 @@ def run_backtest(
     start = find_range_start(workspace.repo, since, base, today) if since else None
     history = plan_range(workspace.repo, start, base)
     results = backtest(rules, iter_past_changes(workspace.repo, history, rules))
-    return list(_join_sessions(workspace, base, results))
+    return list(join_sessions(workspace, base, results))
 
 
-def _join_sessions(
+def join_sessions(
     workspace: Workspace, base: str, results: Sequence[BacktestResult]
 ) -> Iterator[BacktestResult]:
-    """Yield the results with what people asked in the sessions of their changes."""
+    """Yield the results with what people asked in the sessions of their changes.
+
+    Args:
+        workspace: the repository.
+        base: the commit whose changes they are.
+        results: the results.
+    """
     finder = SessionFinder(workspace, base=base)
     texts_by_change: dict[str, list[str] | None] = {}
     for result in results:

@@ -34,6 +34,7 @@ from memory_ci.repetition.clauses import read_clause
 from memory_ci.repetition.failures import find_known_failures
 from memory_ci.repetition.requests import find_standing_requests, is_same_request
 from memory_ci.repetition.written import RULE_FILES, WrittenRule, find_written, list_rules
+from memory_ci.sessions.known_hooks import read_hook_settings, suggest_hook
 from memory_ci.sessions.rule_outcomes import ServedTimes, count_asked_again, read_served_times
 from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.text import jaccard, plural
@@ -122,6 +123,7 @@ def find_repeated(
         limit: the greatest number of requests.
     """
     written = list_written_rules(snapshot)
+    settings = read_hook_settings(snapshot)
     found: list[Repeated] = []
     for standing in find_standing_requests(archive.turns, limit):
         request = _without_opposites(standing)
@@ -133,11 +135,11 @@ def find_repeated(
             continue
         rule = find_rule(snapshot, request.terms, written)
         if rule is None:
-            found.append(_propose_request(request))
+            found.append(_propose_request(request, settings))
             continue
         since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
         if not rule.is_entry and since >= LEAST_SINCE:
-            found.append(_propose_request(request, rule.place, since))
+            found.append(_propose_request(request, settings, rule.place, since))
     found = _order_by_outcome(found, archive, read_served_times(snapshot.workspace))
     moments = {place.entry.when for place in snapshot.memory.located}
     for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
@@ -294,7 +296,9 @@ def _pending_path(workspace: Workspace) -> Path:
     return workspace.repo.common_dir / "memory-ci" / FILE
 
 
-def _propose_request(request: StandingRequest, written_in: str = "", since: int = 0) -> Repeated:
+def _propose_request(
+    request: StandingRequest, settings: str, written_in: str = "", since: int = 0
+) -> Repeated:
     repetition = Repetition(
         kind="request",
         sessions=since or request.sessions,
@@ -305,6 +309,7 @@ def _propose_request(request: StandingRequest, written_in: str = "", since: int 
         when=request.when,
         score=round(request.score, 3),
         written_in=written_in,
+        hook=suggest_hook(request.text, settings),
     )
     title = request.text[:1].upper() + request.text[1:]
     candidate = Candidate(

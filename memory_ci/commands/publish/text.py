@@ -16,12 +16,13 @@ from memory_ci.findings import printable
 from memory_ci.lifecycle.relations import MIN_PREFIX
 from memory_ci.memory.commit_message import REFERENCE
 from memory_ci.memory.maintainer_decisions import Boxes
-from memory_ci.records.candidate import Question, Suggestion
+from memory_ci.records.candidate import CheckProposal, Question, Suggestion
 from memory_ci.records.entry import Entry, name_entry
 from memory_ci.records.names import ORIGIN
 from memory_ci.records.plan import Change, Plan
 from memory_ci.records.retrieval import Task
 from memory_ci.secrets import find_secrets
+from memory_ci.sessions.backtest_text import describe_proposal
 from memory_ci.store.episodes import list_ids
 from memory_ci.text import plural, shorten, strip_comments, unfenced_lines
 
@@ -571,6 +572,9 @@ def _list_waiting(proposed: Proposed) -> Iterator[str]:
 
 def _list_suggestion(suggestion: Suggestion, links: Links) -> Iterator[str]:
     candidate = suggestion.candidate
+    if candidate.proposal is not None:
+        yield from _list_check(suggestion, candidate.proposal)
+        return
     key = suggestion.key
     mark = "x" if suggestion.is_accepted else " "
     title = code_span(shorten(candidate.title, TITLE_WIDTH))
@@ -582,6 +586,17 @@ def _list_suggestion(suggestion: Suggestion, links: Links) -> Iterator[str]:
     if candidate.quotes and candidate.quotes[0].text:
         details.insert(0, _render_quote(candidate.quotes[0].text))
     yield f"  - {', '.join(details)}; {code_span(suggestion.reason)}"
+
+
+def _list_check(suggestion: Suggestion, proposal: CheckProposal) -> Iterator[str]:
+    """Yield the box of a check, and each merged change in which it would have spoken."""
+    mark = "x" if suggestion.is_accepted else " "
+    key = suggestion.key
+    title = code_span(shorten(suggestion.candidate.title, TITLE_WIDTH))
+    box = f"- [{mark}] remind agents of this before a commit: {title}"
+    yield f"{box} {code_span(key[:8])} <!-- candidate {key} -->"
+    for line in describe_proposal(proposal):
+        yield f"  - {code_span(line)}"
 
 
 def _list_declined(declined: Declined, links: Links) -> Iterator[str]:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from memory_ci.commands.record.episode_writer import EpisodeWriter
 from memory_ci.commands.record.gatherer import Gatherer, RecordRun
 from memory_ci.commands.record.learner import Learner, OnProgress, Tally
+from memory_ci.commands.record.proposed_checks import judge_checks, plan_checks
 from memory_ci.commands.record.repeated_candidates import judge_repeated, plan_repeated
 from memory_ci.commands.record.strangers import list_strangers
 from memory_ci.commands.record.upkeep import Upkeep, find_same, plan_upkeep
@@ -301,10 +302,16 @@ def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Ch
 
 
 def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> tuple[Change, ...]:
-    """Return the additions of what is asked again or fails again, and tally the candidates."""
+    """Return the changes by what is asked or fails again and by checks; tally the candidates.
+
+    A rule that gets a check is written once, with the check.
+    """
     judged = judge_repeated(run, options.accepted, tally.problems)
-    tally.judged += judged
-    return run.draft.take(plan_repeated(run, judged))
+    checks = judge_checks(run, judged, options.accepted)
+    checked = {item.candidate.title for item in checks if item.verdict == "written"}
+    judged = [item for item in judged if item.candidate.title not in checked]
+    tally.judged += [*judged, *checks]
+    return run.draft.take([*plan_repeated(run, judged), *plan_checks(run, checks)])
 
 
 def _find_start_time(run: RecordRun) -> datetime:

@@ -153,8 +153,14 @@ def _run(
 def _row_of(question: Question) -> dict[str, object]:
     """Return the JSON row of a candidate, with its kind, and how often it was asked or failed."""
     row: dict[str, object] = {"kind": question.kind, **msgspec.to_builtins(question.suggestion)}
-    repetition = question.suggestion.candidate.repetition if question.suggestion else None
-    return row if repetition is None else {**row, **msgspec.to_builtins(repetition)}
+    if question.suggestion is None:
+        return row
+    candidate = question.suggestion.candidate
+    for details in (candidate.repetition, candidate.proposal):
+        if details is not None:
+            row |= msgspec.to_builtins(details)
+    row["kind"] = question.kind
+    return row
 
 
 def _parse_answers(
@@ -312,6 +318,11 @@ def _describe_question(question: Question) -> Iterator[str]:
     elif question.suggestion:
         candidate, changes = question.suggestion.candidate, question.suggestion.changes
         yield question.title
+        if candidate.proposal is not None:
+            from memory_ci.sessions.backtest_text import describe_proposal
+
+            yield from describe_proposal(candidate.proposal)
+            return
         if candidate.repetition is not None:
             yield from _describe_repetition(question.why, candidate.repetition)
             return
@@ -329,6 +340,9 @@ def _describe_repetition(why: str, repetition: Repetition) -> Iterator[str]:
     yield f"{repetition.kind}: {why}{moment}"
     for quotation in repetition.quotes:
         yield f'"{quotation.text}" ({quotation.day}, {quotation.session})'
+    if repetition.hook:
+        yield "a hook checks it: add to .pre-commit-config.yaml"
+        yield from repetition.hook.splitlines()
 
 
 def _ask(listed: Sequence[Question]) -> Answers:

@@ -27,7 +27,7 @@ from memory_ci.commands.review.priority import (
 )
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import candidate_key
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.gitrepo.history import find_addition, find_cursor
 from memory_ci.gitrepo.repo import find_commit
@@ -237,7 +237,7 @@ def _list_proposed(
             suggestions[suggestion.key] = suggestion
     for outcome in judged:
         candidate = outcome.candidate
-        key = content_key(candidate.title, candidate.body)
+        key = candidate_key(candidate)
         if outcome.verdict == "quarantined" and key not in declined_keys:
             suggestions[key] = Suggestion(key, candidate, outcome.reason, (outcome.change,))
 
@@ -249,6 +249,8 @@ def _list_proposed(
         if repetition is not None:
             kind = repetition.kind
             repetitions = repetition.sessions - 1
+        if suggestion.candidate.proposal is not None:
+            kind = "check"
         yield Question(
             kind=kind,
             key=suggestion.key,

@@ -1,0 +1,269 @@
+"""The part of a run that proposes checks, each with its back-test.
+
+They come from what people ask again, from rules that memory and documents hold, and from habits of
+the history. A check is proposed only if it is about changes that there are, and would seldom have
+spoken in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import date
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from memory_ci.checks.backtest import BacktestResult, PastChange, SpokenChange, backtest
+from memory_ci.checks.habits import Habit, MergedFiles, find_habits
+from memory_ci.checks.templates import RepositoryFiles, derive_check, list_repository_files
+from memory_ci.commands.record.gatherer import RecordRun
+from memory_ci.evidence.trust import is_author
+from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
+from memory_ci.gitrepo.history import find_range_start, plan_range
+from memory_ci.lifecycle.prominence import is_in_force
+from memory_ci.memory.past_changes import iter_past_changes
+from memory_ci.memory.rules import make_rule
+from memory_ci.records.candidate import (
+    ACCEPTED_IN_REQUEST,
+    Candidate,
+    CheckProposal,
+    CheckSource,
+    Judged,
+    Quote,
+)
+from memory_ci.records.check import ChangeCheck, RuleCheck, WithCheck
+from memory_ci.records.plan import Change
+from memory_ci.sessions.backtests import join_sessions
+from memory_ci.sessions.known_hooks import find_hook, is_linted, read_hook_settings
+from memory_ci.sessions.repetitions import list_written_rules
+from memory_ci.sources.commits import author_of
+from memory_ci.store.layout import parse_target
+
+SOURCE = "the history"
+"""The label of what the history shows, in place of a merged change."""
+
+ENGINE = "check"
+"""The engine of candidates that propose a check."""
+
+MAX_AGE = "1y"
+"""The age of the oldest merged change that checks are tried on."""
+
+MAX_CHANGES = 1_000  # Merged changes that checks are tried on, the newest ones.
+LEAST_APPLICABLE = 3  # Changes that a check is about.
+MOST_SPOKEN = 0.2  # The greatest share of them in which it speaks.
+MAX_PROPOSED = 5  # Checks that are proposed, beside habits.
+MAX_SUBJECT = 80  # Characters of the title of a change.
+IMPORTANCE = 0.7
+
+
+class DraftedCheck(NamedTuple):
+    """A check that may be proposed.
+
+    Attributes:
+        check: the check.
+        title: the rule.
+        source: what it was derived from.
+        place: the entry whose rule it is, or the document and line; "" for none.
+        since: the day after which changes count; None for all.
+        candidate: the candidate of the rule itself, None if there is none.
+    """
+
+    check: ChangeCheck
+    title: str
+    source: CheckSource
+    place: str = ""
+    since: date | None = None
+    candidate: Candidate | None = None
+
+
+def judge_checks(
+    run: RecordRun, repeated: Sequence[Judged], accepted: Collection[str]
+) -> list[Judged]:
+    """Return the checks that are proposed, and those that a person accepted, to be written.
+
+    Args:
+        run: the run.
+        repeated: what is asked again or fails again.
+        accepted: keys of candidates that a person accepted.
+
+    Raises:
+        RepositoryError: git-failed.
+    """
+    if run.workspace.config.extraction.repeated == "off":
+        return []
+    drafted = _without_known(run, list(_list_drafted(run, repeated)))
+    history = _read_history(run, [make_rule(draft.check, draft.title) for draft in drafted])
+    proposed = [
+        judged for draft in drafted if (judged := _judge(run, draft, history, accepted)) is not None
+    ][:MAX_PROPOSED]
+    habits = [_draft_habit(habit) for habit in _find_habits(run, history)]
+    for draft in _without_known(run, habits):
+        judged = _judge(run, draft, history, accepted)
+        if judged is not None:
+            proposed.append(judged)
+    return proposed
+
+
+def plan_checks(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]:
+    """Yield the changes of entries that get an accepted check, and the additions of new ones."""
+    for item in judged:
+        proposal = item.candidate.proposal
+        if item.verdict != "written" or proposal is None:
+            continue
+        why = f"a check that was accepted {ACCEPTED_IN_REQUEST}"
+        place = run.draft.by_id.get(proposal.place)
+        if place is not None:
+            entry = replace(place.entry, check=proposal.check)
+            yield Change(step="extract", kind="update", path=place.path, entry=entry, why=why)
+            continue
+        path = run.draft.path_of(parse_target(item.candidate.scope))
+        if path is not None:
+            id_ = entry_id(item.candidate)
+            entry = to_entry(item.candidate, entry_id=id_, today=run.today, merged_on=run.today)
+            yield Change(step="extract", kind="add", path=path, entry=entry, why=why)
+
+
+# -- where checks come from
+
+
+def _list_drafted(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[DraftedCheck]:
+    """Yield the checks of rules that a template understands, each rule once."""
+    files = list_repository_files(run.base.tree.files)
+    settings = read_hook_settings(run.base)
+    for item in repeated:
+        repetition = item.candidate.repetition
+        if repetition is None or repetition.kind != "request":
+            continue
+        check = _derive(item.candidate.title, files, settings)
+        if check is not None:
+            yield DraftedCheck(
+                check,
+                item.candidate.title,
+                "request",
+                repetition.written_in,
+                repetition.first,
+                item.candidate,
+            )
+    for place in run.draft.kept:
+        entry = place.entry
+        if entry.type != "directive" or entry.check is not None:
+            continue
+        check = _derive(entry.title, files, settings)
+        if check is not None and is_in_force(entry, run.today):
+            yield DraftedCheck(check, entry.title, "entry", entry.id, entry.created_at)
+    for rule in list_written_rules(run.base):
+        check = _derive(rule.text, files, settings)
+        if check is not None:
+            yield DraftedCheck(check, rule.text, "document", rule.place)
+
+
+def _derive(text: str, files: RepositoryFiles, settings: str) -> ChangeCheck | None:
+    """Return the check of a rule, None where a tool checks it already or does so better."""
+    if find_hook(text) is not None or is_linted(text, settings):
+        return None
+    return derive_check(text, files)
+
+
+def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
+    """Return the habits of the merged changes of people."""
+    bots = run.workspace.config.extraction.bot_authors
+    return find_habits(
+        (
+            MergedFiles(
+                past.merged.tip.committed_at.date(),
+                tuple(file.path for file in past.change.files),
+                past.merged.title,
+            )
+            for past in history
+            if not is_author(author_of(past.merged.commits[-1]), bots)
+        ),
+        run.today,
+    )
+
+
+def _draft_habit(habit: Habit) -> DraftedCheck:
+    check = WithCheck((habit.when,), (habit.also,))
+    title = f"When {habit.when} changes, {habit.also} changes as well"
+    return DraftedCheck(check, title, "habit")
+
+
+def _without_known(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
+    """Return the checks that no entry has, each once."""
+    known = [place.entry.check for place in run.draft.kept]
+    wanted: list[DraftedCheck] = []
+    for draft in drafted:
+        if draft.check not in known:
+            known.append(draft.check)
+            wanted.append(draft)
+    return wanted
+
+
+# -- the back-test
+
+
+def _read_history(run: RecordRun, rules: Sequence[RuleCheck]) -> list[PastChange]:
+    """Return the newest merged changes of a year, oldest first."""
+    repo = run.workspace.repo
+    start = find_range_start(repo, MAX_AGE, run.base.sha, run.today)
+    history = plan_range(repo, start, run.base.sha)
+    newest = replace(history, groups=history.groups[-MAX_CHANGES:])
+    return list(iter_past_changes(repo, newest, rules))
+
+
+def _judge(
+    run: RecordRun, draft: DraftedCheck, history: Sequence[PastChange], accepted: Collection[str]
+) -> Judged | None:
+    """Return the proposal of a check, None if it would speak too often or never apply."""
+    changes = [
+        past
+        for past in history
+        if draft.since is None or past.merged.tip.committed_at.date() > draft.since
+    ]
+    rule = make_rule(draft.check, draft.title)
+    (result,) = backtest([rule], changes)
+    if result.applicable < LEAST_APPLICABLE or result.share > MOST_SPOKEN or result.unjudged:
+        return None
+    (result,) = join_sessions(run.workspace, run.base.sha, [result])
+    candidate = _make_candidate(draft, result)
+    reason = f"would have spoken {len(result.spoken)} times in {result.applicable} changes"
+    if candidate_key(candidate) not in accepted:
+        return Judged(candidate=candidate, verdict="suspected", reason=reason, change=SOURCE)
+    candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
+    id_ = draft.place if draft.source == "entry" else entry_id(candidate)
+    return Judged(
+        candidate=candidate, verdict="written", reason=reason, change=SOURCE, entry_id=id_
+    )
+
+
+def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
+    proposal = CheckProposal(
+        check=draft.check,
+        source=draft.source,
+        place=draft.place,
+        applicable=result.applicable,
+        spoken=len(result.spoken),
+        examples=tuple(_describe_change(spoken) for spoken in result.spoken),
+        known=result.known,
+        asked=result.asked,
+    )
+    if draft.candidate is not None:
+        return replace(draft.candidate, proposal=proposal, repetition=None, engine=ENGINE)
+    quotes = (Quote("", draft.title, f"file:{draft.place}"),) if draft.source == "document" else ()
+    return Candidate(
+        title=draft.title,
+        body="",
+        type="directive",
+        domain="team",
+        importance=IMPORTANCE,
+        scope="institutional",
+        extraction_scope="institutional",
+        quotes=quotes,
+        is_marked=False,
+        engine=ENGINE,
+        proposal=proposal,
+    )
+
+
+def _describe_change(spoken: SpokenChange) -> str:
+    merged = spoken.merged
+    return f"{merged.tip.committed_at:%Y-%m-%d} {merged.label} {merged.title[:MAX_SUBJECT]}".strip()

@@ -1,0 +1,121 @@
+"""Tools that test a rule better than a check of memory does: known hooks, and linters.
+
+What a tool of the repository tests already is not proposed; where a known hook would, its lines for
+`.pre-commit-config.yaml` are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from memory_ci.memory.workspace import Snapshot
+
+MAX_SETTINGS = 200_000  # Bytes of a file of settings that are read.
+
+SETTINGS = re.compile(
+    r"\.pre-commit-config\.yaml|lefthook\.ya?ml|\.husky/.+|package\.json|pyproject\.toml|setup\.cfg"
+    r"|\.?ruff\.toml|\.flake8|commitlint\.config\.\w+|\.commitlintrc(?:\.\w+)?|\.czrc|\.gitlint"
+    r"|\.?eslint[.\w]*|\.eslintrc[.\w]*|biome\.jsonc?|\.golangci\.ya?ml|\.github/workflows/[^/]+"
+)
+"""Files that say which tools test a change."""
+
+
+class KnownHook(NamedTuple):
+    """A hook of pre-commit that tests a rule.
+
+    Attributes:
+        rule: the words of such a rule.
+        repo: where the hook comes from.
+        rev: its version, of November 2026.
+        id: its name.
+        signs: words in the settings which show that this or a like tool runs.
+        stage: the stage in which it runs, "" for the usual one.
+    """
+
+    rule: re.Pattern[str]
+    repo: str
+    rev: str
+    id: str
+    signs: tuple[str, ...]
+    stage: str = ""
+
+
+COMMON = "https://github.com/pre-commit/pre-commit-hooks"
+HOOKS = (
+    KnownHook(
+        re.compile(r"\bconventional[ -]commits?\b", re.IGNORECASE),
+        "https://github.com/compilerla/conventional-pre-commit",
+        "v4.3.0",
+        "conventional-pre-commit",
+        ("conventional-pre-commit", "commitlint", "commitizen", "gitlint", "semantic-pull-request"),
+        "commit-msg",
+    ),
+    KnownHook(
+        re.compile(r"\btrailing (?:white ?space|spaces?|blanks?)\b", re.IGNORECASE),
+        COMMON,
+        "v6.0.0",
+        "trailing-whitespace",
+        ("trailing-whitespace", "prettier", "ruff-format", "biome", "editorconfig-checker"),
+    ),
+    KnownHook(
+        re.compile(r"\b(?:new ?line|line break)s? at (?:the )?(?:end|eof)\b", re.IGNORECASE),
+        COMMON,
+        "v6.0.0",
+        "end-of-file-fixer",
+        ("end-of-file-fixer", "prettier", "ruff-format", "biome", "editorconfig-checker"),
+    ),
+    KnownHook(
+        re.compile(r"\b(?:no|never|don't|do not)\b.*\bprivate keys?\b", re.IGNORECASE),
+        COMMON,
+        "v6.0.0",
+        "detect-private-key",
+        ("detect-private-key", "gitleaks", "detect-secrets", "trufflehog"),
+    ),
+    KnownHook(
+        re.compile(
+            r"\b(?:no|never|don't|do not)\b.*\b(?:large|big|binary) files?\b", re.IGNORECASE
+        ),
+        COMMON,
+        "v6.0.0",
+        "check-added-large-files",
+        ("check-added-large-files",),
+    ),
+)
+
+LINTED = (
+    (re.compile(r"\bprint\b", re.IGNORECASE), re.compile(r"\bT20\d?\b|flake8-print")),
+    (re.compile(r"\bconsole\.log\b"), re.compile(r"no-console|noConsole")),
+    (re.compile(r"\bdebugger\b|\bbreakpoint\b"), re.compile(r"debug-statements|no-debugger")),
+    (re.compile(r"\bTODO|FIXME\b"), re.compile(r"\bTD\d|\bFIX\d|no-warning-comments|godox")),
+    (re.compile(r"\bchangelog\b", re.IGNORECASE), re.compile(r"changelog-enforcer|danger")),
+    (re.compile(r"\blicen[cs]e header|SPDX\b"), re.compile(r"insert-license|reuse|addlicense")),
+)
+"""Words of a rule, and the settings of a tool that tests it."""
+
+
+def read_hook_settings(snapshot: Snapshot) -> str:
+    """Return the text of the files that say which tools test a change."""
+    paths = [path for path in snapshot.tree.files if SETTINGS.fullmatch(path)]
+    contents = snapshot.tree.read(paths, MAX_SETTINGS)
+    texts = [(content.data or b"").decode("utf-8", "replace") for content in contents]
+    return "\n".join([*paths, *texts])
+
+
+def find_hook(rule: str) -> KnownHook | None:
+    """Return the hook that tests a rule, None if no known hook does."""
+    return next((hook for hook in HOOKS if hook.rule.search(rule)), None)
+
+
+def is_linted(rule: str, settings: str) -> bool:
+    """Return whether a tool of the repository tests a rule already."""
+    return any(words.search(rule) and tool.search(settings) for words, tool in LINTED)
+
+
+def suggest_hook(rule: str, settings: str) -> str:
+    """Return the lines with the hook that tests a rule, "" for none, or if such a tool runs."""
+    hook = find_hook(rule)
+    if hook is None or any(sign in settings for sign in hook.signs):
+        return ""
+    stage = f"\n      stages: [{hook.stage}]" if hook.stage else ""
+    return f"- repo: {hook.repo}\n  rev: {hook.rev}\n  hooks:\n    - id: {hook.id}{stage}"
