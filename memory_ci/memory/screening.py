@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from memory_ci.evidence.content import redact
 from memory_ci.extraction.gate import check_words, find_urls, is_plain
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
@@ -96,6 +95,8 @@ def is_unfit(text: str) -> bool:
     markup or our own name, and no data of a person: what is masked elsewhere, or a number of a
     telephone or a machine.
     """
+    from memory_ci.evidence.content import redact  # entries, which all commands screen, need it not
+
     is_private = PRIVATE.search(text) is not None or redact(text).text != text
     return is_private or bool(find_urls(text)) or not is_plain(text) or is_unsafe(text)
 
