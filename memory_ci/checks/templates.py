@@ -7,9 +7,10 @@ apply. Whether it is right is for the back-test to say.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from memory_ci.checks.globs import compile_globs
 from memory_ci.records.check import (
     AbsentCheck,
     BeforeCheck,
@@ -129,10 +130,16 @@ class RepositoryFiles(NamedTuple):
     Attributes:
         paths: all files.
         directories: all directories.
+        code: the globs of code that name a file.
+        tests: the globs of tests that name a file.
+        changelogs: the globs of changelogs that name a file.
     """
 
     paths: frozenset[str]
     directories: frozenset[str]
+    code: tuple[str, ...]
+    tests: tuple[str, ...]
+    changelogs: tuple[str, ...]
 
 
 def list_repository_files(paths: Collection[str]) -> RepositoryFiles:
@@ -141,7 +148,14 @@ def list_repository_files(paths: Collection[str]) -> RepositoryFiles:
     for path in paths:
         parts = path.split("/")
         directories.update("/".join(parts[:depth]) for depth in range(1, len(parts)))
-    return RepositoryFiles(frozenset(paths), frozenset(directories))
+    endings = {f"*.{path.rpartition('.')[2]}" for path in paths}
+    return RepositoryFiles(
+        paths=frozenset(paths),
+        directories=frozenset(directories),
+        code=tuple(glob for glob in CODE_GLOBS if glob in endings),
+        tests=tuple(glob for glob in TEST_GLOBS if _has(glob, paths)),
+        changelogs=tuple(glob for glob in CHANGELOGS if _has(glob, paths)),
+    )
 
 
 def derive_check(rule: str, repository: RepositoryFiles) -> ChangeCheck | None:
@@ -229,10 +243,10 @@ def _touch_with(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     if cause:
         when = _list_globs(cause["what"], repository)
     else:
-        when = _list_code(repository) if EACH_CHANGE.search(text) else []
+        when = list(repository.code) if EACH_CHANGE.search(text) else []
     if not when or set(when) & set(also):
         return None
-    tests = [glob for glob in TEST_GLOBS if _has(glob, repository)]
+    tests = repository.tests
     if not cause and not set(tests) & set(also):
         when += [f"!{glob}" for glob in tests]
     return WithCheck(tuple(when), tuple(also))
@@ -241,24 +255,23 @@ def _touch_with(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
 def _list_companions(text: str, repository: RepositoryFiles) -> list[str]:
     """Return the globs of the files that a rule wants changed as well."""
     if re.search(r"\bchange ?logs?\b|\bnewsfragments?\b|\bchangesets?\b", text, re.IGNORECASE):
-        return [glob for glob in CHANGELOGS if _has(glob, repository)]
+        return list(repository.changelogs)
     named = _list_globs(text, repository)
     if named:
         return named
     if re.search(r"\btests?\b", text, re.IGNORECASE):
-        return [glob for glob in TEST_GLOBS if _has(glob, repository)]
+        return list(repository.tests)
     if re.search(r"\b(?:docs|documentation)\b", text, re.IGNORECASE):
-        return [glob for glob in ("docs/**", "README.md") if _has(glob, repository)]
+        return [glob for glob in ("docs/**", "README.md") if _has(glob, repository.paths)]
     return []
 
 
 def _forbid_text(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which code must not have a text."""
-    code = _list_code(repository)
-    if not code:
+    if not repository.code:
         return None
     if mark := TODO.search(text):
-        return AbsentCheck(tuple(code), rf"\b{mark['mark']}\b")
+        return AbsentCheck(repository.code, rf"\b{mark['mark']}\b")
     match = FORBIDDEN_TEXT.search(text)
     if match is None:
         return None
@@ -268,15 +281,14 @@ def _forbid_text(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
         return None
     name = quoted[1].removesuffix("()")
     call = r"\(" if quoted[1].endswith("()") else r"(?![\w$])"
-    return AbsentCheck(tuple(code), rf"(?<![\w$.]){re.escape(name)}{call}")
+    return AbsentCheck(repository.code, rf"(?<![\w$.]){re.escape(name)}{call}")
 
 
 def _demand_header(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which new files say their licence."""
-    code = _list_code(repository)
-    if not code or not HEADER.search(text):
+    if not repository.code or not HEADER.search(text):
         return None
-    return PresentCheck(tuple(code), HEADER_PATTERN)
+    return PresentCheck(repository.code, HEADER_PATTERN)
 
 
 Template = Callable[[str, RepositoryFiles], ChangeCheck | None]
@@ -289,11 +301,6 @@ TEMPLATES: tuple[Template, ...] = (
     _touch_with,
 )
 """The templates in the order in which they are tried."""
-
-
-def _list_code(repository: RepositoryFiles) -> list[str]:
-    """Return the globs of the code that a repository has."""
-    return [glob for glob in CODE_GLOBS if _has(glob, repository)]
 
 
 def _list_globs(text: str, repository: RepositoryFiles) -> list[str]:
@@ -323,7 +330,7 @@ def _find_named(word: str, repository: RepositoryFiles) -> list[str]:
     if not path or any(sign in path for sign in " !\\#"):
         return []
     if "*" in path:
-        return [path] if _has(path, repository) else []
+        return [path] if _has(path, repository.paths) else []
     if path in repository.paths and not word.endswith("/"):
         return [path if "/" in path else f"/{path}"]
     if path in repository.directories:
@@ -334,9 +341,7 @@ def _find_named(word: str, repository: RepositoryFiles) -> list[str]:
     return [path] if any(place.endswith(f"/{path}") for place in repository.paths) else []
 
 
-def _has(glob: str, repository: RepositoryFiles) -> bool:
-    """Return whether a repository has a file of a glob."""
-    from memory_ci.checks.globs import compile_globs
-
+def _has(glob: str, paths: Iterable[str]) -> bool:
+    """Return whether a glob names one of some files."""
     globs = compile_globs((glob,))
-    return any(globs.matches(path) for path in repository.paths)
+    return any(globs.matches(path) for path in paths)

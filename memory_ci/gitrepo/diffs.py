@@ -17,6 +17,7 @@ RAW = ("--raw", "--no-abbrev", "-z", "-M100%", "-O/dev/null", "--ignore-submodul
 PATCH = (
     "-p",
     "-U0",
+    "--diff-filter=d",
     "-M100%",
     "-O/dev/null",
     "--no-color",
@@ -28,7 +29,7 @@ PATCH = (
     "--dst-prefix=b/",
     "--ignore-submodules=none",
 )
-"""Added lines alone; no attribute of the repository hides them, and no program shows them."""
+"""No context and no deleted files; no attribute hides added lines, and no program shows them."""
 
 SETTINGS = ("-c", "core.quotePath=false", "-c", "log.showSignature=false", "-c", "diff.noprefix=no")
 HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")

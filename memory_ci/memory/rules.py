@@ -211,6 +211,7 @@ def _make_rule(place: Located, check: ChangeCheck, name: str) -> RuleCheck:
     entry = place.entry
     sessions = {f"session:{key}" for line in entry.evidence for key in SESSION.findall(line)}
     sessions.update(label for label in entry.occurrences if label.startswith("session:"))
+    day = entry.occurred_at if sessions else entry.created_at
     return RuleCheck(
         id=entry.id,
         name=name,
@@ -218,7 +219,7 @@ def _make_rule(place: Located, check: ChangeCheck, name: str) -> RuleCheck:
         check=check,
         level=entry.level or "remind",
         sessions=len(sessions),
-        last=entry.last_reinforced,
+        last=day or entry.last_reinforced,
         path=place.path,
         line=place.line,
     )

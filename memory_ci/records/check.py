@@ -84,7 +84,7 @@ class RuleCheck(msgspec.Struct, frozen=True, kw_only=True):
         check: the check.
         level: the effect of a violation.
         sessions: the number of sessions whose requests are the entry's evidence.
-        last: the day of the last of them, or on which the entry was last confirmed.
+        last: the day of the last of them; without any, the day on which the entry was learned.
         path: the file of the entry.
         line: its line there, from 1.
     """

@@ -8,9 +8,6 @@ from pathlib import Path
 
 from memory_ci.checks.judge import ChangeFault
 from memory_ci.checks.lines import render_violation
-from memory_ci.gitrepo.repo import find_repository
-from memory_ci.memory.commit_rules import NextCommit, judge_commit
-from memory_ci.memory.rules import find_skips
 from memory_ci.records.check import BeforeCheck, RuleCheck
 from memory_ci.sessions import ran
 from memory_ci.sessions.moments import Moment
@@ -55,6 +52,8 @@ def _find_violations(
     commands = ran.list_commands(event.command)
     if not commands:
         return
+    from memory_ci.memory.rules import find_skips  # a tool call waits for each import
+
     message = ran.read_message(event.command)
     skips = find_skips([message], rules)
     rules = [rule for rule in rules if rule.id not in skips]
@@ -64,6 +63,9 @@ def _find_violations(
             if fault is not None:
                 yield rule, fault, rule.check.command
     if "commit" in commands:
+        from memory_ci.gitrepo.repo import find_repository
+        from memory_ci.memory.commit_rules import NextCommit, judge_commit
+
         whole_tree = ran.takes_whole_tree(event.command)
         commit = NextCommit(message, is_whole_tree=whole_tree)
         for rule, fault, _ in judge_commit(find_repository(start), rules, commit):

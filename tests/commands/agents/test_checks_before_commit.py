@@ -235,3 +235,18 @@ def test_elsewhere_than_at_a_commit_no_program_is_started(
         env={**os.environ, "PYTHONPATH": IMPORTED_FROM},
     )
     assert json.loads(done.stderr) == [["moments.json", "checks.json"], []]
+
+
+def test_a_tool_call_loads_no_reader_of_memory(shop: Project) -> None:
+    code = (
+        "import sys; import memory_ci.commands.agents.session_checks;"
+        "print([name for name in sys.modules if name.startswith('memory_ci.memory')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": IMPORTED_FROM},
+    )
+    assert done.stdout == "[]\n"

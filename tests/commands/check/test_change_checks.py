@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import date
+from typing import Any
 
 import pytest
 
@@ -68,6 +70,29 @@ def test_the_level_of_a_check_decides_what_a_violation_does(
         "add a line, or Memory-Skip: 0000 <reason>"
     )
     assert finding["hint"] == "The rule: Rule 1."
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"created_at": date(2026, 3, 2)}, "a rule since 2 March; 0000"),
+        (
+            {"evidence": ("session:c:1#2 a",), "occurred_at": date(2025, 4, 5)},
+            "asked in 1 session, last 5 April 2025; 0000",
+        ),
+        (
+            {"evidence": ("session:c:1#2 a", "session:c:1#9 b", "commit:3f2ab91 c")},
+            "asked in 1 session, last 1 September; 0000",
+        ),
+    ],
+)
+def test_the_reason_of_a_rule_is_what_its_entry_knows(
+    project: Project, fields: dict[str, Any], why: str
+) -> None:
+    start(project, rule(CHANGELOG, **fields))
+    project.commit("Work", {"src/a.py": "x\n"})
+    (finding,) = judged(project)
+    assert f"CHANGELOG.md is not touched ({why}): " in finding.message
 
 
 def test_a_warning_is_an_annotation(project: Project, run: Run) -> None:

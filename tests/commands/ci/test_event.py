@@ -40,6 +40,13 @@ def test_a_pull_request_is_verified_against_its_base() -> None:
     assert (job.kind, job.base, job.is_fork) == ("verify", "b" * 40, False)
 
 
+def test_the_title_of_a_request_is_known_for_checks_of_messages() -> None:
+    job = on_github("pull_request", pull_request={**make_request(), "title": "feat: retry"})
+    assert job.title == "feat: retry"
+    variables = {"CI_PIPELINE_SOURCE": "merge_request_event", "CI_MERGE_REQUEST_TITLE": "fix: it"}
+    assert gitlab_job(variables).title == "fix: it"
+
+
 @pytest.mark.parametrize(
     "head", [FORK, None], ids=["another repository", "a repository that is gone"]
 )
