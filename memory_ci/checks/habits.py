@@ -46,8 +46,9 @@ LOCKED = re.compile(r".*[.-]lock(?:\.\w+)?|.*\.sum|npm-shrinkwrap\.json", re.IGN
 """A file that a tool writes from another one: it follows, and asks for nothing itself."""
 
 ROUTINE = re.compile(
-    r"(?i)\A(?:\[?\w+\]?:? )?(?:release|bump|version|style|re?format|format(?:ting)?|fmt|lint"
-    r"|black|prettier|prepare|revert|merge)\b|\bversion packages\b|\bbump version\b"
+    r"(?i)\A(?:\[\w+\] |\w+(?:\([^)]*\))?: )?"
+    r"(?:release|bump|version|style|re?format|format(?:ting)?|fmt|lint|black|prettier|prepare"
+    r"|revert|merge)\b|\bversion packages\b|\bbump version\b"
 )
 """The subject of a release, of formatting, of an update or of a revert."""
 

@@ -86,6 +86,10 @@ COMMAND_LINE = re.compile(
     r"(?: (?!(?:and|or|then|before|to)\b)[\w:./=-]+)*"
 )
 
+ARTICLES = frozenset("the a an our your any all in of folder directory".split())
+MAX_BARE = 2  # Words in which one may name a directory without a sign of a path.
+MIN_BARE = 3  # Characters that such a word exceeds.
+
 MESSAGE = re.compile(r"\b(?:commit )?(?:messages?|titles?|subjects?)\b", re.IGNORECASE)
 CONVENTIONAL = re.compile(r"\bconventional[ -]commits?\b", re.IGNORECASE)
 CONVENTIONAL_PATTERN = (
@@ -313,15 +317,19 @@ def _list_globs(text: str, repository: RepositoryFiles) -> list[str]:
 
 
 def _list_words(text: str) -> Iterator[str]:
-    """Yield the words that may name files: those in code, then those with signs of a path."""
+    """Yield the words that may name files: those in code, then those with signs of a path.
+
+    A bare word may name a directory if little else is said: `the seeds`, not a sentence on seeds.
+    """
     for code in QUOTED.findall(text):
         yield code.strip().strip("@")
-    for match in WORD.finditer(QUOTED.sub(" ", text)):
-        word = match[0].strip(".@")
+    words = [match[0].strip(".@") for match in WORD.finditer(QUOTED.sub(" ", text))]
+    for word in words:
         if "/" in word or "." in word:
             yield word
-        elif word.islower() and len(word) > 3:
-            yield f"{word}/"
+    bare = [word for word in words if word.isalpha() and word not in ARTICLES]
+    if len(bare) <= MAX_BARE:
+        yield from (f"{word}/" for word in bare if word.islower() and len(word) > MIN_BARE)
 
 
 def _find_named(word: str, repository: RepositoryFiles) -> list[str]:

@@ -107,6 +107,7 @@ FREE: Mapping[Step, tuple[str, ...]] = {
         "instead",
         "evidence",
         "cites",
+        "check",
     ),
     "promote": (*MERGED, "promoted_from", "promoted_at"),
     "compact": MERGED,
@@ -582,6 +583,8 @@ class _PlanChecker:
         before = self._find_entry(change)
         if before is None or _differs(before, change.entry, FREE.get(change.step, ())):
             yield f"more would change than the step {change.step!r} may"
+        elif before.check not in (None, change.entry.check):
+            yield "a check that an entry has is changed by a person alone"
         yield from self._check_new_texts(change.entry)
 
     def _check_removal(self, change: Change) -> Iterator[str]:
@@ -612,7 +615,8 @@ class _PlanChecker:
             yield f"its importance is over {MAX_IMPORTANCE}"
         if find_forgotten(self._tombstones, Located(entry, change.path, 0, PROJECT)):
             yield "it says what was to be forgotten"
-        if all(quote.startswith("accepted ") for quote in entry.evidence):
+        is_accepted = all(quote.startswith("accepted ") for quote in entry.evidence)
+        if is_accepted and (entry.check is None or not entry.evidence):
             yield "no words prove it"
 
     def _check_provenance(self, entry: Entry) -> Iterator[str]:
@@ -638,9 +642,13 @@ class _PlanChecker:
             return words == ACCEPTED_IN_REQUEST
         if not words.strip():
             return False
-        texts = self._texts_by_commit.get(origin.removeprefix("commit:"), ())
         if origin.startswith(HEARSAY):
             return True
+        if origin.startswith("file:"):
+            path = origin.removeprefix("file:").rpartition(":")[0]
+            data = self._draft.base.read([path]).get(path, b"")
+            return fold_blanks(words) in fold_blanks(data.decode("utf-8", "replace"))
+        texts = self._texts_by_commit.get(origin.removeprefix("commit:"), ())
         folded_words = fold_blanks(words)
         return any(folded_words in text for text in texts)
 

@@ -42,3 +42,21 @@ def compute_share(hits: int, total: int) -> Share:
     low = max(0.0, middle - half_width)
     high = min(1.0, middle + half_width)
     return Share(hits, total, round(low, 3), round(high, 3))
+
+
+def newcombe_interval(first: Share, second: Share) -> tuple[float, float]:
+    """Return the 95 % interval of the difference of two shares, each of at least one.
+
+    It is method 10 of Newcombe (Statistics in Medicine, 1998).
+    """
+    first_rate = first.hits / first.total
+    first_low = first.low or 0.0
+    first_high = first.high or 0.0
+    second_rate = second.hits / second.total
+    second_low = second.low or 0.0
+    second_high = second.high or 0.0
+
+    difference = first_rate - second_rate
+    low = difference - math.hypot(first_rate - first_low, second_high - second_rate)
+    high = difference + math.hypot(first_high - first_rate, second_rate - second_low)
+    return low, high

@@ -10,7 +10,7 @@ from memory_ci.findings import printable
 from memory_ci.gitrepo.addresses import find_forge_address, link_to
 from memory_ci.gitrepo.repo import Repository, find_setting
 from memory_ci.records.candidate import CheckProposal
-from memory_ci.records.check import BeforeCheck
+from memory_ci.records.check import BeforeCheck, RuleCheckOutcome
 from memory_ci.store.checkfield import format_check
 from memory_ci.text import plural, shorten
 
@@ -119,3 +119,21 @@ def describe_proposal(proposal: CheckProposal) -> Iterator[str]:
         )
     yield line
     yield from proposal.examples
+
+
+def describe_check_outcome(outcome: RuleCheckOutcome) -> str:
+    """Return what became of a check: `followed 38 of 41, ignored 2, skipped 1; …`."""
+    if not outcome.applicable:
+        return "no merged change that it is about since"
+    text = f"followed {outcome.followed} of {outcome.applicable}"
+    if outcome.ignored:
+        text += f", ignored {outcome.ignored}"
+    if outcome.skipped:
+        text += f", skipped {outcome.skipped}"
+    if outcome.before.total:
+        before, after = outcome.before, outcome.after
+        text += f"; broken {before.hits} of {before.total} before"
+        text += f", {after.hits} of {after.total} since"
+    if outcome.low is not None and outcome.high is not None:
+        text += f" [{outcome.low:+.2f}, {outcome.high:+.2f}]"
+    return text

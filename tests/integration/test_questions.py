@@ -124,7 +124,7 @@ def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         ("verify", 5),
         ("verify --base HEAD~2", 6),
-        ("record --dry-run", 19),
+        ("record --dry-run", 22),
         ("doctor", 33),
         ("health", 14),
         ("check", 3),

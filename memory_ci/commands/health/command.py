@@ -84,14 +84,20 @@ def health_command(
 
 
 def _add_asked_again(current_workspace: Workspace, health: Health) -> Health:
-    """Return health with what people asked again, by the rules of HEAD."""
+    """Return health with what people asked again, and what became of checks."""
     from memory_ci.commands.health.asked_again import count_asked_again
     from memory_ci.gitrepo.repo import find_commit
+    from memory_ci.sessions.check_outcomes import count_check_outcomes
 
     head = find_commit(current_workspace.repo, "HEAD")
     if head is None:
         return health
-    return replace(health, asked_again=count_asked_again(current_workspace.at(head)))
+    snapshot = current_workspace.at(head)
+    return replace(
+        health,
+        asked_again=count_asked_again(snapshot),
+        checks=tuple(count_check_outcomes(snapshot, today())),
+    )
 
 
 def _show_stages(revision: str, as_json: bool) -> None:

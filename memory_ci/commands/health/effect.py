@@ -18,7 +18,7 @@ from memory_ci.memory.workspace import Workspace, load_memory
 from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Episode
 from memory_ci.records.event import Session
-from memory_ci.records.proportion import Share, compute_share
+from memory_ci.records.proportion import compute_share, newcombe_interval
 from memory_ci.sessions.captured_sessions import CapturedSessions
 from memory_ci.sessions.session_note import HELD_OUT, is_held_out, list_served, mark_session
 from memory_ci.text import content_words
@@ -169,24 +169,6 @@ def compare_arms(
         needed = find_sample_size(hits / total, holdout or held.total / total)
         wait = round(needed * weeks / total, 1)
     return ArmComparison(name, served, held, low, high, needed, wait)
-
-
-def newcombe_interval(first: Share, second: Share) -> tuple[float, float]:
-    """Return the 95 % interval of the difference of two shares, each of at least one.
-
-    It is method 10 of Newcombe (Statistics in Medicine, 1998).
-    """
-    first_rate = first.hits / first.total
-    first_low = first.low or 0.0
-    first_high = first.high or 0.0
-    second_rate = second.hits / second.total
-    second_low = second.low or 0.0
-    second_high = second.high or 0.0
-
-    difference = first_rate - second_rate
-    low = difference - math.hypot(first_rate - first_low, second_high - second_rate)
-    high = difference + math.hypot(first_high - first_rate, second_rate - second_low)
-    return low, high
 
 
 def find_sample_size(rate: float, holdout: float) -> int:

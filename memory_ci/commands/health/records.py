@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from memory_ci.records.check import RuleCheckOutcome
 from memory_ci.records.proportion import Share
 from memory_ci.records.repetition import RuleOutcome
 
@@ -83,6 +84,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         is_partial: whether a metric has no value.
         metrics: the metrics of the profile.
         asked_again: what people asked again; None where it was not counted.
+        checks: what became of the checks of entries, where it was counted.
     """
 
     profile: Profile
@@ -93,6 +95,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     is_partial: bool
     metrics: tuple[Metric, ...]
     asked_again: AskedAgain | None = None
+    checks: tuple[RuleCheckOutcome, ...] = ()
 
     @property
     def weakest(self) -> Metric | None:

@@ -14,7 +14,9 @@ from memory_ci.commands.health.records import (
     Metric,
 )
 from memory_ci.findings import printable
+from memory_ci.records.check import RuleCheckOutcome
 from memory_ci.records.repetition import RuleOutcome
+from memory_ci.sessions.backtest_text import describe_check_outcome
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ def _iter_health_lines(health: Health) -> Iterator[str]:
             yield f"    and {len(metric.missing) - MAX_SHOWN} more: `--json` names them"
     if health.asked_again is not None:
         yield from _iter_asked_lines(health.asked_again)
+    yield from _iter_check_lines(health.checks)
 
 
 def _iter_asked_lines(asked: AskedAgain) -> Iterator[str]:
@@ -99,6 +102,20 @@ def _iter_asked_lines(asked: AskedAgain) -> Iterator[str]:
     if asked.rules:
         yield "    Reword it, or say it at its moment: `when: before:commit` in its front matter."
     yield from _iter_outcome_lines(asked.outcomes)
+
+
+def _iter_check_lines(checks: Sequence[RuleCheckOutcome]) -> Iterator[str]:
+    """Yield what became of checks; first of those since which changes break the rule less often."""
+    if not checks:
+        return
+    yield ""
+    count = sum(outcome.made_a_difference for outcome in checks)
+    yield f"checks: {len(checks)}, of which {count} made a difference"
+    ranked = sorted(
+        checks, key=lambda outcome: (not outcome.made_a_difference, -outcome.applicable)
+    )
+    for outcome in ranked[:MAX_SHOWN]:
+        yield f"    {outcome.id[:8]} {outcome.title}: {describe_check_outcome(outcome)}"
 
 
 def _iter_outcome_lines(outcomes: Sequence[RuleOutcome]) -> Iterator[str]:

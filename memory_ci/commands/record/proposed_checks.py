@@ -7,6 +7,7 @@ spoken in them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
@@ -45,6 +46,8 @@ SOURCE = "the history"
 ENGINE = "check"
 """The engine of candidates that propose a check."""
 
+WHY = f"a check that was accepted {ACCEPTED_IN_REQUEST}"
+
 MAX_AGE = "1y"
 """The age of the oldest merged change that checks are tried on."""
 
@@ -56,6 +59,10 @@ MAX_SUBJECT = 80  # Characters of the title of a change.
 IMPORTANCE = 0.7
 
 
+EMPHASIS = re.compile(r"\*\*|__")
+"""Markdown's signs of emphasis."""
+
+
 class DraftedCheck(NamedTuple):
     """A check that may be proposed.
 
@@ -65,6 +72,7 @@ class DraftedCheck(NamedTuple):
         source: what it was derived from.
         place: the entry whose rule it is, or the document and line; "" for none.
         since: the day after which changes count; None for all.
+        words: the words of a document.
         candidate: the candidate of the rule itself, None if there is none.
     """
 
@@ -73,6 +81,7 @@ class DraftedCheck(NamedTuple):
     source: CheckSource
     place: str = ""
     since: date | None = None
+    words: str = ""
     candidate: Candidate | None = None
 
 
@@ -104,23 +113,29 @@ def judge_checks(
     return proposed
 
 
-def plan_checks(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]:
-    """Yield the changes of entries that get an accepted check, and the additions of new ones."""
+def plan_new_rules(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]:
+    """Yield the additions of entries with an accepted check."""
     for item in judged:
         proposal = item.candidate.proposal
-        if item.verdict != "written" or proposal is None:
-            continue
-        why = f"a check that was accepted {ACCEPTED_IN_REQUEST}"
-        place = run.draft.by_id.get(proposal.place)
-        if place is not None:
-            entry = replace(place.entry, check=proposal.check)
-            yield Change(step="extract", kind="update", path=place.path, entry=entry, why=why)
+        if item.verdict != "written" or proposal is None or proposal.source == "entry":
             continue
         path = run.draft.path_of(parse_target(item.candidate.scope))
         if path is not None:
             id_ = entry_id(item.candidate)
             entry = to_entry(item.candidate, entry_id=id_, today=run.today, merged_on=run.today)
-            yield Change(step="extract", kind="add", path=path, entry=entry, why=why)
+            yield Change(step="extract", kind="add", path=path, entry=entry, why=WHY)
+
+
+def plan_checks_of_entries(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]:
+    """Yield the updates of entries that get an accepted check."""
+    for item in judged:
+        proposal = item.candidate.proposal
+        if item.verdict != "written" or proposal is None or proposal.source != "entry":
+            continue
+        place = run.draft.by_id.get(proposal.place)
+        if place is not None and place.entry.check is None:
+            entry = replace(place.entry, check=proposal.check)
+            yield Change(step="consolidate", kind="update", path=place.path, entry=entry, why=WHY)
 
 
 # -- where checks come from
@@ -142,7 +157,7 @@ def _list_drafted(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Drafte
                 "request",
                 repetition.written_in,
                 repetition.first,
-                item.candidate,
+                candidate=item.candidate,
             )
     for place in run.draft.kept:
         entry = place.entry
@@ -152,9 +167,10 @@ def _list_drafted(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Drafte
         if check is not None and is_in_force(entry, run.today):
             yield DraftedCheck(check, entry.title, "entry", entry.id, entry.created_at)
     for rule in list_written_rules(run.base):
-        check = _derive(rule.text, files, settings)
+        text = EMPHASIS.sub("", rule.text)
+        check = _derive(text, files, settings)
         if check is not None:
-            yield DraftedCheck(check, rule.text, "document", rule.place)
+            yield DraftedCheck(check, text, "document", rule.place, words=rule.text)
 
 
 def _derive(text: str, files: RepositoryFiles, settings: str) -> ChangeCheck | None:
@@ -248,7 +264,7 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
     )
     if draft.candidate is not None:
         return replace(draft.candidate, proposal=proposal, repetition=None, engine=ENGINE)
-    quotes = (Quote("", draft.title, f"file:{draft.place}"),) if draft.source == "document" else ()
+    quotes = (Quote("", draft.words, f"file:{draft.place}"),) if draft.source == "document" else ()
     return Candidate(
         title=draft.title,
         body="",

@@ -18,7 +18,11 @@ from msgspec.structs import replace
 from memory_ci.commands.record.episode_writer import EpisodeWriter
 from memory_ci.commands.record.gatherer import Gatherer, RecordRun
 from memory_ci.commands.record.learner import Learner, OnProgress, Tally
-from memory_ci.commands.record.proposed_checks import judge_checks, plan_checks
+from memory_ci.commands.record.proposed_checks import (
+    judge_checks,
+    plan_checks_of_entries,
+    plan_new_rules,
+)
 from memory_ci.commands.record.repeated_candidates import judge_repeated, plan_repeated
 from memory_ci.commands.record.strangers import list_strangers
 from memory_ci.commands.record.upkeep import Upkeep, find_same, plan_upkeep
@@ -180,12 +184,13 @@ def plan_record(
     tally.findings += _find_uncommitted(run.base, ref)
     with closing(run.model):
         extracted = _extract(run, learner, progress)
-        extracted += _learn_repeated(run, options, tally)
+        repeated = _learn_repeated(run, options, tally)
+        extracted += repeated.added
         same = _find_same_entries(run, tally, extracted)
     plan = _describe_range(run, options, tally, ref)
     if plan.until is not None:
         first_steps: dict[Step, tuple[Change, ...]] = {"fold": folded, "extract": extracted}
-        plan = _add_steps(plan, run, learner, first_steps, same)
+        plan = _add_steps(plan, run, learner, first_steps, Agreement(same, repeated.checked))
         if run.workspace.config.episodes.write:
             plan = _add_episodes(plan, run, learner)
     problems += (*options.problems, *run.gatherer.problems, *tally.problems)
@@ -301,7 +306,31 @@ def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Ch
     return (*merged, *learner.learn_unmerged(), *learner.learn_declined(requests))
 
 
-def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> tuple[Change, ...]:
+class Agreement(NamedTuple):
+    """What a model or a person has agreed to of entries.
+
+    Attributes:
+        same: groups of ids whose entries say the same according to a model.
+        checked: the updates of entries that get a check, which a person accepted.
+    """
+
+    same: tuple[frozenset[str], ...]
+    checked: tuple[Change, ...]
+
+
+class Repetitions(NamedTuple):
+    """The changes of entries by what is asked or fails again, and by checks.
+
+    Attributes:
+        added: the additions.
+        checked: the updates of entries that get a check.
+    """
+
+    added: tuple[Change, ...] = ()
+    checked: tuple[Change, ...] = ()
+
+
+def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> Repetitions:
     """Return the changes by what is asked or fails again and by checks; tally the candidates.
 
     A rule that gets a check is written once, with the check.
@@ -311,7 +340,8 @@ def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> tup
     checked = {item.candidate.title for item in checks if item.verdict == "written"}
     judged = [item for item in judged if item.candidate.title not in checked]
     tally.judged += [*judged, *checks]
-    return run.draft.take([*plan_repeated(run, judged), *plan_checks(run, checks)])
+    added = run.draft.take([*plan_repeated(run, judged), *plan_new_rules(run, checks)])
+    return Repetitions(added, tuple(plan_checks_of_entries(run, checks)))
 
 
 def _find_start_time(run: RecordRun) -> datetime:
@@ -367,7 +397,7 @@ def _add_steps(
     run: RecordRun,
     learner: Learner,
     first_steps: Mapping[Step, tuple[Change, ...]],
-    same: tuple[frozenset[str], ...],
+    agreement: Agreement,
 ) -> Plan:
     """Return the plan with its steps, now that its range is known."""
     tally = learner.tally
@@ -381,7 +411,14 @@ def _add_steps(
             steps.append(PlannedStep(step=step, changes=changes))
     is_counted = run.workspace.config.extraction.repeated != "off"
     archive = run.gatherer.archive if is_counted else None
-    upkeep = Upkeep(run.since, run.today, reverts.proved, same=same, archive=archive)
+    upkeep = Upkeep(
+        run.since,
+        run.today,
+        reverts.proved,
+        same=agreement.same,
+        checked=agreement.checked,
+        archive=archive,
+    )
     steps += plan_upkeep(upkeep, run.draft, STEPS)
 
     tally.findings += list_refused(reverts.refused, "notice")

@@ -99,6 +99,7 @@ class Upkeep(msgspec.Struct, frozen=True):
         reverts: the reverts of the range.
         stale_after: days after which stale entries are retired; None retires none.
         same: groups of ids whose entries say the same according to a model.
+        checked: updates of entries that get a check, which a person accepted.
         archive: what the sessions hold; None if it was not read.
     """
 
@@ -107,6 +108,7 @@ class Upkeep(msgspec.Struct, frozen=True):
     reverts: tuple[Revert, ...] = ()
     stale_after: int | None = None
     same: tuple[frozenset[str], ...] = ()
+    checked: tuple[Change, ...] = ()
     archive: SessionArchive | None = None
 
 
@@ -148,14 +150,15 @@ def _unite_updates(changes: Sequence[Change]) -> list[Change]:
 
 
 def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    """Return the changes of one step; consolidation takes its first two parts into the draft."""
+    """Return the changes of one step; consolidation takes its first parts into the draft."""
     base = draft.base
     match step:
         case "consolidate":
             verdicts = judge_anchors(base.workspace, draft.kept, base.sha)
             repointed = draft.take(plan_repoint(draft.kept, verdicts, base.sha))
             undone = draft.take(plan_undone(draft.kept, upkeep.reverts))
-            return (*repointed, *undone, *plan_consolidation(draft.kept, upkeep.today))
+            checked = draft.take(upkeep.checked)
+            return (*repointed, *undone, *checked, *plan_consolidation(draft.kept, upkeep.today))
         case "promote":
             return _plan_promotions(draft, upkeep.today)
         case "retire":

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
+from itertools import chain
 
 import msgspec
 from msgspec.structs import replace
@@ -45,11 +46,14 @@ from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import LISTED, Judged, Question, QuestionKind, Suggestion
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import UseCount
-from memory_ci.sessions.ended_rules import find_withdrawal, is_quiet
+from memory_ci.sessions.check_outcomes import LAST, count_check_outcomes
+from memory_ci.sessions.ended_rules import QUIET, find_withdrawal, is_quiet
 from memory_ci.sessions.repetitions import REPETITION
 from memory_ci.sessions.session_archive import read_archive
 from memory_ci.text import plural, shorten
 
+MOST_PASSED = 0.3  # The share of ignored and skipped changes above which a check is asked about.
+LEAST_JUDGED = 5  # Changes that a check must have been about.
 MAX_QUOTED = 120  # Characters of words that a question quotes.
 
 PROPOSED: frozenset[QuestionKind] = LISTED | {"quarantined"}
@@ -57,6 +61,9 @@ PROPOSED: frozenset[QuestionKind] = LISTED | {"quarantined"}
 
 STALE: frozenset[QuestionKind] = frozenset({"changed", "gone"})
 """Questions about entries whose code has changed."""
+
+DOUBTED: frozenset[QuestionKind] = frozenset({"contradiction", "unused"})
+"""Questions about entries that people contradict or nobody needs."""
 
 KEPT: frozenset[QuestionKind] = STALE | {"contradiction", "unused", "promotion"}
 """Questions about entries."""
@@ -281,9 +288,12 @@ def _list_kept(
         yield from _list_contradictions(active, usage)
     if "unused" in kinds:
         yield from _list_unused(active, usage)
-    for question in _list_doubted_rules(workspace, active, base, now.date(), usage):
-        if question.kind in kinds:
-            yield question
+    if not DOUBTED.isdisjoint(kinds):
+        doubted = chain(
+            _list_doubted_rules(workspace, active, base, now.date(), usage),
+            _list_doubted_checks(workspace, active, base, now.date(), usage),
+        )
+        yield from (question for question in doubted if question.kind in kinds)
     if "promotion" in kinds:
         with suppress(MemoryCIError):  # there is no global memory that could be written
             yield from _list_promotions(workspace, draft, now, usage)
@@ -381,6 +391,30 @@ def _list_doubted_rules(
             yield _build_question("contradiction", place, why, usage, withdrawal.text)
         elif is_quiet(place.entry, turns, today):
             yield _build_question("unused", place, "nobody asked for it in a year", usage)
+
+
+def _list_doubted_checks(
+    workspace: Workspace,
+    active: Sequence[Located],
+    base: str,
+    today: date,
+    usage: Mapping[str, UseCount],
+) -> Iterator[Question]:
+    """Yield questions about entries whose check is often ignored or skipped, or never applies."""
+    by_id = {place.entry.id: place for place in active if place.entry.check is not None}
+    if not by_id:
+        return
+    for outcome in count_check_outcomes(workspace.at(base), today):
+        place = by_id.get(outcome.id)
+        if place is None:
+            continue
+        judged = min(outcome.applicable, LAST)
+        if judged >= LEAST_JUDGED and outcome.last_passed > MOST_PASSED * judged:
+            why = f"its check was ignored or skipped in {outcome.last_passed} of the last {judged}"
+            yield _build_question("unused", place, why, usage, "check")
+        elif not outcome.applicable and outcome.since and today - outcome.since >= QUIET:
+            why = "its check was about no merged change in a year"
+            yield _build_question("unused", place, why, usage, "check")
 
 
 def _list_promotions(

@@ -6,6 +6,7 @@ import hashlib
 import uuid
 from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -33,6 +34,7 @@ from memory_ci.store.manual_notes import demote_headings
 from memory_ci.text import plural, shorten
 
 KEPT = "kept in a review: it holds for the code as it is"
+CHECKED = "a check that was accepted in a review"
 RETIRED = "retired in a review: it does not hold any more"
 
 
@@ -105,7 +107,12 @@ def answer(
     _refuse_wrong_answers(answers)
     today = now.date()
     reworded = [question for question in answers.to("keep") if question.key in answers.texts]
-    accepted_candidates = [question for question in answers.to("accept") if question.suggestion]
+    checked = [question for question in answers.to("accept") if _find_checked(question)]
+    accepted_candidates = [
+        question
+        for question in answers.to("accept")
+        if question.suggestion and question not in checked
+    ]
     notes = tuple(
         add_entry(
             workspace,
@@ -119,7 +126,8 @@ def answer(
         for question in answers.to("keep")
         if _confirms(question) and question not in reworded
     ]
-    plan = plan_review(workspace, queue, kept, answers.to("retire"), today)
+    answered = AnsweredEntries(kept, answers.to("retire"), checked)
+    plan = plan_review(workspace, queue, answered, today)
     promoted = _promote(workspace, answers, now, dry_run=dry_run)
     files = {note.path: format_entry(note.entry).encode() for note in notes if note.is_new}
     if answers.answered or answers.skipped:
@@ -242,14 +250,30 @@ def _entry_of(question: Question) -> Entry:
     return question.located.entry
 
 
-def plan_review(
-    workspace: Workspace,
-    queue: Queue,
-    kept: Sequence[Question],
-    ended: Sequence[Question],
-    today: date,
-) -> Plan:
+def _find_checked(question: Question) -> str:
+    """Return the id of the entry that gets the check of a question, "" for none."""
+    proposal = question.suggestion.candidate.proposal if question.suggestion else None
+    return proposal.place if proposal is not None and proposal.source == "entry" else ""
+
+
+class AnsweredEntries(NamedTuple):
+    """Questions about entries with their answers.
+
+    Attributes:
+        kept: questions about entries that hold.
+        ended: questions about entries that do not hold any more.
+        checked: questions about checks of entries, which were accepted.
+    """
+
+    kept: Sequence[Question] = ()
+    ended: Sequence[Question] = ()
+    checked: Sequence[Question] = ()
+
+
+def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, today: date) -> Plan:
     """Return the plan that anchors the entries that hold, and retires those that do not.
+
+    An entry whose check was accepted gets it.
 
     A cite whose code is gone is taken out. An entry without cites is confirmed today: names that no
     longer exist by then say nothing against it.
@@ -257,10 +281,10 @@ def plan_review(
     Args:
         workspace: the repository.
         queue: the questions.
-        kept: questions about entries that hold.
-        ended: questions about entries that do not hold any more.
+        answered: the questions with their answers.
         today: the day.
     """
+    kept, ended, checked = answered
     committed = workspace_at(workspace.repo, queue.base)
     paths = committed.at(queue.base).tree.files.keys()
     recited = [
@@ -275,6 +299,15 @@ def plan_review(
         else:
             confirmed = replace(entry, last_reinforced=max(today, entry.last_reinforced))
             changes["reinforce"].append(_update("reinforce", question, confirmed, KEPT))
+    by_id = {place.entry.id: place for place in committed.at(queue.base).memory.located}
+    for question in checked:
+        place = by_id.get(_find_checked(question))
+        proposal = question.suggestion.candidate.proposal if question.suggestion else None
+        if place is not None and proposal is not None:
+            entry = replace(place.entry, check=proposal.check)
+            changes["consolidate"].append(
+                Change(step="consolidate", kind="update", path=place.path, entry=entry, why=CHECKED)
+            )
     for question in ended:
         retired = replace(_entry_of(question), status="retired")
         changes["retire"].append(_update("retire", question, retired, RETIRED))

@@ -13,6 +13,7 @@ from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.ranking import FeedbackWeights, make_weights
 from memory_ci.commands.show.records import CountedFeedback, Why
 from memory_ci.errors import UsageError
+from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle import episodes as lifecycle_episodes
 from memory_ci.lifecycle.prominence import effective_importance, prominence
 from memory_ci.lifecycle.utility import list_turns, replay
@@ -77,6 +78,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
     if is_low:
         notes.append(LOW)
     notes += _note_absence(located, today, is_ranked=bool(factors))
+    notes += _note_check(workspace, entry, view, today)
     return Why(
         located=located,
         today=today,
@@ -172,6 +174,19 @@ def _map_episodes(
         for event in lifecycle_episodes.move_to_heirs(episode.feedback, heirs):
             episodes[lifecycle_episodes.event_key(event)] = episode
     return episodes
+
+
+def _note_check(workspace: Workspace, entry: Entry, view: str | None, today: date) -> Iterator[str]:
+    """Yield what became of the check of an entry in merged changes."""
+    commit = find_commit(workspace.repo, view or "HEAD")
+    if entry.check is None or commit is None:
+        return
+    from memory_ci.sessions.backtest_text import describe_check_outcome
+    from memory_ci.sessions.check_outcomes import count_check_outcomes
+
+    for outcome in count_check_outcomes(workspace.at(commit), today):
+        if outcome.id == entry.id:
+            yield f"Its check: {describe_check_outcome(outcome)}."
 
 
 def _note_duplicate_ids(located: Located, all_located: Sequence[Located]) -> Iterator[str]:

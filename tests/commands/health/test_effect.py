@@ -14,12 +14,11 @@ from memory_ci.commands.health.effect import (
     compare_arms,
     find_sample_size,
     measure_effect,
-    newcombe_interval,
 )
 from memory_ci.commands.health.health import list_health_remarks
 from memory_ci.commands.health.records import ArmComparison
 from memory_ci.commands.health.text import render_effect
-from memory_ci.records.proportion import compute_share
+from memory_ci.records.proportion import compute_share, newcombe_interval
 from memory_ci.sessions.capture import capture
 from memory_ci.sessions.session_note import is_held_out, mark_session, note_served
 from memory_ci.store.edits import format_entry

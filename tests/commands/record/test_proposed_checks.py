@@ -1,0 +1,160 @@
+"""Checks that a run proposes: of requests, of rules, and of habits, each with its back-test."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.extraction.entries import candidate_key
+from memory_ci.memory.apply import apply_plan
+from memory_ci.records.candidate import Judged
+from memory_ci.records.check import UntouchedCheck, WithCheck
+from memory_ci.records.plan import Plan
+from memory_ci.store.edits import format_entry
+from tests.command_line import Run
+from tests.make import make_entry
+from tests.project import NOW, TODAY, Project
+from tests.sessions.repeated_sessions import keep_asking
+
+pytestmark = pytest.mark.in_project
+
+RULE = "Never touch db/seeds"
+SEEDS = UntouchedCheck(("db/seeds/**",))
+
+
+@pytest.fixture
+def worked(project: Project) -> Project:
+    """A project with seeds, and a few changes elsewhere."""
+    project.commit("Add seeds", {"db/seeds/users.sql": "insert\n"})
+    project.record()
+    for number in range(4):
+        project.commit(f"Work {number}", {f"src/work{number}.py": "x = 1\n"})
+    return project
+
+
+def plan(project: Project, *accepted: str) -> Plan:
+    options = RecordOptions(accepted=frozenset(accepted))
+    return plan_record(project.workspace, options, TODAY, lambda done, total: None)
+
+
+def list_checks(project: Project, *accepted: str) -> list[Judged]:
+    judged = plan(project, *accepted).judged
+    return [item for item in judged if item.candidate.proposal]
+
+
+def agree(project: Project, title: str = RULE) -> str:
+    """Commit a rule that people agreed to; its id."""
+    rule = make_entry(7, title=title, type="directive", created_at=TODAY.replace(year=2025))
+    project.commit("Agree", {"institutional.md": f"{format_entry(rule)}\n"})
+    return rule.id
+
+
+def test_a_rule_of_memory_gets_a_check_with_its_back_test(worked: Project) -> None:
+    entry_id = agree(worked)
+    (item,) = list_checks(worked)
+    proposal = item.candidate.proposal
+    assert proposal is not None
+    assert (item.candidate.title, proposal.check) == (RULE, SEEDS)
+    assert (proposal.source, proposal.place, item.verdict) == ("entry", entry_id, "suspected")
+    assert proposal.applicable >= 4
+
+
+def test_each_change_in_which_it_would_have_spoken_is_listed(worked: Project) -> None:
+    agree(worked)
+    worked.commit("Mend a seed", {"db/seeds/users.sql": "insert 2\n"})
+    (item,) = list_checks(worked)
+    assert item.candidate.proposal is not None
+    assert any(line.endswith("Mend a seed") for line in item.candidate.proposal.examples)
+
+
+def test_a_check_that_would_speak_too_often_is_not_proposed(worked: Project) -> None:
+    agree(worked)
+    for number in range(6):
+        worked.commit(f"Mend seed {number}", {"db/seeds/users.sql": f"insert {number}\n"})
+    assert list_checks(worked) == []
+
+
+def test_a_check_that_applies_to_no_change_is_not_proposed(worked: Project) -> None:
+    worked.commit("Add docs", {"docs/api.md": "x\n", "docs/cli.md": "x\n"})
+    agree(worked, "When you change docs/api.md, update docs/cli.md")
+    assert list_checks(worked) == []
+
+
+def test_a_request_gets_a_check_beside_its_own_box(worked: Project, tmp_path: Path) -> None:
+    keep_asking(worked, tmp_path, *["Please never touch db/seeds."] * 3)
+    judged = plan(worked).judged
+    boxes = [item for item in judged if item.candidate.title.endswith("never touch db/seeds")]
+    keys = {candidate_key(item.candidate) for item in boxes}
+    assert [item.candidate.proposal is None for item in boxes] == [True]
+    assert len(keys) == len(boxes), "no change was merged since: it has no back-test yet"
+
+
+def test_a_line_of_a_document_is_the_source_and_stays(worked: Project) -> None:
+    worked.commit("Write rules", {"AGENTS.md": f"# Rules\n\n- **{RULE}**\n"})
+    (item,) = list_checks(worked)
+    assert item.candidate.proposal is not None
+    assert (item.candidate.title, item.candidate.proposal.place) == (RULE, "AGENTS.md:3")
+    assert [quote.origin for quote in item.candidate.quotes] == ["file:AGENTS.md:3"]
+
+
+def test_a_habit_of_the_history_is_proposed(worked: Project) -> None:
+    worked.clock.now = NOW - timedelta(days=30)
+    for number in range(20):
+        files = {"package.json": f"{number}\n", "yarn.lock": f"{number}\n"}
+        worked.commit(f"Use version {number} of it", files)
+    checks = [item.candidate.proposal for item in list_checks(worked)]
+    (proposal,) = [item for item in checks if item is not None]
+    assert proposal.check == WithCheck(("package.json",), ("yarn.lock",))
+    assert (proposal.source, proposal.spoken) == ("habit", 0)
+
+
+def test_what_a_linter_of_the_repository_tests_is_not_proposed(worked: Project) -> None:
+    agree(worked, "Never use `print()` in code")
+    assert len(list_checks(worked)) == 1
+    worked.commit("Lint", {"ruff.toml": 'select = ["T20"]\n'})
+    assert list_checks(worked) == []
+
+
+def test_a_rule_that_a_known_hook_tests_better_has_no_check(worked: Project) -> None:
+    agree(worked, "Use conventional commits")
+    assert list_checks(worked) == []
+
+
+def test_an_accepted_check_is_written_into_its_entry(worked: Project) -> None:
+    entry_id = agree(worked)
+    (item,) = list_checks(worked)
+    apply_plan(worked.workspace, plan(worked, candidate_key(item.candidate)), NOW)
+    (entry,) = [entry for entry in worked.entries("institutional.md") if entry.id == entry_id]
+    assert entry.check == SEEDS
+    assert list_checks(worked) == []
+
+
+def test_an_accepted_check_of_a_document_is_an_entry(worked: Project) -> None:
+    worked.commit("Write rules", {"AGENTS.md": f"{RULE}\n"})
+    (item,) = list_checks(worked)
+    apply_plan(worked.workspace, plan(worked, candidate_key(item.candidate)), NOW)
+    (entry,) = [entry for entry in worked.entries("institutional.md") if entry.title == RULE]
+    assert (entry.check, entry.type) == (SEEDS, "directive")
+
+
+def test_review_lists_it_and_accepts_it(worked: Project, run: Run) -> None:
+    agree(worked)
+    listed = run("review", "--candidates").stdout
+    assert "check: untouched: ['db/seeds/**'] (a rule of memory" in listed
+    assert "would have spoken 1 time in" in listed
+    (row,) = json.loads(run("review", "--candidates", "--json").stdout)["candidates"]
+    assert (row["kind"], row["source"], row["spoken"]) == ("check", "entry", 1)
+    assert run("review", "--candidates", "--accept", "1").exit_code == 0
+    worked.record()
+    titles = [entry for entry in worked.entries("institutional.md") if entry.title == RULE]
+    assert [entry.check for entry in titles if entry.status == "active"] == [SEEDS]
+
+
+def test_a_declined_check_is_not_proposed_again(worked: Project, run: Run) -> None:
+    agree(worked)
+    assert run("review", "--candidates", "--never", "1").exit_code == 0
+    assert json.loads(run("review", "--candidates", "--json").stdout)["candidates"] == []
