@@ -57,6 +57,14 @@ UNSAFE = re.compile(r"[*?\[\]\\!#\s]")
 """Characters with a meaning in globs; a path that has one is no kind."""
 
 
+TESTS = re.compile(
+    r"(?:.*/)?_*(?:tests?|specs?|e2e)_*(?:/.*)?|(?:.*/)?(?:test_.*|.*[._](?:test|spec)\..*|.*\.snap)",
+    re.IGNORECASE,
+)
+PROSE = re.compile(r".*\.(?:md|mdx|rst|adoc|txt)|docs?/\*\*|docs?/.*", re.IGNORECASE)
+"""Kinds of tests and of prose: what explains or tests a thing asks for no change of the thing."""
+
+
 class MergedFiles(NamedTuple):
     """The day of a merged change, the files that it touched, and the subject of its commit."""
 
@@ -216,12 +224,19 @@ def _is_clear(habit: Habit, changes: int, touching: int) -> bool:
     """
     if habit.applicable < LEAST_SUPPORT or habit.confidence < LEAST_CONFIDENCE:
         return False
-    if habit.recent < LEAST_RECENT:
+    if habit.recent < LEAST_RECENT or _only_describes(habit):
         return False
     if habit.recently_followed < LEAST_CONFIDENCE * habit.recent:
         return False
     others = changes - habit.applicable
     return touching - habit.followed <= MOST_OTHERWISE * others
+
+
+def _only_describes(habit: Habit) -> bool:
+    """Return whether the first kind describes or tests the second, which need not change then."""
+    if PROSE.fullmatch(habit.when):
+        return PROSE.fullmatch(habit.also) is None
+    return TESTS.fullmatch(habit.when) is not None and TESTS.fullmatch(habit.also) is None
 
 
 def _rank(habit: Habit) -> tuple[int, float, int, str, str]:

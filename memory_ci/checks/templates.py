@@ -110,14 +110,20 @@ LENGTH = re.compile(
     r" (?P<length>\d{2,3})\b",
     re.IGNORECASE,
 )
-ISSUE = re.compile(r"\b(?:issue|ticket)(?: number| id| key)?\b", re.IGNORECASE)
+ISSUE = re.compile(
+    r"\b(?:include|reference|mention|add|put|start with|name)\b[^.]{0,30}\b(?:issue|ticket)"
+    r"(?: number| id| key)?\b[^.]{0,20}\b(?:commit|message|title|subject)",
+    re.IGNORECASE,
+)
 ISSUE_PATTERN = r"#\d+|\b[A-Z][A-Z0-9]+-\d+\b"
 
 FORBIDDEN_TEXT = re.compile(
-    rf"\b(?:{NEVER}|avoid)(?: \w+){{0,3}} (?:use|using|add|adding|call|calling|leave|leaving|write"
-    r"|import|importing|introduce|put|have|`)",
+    rf"(?:^|[.;:!,] |\b(?:we|you|please|and|must|should) )(?:{NEVER}|avoid)(?: \w+){{0,2}}"
+    r" (?:use|using|add|adding|call|calling|leave|leaving|write|import|importing|introduce|put)\b"
+    r"|^avoid\b",
     re.IGNORECASE,
 )
+MAX_GAP = 20  # Characters between the verb and the code that it forbids.
 CODE_LIKE = re.compile(r"[\w$]+(?:[.:]{1,2}[\w$]+)+(?:\(\))?|[\w$]+\(\)|@[\w.-]+|[A-Z]{3,}")
 TODO = re.compile(r"\b(?i:no|never|don't|do not)\b.*\b(?P<mark>TODO|FIXME|XXX)s?\b")
 HEADER = re.compile(
@@ -279,9 +285,10 @@ def _forbid_text(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     match = FORBIDDEN_TEXT.search(text)
     if match is None:
         return None
-    start = match.end() - text[match.start() : match.end()].endswith("`")
-    quoted = QUOTED.search(text, start)
-    if quoted is None or not CODE_LIKE.fullmatch(quoted[1]) or _list_globs(quoted[0], repository):
+    quoted = QUOTED.search(text, match.end())
+    if quoted is None or quoted.start() - match.end() > MAX_GAP:
+        return None
+    if not CODE_LIKE.fullmatch(quoted[1]) or _list_globs(quoted[0], repository):
         return None
     name = quoted[1].removesuffix("()")
     call = r"\(" if quoted[1].endswith("()") else r"(?![\w$])"

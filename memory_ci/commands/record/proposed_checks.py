@@ -63,6 +63,10 @@ EMPHASIS = re.compile(r"\*\*|__")
 """Markdown's signs of emphasis."""
 
 
+SENTENCE = re.compile(r"[A-Z`]")
+"""The beginning of a line that is no row of a table, and does not go on from the line before."""
+
+
 class DraftedCheck(NamedTuple):
     """A check that may be proposed.
 
@@ -168,7 +172,7 @@ def _list_drafted(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Drafte
             yield DraftedCheck(check, entry.title, "entry", entry.id, entry.created_at)
     for rule in list_written_rules(run.base):
         text = EMPHASIS.sub("", rule.text)
-        check = _derive(text, files, settings)
+        check = _derive(text, files, settings) if SENTENCE.match(text) else None
         if check is not None:
             yield DraftedCheck(check, text, "document", rule.place, words=rule.text)
 
