@@ -61,7 +61,11 @@ TESTS = re.compile(
     r"(?:.*/)?_*(?:tests?|specs?|e2e)_*(?:/.*)?|(?:.*/)?(?:test_.*|.*[._](?:test|spec)\..*|.*\.snap)",
     re.IGNORECASE,
 )
-PROSE = re.compile(r".*\.(?:md|mdx|rst|adoc|txt)|docs?/\*\*|docs?/.*", re.IGNORECASE)
+PROSE = re.compile(
+    r".*\.(?:md|mdx|rst|adoc|txt)|docs?/.*"
+    r"|\.?(?:changes?|changesets?|changelog[\w.-]*|newsfragments|news)/.*",
+    re.IGNORECASE,
+)
 """Kinds of tests and of prose: what explains or tests a thing asks for no change of the thing."""
 
 
@@ -204,9 +208,11 @@ def _count_pairs(changes: Iterable[_Counted]) -> list[Habit]:
 def _count_pair(changes: Iterable[_Counted], when: str, also: str) -> Habit:
     applicable = followed = recent = recently_followed = 0
     for change in changes:
+        first = change.kinds.get(when, frozenset())
         second = change.kinds.get(also, frozenset())
-        if not change.kinds.get(when, frozenset()) - second:
+        if not first - second:
             continue
+        second -= first if when.endswith("/**") else frozenset()  # its own files show no habit
         applicable += 1
         followed += bool(second)
         recent += change.is_recent
