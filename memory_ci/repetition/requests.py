@@ -291,9 +291,10 @@ def _has_request(candidate: RecurringKey) -> bool:
 
 
 def _find_wording(candidate: RecurringKey) -> Occurrence:
-    """Return the clearest wording: what most sessions say, in few words."""
+    """Return the clearest wording: what most sessions say, in few words, as an order if any is."""
     occurrences = [item for item in candidate.occurrences.values() if item.clause.is_request]
     short = [item for item in occurrences if len(item.clause.text) <= MAX_TEXT]
+    short = [item for item in short if not item.clause.is_complaint] or short
     shares = Counter(term for item in candidate.occurrences.values() for term in item.clause.terms)
     sessions = len(candidate.occurrences)
 

@@ -10,7 +10,8 @@ from memory_ci.findings import printable
 from memory_ci.gitrepo.addresses import find_forge_address, link_to
 from memory_ci.gitrepo.repo import Repository, find_setting
 from memory_ci.records.candidate import CheckProposal
-from memory_ci.records.check import BeforeCheck, RuleCheckOutcome
+from memory_ci.records.check import BeforeCheck
+from memory_ci.records.check_outcome import RuleCheckOutcome
 from memory_ci.store.checkfield import format_check
 from memory_ci.text import plural, shorten
 

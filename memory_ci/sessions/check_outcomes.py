@@ -16,7 +16,8 @@ from memory_ci.gitrepo.history import find_range_start, plan_range
 from memory_ci.memory.past_changes import iter_past_changes
 from memory_ci.memory.rules import collect_rules, find_skips
 from memory_ci.memory.workspace import Snapshot
-from memory_ci.records.check import BeforeCheck, RuleCheck, RuleCheckOutcome
+from memory_ci.records.check import BeforeCheck, RuleCheck
+from memory_ci.records.check_outcome import RuleCheckOutcome
 from memory_ci.records.proportion import compute_share, newcombe_interval
 
 MAX_AGE = "2y"

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from memory_ci.records.check import RuleCheckOutcome
+from memory_ci.records.check_outcome import RuleCheckOutcome
 from memory_ci.records.proportion import Share
 from memory_ci.records.repetition import RuleOutcome
 

@@ -14,7 +14,7 @@ from memory_ci.commands.health.records import (
     Metric,
 )
 from memory_ci.findings import printable
-from memory_ci.records.check import RuleCheckOutcome
+from memory_ci.records.check_outcome import RuleCheckOutcome
 from memory_ci.records.repetition import RuleOutcome
 from memory_ci.sessions.backtest_text import describe_check_outcome
 from memory_ci.text import plural
