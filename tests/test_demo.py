@@ -12,7 +12,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 COMMAND = '$ memory-ci retrieve "retry a failed charge in the payments client"'
+MAKE = ("make demo", "make test")
 VARYING = ((re.compile(r"id [0-9a-f]{8}"), "id X"), (re.compile(r"\d{4}-\d\d-\d\d"), "DAY"))
+RULE = "Always add a line to CHANGELOG.md before you commit"
 
 
 def find_block(text: str) -> str:
@@ -38,12 +40,29 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
     return done.stdout
 
 
+def test_the_demo_tells_the_next_session_what_was_asked_twice(demo: str) -> None:
+    _, _, told = demo.partition("The next session is told")
+    start, _, commit = told.partition("and before it commits")
+    assert f"> ## {RULE}" in start
+    assert f"memory-ci: before you commit: {RULE} (id " in commit
+
+
 def test_the_demo_serves_both_entries_that_speak_of_the_task(demo: str) -> None:
     served = find_block(demo)
     assert "## The client retried a POST after a timeout" in served
     assert "## Retries live in src/payments/client.py rather than in each caller" in served
-    assert "Amounts are integers" not in served
 
 
 def test_readme_shows_what_the_demo_prints(demo: str) -> None:
-    assert find_block((ROOT / "README.md").read_text(encoding="utf-8")) == find_block(demo)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert find_block(readme) == find_block(demo)
+    assert f" 1. {RULE}\n    request: asked in 2 sessions" in demo
+    assert f" 1. {RULE}\n    request: asked in 2 sessions" in readme
+
+
+def test_both_commands_stand_in_the_first_screen_of_a_short_readme() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    first_screen = text.splitlines()[:20]
+    assert all(any(line.startswith(command) for line in first_screen) for command in MAKE)
+    assert len(text.split()) <= 800
+    assert len(re.findall(r"(?m)^\|", text)) <= 10

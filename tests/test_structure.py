@@ -383,12 +383,12 @@ def test_every_option_of_every_command_is_explained() -> None:
     assert unexplained == []
 
 
-def test_every_command_stands_in_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_every_command_stands_in_the_how_to() -> None:
+    page = (ROOT / "docs" / "how-to.md").read_text(encoding="utf-8")
     missing = [
         name
         for name, _ in list_our_commands()
-        if not re.search(rf"memory-ci {re.escape(name)}\b", readme)
+        if not re.search(rf"memory-ci {re.escape(name)}\b", page)
     ]
     assert missing == []
 

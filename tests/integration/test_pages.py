@@ -1,4 +1,4 @@
-"""The commands of the README and of the tutorial, run in order: each prints what the page shows.
+"""The commands of the README, the tutorial and the page of CI, run in order: each prints what the page shows.
 
 Ids, dates and numbers of lines are another run's. A line of "…" stands for any lines.
 """
@@ -160,16 +160,14 @@ def test_setting_up_as_the_readme_says_works_once_the_placeholder_is_replaced(
     compare(Step(setup.command, [*lines, "…"]), reader.run(setup.command))
     reader.run("sed -i 's/OWNER/acme/' .pre-commit-config.yaml .github/workflows/memory.yml")
     reader.run("git add . && git commit -q -m 'Add memory'")
-    (doctor,) = read_section("README.md", "Agents")
-    reader.follow(doctor["text"])
     assert not [line for line in reader.run("memory-ci doctor") if "OWNER" in line]
 
 
-def test_a_gate_in_ci_says_what_the_readme_shows(reader: Reader) -> None:
+def test_a_gate_in_ci_says_what_the_page_shows(reader: Reader) -> None:
     reader.run(
         "memory-ci init && git add . && git commit -q -m 'Add memory' && git switch -q -c side"
     )
     reader.repo.write("MEMORY.md", "# Memory\n\nProse.\n\n## A learning\n\nWithout front matter.\n")
     reader.run("git commit -q -a -m 'Write by hand'")
-    blocks = [block for block in read_section("README.md", "CI") if block["kind"] == "console"]
+    blocks = [block for block in read_section("docs/ci.md", "The gate") if block["kind"] == "console"]
     reader.follow(blocks[0]["text"])
