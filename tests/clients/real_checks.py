@@ -24,7 +24,9 @@ DESCRIBE = f"Describe each table in {SCHEMA}"
 REMINDED = f"{CHANGELOG} is not touched ("
 REFUSED = f"memory-ci: error: {SCHEMA} is not touched ("
 
-SKIPS = "Add a blank line that no user sees"
+QUIET = "src/quiet.py"
+
+SKIPS = "Add a file that no user sees"
 COMMITS = "Charge with a key, and commit it"
 ADDS = "Keep charges in a table"
 
@@ -40,7 +42,11 @@ def script(path: str, entry_id: str) -> Callable[[Asked], Call | str]:
     """Return the model: it does what is asked step by step, and follows each line that it reads."""
     skip = f"Memory-Skip: {entry_id} no user sees it"
     steps = {
-        SKIPS: [_shell(SKIPPED, f"echo >> {FILE}", f'git commit -q -a -m Blank -m "{skip}"')],
+        SKIPS: [
+            _shell(
+                SKIPPED, f"echo >> {QUIET}", "git add src", f'git commit -q -m Quiet -m "{skip}"'
+            )
+        ],
         COMMITS: [
             _shell(REMINDS),
             Call("read", path=path),
@@ -87,12 +93,14 @@ def shop(
     made.git("config", "user.name", "Tess Tester")
     made.git("config", "user.email", "tess@example.com")
     (made.folder / CHANGELOG).write_text("# Changes\n")
-    made.commit("Agree on two rules")
+    made.git("add", CHANGELOG, ".memory")  # not the settings of the client
+    made.git("commit", "-q", "-m", "Agree on two rules")
     made.run("memory-ci", "record")
     memory = made.folder / "MEMORY.md"
-    head, title, rest = memory.read_text().partition(f"## {DESCRIBE}\n")
-    memory.write_text(head + title + rest.replace("check:\n", "level: fail\ncheck:\n", 1))
-    made.commit("Refuse a table that is not described")
+    text, check = memory.read_text(), "check:\n  with: {when: ['db/**']"
+    assert text.count(check) == 1
+    memory.write_text(text.replace(check, f"level: fail\n{check}"))
+    made.git("commit", "-q", "-a", "-m", "Refuse a table that is not described")
     path = str(made.folder / FILE) if client.name != "codex" else FILE
     made.model.script = script(path, find_id(made))
     made.install(client.name)
@@ -101,11 +109,9 @@ def shop(
 
 
 def find_id(shop: Shop) -> str:
-    """Return the start of the id of the check that reminds."""
-    text = (shop.folder / "MEMORY.md").read_text().partition(f"## {SAY}\n")[2]
-    found = re.search(r"^id: ([0-9a-f]{8})", text, re.MULTILINE)
-    assert found is not None
-    return found[1]
+    """Return the id of the check that reminds."""
+    head = (shop.folder / "MEMORY.md").read_text().partition(f"## {SAY}\n")[0]
+    return re.findall(r"^id: (\S+)", head, re.MULTILINE)[-1]
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +134,7 @@ def list_files(shop: Shop, branch: str) -> list[str]:
 
 
 def test_a_skip_in_the_message_passes_without_a_line(shop: Shop, talk: Talk) -> None:
-    assert list_files(shop, SKIPPED) == [FILE]
+    assert list_files(shop, SKIPPED) == [QUIET]
     assert REMINDED not in talk.given(SKIPS)
 
 
