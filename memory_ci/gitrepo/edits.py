@@ -56,14 +56,19 @@ class LastEdit(NamedTuple):
 class Brought(NamedTuple):
     """Neighbouring lines of a file that one commit added; a merge counts for all that it merged.
 
-    The sha is "" for lines that are not committed.
+    The sha is "" for lines that are not committed; the time is that of the commit, in UTC.
     """
 
     first: int
     last: int
     sha: str
-    day: date
+    at: datetime
     subject: str
+
+    @property
+    def day(self) -> date:
+        """The day of the commit, in UTC."""
+        return self.at.date()
 
 
 class _Hunk(NamedTuple):
@@ -290,9 +295,9 @@ def _join_lines(shas: list[tuple[int, str]], facts: dict[str, dict[str, str]]) -
     for sha, group in groupby(shas, key=lambda numbered: numbered[1]):
         numbers = [number for number, _ in group]
         commit = facts[sha]
-        day = datetime.fromtimestamp(int(commit["committer-time"]), UTC).date()
+        at = datetime.fromtimestamp(int(commit["committer-time"]), UTC)
         is_committed = bool(sha.strip("0"))
         if is_committed:
-            yield Brought(numbers[0], numbers[-1], sha, day, commit["summary"])
+            yield Brought(numbers[0], numbers[-1], sha, at, commit["summary"])
         else:
-            yield Brought(numbers[0], numbers[-1], "", day, "")
+            yield Brought(numbers[0], numbers[-1], "", at, "")

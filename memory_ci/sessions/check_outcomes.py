@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import date
+from datetime import date, datetime
 
 from msgspec.structs import replace
 
@@ -53,15 +53,17 @@ def count_check_outcomes(snapshot: Snapshot, today: date) -> list[RuleCheckOutco
     history = plan_range(repo, start, snapshot.sha)
     newest = replace(history, groups=history.groups[-MAX_CHANGES:])
     changes = list(iter_past_changes(repo, newest, rules))
-    return [_count(rule, _find_day(snapshot, rule), changes) for rule in rules]
+    return [_count(rule, _find_start(snapshot, rule), changes) for rule in rules]
 
 
-def _count(rule: RuleCheck, since: date | None, changes: Iterable[PastChange]) -> RuleCheckOutcome:
+def _count(
+    rule: RuleCheck, start: datetime | None, changes: Iterable[PastChange]
+) -> RuleCheckOutcome:
     """Return the outcome of one check.
 
     Args:
         rule: the check.
-        since: the day on which its entry got it; None if it is not committed.
+        start: when its entry got it; None if it is not committed.
         changes: the merged changes, oldest first.
     """
     before: list[bool] = []  # For each applicable change whether it breaks the rule.
@@ -73,13 +75,14 @@ def _count(rule: RuleCheck, since: date | None, changes: Iterable[PastChange]) -
         if not judgement.is_applicable or judgement.unjudged:
             continue
         is_broken = judgement.fault is not None
-        if since is None or past.merged.tip.committed_at.date() <= since:
+        if start is None or past.merged.tip.committed_at <= start:
             before.append(is_broken)
             continue
         is_skipped = is_broken and rule.id in find_skips(past.change.messages, [rule])
         skipped += is_skipped
         after.append(is_broken and not is_skipped)
         last.append(is_broken)
+    since = start.date() if start else None
     return _compare(rule, since, before[-COMPARED:], after, skipped, sum(last[-LAST:]))
 
 
@@ -112,8 +115,8 @@ def _compare(
     )
 
 
-def _find_day(snapshot: Snapshot, rule: RuleCheck) -> date | None:
-    """Return the day on which the line `check:` of an entry was committed."""
+def _find_start(snapshot: Snapshot, rule: RuleCheck) -> datetime | None:
+    """Return when the line `check:` of an entry was committed."""
     data = snapshot.read([rule.path]).get(rule.path, b"")
     lines = data.decode("utf-8", "replace").splitlines()
     for number, line in enumerate(lines[rule.line - 1 :], start=rule.line):
@@ -121,6 +124,6 @@ def _find_day(snapshot: Snapshot, rule: RuleCheck) -> date | None:
             with suppress(RepositoryError):
                 repo = snapshot.workspace.repo
                 for brought in blame_lines(repo, rule.path, (number, number), snapshot.sha):
-                    return brought.day
+                    return brought.at
             return None
     return None

@@ -226,10 +226,9 @@ class Shop:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             before = len(self.model.asked)
-            if (
-                not terminal.wait(QUIET, partial(self._has_asked, before))
-                and not self.model.is_busy
-            ):
+            if terminal.wait(QUIET, partial(self._has_asked, before)) or self.model.is_busy:
+                continue
+            if not isinstance(self.model.said[-1], Call):  # a tool may run for longer
                 return
 
     def _has_asked(self, before: int) -> bool:

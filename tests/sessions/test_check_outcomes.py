@@ -54,6 +54,15 @@ def test_changes_since_are_followed_ignored_or_skipped(project: Project) -> None
     assert outcome.last_passed == 3
 
 
+def test_the_changes_of_the_same_day_are_before_or_since(project: Project) -> None:
+    work(project, 2, "src/a.py")
+    project.commit("Agree", {"institutional.md": f"{format_entry(RULE)}\n"})
+    work(project, 3, "src/a.py", "CHANGELOG.md")
+    outcome = count(project)
+    assert outcome.before.hits > 2
+    assert (outcome.applicable, outcome.ignored) == (3, 0)
+
+
 def test_it_is_compared_with_the_changes_before(project: Project) -> None:
     work(project, 30, "src/a.py")
     agree(project)

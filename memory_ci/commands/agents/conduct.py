@@ -90,6 +90,21 @@ def tell_git_hook(start: Path, session: str, command: str) -> str:
     return _join_lines(moments.claim_due(common_dir, session.rpartition(":")[2], _screen(due)))
 
 
+def claim_entries(start: Path, session: str, ids: Sequence[str]) -> frozenset[str]:
+    """Return the entries that a session was not told yet, and note that git's hook tells it them.
+
+    Args:
+        start: the directory that git runs in.
+        session: the id of the agent's session, as in its own hooks.
+        ids: the entries whose checks the commit violates.
+    """
+    common_dir = moments.find_common_dir(start.absolute())
+    if common_dir is None:
+        return frozenset(ids)
+    due = [Moment(entry_id, "before:commit", "") for entry_id in ids]
+    return frozenset(moment.id for moment in moments.claim_due(common_dir, session, due))
+
+
 def _screen(due: Sequence[Moment]) -> list[Moment]:
     """Return the lines that may be served: the table may come from elsewhere."""
     if not due:

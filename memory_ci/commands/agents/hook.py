@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -203,19 +203,40 @@ def _tell_due(command: str) -> None:
 
 
 def _print_violations(message_file: Path) -> bool:
-    """Print on stderr what the commit violates, and return whether it is refused."""
+    """Print on stderr what the commit violates, and return whether it is refused.
+
+    An agent's session that its own hook told of a check reads no second line on it, but for the
+    error that says why the commit is refused.
+    """
     from memory_ci.checks.lines import render_violation
     from memory_ci.gitrepo.repo import find_repository
     from memory_ci.memory.commit_rules import judge_message_file
 
     violations = judge_message_file(find_repository(Path.cwd()), message_file, os.environ)
+    untold = _claim_untold([violation.rule.id for violation in violations if not violation.reason])
+    is_refused = False
     for rule, fault, reason in violations:
-        line = f"{rule.name} is skipped: {reason}"
-        if not reason:
-            level = "error" if rule.level == "fail" else "note"
-            line = f"{level}: {render_violation(rule, fault, today())}"
-        say(f"memory-ci: {printable(line)}", err=True)
-    return any(rule.level == "fail" and not reason for rule, _, reason in violations)
+        if reason:
+            say(f"memory-ci: {printable(f'{rule.name} is skipped: {reason}')}", err=True)
+            continue
+        line = printable(render_violation(rule, fault, today()))
+        if rule.level == "fail":
+            is_refused = True
+            say(f"memory-ci: error: {line}", err=True)
+        elif rule.id in untold:
+            say(f"memory-ci: note: {line}", err=True)
+    return is_refused
+
+
+def _claim_untold(ids: Sequence[str]) -> Collection[str]:
+    """Return the entries of which this session was not told yet; all of them to a person."""
+    if not ids:
+        return ids
+    from memory_ci.commands.agents.conduct import claim_entries
+    from memory_ci.sessions.nudge import session_of
+
+    session = session_of(os.environ)
+    return claim_entries(Path.cwd(), session, ids) if session else ids
 
 
 def _nudge() -> None:

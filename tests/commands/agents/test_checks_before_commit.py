@@ -202,6 +202,55 @@ def test_the_commit_msg_hook_tells_other_agents(
     assert (result.exit_code, "CHANGELOG.md is not touched" in result.stderr) == (0, True)
 
 
+@pytest.mark.parametrize("session", ["s1", "s2"])
+def test_git_does_not_repeat_what_the_session_was_told(
+    call: Call, shop: Project, run: Run, monkeypatch: pytest.MonkeyPatch, session: str
+) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", session)
+    put_rule(shop, CHANGELOG)
+    call("claude-code", **START)
+    stage(shop)
+    assert told(call, "git commit -m x") == LINE
+    path = shop.write(".git/COMMIT_EDITMSG", "x\n")
+    printed = run("hook", "commit-msg", str(path)).stderr
+    assert ("CHANGELOG.md is not touched" in printed) is (session != "s1")
+
+
+def test_the_session_is_not_told_what_git_has_printed(
+    call: Call, shop: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
+    put_rule(shop, CHANGELOG)
+    call("claude-code", **START)
+    stage(shop)
+    path = shop.write(".git/COMMIT_EDITMSG", "x\n")
+    assert "CHANGELOG.md is not touched" in run("hook", "commit-msg", str(path)).stderr
+    assert told(call, "git commit -m x") == ""
+
+
+def test_a_refused_commit_says_why_each_time(
+    call: Call, shop: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
+    put_rule(shop, CHANGELOG, "fail")
+    call("claude-code", **START)
+    stage(shop)
+    assert told(call, "git commit -m x") == LINE
+    path = shop.write(".git/COMMIT_EDITMSG", "x\n")
+    for _ in range(2):
+        result = run("hook", "commit-msg", str(path))
+        assert "error: CHANGELOG.md is not touched" in result.stderr
+        assert result.exit_code == 1
+
+
+def test_a_person_is_told_at_each_commit(shop: Project, run: Run) -> None:
+    put_rule(shop, CHANGELOG)
+    stage(shop)
+    path = shop.write(".git/COMMIT_EDITMSG", "x\n")
+    for _ in range(2):
+        assert "note: CHANGELOG.md" in run("hook", "commit-msg", str(path)).stderr
+
+
 @pytest.mark.parametrize(
     "check", [AbsentCheck(("[",), "x"), AbsentCheck(("*",), "("), AbsentCheck(("*",), "^(a+)+$")]
 )
