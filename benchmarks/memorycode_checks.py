@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from benchmarks.memorycode_data import Instruction
 from memory_ci.checks.judge import AddedLine, CheckedChange, judge
-from memory_ci.checks.templates import derive_check, list_repository_files
+from memory_ci.checks.repository import list_repository_files
+from memory_ci.checks.templates import derive_check
 from memory_ci.records.history import FileChange
 
 PATH = "app/totals.py"
@@ -20,7 +21,7 @@ LINES = {
     "class": "class {}:",
     "variable": "    {} = rows[0]",
     "attribute": "        self.{} = rows",
-    "function argument": "def add({}, rows=None):",
+    "function argument": "def add({}):",
 }
 """The line of code that shows a name of an object."""
 
