@@ -121,11 +121,11 @@ NEGATIVE = re.compile(
 def check_names(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule about names; None if it has several, which no one check says."""
     rules = find_name_rules(text)
-    language = _find_language(text, repository)
-    if len(rules) != 1 or language is None:
+    if len(rules) != 1:
         return None
     (rule,) = rules
-    if rule.thing not in language.lines:
+    language = _find_language(text, repository)
+    if language is None or rule.thing not in language.lines:
         return None
     return AbsentCheck(_list_paths(language, repository), _match_broken_name(rule, language))
 
@@ -135,8 +135,9 @@ def check_annotations(text: str, repository: RepositoryFiles) -> ChangeCheck | N
     wanted = ANNOTATIONS.search(text)
     thing = ANNOTATED.search(text)
     is_general = _is_general(text, thing) if thing else wanted is not None and bool(wanted["type"])
-    language = _find_language(text, repository)
-    if wanted is None or not is_general or language is not PYTHON or NEGATIVE.search(text):
+    if wanted is None or not is_general or NEGATIVE.search(text):
+        return None
+    if _find_language(text, repository) is not PYTHON:
         return None
     kinds = {match["thing"].lower().rstrip("s") for match in ANNOTATED.finditer(text)}
     functions = r"^(?:async )?def \w+\([^:()]*\)\s*:"
@@ -161,8 +162,10 @@ def check_import(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
 
 def check_comments(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which new files of code have comments."""
+    if not COMMENTS.search(text) or NEGATIVE.search(text):
+        return None
     language = _find_language(text, repository)
-    if language is None or not COMMENTS.search(text) or NEGATIVE.search(text):
+    if language is None:
         return None
     return PresentCheck(_list_paths(language, repository), language.comment)
 

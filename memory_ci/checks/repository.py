@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import NamedTuple
 
 from memory_ci.checks.globs import compile_globs
@@ -41,14 +42,16 @@ def list_repository_files(paths: Collection[str]) -> RepositoryFiles:
     return RepositoryFiles(frozenset(paths), frozenset(directories))
 
 
-def list_code(repository: RepositoryFiles) -> list[str]:
+@lru_cache(maxsize=4)
+def list_code(repository: RepositoryFiles) -> tuple[str, ...]:
     """Return the globs of the code that a repository has."""
-    return [glob for glob in CODE_GLOBS if has_glob(glob, repository)]
+    return tuple(glob for glob in CODE_GLOBS if has_glob(glob, repository))
 
 
-def list_tests(repository: RepositoryFiles) -> list[str]:
+@lru_cache(maxsize=4)
+def list_tests(repository: RepositoryFiles) -> tuple[str, ...]:
     """Return the globs of the tests that a repository has."""
-    return [glob for glob in TEST_GLOBS if has_glob(glob, repository)]
+    return tuple(glob for glob in TEST_GLOBS if has_glob(glob, repository))
 
 
 def has_glob(glob: str, repository: RepositoryFiles) -> bool:

@@ -19,7 +19,6 @@ from memory_ci.checks.repository import (
     RepositoryFiles,
     has_glob,
     list_code,
-    list_repository_files,
     list_tests,
 )
 from memory_ci.records.check import (
@@ -130,6 +129,7 @@ def derive_check(rule: str, repository: RepositoryFiles) -> ChangeCheck | None:
         rule: a sentence: `Never touch db/seeds`.
         repository: the files that the rule may name.
 
+    >>> from memory_ci.checks.repository import list_repository_files
     >>> derive_check("Never touch db/seeds", list_repository_files(["db/seeds/a.sql"]))
     UntouchedCheck(paths=('db/seeds/**',))
     """
@@ -208,7 +208,7 @@ def _touch_with(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     if cause:
         when = _list_globs(cause["what"], repository)
     else:
-        when = list_code(repository) if EACH_CHANGE.search(text) else []
+        when = list(list_code(repository)) if EACH_CHANGE.search(text) else []
     if not when or set(when) & set(also):
         return None
     tests = list_tests(repository)
@@ -225,7 +225,7 @@ def _list_companions(text: str, repository: RepositoryFiles) -> list[str]:
     if named:
         return named
     if re.search(r"\btests?\b", text, re.IGNORECASE):
-        return list_tests(repository)
+        return list(list_tests(repository))
     if re.search(r"\b(?:docs|documentation)\b", text, re.IGNORECASE):
         return [glob for glob in ("docs/**", "README.md") if has_glob(glob, repository)]
     return []
