@@ -127,4 +127,9 @@ def _list_names(instruction: Instruction) -> Iterator[str]:
     for name in ("total", "read_all", "Total", "row2col"):
         bare = word.strip("_")
         yield from (f"{word}{name}", f"{name}{word}", f"{name}_{word}_{name}", f"{bare}{name}")
-        yield from (f"{name}{bare}", f"{name}{bare}{name}", f"_{word}{name}", f"{word.upper()}{name}")
+        yield from (
+            f"{name}{bare}",
+            f"{name}{bare}{name}",
+            f"_{word}{name}",
+            f"{word.upper()}{name}",
+        )

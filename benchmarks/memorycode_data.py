@@ -84,9 +84,7 @@ def parse_dialogue(number: int, data: dict[str, Any]) -> Dialogue:
     ]
     return Dialogue(
         number=number,
-        sessions=tuple(
-            tuple(split_turns(session["text"], *names)) for session in data["sessions"]
-        ),
+        sessions=tuple(tuple(split_turns(session["text"], *names)) for session in data["sessions"]),
         instructions=tuple(_list_instructions(data)),
         fillers=tuple(dict.fromkeys(fillers)),
     )
@@ -193,6 +191,4 @@ def says_filler(text: str, topic: str) -> bool:
 
 
 def _stems(text: str) -> Sequence[str]:
-    return [
-        stem(word) for word in words(text) if word not in STOP_WORDS and word not in NO_CONTENT
-    ]
+    return [stem(word) for word in words(text) if word not in STOP_WORDS and word not in NO_CONTENT]

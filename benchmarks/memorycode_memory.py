@@ -124,11 +124,8 @@ def _locate(candidate: Candidate, today: date) -> Located:
 
 def _consolidate(located: Sequence[Located], today: date) -> list[Located]:
     """Return the entries as the upkeep of a run leaves them."""
-    updates = {
-        change.entry.id: change.entry
-        for change in plan_consolidation(located, today)
-        if change.entry is not None
-    }
+    changes = plan_consolidation(located, today)
+    updates = {change.entry.id: change.entry for change in changes}
     return [replace(place, entry=updates.get(place.entry.id, place.entry)) for place in located]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.checks.naming import NameRule, find_name_rules
+from memory_ci.checks.patterns import MAX_PATTERN
 from memory_ci.checks.repository import RepositoryFiles, has_glob, list_code, list_tests
 from memory_ci.records.check import AbsentCheck, ChangeCheck, PresentCheck
 
@@ -94,8 +95,13 @@ ANNOTATIONS = re.compile(
 ANNOTATED = re.compile(
     r"\b(?P<thing>functions?|methods?)\b(?: (?:definitions?|signatures?))?", re.IGNORECASE
 )
+EVERYWHERE = re.compile(
+    r"[.!]?$|,| (?:everywhere|throughout)\b| (?:in|to|on|for) (?:all|new|your|our) code\b",
+    re.IGNORECASE,
+)
 IMPORT = re.compile(
-    r"\bimport(?:ing|s|ed)? (?:the )?['\"`\u2018\u201c](?P<module>[A-Za-z_][\w.]{0,60})['\"`\u2019\u201d]"
+    r"\bimport(?:ing|s|ed)? (?:the )?"
+    r"['\"`\u2018\u201c](?P<module>[A-Za-z_][\w.]{0,60})['\"`\u2019\u201d]"
     r"(?: (?:module|library|package))?"
     r"(?=[.!]?$|,| (?:in|into|at the top of) (?:all|every|each)\b| even if\b)",
     re.IGNORECASE,
@@ -111,7 +117,8 @@ COMMENTS = re.compile(
     re.IGNORECASE,
 )
 NEGATIVE = re.compile(
-    r"\b(?:never|don't|do not|not|no|without|avoid|stop|unless|except|only|instead)\b"
+    r"\b(?:never|don't|do not|not|no|without|avoid|stop|unless|except|only|instead|where|when"
+    r"|optional|public|private)\b"
     r"|\b(?<!even )if\b|\?",
     re.IGNORECASE,
 )
@@ -119,23 +126,27 @@ NEGATIVE = re.compile(
 
 
 def check_names(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
-    """Return the check of a rule about names; None if it has several, which no one check says."""
+    """Return the check of a rule about names."""
     rules = find_name_rules(text)
-    if len(rules) != 1:
+    if not rules:
         return None
-    (rule,) = rules
     language = _find_language(text, repository)
-    if language is None or rule.thing not in language.lines:
+    if language is None or not all(rule.thing in language.lines for rule in rules):
         return None
-    return AbsentCheck(_list_paths(language, repository), _match_broken_name(rule, language))
+    pattern = "|".join(_match_broken_name(rule, language) for rule in rules)
+    if len(pattern) > MAX_PATTERN:
+        return None
+    return AbsentCheck(_list_paths(language, repository), pattern)
 
 
 def check_annotations(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which Python functions have annotations."""
     wanted = ANNOTATIONS.search(text)
     thing = ANNOTATED.search(text)
-    is_general = _is_general(text, thing) if thing else wanted is not None and bool(wanted["type"])
-    if wanted is None or not is_general or NEGATIVE.search(text):
+    if wanted is None or NEGATIVE.search(text):
+        return None
+    is_everywhere = bool(wanted["type"]) and EVERYWHERE.match(text, wanted.end()) is not None
+    if not (_is_general(text, thing) if thing else is_everywhere):
         return None
     if _find_language(text, repository) is not PYTHON:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 MAX_TEXT = 300  # Characters that are read.
@@ -54,11 +54,11 @@ BEFORE_THING = re.compile(
     r"|suffixing|append|then|now|also|always|never|all your|have|ensure|write|avoid)|[,:;.(])\s*$",
     re.IGNORECASE,
 )
-"""What may come before a thing. Any other word tells which of them are meant: `helper functions`."""
+"""What may come before a thing. Another word tells which are meant: `helper functions`."""
 
 QUOTE = r"['\"`\u2018\u2019\u201c\u201d]"
 VALUE = rf"{QUOTE}(?P<value>\w{{1,30}}){QUOTE}"
-GAP = r"[^.;?!'\"`\u2018\u2019\u201c\u201d]{0,60}?"
+GAP = r"[^.;?!(\['\"`\u2018\u2019\u201c\u201d]{0,60}?"
 PREFIX_VERB = r"(?:start|begin|prefix|prefac|prepend)(?:s|e|es|ed|ing|ning|n)?|prefixes"
 SUFFIX_VERB = r"(?:end|suffix|append|finish)(?:s|es|ed|ing)?"
 
@@ -102,7 +102,7 @@ SPECS: tuple[tuple[NameForm, re.Pattern[str]], ...] = (
 """What names must be like. Of two patterns that read the same words the first counts."""
 
 NAMES = re.compile(r"\bnam(?:e|es|ed|ing)\b|\b(?:pre|suf)fix(?:es|ed|ing)?\b", re.IGNORECASE)
-JOINT = re.compile(r"(?:,|,? and|,? or|/) ?(?:all |your |our |the )*", re.IGNORECASE)
+JOINT = re.compile(r"\s*(?:,|,? and\b|,? or\b|/|&)\s*(?:all |your |our |the )*", re.IGNORECASE)
 """What may stand between two things of which the same is said."""
 
 FORBIDDING = re.compile(
@@ -175,7 +175,7 @@ def _choose_things(
     if inside:
         return _join(text, things, things.index(inside[-1]))
     is_named_behind = behind and re.match(
-        r"[^,;]{0,30}\b(?:in|for|of|to|within|on|at|all)\b[^,;]{0,30}$",
+        r"[^,;]{0,30}\b(?:in|into|for|of|to|within|on|at|all|when|naming)\b[^,;]{0,30}$",
         text[spec.end() : behind[0].start()],
     )
     if before and not is_named_behind:
@@ -186,10 +186,10 @@ def _choose_things(
 def _join(text: str, things: list[re.Match[str]], index: int) -> list[re.Match[str]]:
     """Return a thing and those that are joined to it by commas or `and`."""
     first = last = index
-    while first and JOINT.fullmatch(text[things[first - 1].end() : things[first].start()].lstrip()):
+    while first and JOINT.fullmatch(text[things[first - 1].end() : things[first].start()]):
         first -= 1
     while last + 1 < len(things) and JOINT.fullmatch(
-        text[things[last].end() : things[last + 1].start()].lstrip()
+        text[things[last].end() : things[last + 1].start()]
     ):
         last += 1
     return things[first : last + 1]
@@ -230,6 +230,26 @@ def _is_part_of_name(rule: NameRule) -> bool:
     if rule.form in ("start", "end"):
         return rule.value.endswith("_") if rule.form == "start" else rule.value.startswith("_")
     return rule.form == "style"
+
+
+def find_name_conflict(rules: Iterable[NameRule], others: Iterable[NameRule]) -> str:
+    """Return how two lists of rules set the same names to different things; "" if they do not.
+
+    >>> find_name_conflict(find_name_rules("Start methods with `a_`"),
+    ...     find_name_rules("Start method names with `b_`"))
+    "'a_' against 'b_'"
+    """
+    wanted = {(rule.thing, rule.form): rule.value for rule in others if _is_exclusive(rule)}
+    for rule in rules:
+        value = wanted.get((rule.thing, rule.form))
+        if _is_exclusive(rule) and value is not None and value != rule.value:
+            return f"'{rule.value}' against '{value}'"
+    return ""
+
+
+def _is_exclusive(rule: NameRule) -> bool:
+    """Return whether names can have only one such value: they may contain several texts."""
+    return rule.form in ("start", "end", "style") and not rule.is_forbidden
 
 
 def iter_sentences(text: str) -> Iterator[str]:

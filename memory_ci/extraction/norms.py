@@ -167,10 +167,20 @@ ERRAND = re.compile(
 """The request to write a rule down, before the rule."""
 
 DESTINATION = re.compile(r"(?i)\s+(?:in|into|to) (?:the )?(?:CLAUDE|AGENTS|GEMINI)\.md\W*$")
+TOLD = re.compile(r"(?i)\b(?:you|it|he|she|they)(?:'ve| have| had|'s| has)?(?: already)? \w+ed\b")
+"""What somebody did, in which no rule is stated."""
+
+HABIT = re.compile(
+    r"(?i)\bhabit\b|\bconsistent(?:ly)?\b|\b(?:start|begin) (?:us|add|includ|incorporat|writ|import)ing\b"
+    r"|\bimportance of \w+ing\b"
+    r"|\b(?:conventions?|practices?|standards?|rules?) (?:that )?(?:we|i)\b.{0,60} (?:is|are)\b"
+)
+"""Words by which an order is one of all times: it is to be done from then on."""
+
 FIRST_PERSON = re.compile(r"\b[iI](?:'\w+)?\b")
 COURTESY = re.compile(
     r"(?i)\b(?:do not|don't|never) (?:hesitate|worry|be (?:afraid|shy|discouraged))\b"
-    r"|\b(?:reach out|feel free|(?:don't|do not) forget to (?:ask|reach))\b"
+    r"|\b(?:reach out|feel free|keep (?:up|that)|(?:don't|do not) forget to (?:ask|reach))\b"
 )
 """An offer of help, which has the form of an order."""
 
@@ -193,16 +203,22 @@ LEAD_WORDS = re.compile(
 )
 """What links a sentence to the one before it, and the name of the person who is spoken to."""
 
-OPENING_PHRASE = r"(?P<opening>(?:for|when|whenever|in|with|regarding|as for|from now on|going forward|moving forward)\b[^,]{0,60}, )?"
+OPENING_PHRASE = (
+    r"(?P<opening>(?:for|when|whenever|in|with|regarding|as for|from now on|going forward"
+    r"|moving forward)\b[^,]{0,60}, )?"
+)
 FRAME = re.compile(
     rf"(?i)^{OPENING_PHRASE}(?:please )?(?:"
-    r"(?:i|we)(?:'d| would)?(?: really| also| now| just)? (?:want|need|like|love|expect|ask|prefer)"
+    r"(?:i|we)(?:'d| would)?(?: really| also| now| just)?"
+    r" (?:want|need|like|love|expect|ask|prefer)"
     r" (?:for )?(?:you|us|everyone|everybody|all of you) to"
-    r"|it(?:'s| is) (?:also |very |really )?(?:important|crucial|essential|vital|best|key|necessary)"
+    r"|it(?:'s| is) (?:also |very |really )?"
+    r"(?:important|crucial|essential|vital|best|key|necessary)"
     r" (?:to|that (?:you|we)|for (?:you|us) to)"
-    r"|(?:one|another)\b[^.;:]{0,40}?\b(?:conventions?|practices?|rules?|standards?|guidelines?)"
-    r"(?: [\w']+){0,6}? is to"
-    r")\s+(?:(?:please|also|now|start|get into the habit of|make sure to)\s+)*"
+    r"|(?:one|another)\b[^.;:]{0,40}?"
+    r"\b(?:conventions?|practices?|rules?|standards?|guidelines?|instructions?)"
+    r"(?: [\w']+){0,9}? is to"
+    r")\s+(?:(?:please|also|now|make sure to)\s+)*"
 )
 """The words of a wish, or of what matters, before the order itself."""
 
@@ -232,6 +248,8 @@ def weigh_norm(text: str, *, is_spoken: bool) -> float:
         return 0
     never = NEVER if is_spoken else NEVER_FIRST
     if CHOICE.search(plain) or never.search(plain):
+        return PLAIN
+    if is_spoken and HABIT.search(plain) and CODING_WORD.search(plain):
         return PLAIN
     if _is_order(plain) and _is_about_process(plain, is_spoken=is_spoken):
         return PLAIN
@@ -275,7 +293,9 @@ def states_names(plain: str) -> bool:
     """Return whether a sentence says how things in code are named; a question or story does not."""
     if QUESTION.search(plain) or GUESS.search(plain) or FIRST_PERSON.search(plain):
         return False
-    is_past = re.search(r"(?i)\b(?:you|i|it|he|she|they)(?:'ve| have| had|'s| has)?(?: already)? \w+ed\b", plain)
+    is_past = re.search(
+        r"(?i)\b(?:you|i|it|he|she|they)(?:'ve| have| had|'s| has)?(?: already)? \w+ed\b", plain
+    )
     return is_past is None and bool(find_name_rules(plain))
 
 
