@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import never_twice
+from benchmarks import memorycode, never_twice
 from benchmarks.anchors import bench_anchors
 from benchmarks.cache import bench_cache
 from benchmarks.compaction import bench_compaction
@@ -44,8 +44,12 @@ def main(names: Sequence[str]) -> None:
             print_table(title, bench(Path(scratch) / name))
 
 
+WITH_FILES = {"memorycode": memorycode.main, "never_twice": never_twice.main}
+"""Benchmarks that take files, and have no part of their own."""
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["never_twice"]:  # it takes files, and has no part of its own
-        never_twice.main(sys.argv[2:])
+    if sys.argv[1:] and sys.argv[1] in WITH_FILES:
+        WITH_FILES[sys.argv[1]](sys.argv[2:])
     else:
         main(sys.argv[1:])

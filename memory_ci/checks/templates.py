@@ -7,10 +7,20 @@ apply. Whether it is right is for the back-test to say.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
 
-from memory_ci.checks.globs import compile_globs
+from memory_ci.checks.code_rules import (
+    check_annotations,
+    check_comments,
+    check_import,
+    check_names,
+)
+from memory_ci.checks.repository import (
+    RepositoryFiles,
+    has_glob,
+    list_code,
+    list_tests,
+)
 from memory_ci.records.check import (
     AbsentCheck,
     BeforeCheck,
@@ -23,18 +33,6 @@ from memory_ci.records.check import (
 )
 
 MAX_RULE = 300  # Characters of a rule that is read.
-
-CODE_GLOBS = (
-    "*.c", "*.cc", "*.cpp", "*.cs", "*.dart", "*.ex", "*.go", "*.java", "*.js", "*.jsx", "*.kt",
-    "*.lua", "*.mjs", "*.php", "*.py", "*.rb", "*.rs", "*.scala", "*.sh", "*.sql", "*.swift",
-    "*.ts", "*.tsx", "*.vue",
-)  # fmt: skip
-"""Files of code, as far as the repository has them."""
-
-TEST_GLOBS = (
-    "tests/**", "test/**", "**/tests/**", "**/test/**", "**/__tests__/**", "spec/**", "*_test.*",
-    "test_*", "*.test.*", "*.spec.*",
-)  # fmt: skip
 
 CHANGELOGS = (
     "CHANGELOG.md", "CHANGELOG.rst", "CHANGES.md", "CHANGES.rst", "CHANGELOG", "HISTORY.md",
@@ -134,40 +132,6 @@ HEADER = re.compile(
 HEADER_PATTERN = r"SPDX-License-Identifier|(?i:copyright|licen[cs]ed? under)"
 
 
-class RepositoryFiles(NamedTuple):
-    """The files of a repository, by which templates find what a rule names.
-
-    Attributes:
-        paths: all files.
-        directories: all directories.
-        code: the globs of code that name a file.
-        tests: the globs of tests that name a file.
-        changelogs: the globs of changelogs that name a file.
-    """
-
-    paths: frozenset[str]
-    directories: frozenset[str]
-    code: tuple[str, ...]
-    tests: tuple[str, ...]
-    changelogs: tuple[str, ...]
-
-
-def list_repository_files(paths: Collection[str]) -> RepositoryFiles:
-    """Return the files and directories of a repository."""
-    directories: set[str] = set()
-    for path in paths:
-        parts = path.split("/")
-        directories.update("/".join(parts[:depth]) for depth in range(1, len(parts)))
-    endings = {f"*.{path.rpartition('.')[2]}" for path in paths}
-    return RepositoryFiles(
-        paths=frozenset(paths),
-        directories=frozenset(directories),
-        code=tuple(glob for glob in CODE_GLOBS if glob in endings),
-        tests=tuple(glob for glob in TEST_GLOBS if _has(glob, paths)),
-        changelogs=tuple(glob for glob in CHANGELOGS if _has(glob, paths)),
-    )
-
-
 def derive_check(rule: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule that a template understands, None for any other.
 
@@ -175,6 +139,7 @@ def derive_check(rule: str, repository: RepositoryFiles) -> ChangeCheck | None:
         rule: a sentence: `Never touch db/seeds`.
         repository: the files that the rule may name.
 
+    >>> from memory_ci.checks.repository import list_repository_files
     >>> derive_check("Never touch db/seeds", list_repository_files(["db/seeds/a.sql"]))
     UntouchedCheck(paths=('db/seeds/**',))
     """
@@ -253,10 +218,10 @@ def _touch_with(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     if cause:
         when = _list_globs(cause["what"], repository)
     else:
-        when = list(repository.code) if EACH_CHANGE.search(text) else []
+        when = list(list_code(repository)) if EACH_CHANGE.search(text) else []
     if not when or set(when) & set(also):
         return None
-    tests = repository.tests
+    tests = list_tests(repository)
     if not cause and not set(tests) & set(also):
         when += [f"!{glob}" for glob in tests]
     return WithCheck(tuple(when), tuple(also))
@@ -265,23 +230,24 @@ def _touch_with(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
 def _list_companions(text: str, repository: RepositoryFiles) -> list[str]:
     """Return the globs of the files that a rule wants changed as well."""
     if re.search(r"\bchange ?logs?\b|\bnewsfragments?\b|\bchangesets?\b", text, re.IGNORECASE):
-        return list(repository.changelogs)
+        return [glob for glob in CHANGELOGS if has_glob(glob, repository)]
     named = _list_globs(text, repository)
     if named:
         return named
     if re.search(r"\btests?\b", text, re.IGNORECASE):
-        return list(repository.tests)
+        return list(list_tests(repository))
     if re.search(r"\b(?:docs|documentation)\b", text, re.IGNORECASE):
-        return [glob for glob in ("docs/**", "README.md") if _has(glob, repository.paths)]
+        return [glob for glob in ("docs/**", "README.md") if has_glob(glob, repository)]
     return []
 
 
 def _forbid_text(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which code must not have a text."""
-    if not repository.code:
+    code = list_code(repository)
+    if not code:
         return None
     if mark := TODO.search(text):
-        return AbsentCheck(repository.code, rf"\b{mark['mark']}\b")
+        return AbsentCheck(tuple(code), rf"\b{mark['mark']}\b")
     match = FORBIDDEN_TEXT.search(text)
     if match is None:
         return None
@@ -292,14 +258,15 @@ def _forbid_text(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
         return None
     name = quoted[1].removesuffix("()")
     call = r"\(" if quoted[1].endswith("()") else r"(?![\w$])"
-    return AbsentCheck(repository.code, rf"(?<![\w$.]){re.escape(name)}{call}")
+    return AbsentCheck(tuple(code), rf"(?<![\w$.]){re.escape(name)}{call}")
 
 
 def _demand_header(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which new files say their licence."""
-    if not repository.code or not HEADER.search(text):
+    code = list_code(repository)
+    if not code or not HEADER.search(text):
         return None
-    return PresentCheck(repository.code, HEADER_PATTERN)
+    return PresentCheck(tuple(code), HEADER_PATTERN)
 
 
 Template = Callable[[str, RepositoryFiles], ChangeCheck | None]
@@ -307,6 +274,10 @@ TEMPLATES: tuple[Template, ...] = (
     _about_message,
     _run_before,
     _leave_alone,
+    check_names,
+    check_annotations,
+    check_import,
+    check_comments,
     _forbid_text,
     _demand_header,
     _touch_with,
@@ -345,7 +316,7 @@ def _find_named(word: str, repository: RepositoryFiles) -> list[str]:
     if not path or any(sign in path for sign in " !\\#"):
         return []
     if "*" in path:
-        return [path] if _has(path, repository.paths) else []
+        return [path] if has_glob(path, repository) else []
     if path in repository.paths and not word.endswith("/"):
         return [path if "/" in path else f"/{path}"]
     if path in repository.directories:
@@ -354,9 +325,3 @@ def _find_named(word: str, repository: RepositoryFiles) -> list[str]:
         below = [place for place in repository.directories if place.endswith(f"/{path}")]
         return [f"{below[0]}/**"] if len(below) == 1 else []
     return [path] if any(place.endswith(f"/{path}") for place in repository.paths) else []
-
-
-def _has(glob: str, paths: Iterable[str]) -> bool:
-    """Return whether a glob names one of some files."""
-    globs = compile_globs((glob,))
-    return any(globs.matches(path) for path in paths)

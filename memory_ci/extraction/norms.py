@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from memory_ci.checks.naming import find_name_rules
 from memory_ci.text import spell_negations
 
 STRONG = 2.0
@@ -86,6 +87,12 @@ PROCESS = (
     r"|files?|edit\w*|json|types?|backwards?|compatibility|approv\w+|permission|mcp|cli|env\w*"
 )
 PROCESS_WORD = re.compile(rf"(?i)\b(?:{PROCESS})\b")
+CODING_WORD = re.compile(
+    r"(?i)\b(?:functions|methods|classes|variables|attributes|arguments|parameters|identifiers"
+    r"|names|decorators?|docstrings?|annotations?|type hints?|assert(?:ion)?s?|assert statements?"
+    r"|try statements?|imports?|(?:snake|camel|pascal)[ _-]?case)\b"
+)
+"""Parts of code in general, of which a norm may be: `always use docstrings in functions`."""
 CHOICE = re.compile(
     r"(?i)^\W*(?:always |please )?use (?!only|the\b|an? )\S+(?: \S+){0,2}?,? "
     r"(?:instead of|rather than|over|not) \S"
@@ -160,7 +167,60 @@ ERRAND = re.compile(
 """The request to write a rule down, before the rule."""
 
 DESTINATION = re.compile(r"(?i)\s+(?:in|into|to) (?:the )?(?:CLAUDE|AGENTS|GEMINI)\.md\W*$")
+TOLD = re.compile(r"(?i)\b(?:you|it|he|she|they)(?:'ve| have| had|'s| has)?(?: already)? \w+ed\b")
+"""What somebody did, in which no rule is stated."""
+
+HABIT = re.compile(
+    r"(?i)\bhabit\b|\bconsistent(?:ly)?\b|\b(?:start|begin) (?:us|add|includ|incorporat|writ|import)ing\b"
+    r"|\bimportance of \w+ing\b"
+    r"|\b(?:conventions?|practices?|standards?|rules?) (?:that )?(?:we|i)\b.{0,60} (?:is|are)\b"
+)
+"""Words by which an order is one of all times: it is to be done from then on."""
+
 FIRST_PERSON = re.compile(r"\b[iI](?:'\w+)?\b")
+COURTESY = re.compile(
+    r"(?i)\b(?:do not|don't|never) (?:hesitate|worry|be (?:afraid|shy|discouraged))\b"
+    r"|\b(?:reach out|feel free|keep (?:up|that)|(?:don't|do not) forget to (?:ask|reach))\b"
+)
+"""An offer of help, which has the form of an order."""
+
+ANNOUNCEMENT = re.compile(
+    r"(?i)\b(?:the following|a few|a couple of|some|several|specific|certain|particular|the same"
+    r"|the other|those|these|this) (?:\w+ ){0,2}?"
+    r"(?:guidelines?|conventions?|practices?|standards?|rules?|instructions?|updates?|topics?"
+    r"|expectations?|approach(?:es)?)\b"
+    r"|\b(?:implement|apply|follow|adopt|incorporate|practi[cs]e)(?:ing)? "
+    r"(?:this|that|these|those|it|them)\b"
+)
+"""A sentence that only announces a rule, or points back to one."""
+
+LEAD_WORDS = re.compile(
+    r"(?i)^\W*(?:(?:now|also|so|then|ok(?:ay)?|first|firstly|second|secondly|third|thirdly|finally"
+    r"|lastly|next|additionally|moreover|furthermore|similarly|likewise|in addition"
+    r"|first and foremost|great|perfect|alright|and|but|(?-i:[A-Z])[a-z]+(?:-[A-Z][a-z]+)?"
+    r"(?=, (?:i|i'd|please|always|never|from now on|going forward|when|for|make sure|we|you|do not"
+    r"|don't|remember)\b)),\s+|(?:also|and|so|but)\s+(?=(?:i|always|never|please|for|when|make)\b))+"
+)
+"""What links a sentence to the one before it, and the name of the person who is spoken to."""
+
+OPENING_PHRASE = (
+    r"(?P<opening>(?:for|when|whenever|in|with|regarding|as for|from now on|going forward"
+    r"|moving forward)\b[^,]{0,60}, )?"
+)
+FRAME = re.compile(
+    rf"(?i)^{OPENING_PHRASE}(?:please )?(?:"
+    r"(?:i|we)(?:'d| would)?(?: really| also| now| just)?"
+    r" (?:want|need|like|love|expect|ask|prefer)"
+    r" (?:for )?(?:you|us|everyone|everybody|all of you) to"
+    r"|it(?:'s| is) (?:also |very |really )?"
+    r"(?:important|crucial|essential|vital|best|key|necessary)"
+    r" (?:to|that (?:you|we)|for (?:you|us) to)"
+    r"|(?:one|another)\b[^.;:]{0,40}?"
+    r"\b(?:conventions?|practices?|rules?|standards?|guidelines?|instructions?)"
+    r"(?: [\w']+){0,9}? is to"
+    r")\s+(?:(?:please|also|now|make sure to)\s+)*"
+)
+"""The words of a wish, or of what matters, before the order itself."""
 
 PROMPT_NUMBER = re.compile(r"^\[Prompt \d+\]\s*")
 
@@ -174,7 +234,11 @@ def weigh_norm(text: str, *, is_spoken: bool) -> float:
             most tell what the code does now.
     """
     plain = spell_negations(PROMPT_NUMBER.sub("", text))
-    if not _stands_alone(plain):
+    if is_spoken:
+        plain = strip_lead(plain)
+    if is_spoken and states_names(plain):
+        return PLAIN
+    if not _stands_alone(plain) or COURTESY.search(plain) or ANNOUNCEMENT.search(plain):
         return 0
     if FROM_NOW_ON.search(plain):
         return STRONG
@@ -182,9 +246,12 @@ def weigh_norm(text: str, *, is_spoken: bool) -> float:
         return STRONG
     if QUESTION.search(plain) or FIRST_PERSON.search(plain):
         return 0
-    process = PROCESS_WORD if is_spoken else CONDUCT_WORD
     never = NEVER if is_spoken else NEVER_FIRST
-    if CHOICE.search(plain) or never.search(plain) or (_is_order(plain) and process.search(plain)):
+    if CHOICE.search(plain) or never.search(plain):
+        return PLAIN
+    if is_spoken and HABIT.search(plain) and CODING_WORD.search(plain):
+        return PLAIN
+    if _is_order(plain) and _is_about_process(plain, is_spoken=is_spoken):
         return PLAIN
     is_invariant = not is_spoken and INVARIANT.search(plain) is not None
     norm = MODAL.search(plain) or (not is_spoken and PROHIBITION.search(plain))
@@ -206,6 +273,37 @@ def strip_errand(text: str) -> str:
         return text
     norm = DESTINATION.sub("", norm).rstrip(" ?")
     return norm[:1].upper() + norm[1:]
+
+
+def strip_lead(text: str) -> str:
+    """Return a spoken sentence without what links it to others, and without the words of a wish.
+
+    >>> strip_lead("Additionally, I want you to always use docstrings")
+    'always use docstrings'
+    """
+    sentence = LEAD_WORDS.sub("", text, count=1)
+    frame = FRAME.match(sentence)
+    if frame is None:
+        return sentence
+    order = sentence[frame.end() :]
+    return f"{frame['opening'] or ''}{order}" if order else sentence
+
+
+def states_names(plain: str) -> bool:
+    """Return whether a sentence says how things in code are named; a question or story does not."""
+    if QUESTION.search(plain) or GUESS.search(plain) or FIRST_PERSON.search(plain):
+        return False
+    is_past = re.search(
+        r"(?i)\b(?:you|i|it|he|she|they)(?:'ve| have| had|'s| has)?(?: already)? \w+ed\b", plain
+    )
+    return is_past is None and bool(find_name_rules(plain))
+
+
+def _is_about_process(plain: str, *, is_spoken: bool) -> bool:
+    """Return whether a sentence speaks of the work process, or to a person of code in general."""
+    if not is_spoken:
+        return CONDUCT_WORD.search(plain) is not None
+    return bool(PROCESS_WORD.search(plain) or CODING_WORD.search(plain))
 
 
 def _stands_alone(plain: str) -> bool:
@@ -264,4 +362,6 @@ def is_conduct(request: str, *, is_about_agent: bool = False) -> bool:
     if NAMED_FILE.search(request):
         return False
     plain = spell_negations(request)
+    if COURTESY.search(plain):
+        return False
     return bool(is_about_agent or CONDUCT_WORD.search(plain) or CONDUCT_OPENING.match(plain))

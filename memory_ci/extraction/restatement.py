@@ -6,6 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from memory_ci.checks.naming import (
+    NameRule,
+    find_name_conflict,
+    find_name_rules,
+    iter_sentences,
+)
 from memory_ci.records.candidate import Candidate
 from memory_ci.records.entry import Entry
 from memory_ci.text import content_words, jaccard, words
@@ -21,11 +27,13 @@ class CandidateWords(NamedTuple):
         words: all words in their order.
         content: the words that carry meaning.
         quotes: the quotes, with single spaces.
+        names: what it says about the names of things in code.
     """
 
     words: tuple[str, ...]
     content: frozenset[str]
     quotes: frozenset[str]
+    names: tuple[NameRule, ...] = ()
 
 
 def split_words(candidate: Candidate) -> CandidateWords:
@@ -40,7 +48,8 @@ def _split(learning: Candidate | Entry, quotes: Iterable[str]) -> CandidateWords
     if not text.startswith(opening):
         text = f"{learning.title}\n{text}".strip()
     normal_quotes = frozenset(" ".join(quote.split()) for quote in quotes)
-    return CandidateWords(tuple(words(text)), content_words(text), normal_quotes)
+    names = [rule for sentence in iter_sentences(text) for rule in find_name_rules(sentence)]
+    return CandidateWords(tuple(words(text)), content_words(text), normal_quotes, tuple(names))
 
 
 def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None:
@@ -61,6 +70,8 @@ def is_same_learning(one: CandidateWords, other: CandidateWords) -> bool:
     """
     if one.words == other.words or not one.quotes.isdisjoint(other.quotes):
         return True
+    if one.names and find_name_conflict(one.names, other.names):
+        return False  # all words are the same, but for a prefix
     return jaccard(one.content, other.content) > SAME
 
 

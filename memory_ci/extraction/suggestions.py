@@ -9,7 +9,15 @@ from msgspec.structs import replace
 
 from memory_ci.extraction.entries import candidate_key
 from memory_ci.extraction.injection import find_foreign_steering
-from memory_ci.extraction.norms import ORDER_AGAIN, PLAIN, REASONED, STRONG, weigh_norm
+from memory_ci.extraction.norms import (
+    ORDER_AGAIN,
+    PLAIN,
+    REASONED,
+    STRONG,
+    states_names,
+    strip_lead,
+    weigh_norm,
+)
 from memory_ci.extraction.restatement import (
     CandidateWords,
     find_restated,
@@ -191,8 +199,14 @@ def _weigh(item: Judged) -> float:
     if candidate.marker == CAUSE_OF_FIX:
         return 0
     text = candidate.quotes[0].text if candidate.quotes else candidate.title
-    weight = PLAIN if candidate.marker else _weigh_unmarked(text, candidate.session is not None)
+    is_spoken = candidate.session is not None
+    weight = PLAIN if candidate.marker else _weigh_unmarked(text, is_spoken)
     is_short = len(text.split()) <= MAX_WORDS
+    if is_spoken:
+        stripped = strip_lead(spell_negations(text))
+        if weight and is_short and states_names(stripped):
+            return PLAIN
+        text = stripped if weight else text
     if not weight or not is_short or weight in (WISH_WEIGHT, STRONG):
         return weight if is_short else 0
     # In a message only a statement counts; the words of a session may be an order.

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from memory_ci.extraction import norms
 from memory_ci.extraction.gate import BODY_WIDTH, MARKED_TITLE_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.injection import find_foreign_steering
 from memory_ci.extraction.markers import (
@@ -606,21 +607,31 @@ MAX_LENGTH = 2_000
 """Number of characters of a turn that is searched: a pasted document does not steer."""
 
 MAX_PER_TURN = 2
-"""Number of suspects of one turn."""
+"""Number of suspects of one turn, beside norms."""
+
+MAX_NORMS_PER_TURN = 4
+"""Number of norms of one turn."""
 
 
 def find_steering(turn: str) -> list[Suspect]:
-    """Return at most `MAX_PER_TURN` sentences of a turn by which a person steers an agent."""
+    """Return the sentences of a turn by which a person steers an agent.
+
+    Norms come first, at most `MAX_NORMS_PER_TURN`; with others there are at most `MAX_PER_TURN`.
+    """
     if len(turn) > MAX_LENGTH:
         return []
-    suspects: list[Suspect] = []
+    stated: list[Suspect] = []
+    others: list[Suspect] = []
     for sentence in _list_sentences(turn):
         if count_words(sentence) < MIN_STEERING_WORDS:
             continue
-        action = _find_steering_action(sentence)
+        is_norm = norms.weigh_norm(sentence, is_spoken=True) > 0
+        action = _find_steering_action(sentence) or ("states a norm" if is_norm else None)
         if action:
-            suspects.append(Suspect(sentence, f"a person {action}, not marked as a learning"))
-    return suspects[:MAX_PER_TURN]
+            suspect = Suspect(sentence, f"a person {action}, not marked as a learning")
+            (stated if is_norm else others).append(suspect)
+    stated = stated[:MAX_NORMS_PER_TURN]
+    return stated + others[: max(0, MAX_PER_TURN - len(stated))]
 
 
 def _list_sentences(turn: str) -> Iterator[str]:

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from memory_ci.checks.backtest import BacktestResult, PastChange, SpokenChange, backtest
 from memory_ci.checks.habits import Habit, MergedFiles, find_habits
-from memory_ci.checks.templates import RepositoryFiles, derive_check, list_repository_files
+from memory_ci.checks.repository import RepositoryFiles, list_repository_files
+from memory_ci.checks.templates import derive_check
 from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.evidence.trust import is_author
 from memory_ci.extraction.entries import candidate_key, entry_id, to_entry

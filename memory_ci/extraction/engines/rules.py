@@ -55,7 +55,8 @@ def _find_learnings(piece: Evidence) -> Iterator[Learning]:
         yield _learn_mark(mark, piece, doubt=wording.find_weakness(mark))
     if piece.trust in QUOTABLE:
         for suspect in _find_suspects(piece, marks):
-            yield _learn_suspect(suspect, piece)
+            is_spoken = piece.kind not in MESSAGES
+            yield _learn_suspect(suspect, piece, is_spoken=is_spoken)
 
 
 def _learn_mark(mark: Mark, piece: Evidence, *, doubt: str | None) -> Learning:
@@ -100,8 +101,13 @@ def _find_unmarked_steering(turn: str, marks: Iterable[Mark]) -> list[wording.Su
     return wording.find_steering(turn)
 
 
-def _learn_suspect(suspect: wording.Suspect, piece: Evidence) -> Learning:
+def _learn_suspect(
+    suspect: wording.Suspect, piece: Evidence, *, is_spoken: bool = False
+) -> Learning:
     statement = norms.strip_errand(wording.fold_space(suspect.text))
+    if is_spoken and norms.weigh_norm(statement, is_spoken=True):
+        statement = norms.strip_lead(statement)
+        statement = statement[:1].upper() + statement[1:]
     title = wording.make_title(statement)
     body = wording.fold_space(suspect.reason) or wording.make_body(title, statement)
     quoted = [text for text in (suspect.text, suspect.reason) if text]

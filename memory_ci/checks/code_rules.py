@@ -1,0 +1,230 @@
+"""Checks from rules about how code is written, where one line or a new file shows it.
+
+Names, annotations, imports and comments. What it takes several lines to see, as whether each
+function has a docstring or a decorator, is for a linter and has no template.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from memory_ci.checks.naming import NameRule, find_name_rules
+from memory_ci.checks.patterns import MAX_PATTERN
+from memory_ci.checks.repository import RepositoryFiles, has_glob, list_code, list_tests
+from memory_ci.records.check import AbsentCheck, ChangeCheck, PresentCheck
+
+NAME = r"[^\W\d]\w*"
+ARGUMENT = r"(?:[^,()\[\]]|\[[^\[\]]*\]|\([^()]*\))*,"
+"""An argument of a definition with its annotation and default, up to the comma."""
+
+
+class Language(NamedTuple):
+    """How a language shows names.
+
+    Attributes:
+        name: the word by which a rule names the language.
+        globs: its files.
+        lines: by kind of thing, what comes before and what comes after a name on its line.
+        comment: a comment.
+    """
+
+    name: re.Pattern[str]
+    globs: tuple[str, ...]
+    lines: Mapping[str, tuple[str, str]]
+    comment: str
+
+
+PYTHON = Language(
+    name=re.compile(r"\bpython\b|\.py\b", re.IGNORECASE),
+    globs=("*.py",),
+    lines={
+        "function": (r"^(?:async )?def ", r"\s*[\[(]"),
+        "method": (r"^\s+(?:async )?def ", r"\((?:self|cls)\b"),
+        "class": (r"^\s*class ", r"\s*[\[(:]"),
+        "variable": (rf"^\s*(?:{NAME}, )*", rf"(?:, {NAME})*(?:: [^=]+)? = "),
+        "attribute": (r"^\s+self\.", r"(?:: [^=]+)? = "),
+        "argument": (
+            rf"^\s*(?:async )?def \w+\((?:{ARGUMENT})*\s*\*{{0,2}}(?!(?:self|cls)\b)",
+            r"\s*(?:[:=,)]|$)",
+        ),
+    },
+    comment=r"(?:^|\s)#(?!!)",
+)
+JAVASCRIPT = Language(
+    name=re.compile(r"\b(?:java|type)script\b", re.IGNORECASE),
+    globs=("*.js", "*.jsx", "*.mjs", "*.ts", "*.tsx"),
+    lines={
+        "function": (r"^\s*(?:export )?(?:default )?(?:async )?function\*? ", r"\s*[<(]"),
+        "class": (r"^\s*(?:export )?(?:default )?(?:abstract )?class ", r"\b"),
+        "variable": (r"^\s*(?:export )?(?:const|let|var) ", r"\s*[:=;]"),
+    },
+    comment=r"//|/\*",
+)
+GO = Language(
+    name=re.compile(r"\bgolang\b|\bGo (?:code|files?|functions?|variables?)\b"),
+    globs=("*.go",),
+    lines={
+        "function": (r"^func ", r"\s*[\[(]"),
+        "method": (r"^func \([^()]*\) ", r"\s*\("),
+        "variable": (rf"^\s*(?:var )?(?:{NAME}, )*", rf"(?:, {NAME})*(?: [\w.*\[\]]+)? :?= "),
+    },
+    comment=r"//|/\*",
+)
+LANGUAGES = (PYTHON, JAVASCRIPT, GO)
+
+NO_NAMES = frozenset(("*.sh", "*.sql", "*.vue"))
+"""Globs of code whose names a rule about functions or classes is seldom about."""
+
+STYLES = {
+    "snake": r"_*[a-z][a-z0-9_]*(?!\w)",
+    "pascal": r"_*(?=\w*[a-z]|\w(?!\w))[A-Z][A-Za-z0-9]*(?!\w)",
+    "camel": r"_*[a-z][A-Za-z0-9]*(?!\w)",
+    "upper": r"_*[A-Z][A-Z0-9_]*(?!\w)",
+    "lower": r"[a-z0-9_]+(?!\w)",
+}
+CONSTANT = r"[A-Z][A-Z0-9_]*(?!\w)"
+DUNDER = r"__\w+__(?!\w)"  # A name that Python demands.
+
+ANNOTATIONS = re.compile(
+    r"\b(?:us|includ|add|writ|hav|need|requir|provid)(?:e|es|s|ing)?\b[^.;]{0,40}?"
+    r"\b(?P<type>type )?(?:annotations?|hints?)\b",
+    re.IGNORECASE,
+)
+ANNOTATED = re.compile(
+    r"\b(?P<thing>functions?|methods?)\b(?: (?:definitions?|signatures?))?", re.IGNORECASE
+)
+EVERYWHERE = re.compile(
+    r"[.!]?$|,| (?:everywhere|throughout)\b| (?:in|to|on|for) (?:all|new|your|our) code\b",
+    re.IGNORECASE,
+)
+IMPORT = re.compile(
+    r"\bimport(?:ing|s|ed)? (?:the )?"
+    r"['\"`\u2018\u201c](?P<module>[A-Za-z_][\w.]{0,60})['\"`\u2019\u201d]"
+    r"(?: (?:module|library|package))?"
+    r"(?=[.!]?$|,| (?:in|into|at the top of) (?:all|every|each)\b| even if\b)",
+    re.IGNORECASE,
+)
+EVERY_FILE = re.compile(
+    r"\balways\b|\b(?:all|every|each) (?:\w+ )?(?:files?|modules?|scripts?)\b|\beven if\b",
+    re.IGNORECASE,
+)
+COMMENTS = re.compile(
+    r"\b(?:add|includ|writ|us|put)(?:e|ing)? comments? (?:to|in|into|throughout)"
+    r" (?:(?:all|your|our|the|every|each|new|python) )*(?:code|files?|modules?|scripts?)"
+    r"(?=[.!]?$|,| (?:because|so that|to (?:explain|clarify|describe|make|improve|help))\b)",
+    re.IGNORECASE,
+)
+NEGATIVE = re.compile(
+    r"\b(?:never|don't|do not|not|no|without|avoid|stop|unless|except|only|instead|where|when"
+    r"|optional|public|private)\b"
+    r"|\b(?<!even )if\b|\?",
+    re.IGNORECASE,
+)
+"""Words by which a rule asks for less than all, or for the opposite."""
+
+
+def check_names(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
+    """Return the check of a rule about names."""
+    rules = find_name_rules(text)
+    if not rules:
+        return None
+    language = _find_language(text, repository)
+    if language is None or not all(rule.thing in language.lines for rule in rules):
+        return None
+    pattern = "|".join(_match_broken_name(rule, language) for rule in rules)
+    if len(pattern) > MAX_PATTERN:
+        return None
+    return AbsentCheck(_list_paths(language, repository), pattern)
+
+
+def check_annotations(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
+    """Return the check of a rule by which Python functions have annotations."""
+    wanted = ANNOTATIONS.search(text)
+    thing = ANNOTATED.search(text)
+    if wanted is None or NEGATIVE.search(text):
+        return None
+    is_everywhere = bool(wanted["type"]) and EVERYWHERE.match(text, wanted.end()) is not None
+    if not (_is_general(text, thing) if thing else is_everywhere):
+        return None
+    if _find_language(text, repository) is not PYTHON:
+        return None
+    kinds = {match["thing"].lower().rstrip("s") for match in ANNOTATED.finditer(text)}
+    functions = r"^(?:async )?def \w+\([^:()]*\)\s*:"
+    methods = r"^\s+(?:async )?def (?!__)\w+\((?:self|cls)\b[^:()]*\)\s*:"
+    patterns = {"function": functions, "method": methods}
+    wanted_patterns = [patterns[kind] for kind in sorted(kinds)] or [functions, methods]
+    return AbsentCheck(_list_paths(PYTHON, repository), "|".join(wanted_patterns))
+
+
+def check_import(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
+    """Return the check of a rule by which every Python file imports a module."""
+    match = IMPORT.search(text)
+    if match is None or not EVERY_FILE.search(text):
+        return None
+    is_negative = NEGATIVE.search(re.sub(r"(?i)\beven if\b.*", "", text))
+    if is_negative or _find_language(text, repository) is not PYTHON:
+        return None
+    module = re.escape(match["module"])
+    pattern = rf"^\s*(?:import (?:[\w.]+(?: as \w+)?, *)*{module}|from {module} import)\b(?![.\w])"
+    return PresentCheck(_list_paths(PYTHON, repository), pattern)
+
+
+def check_comments(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
+    """Return the check of a rule by which new files of code have comments."""
+    if not COMMENTS.search(text) or NEGATIVE.search(text):
+        return None
+    language = _find_language(text, repository)
+    if language is None:
+        return None
+    return PresentCheck(_list_paths(language, repository), language.comment)
+
+
+def _match_broken_name(rule: NameRule, language: Language) -> str:
+    """Return the pattern of a line with a name that breaks a rule."""
+    value = re.escape(rule.value)
+    wanted = {
+        "start": value,
+        "end": rf"\w*{value}(?!\w)",
+        "contain": rf"\w*{value}",
+        "style": STYLES.get(rule.value, ""),
+        "digit": r"[^\W\d]+\d(?!\w*\d)" if rule.value == "one" else r"\w*\d",
+    }[rule.form]
+    before, after = language.lines[rule.thing]
+    exempt = DUNDER
+    if rule.form == "style" and rule.thing == "variable":
+        exempt = f"{DUNDER}|{CONSTANT}"  # a constant has a style of its own
+    look = "=" if rule.is_forbidden else "!"
+    return rf"{before}(?!{exempt})(?{look}{wanted}){NAME}{after}"
+
+
+def _is_general(text: str, thing: re.Match[str]) -> bool:
+    """Return whether nothing tells which functions are meant: `in all functions`."""
+    before = text[: thing.start()]
+    return (
+        re.search(
+            r"(?:^|\b(?:all|every|each|your|our|the|for|in|to|of|and|or|python))\s*$",
+            before,
+            re.IGNORECASE,
+        )
+        is not None
+    )
+
+
+def _find_language(text: str, repository: RepositoryFiles) -> Language | None:
+    """Return the language that a rule names, else the only one that the repository has."""
+    named = [language for language in LANGUAGES if language.name.search(text)]
+    globs = set(list_code(repository)) - NO_NAMES
+    present = [language for language in LANGUAGES if globs.intersection(language.globs)]
+    if named:
+        return named[0] if len(named) == 1 and named[0] in present else None
+    if len(present) != 1 or not globs.issubset(present[0].globs):
+        return None
+    return present[0]
+
+
+def _list_paths(language: Language, repository: RepositoryFiles) -> tuple[str, ...]:
+    """Return the globs of a language's code, without tests, whose names their runner demands."""
+    code: Sequence[str] = [glob for glob in language.globs if has_glob(glob, repository)]
+    return (*code, *(f"!{glob}" for glob in list_tests(repository)))

@@ -1,0 +1,258 @@
+"""What a sentence says about the names of things in code: `end method names with '_md'`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+MAX_TEXT = 300  # Characters that are read.
+MAX_RULES = 8  # Rules of one sentence; more are a list that nobody said.
+
+Thing = Literal["function", "method", "class", "variable", "attribute", "argument"]
+NameForm = Literal["start", "end", "contain", "style", "digit"]
+
+
+class NameRule(NamedTuple):
+    """How the names of a kind of thing must be.
+
+    Attributes:
+        thing: the kind of thing.
+        form: what of the name is set.
+        value: the text at that place, the style (`snake`, `pascal`, `camel`, `upper`, `lower`), or
+            how many digits (`one`, `some`).
+        is_forbidden: whether names must not be so.
+    """
+
+    thing: Thing
+    form: NameForm
+    value: str
+    is_forbidden: bool = False
+
+
+THINGS: tuple[tuple[Thing, str], ...] = (
+    ("argument", r"(?:(?:function|method|keyword) )?(?:arguments?|parameters?|params)"),
+    ("attribute", r"(?:(?:class|instance|object) )?attributes?"),
+    ("function", r"functions?"),
+    ("method", r"(?:(?:class|instance) )?methods?"),
+    ("class", r"class(?:es)?"),
+    ("variable", r"variables?"),
+)
+THING = re.compile(
+    r"(?<![\w'\"`-])(?:" + "|".join(rf"(?P<{thing}>{words})" for thing, words in THINGS) + r")\b"
+    r"(?! (?:name )?(?:argument|parameter|param|attribute|method|variable|function|class)s?\b)"
+    r"(?P<name>(?:'s)? names?\b)?",
+    re.IGNORECASE,
+)
+"""A kind of thing. In `class attributes` the last word counts."""
+
+BEFORE_THING = re.compile(
+    r"(?:^|\b(?:all|any|both|your|our|my|their|the|every|each|new|python|javascript|typescript"
+    r"|code|regular|for|to|in|into|within|of|with|on|when|and|or|that|these|those|as|from|at"
+    r"|name|names|named|naming|writing|defining|creating|adding|using|write|define"
+    r"|start|starts|starting|begin|begins|beginning|end|ends|ending|prefix|prefixing|suffix"
+    r"|suffixing|append|then|now|also|always|never|all your|have|ensure|write|avoid)|[,:;.(])\s*$",
+    re.IGNORECASE,
+)
+"""What may come before a thing. Another word tells which are meant: `helper functions`."""
+
+QUOTE = r"['\"`\u2018\u2019\u201c\u201d]"
+VALUE = rf"{QUOTE}(?P<value>\w{{1,30}}){QUOTE}"
+GAP = r"[^.;?!(\['\"`\u2018\u2019\u201c\u201d]{0,60}?"
+PREFIX_VERB = r"(?:start|begin|prefix|prefac|prepend)(?:s|e|es|ed|ing|ning|n)?|prefixes"
+SUFFIX_VERB = r"(?:end|suffix|append|finish)(?:s|es|ed|ing)?"
+
+SPECS: tuple[tuple[NameForm, re.Pattern[str]], ...] = (
+    ("start", re.compile(rf"{VALUE} (?:as (?:a|the|their|its) )?prefix\b", re.IGNORECASE)),
+    ("end", re.compile(rf"{VALUE} (?:as (?:a|the|their|its) )?suffix\b", re.IGNORECASE)),
+    ("start", re.compile(rf"{VALUE} at the (?:start|beginning|front)\b", re.IGNORECASE)),
+    ("end", re.compile(rf"{VALUE} at the end\b", re.IGNORECASE)),
+    ("start", re.compile(rf"\b(?:{PREFIX_VERB})\b{GAP}{VALUE}", re.IGNORECASE)),
+    ("end", re.compile(rf"\b(?:{SUFFIX_VERB})\b{GAP}{VALUE}", re.IGNORECASE)),
+    (
+        "contain",
+        re.compile(
+            r"\b(?:includ|contain|incorporat|insert|hav|add|us)(?:e|es|s|ing)?"
+            rf" (?:the |a )?(?:string|substring|text|word|letters|characters) {VALUE}",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "contain",
+        re.compile(rf"\b(?:includ|contain|incorporat)(?:e|es|s|ing)? {VALUE}", re.IGNORECASE),
+    ),
+    (
+        "digit",
+        re.compile(
+            r"\b(?:includ|contain|hav|add|incorporat)(?:e|es|s|ing)?"
+            r" (?P<value>(?:exactly |only |at least )?(?:a|one) (?:single )?|single )?"
+            r"(?:digit|numeral)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "style",
+        re.compile(
+            rf"{QUOTE}?\b(?P<value>snake[ _-]?case|(?:upper|lower)?[ _-]?camel[ _-]?case"
+            rf"|pascal[ _-]?case|(?:all )?upper[ _-]?case|all[ -]caps|lower[ _-]?case)\b{QUOTE}?",
+            re.IGNORECASE,
+        ),
+    ),
+)
+"""What names must be like. Of two patterns that read the same words the first counts."""
+
+NAMES = re.compile(r"\bnam(?:e|es|ed|ing)\b|\b(?:pre|suf)fix(?:es|ed|ing)?\b", re.IGNORECASE)
+JOINT = re.compile(r"\s*(?:,|,? and\b|,? or\b|/|&)\s*(?:all |your |our |the )*", re.IGNORECASE)
+"""What may stand between two things of which the same is said."""
+
+FORBIDDING = re.compile(
+    r"\b(?:never|don't|do not|must not|mustn't|should not|shouldn't|avoid|no longer|stop|not)\b",
+    re.IGNORECASE,
+)
+DISCARDING = re.compile(
+    r"\b(?:instead of|rather than|used to|previously|formerly|not|from|than|over)"
+    rf" (?:[\w ]{{0,30}} )?{QUOTE}?$",
+    re.IGNORECASE,
+)
+"""The words before what holds no more: `start them with 'b_' instead of 'a_'`."""
+
+CONDITION = re.compile(
+    r"\b(?:if|unless|except|only|where|whose|other than|apart from|some|certain|most|sometimes"
+    r"|private|protected|public|static|abstract|async|boolean|constants?|tests?|fixtures?)\b",
+    re.IGNORECASE,
+)
+"""Words by which a rule is about a part of the things, which no line shows."""
+
+
+def find_name_rules(text: str) -> list[NameRule]:
+    """Return what a sentence says about names; nothing of one that has a condition.
+
+    >>> find_name_rules("Always start function names with 'fn_'")
+    [NameRule(thing='function', form='start', value='fn_', is_forbidden=False)]
+    """
+    text = " ".join(text[:MAX_TEXT].split())
+    if text.rstrip(" '\"").endswith("?") or CONDITION.search(text):
+        return []
+    things = list(THING.finditer(text))
+    specs = _find_specs(text)
+    rules: dict[NameRule, None] = {}
+    for form, match in specs:
+        is_about_names = NAMES.search(text) is not None
+        for thing in _choose_things(text, things, match):
+            rule = _make_rule(text, thing, form, match)
+            if rule is not None and (is_about_names or _is_part_of_name(rule)):
+                rules[rule] = None
+    return list(rules) if len(rules) <= MAX_RULES else []
+
+
+def _find_specs(text: str) -> list[tuple[NameForm, re.Match[str]]]:
+    """Return what a text says names must be like, in its order, each place once."""
+    specs: list[tuple[NameForm, re.Match[str]]] = []
+    taken: set[int] = set()
+    for form, pattern in SPECS:
+        for match in pattern.finditer(text):
+            place = match.start("value") if match["value"] else match.start()
+            before = text[: match.start("value")] if match["value"] else ""
+            if place not in taken and not DISCARDING.search(before):
+                specs.append((form, match))
+            taken.add(place)
+    return sorted(specs, key=lambda spec: spec[1].start())
+
+
+def _choose_things(
+    text: str, things: list[re.Match[str]], spec: re.Match[str]
+) -> list[re.Match[str]]:
+    """Return the things that a specification is about.
+
+    These are the things inside of it, else those before it, else those behind it, of each the
+    nearest with all that are joined to it.
+    """
+    if not things:
+        return []
+    inside = [thing for thing in things if spec.start() <= thing.start() < spec.end()]
+    before = [thing for thing in things if thing.end() <= spec.start()]
+    behind = [thing for thing in things if thing.start() >= spec.end()]
+    if inside:
+        return _join(text, things, things.index(inside[-1]))
+    is_named_behind = behind and re.match(
+        r"[^,;]{0,30}\b(?:in|into|for|of|to|within|on|at|all|when|naming)\b[^,;]{0,30}$",
+        text[spec.end() : behind[0].start()],
+    )
+    if before and not is_named_behind:
+        return _join(text, things, len(before) - 1)
+    return _join(text, things, len(things) - len(behind)) if is_named_behind else []
+
+
+def _join(text: str, things: list[re.Match[str]], index: int) -> list[re.Match[str]]:
+    """Return a thing and those that are joined to it by commas or `and`."""
+    first = last = index
+    while first and JOINT.fullmatch(text[things[first - 1].end() : things[first].start()]):
+        first -= 1
+    while last + 1 < len(things) and JOINT.fullmatch(
+        text[things[last].end() : things[last + 1].start()]
+    ):
+        last += 1
+    return things[first : last + 1]
+
+
+def _make_rule(
+    text: str, thing: re.Match[str], form: NameForm, spec: re.Match[str]
+) -> NameRule | None:
+    """Return a rule; None if only a part of the things is meant."""
+    if not BEFORE_THING.search(text[: thing.start()]):
+        return None
+    kind = next(name for name, _ in THINGS if thing[name])
+    value = spec["value"] or ""
+    if form == "style":
+        value = _name_style(value, kind)
+    elif form == "digit":
+        value = "one" if re.search(r"single|exactly|only", value, re.IGNORECASE) else "some"
+    is_forbidden = FORBIDDING.search(text[: spec.start() + 1]) is not None
+    return NameRule(kind, form, value, is_forbidden)
+
+
+def _name_style(words: str, kind: Thing) -> str:
+    """Return the style that words name; `CamelCase` of classes begins with a capital letter."""
+    plain = re.sub(r"[ _-]", "", words)
+    lower = plain.lower()
+    if "snake" in lower:
+        return "snake"
+    if "pascal" in lower or lower.startswith("uppercamel"):
+        return "pascal"
+    if "camel" in lower:
+        is_capital = kind == "class" or (plain.startswith("C") and not lower.startswith("lower"))
+        return "pascal" if is_capital else "camel"
+    return "lower" if lower.startswith("lower") else "upper"
+
+
+def _is_part_of_name(rule: NameRule) -> bool:
+    """Return whether a text can only be a part of a name, so that the word need not be there."""
+    if rule.form in ("start", "end"):
+        return rule.value.endswith("_") if rule.form == "start" else rule.value.startswith("_")
+    return rule.form == "style"
+
+
+def find_name_conflict(rules: Iterable[NameRule], others: Iterable[NameRule]) -> str:
+    """Return how two lists of rules set the same names to different things; "" if they do not.
+
+    >>> find_name_conflict(find_name_rules("Start methods with `a_`"),
+    ...     find_name_rules("Start method names with `b_`"))
+    "'a_' against 'b_'"
+    """
+    wanted = {(rule.thing, rule.form): rule.value for rule in others if _is_exclusive(rule)}
+    for rule in rules:
+        value = wanted.get((rule.thing, rule.form))
+        if _is_exclusive(rule) and value is not None and value != rule.value:
+            return f"'{rule.value}' against '{value}'"
+    return ""
+
+
+def _is_exclusive(rule: NameRule) -> bool:
+    """Return whether names can have only one such value: they may contain several texts."""
+    return rule.form in ("start", "end", "style") and not rule.is_forbidden
+
+
+def iter_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences and lines of a text."""
+    for line in text.splitlines():
+        yield from re.split(r"(?<=[.!?])\s+", line)

@@ -1,0 +1,76 @@
+"""What an entry sets to one value, which a later entry may set to another.
+
+A team has one prefix of method names and one tool for tickets. A person who says later what it is
+from now on has changed it: the earlier entry holds no more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from memory_ci.checks.naming import NameForm, find_name_rules, iter_sentences
+from memory_ci.records.entry import Entry
+from memory_ci.text import STOP_WORDS, stem, words
+
+MAX_TEXT = 2_000  # Characters of an entry that are read.
+EXCLUSIVE: tuple[NameForm, ...] = ("start", "end", "style")
+"""What a name has only one of; it may contain several texts."""
+
+ROLE = re.compile(
+    r"(?i)\b(?:use|using|adopt|switch to|switching to|prefer)\s+(?:the )?"
+    r"(?P<value>\w[\w.+#/-]{0,30}(?: [\w.+#/-]{1,30}){0,2}?) as (?:the|our|your|my)"
+    r" (?P<role>\w[\w -]{2,50}?)"
+    r"(?=[.,;:!()]|$| (?:for|because|since|from|instead|rather|so|in|on|when|now)\b)"
+)
+"""The choice of the only thing of a kind: `use Jira as our tool for tickets`."""
+
+ROLE_WORDS = frozenset("main primary preferred default official standard only new".split())
+
+CHANGE = re.compile(
+    r"(?i)\b(?:from now on|going forward|moving forward|from today|starting (?:today|now)"
+    r"|no longer|instead|rather than|(?:switch|chang|updat|replac)(?:e|ed|es|ing)\b)"
+    r"|\bnow\b.{0,40}\b(?:want|use|start|end|prefer)"
+)
+"""Words which say that something is different from before."""
+
+
+class Setting(NamedTuple):
+    """What an entry sets.
+
+    Attributes:
+        key: the thing that has one value.
+        value: its value.
+    """
+
+    key: tuple[str, ...]
+    value: str
+
+
+def find_settings(entry: Entry) -> frozenset[Setting]:
+    """Return what an entry in force sets."""
+    text = entry.text[:MAX_TEXT]
+    return frozenset(
+        setting for sentence in iter_sentences(text) for setting in _read_settings(sentence)
+    )
+
+
+def says_change(entry: Entry) -> bool:
+    """Return whether an entry, or the words that prove it, say that something changes."""
+    texts = (entry.title, entry.body[:MAX_TEXT], *entry.evidence)
+    return any(CHANGE.search(text[:MAX_TEXT]) for text in texts)
+
+
+def _read_settings(sentence: str) -> Iterator[Setting]:
+    for rule in find_name_rules(sentence):
+        if rule.form in EXCLUSIVE and not rule.is_forbidden:
+            yield Setting((rule.thing, rule.form), rule.value)
+    for match in ROLE.finditer(sentence):
+        role = [
+            stem(word)
+            for word in words(match["role"])
+            if word not in STOP_WORDS and word not in ROLE_WORDS
+        ]
+        if role and not re.search(r"(?i)\b(?:not|never|n't|stop|avoid)\b", sentence[: match.end()]):
+            yield Setting(("role", *sorted(role)), match["value"].casefold())
