@@ -276,7 +276,7 @@ def score_coherence(located_entries: Sequence[Located]) -> Measurement:
 
     total = len(located_entries)
     duplicates = count_near_duplicates(located.entry for located in located_entries)
-    contradictions = count_contradictions(located_entries)
+    contradictions = len(list_contradictions(located_entries))
     basis = (
         f"{plural(duplicates, 'near-duplicate pair')} and"
         f" {plural(contradictions, 'open contradiction')} among {_count_entries(total)}"
@@ -356,8 +356,8 @@ def count_near_duplicates(entries: Iterable[Entry]) -> int:
     return pairs
 
 
-def count_contradictions(located_entries: Sequence[Located]) -> int:
-    """Count the pairs of entries that contradict each other and that nobody has settled.
+def list_contradictions(located_entries: Sequence[Located]) -> frozenset[frozenset[str]]:
+    """Return the pairs of ids of entries that contradict each other and that nobody has settled.
 
     A pair is found by its text, or one of the two states it in a relation.
     """
@@ -375,14 +375,12 @@ def count_contradictions(located_entries: Sequence[Located]) -> int:
             is_to_another = relation.id in entries and relation.id != entry.id
             if relation.kind == "contradicts" and is_to_another:
                 pairs.add(frozenset((entry.id, relation.id)))
+    return frozenset(pair for pair in pairs if not _is_settled(pair, entries))
 
-    unsettled = 0
-    for first_id, second_id in pairs:
-        is_settled = (
-            second_id in entries[first_id].supersedes or first_id in entries[second_id].supersedes
-        )
-        unsettled += not is_settled
-    return unsettled
+
+def _is_settled(pair: frozenset[str], entries: Mapping[str, Entry]) -> bool:
+    first_id, second_id = pair
+    return second_id in entries[first_id].supersedes or first_id in entries[second_id].supersedes
 
 
 def find_related(entries: Iterable[Entry], known_ids: Collection[str]) -> frozenset[str]:

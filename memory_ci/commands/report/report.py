@@ -2,79 +2,53 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from pathlib import Path
-from urllib.parse import quote
 
-import msgspec
+from msgspec.structs import replace
 
-from memory_ci.anchors.text import format_verdict
-from memory_ci.anchors.verdicts import judge_entry
 from memory_ci.commands.health.health import measure_health, measure_history
 from memory_ci.commands.record.run import RecordOptions
+from memory_ci.commands.report.inputs import (
+    MAX_BODY,
+    ReportInputs,
+    RepositoryLinks,
+    map_merge_days,
+    note_failure,
+)
+from memory_ci.commands.report.lives import list_entries
 from memory_ci.commands.report.page import render_report
 from memory_ci.commands.report.records import (
     AskedQuestion,
-    ChurnedFile,
-    Cover,
-    EntryLife,
-    ExplainedTask,
-    FoundState,
-    LifeStep,
     Overview,
     ReleaseHealth,
-    ScoredEntry,
     SourceCount,
-    WebLink,
-    WorkWeek,
 )
+from memory_ci.commands.report.summary import summarise
+from memory_ci.commands.report.tasks import explain_tasks
+from memory_ci.commands.report.work import WEEKS, count_weeks, list_changes, list_files
 from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
-from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.retrieve import retrieve
-from memory_ci.commands.retrieve.text import entry_cost, norm_cost
 from memory_ci.commands.review.queue import list_queue
 from memory_ci.config import CONFIG_FILE
-from memory_ci.errors import MemoryCIError
 from memory_ci.gitrepo import history
 from memory_ci.gitrepo.addresses import find_forge_address
-from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
 from memory_ci.lifecycle import episodes as episode_rules
-from memory_ci.lifecycle.prominence import is_in_force, prominence
-from memory_ci.lifecycle.relations import relations_of
 from memory_ci.memory.edits import name_edits
-from memory_ci.memory.eligible import is_work, merged_on, own_commits
 from memory_ci.memory.episodes import load_written
-from memory_ci.memory.past_tasks import load_tasks
-from memory_ci.memory.workspace import Workspace, build_memory_test, load_memory, readable_path
-from memory_ci.records.anchor import STALE_KINDS, Verdict
+from memory_ci.memory.workspace import Workspace, load_memory
+from memory_ci.records.anchor import Verdict
 from memory_ci.records.candidate import Question
-from memory_ci.records.entry import Entry, Located, name_entry
-from memory_ci.records.episode import Episode, Feedback, UseCount
-from memory_ci.records.history import MergedChange
+from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
-from memory_ci.records.retrieval import Hit
-from memory_ci.search.strength import score_alone
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import memory_pathspecs
 from memory_ci.text import plural, shorten
 
-WEEKS = 52
-SHORT_SHA = 7  # Digits of a commit id.
-MAX_TASKS = 5
-MAX_TRIED = 8  # Tasks that are explained to choose from them.
-MAX_FOUND = 14  # Entries that one task finds.
-MAX_WITHHELD = 3  # Entries that are withheld from one task.
-MAX_FILES = 60
 MAX_QUESTIONS = 60
 MAX_RELEASES = 6
 MAX_NAMED = 3  # Memory files with findings.
-MAX_STEPS = 3  # Events of one kind in the life of an entry.
-MAX_BODY = 400  # Characters of a body or a quote.
-HOT = 4  # A file that no entry cites is hot among the 1/HOT of the files that change most.
 
 
 def gather_report(
@@ -106,43 +80,52 @@ def gather_report(
         )
 
     notes: list[str] = []
-    memory = load_memory(workspace, None)
-    tellings = load_written(workspace, None).tellings
-    inputs = ReportInputs(
-        workspace=workspace,
-        tip=tip,
-        today=today,
-        links=RepositoryLinks(address, tip),
-        located=memory.located,
-        verdicts=_judge_entries(workspace, memory.located),
-        changes=_list_changes(workspace, tip, today, notes),
-        episodes=episode_rules.combine(tellings),
-    )
-    heirs = episode_rules.find_heirs_among(located.entry for located in memory.located)
-    usage = episode_rules.count_usage(inputs.episodes, heirs)
-    feedback = episode_rules.move_to_heirs(episode_rules.list_feedback(tellings), heirs)
+    inputs = _read_inputs(workspace, today, RepositoryLinks(address, tip), notes)
     questions = _list_questions(workspace, now, notes)
-    notes += _note_findings(memory.findings)
-    if len(questions) > MAX_QUESTIONS:
-        notes.append(
-            f"The inbox shows {MAX_QUESTIONS} of {len(questions)} questions:"
-            " `memory-ci review --all` lists the rest."
-        )
-    return Overview(
+    entries = tuple(list_entries(inputs))
+    tasks = explain_tasks(inputs, task, environ, notes)
+    overview = Overview(
         name=name,
         address=address,
         today=today,
         commit=tip,
-        entries=tuple(_list_entries(inputs, usage, feedback)),
-        weeks=tuple(_count_weeks(inputs, questions)),
-        files=tuple(_list_files(inputs)),
-        tasks=_explain_tasks(inputs, task, environ, notes),
-        inbox=_summarise_questions(questions[:MAX_QUESTIONS]),
+        summary=summarise(inputs, entries, tasks, notes),
+        entries=entries,
+        weeks=tuple(count_weeks(inputs, questions)),
+        files=tuple(list_files(inputs)),
+        tasks=tasks,
+        inbox=_summarise_questions(questions, inputs.links)[:MAX_QUESTIONS],
+        waiting=len(questions),
         releases=_list_releases(inputs, notes),
-        sources=_count_sources(memory.located),
+        sources=_count_sources(inputs.located),
         cost_usd=_sum_costs(inputs, notes),
         found_by_model=_count_found_by_model(inputs),
-        notes=tuple(notes),
+    )
+    return replace(overview, notes=tuple(notes))
+
+
+def _read_inputs(
+    workspace: Workspace, today: date, links: RepositoryLinks, notes: list[str]
+) -> ReportInputs:
+    """Read the memory of the work tree, and the history of the default branch."""
+    memory = load_memory(workspace, None)
+    tellings = load_written(workspace, None).tellings
+    episodes = episode_rules.combine(tellings)
+    heirs = episode_rules.find_heirs_among(located.entry for located in memory.located)
+    feedback = episode_rules.move_to_heirs(episode_rules.list_feedback(tellings), heirs)
+    changes = list_changes(workspace, links.tip, today, notes)
+    notes += _note_findings(memory.findings)
+    return ReportInputs(
+        workspace=workspace,
+        today=today,
+        links=links,
+        located=memory.located,
+        verdicts=_judge_entries(workspace, memory.located),
+        changes=changes,
+        merge_days=map_merge_days(changes),
+        episodes=episodes,
+        usage=episode_rules.count_usage(episodes, heirs),
+        feedback=feedback,
     )
 
 
@@ -156,16 +139,6 @@ def save_report(page: Overview, path: Path) -> int:
     data = render_report(page).encode()
     write_file(path, data)
     return len(data)
-
-
-@contextmanager
-def _note_failure(notes: list[str], part: str) -> Iterator[None]:
-    """Turn an error in the block into a note that a part of the report cannot be shown."""
-    try:
-        yield
-    except MemoryCIError as error:
-        reason = error.message.splitlines()[0]
-        notes.append(f"{part} cannot be shown: {reason}. {error.hint}".strip())
 
 
 def _note_findings(findings: Iterable[Finding]) -> list[str]:
@@ -207,7 +180,7 @@ def _count_sources(located_entries: Iterable[Located]) -> tuple[SourceCount, ...
 
 def _sum_costs(inputs: ReportInputs, notes: list[str]) -> float:
     since = inputs.today - timedelta(weeks=WEEKS)
-    with _note_failure(notes, "Costs"):
+    with note_failure(notes, "Costs"):
         return history.sum_costs(inputs.workspace.repo, since, inputs.tip)
     return 0.0
 
@@ -230,7 +203,7 @@ def _list_releases(inputs: ReportInputs, notes: list[str]) -> tuple[ReleaseHealt
     Where there are fewer than two releases, it is that of the ends of months.
     """
     workspace = inputs.workspace
-    with _note_failure(notes, "Health"):
+    with note_failure(notes, "Health"):
         start = history.find_addition(workspace.repo, inputs.tip, CONFIG_FILE)
         names = []
         if start:
@@ -251,31 +224,39 @@ def _list_releases(inputs: ReportInputs, notes: list[str]) -> tuple[ReleaseHealt
 
 
 def _list_questions(workspace: Workspace, now: datetime, notes: list[str]) -> Sequence[Question]:
-    with _note_failure(notes, "The inbox"):
+    with note_failure(notes, "The inbox"):
         return list_queue(workspace, RecordOptions(), now, {}).found
     return ()
 
 
-def _summarise_questions(questions: Iterable[Question]) -> tuple[AskedQuestion, ...]:
-    """Return the questions with the commands that answer them.
+def _summarise_questions(
+    questions: Iterable[Question], links: RepositoryLinks
+) -> tuple[AskedQuestion, ...]:
+    """Return the questions with the commands that answer them, the most useful first.
 
     A command names an entry by its id, and a candidate by its number in `review --all`.
     """
-    summaries = []
-    for number, question in enumerate(questions, start=1):
-        key = str(number)
-        if question.located and "keep" in question.answers:
-            key = question.located.entry.id[:8]
-        quotes = question.suggestion.candidate.quotes if question.suggestion else ()
-        text = " ".join(quotes[0].text.split()) if quotes else ""
-        summary = AskedQuestion(
-            kind=question.kind,
-            title=question.title,
-            why=question.why,
-            quote=shorten(text, MAX_BODY),
-            commands=tuple(f"memory-ci review --all --{verb} {key}" for verb in question.answers),
-        )
-        summaries.append(summary)
-    return tuple(summaries)
+    numbered = sorted(enumerate(questions, start=1), key=lambda pair: (-pair[1].score, pair[0]))
+    return tuple(_summarise_question(number, question, links) for number, question in numbered)
 
 
+def _summarise_question(number: int, question: Question, links: RepositoryLinks) -> AskedQuestion:
+    key = str(number)
+    entry_id = question.located.entry.id if question.located else ""
+    if entry_id and "keep" in question.answers:
+        key = entry_id[:8]
+    text = ""
+    origins: list[str] = []
+    if question.suggestion:
+        candidate = question.suggestion.candidate
+        origins = candidate.source.split()
+        text = " ".join(candidate.quotes[0].text.split()) if candidate.quotes else ""
+    return AskedQuestion(
+        kind=question.kind,
+        title=question.title,
+        why=question.why,
+        quote=shorten(text, MAX_BODY),
+        commands=tuple(f"memory-ci review --all --{verb} {key}" for verb in question.answers),
+        entry_id=entry_id,
+        links=tuple(links.link_origin(ref) for ref in origins),
+    )

@@ -14,7 +14,7 @@ from memory_ci.commands.health.metrics import (
     JobUsage,
     Measurement,
     band_of,
-    count_contradictions,
+    list_contradictions,
     count_near_duplicates,
     find_related,
     find_similar_entries,
@@ -170,8 +170,8 @@ def test_equal_words_with_other_numbers_are_no_duplicates() -> None:
 def test_a_contradiction_is_settled_by_what_supersedes_and_needs_two_that_are_there() -> None:
     old = make_located(1, relations=(f"contradicts {make_id(2)}",))
     new = make_located(2, title="Another", supersedes=(make_id(1),))
-    assert count_contradictions([old, new]) == 0
-    assert count_contradictions([old]) == 0
+    assert list_contradictions([old, new]) == frozenset()
+    assert list_contradictions([old]) == frozenset()
 
 
 def test_more_faults_than_entries_are_no_coherence_at_all() -> None:

@@ -90,7 +90,7 @@ def test_an_entry_counts_its_jobs_and_tells_its_life(overview: Overview) -> None
     assert [
         (one.given, one.used) for one in (find(overview, "Always charge a card twice"), given)
     ] == [(0, 0), (1, 0)]
-    assert [one.what for one in given.life] == ["learned", "given", "corrected"]
+    assert [one.what for one in given.life] == ["learned", "served", "corrected"]
     assert given.life[-1].links[0].url == "https://github.com/acme/shop/pull/130"
     assert sum(one.used for one in overview.entries) == 1
     assert used.status == "active"
