@@ -24,6 +24,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
         name: its name.
         weight: its weight in percent.
         value: a number in [0, 100]; None without data.
+        target: the value from which nothing has to be done.
         basis: the counts behind the value, in words.
         advice: what to do about a weak value, with the command; "" for a good one.
         missing: titles that find nothing, or ids of entries that nothing leads to, newest
@@ -36,6 +37,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     basis: str
     advice: str = ""
     missing: tuple[str, ...] = ()
+    target: int = 75
 
 
 class AskedRule(msgspec.Struct, frozen=True):

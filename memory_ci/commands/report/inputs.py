@@ -11,6 +11,7 @@ import msgspec
 
 from memory_ci.commands.report.records import WebLink
 from memory_ci.errors import MemoryCIError
+from memory_ci.lifecycle.fold import CLAIMED
 from memory_ci.memory.eligible import merged_on
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.anchor import Verdict
@@ -19,6 +20,7 @@ from memory_ci.records.episode import Episode, Feedback, UseCount
 from memory_ci.records.history import MergedChange
 
 SHORT_SHA = 7  # Digits of a commit id.
+
 MAX_BODY = 400  # Characters of a body or a quote.
 
 
@@ -38,14 +40,14 @@ class RepositoryLinks(msgspec.Struct, frozen=True):
         return WebLink(sha[:SHORT_SHA], f"{self._base}/commit/{sha}" if self.address else "")
 
     def link_origin(self, ref: str) -> WebLink:
-        """Return a link for `commit:3f2ab91` or `pr:128`; anything else becomes a label."""
-        kind, _, name = ref.partition(":")
+        """Return a link for `commit:3f2ab91` or `pr:128`, claimed or not; else a label."""
+        kind, _, name = ref.removeprefix(CLAIMED).partition(":")
         if kind == "commit" and name.isalnum():
             return self.link_commit(name)
         if kind == "pr" and name.isdecimal() and self.address:
             request = "merge_requests" if "/-" in self._base else "pull"
             return WebLink(f"#{name}", f"{self._base}/{request}/{name}")
-        return WebLink(ref)
+        return WebLink(ref.removeprefix(CLAIMED))
 
     def link_work(self, episode: Episode) -> tuple[WebLink, ...]:
         """Return the link to the change of an episode, if it names one."""
@@ -102,7 +104,7 @@ class ReportInputs(msgspec.Struct, frozen=True, kw_only=True):
         if entry.occurred_at is not None:
             return entry.occurred_at
         for ref in (entry.source or "").split():
-            kind, _, name = ref.partition(":")
+            kind, _, name = ref.removeprefix(CLAIMED).partition(":")
             label = f"#{name}" if kind == "pr" else name[:SHORT_SHA]
             if label in self.merge_days:
                 return self.merge_days[label]

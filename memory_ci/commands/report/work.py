@@ -90,11 +90,12 @@ def count_weeks(inputs: ReportInputs, questions: Iterable[Question]) -> Iterator
 def _find_first_week(inputs: ReportInputs) -> date:
     """Return the first week that is shown and that the history has."""
     first = _first_monday(inputs.today)
+    if not inputs.changes:
+        return first
     repo = inputs.workspace.repo
-    is_older = history.find_commit_of_day(repo, inputs.tip, first - timedelta(days=1))
-    if inputs.changes and not is_older:
-        return max(first, min(_monday(merged_on(change)) for change in inputs.changes))
-    return first
+    if history.find_commit_of_day(repo, inputs.tip, first - timedelta(days=1)):
+        return first
+    return max(first, min(_monday(merged_on(change)) for change in inputs.changes))
 
 
 def _count_written(inputs: ReportInputs, weeks: defaultdict[date, WeekCounts]) -> None:
