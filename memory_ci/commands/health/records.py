@@ -98,9 +98,9 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def weakest(self) -> Metric | None:
-        """The lowest metric; the first of several."""
+        """The metric that is furthest below its target, or least above; the first of several."""
         measured = [metric for metric in self.metrics if metric.value is not None]
-        return min(measured, key=lambda metric: metric.value or 0.0, default=None)
+        return min(measured, key=lambda metric: (metric.value or 0.0) - metric.target, default=None)
 
 
 class ArmComparison(msgspec.Struct, frozen=True):
