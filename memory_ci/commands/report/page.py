@@ -19,7 +19,12 @@ from typing import Any
 
 import msgspec
 
-from memory_ci.commands.report.records import EntryLife, ExplainedTask, Overview, WorkWeek
+from memory_ci.commands.report.records import (
+    EntryLife,
+    ExplainedTask,
+    Overview,
+    WorkWeek,
+)
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable_lines
 from memory_ci.records.anchor import STALE_KINDS
@@ -73,10 +78,10 @@ QUESTIONS: dict[QuestionKind, str] = {
     "failure": "A command fails again and again. Warn of it?",
     "candidate": "Worth keeping?",
     "quarantined": "Withheld as unsafe. Safe after all?",
-    "changed": "Its code changed. Does it still hold?",
-    "gone": "Its code is gone. Does it still hold?",
-    "contradiction": "It contradicts another. Does it still hold?",
-    "unused": "Nobody used it. Does it still hold?",
+    "changed": "Does it still hold?",
+    "gone": "Does it still hold?",
+    "contradiction": "Does it still hold?",
+    "unused": "Does it still hold?",
     "promotion": "It holds anywhere. Keep it for all repositories?",
 }
 """What each kind of question asks."""
@@ -331,6 +336,7 @@ def _make_use_dot(entry: EntryLife) -> Row:
 def _fill_map(spec: Spec, page: Overview, width: int) -> None:
     """Fill in a tile for each file, grouped by the first two directories of its path."""
     limit = MAX_TILES if width == WIDE else MAX_TILES // 2
+    least_size = sum(file.churn for file in page.files[:limit]) // MAX_TILES
     rows: dict[str, Row] = {"/": {"id": "/"}}
     for file in page.files[:limit]:
         folder = "/".join(file.path.split("/")[:-1][:2])
@@ -341,7 +347,7 @@ def _fill_map(spec: Spec, page: Overview, width: int) -> None:
         rows[file.path] = {
             "id": file.path,
             "parent": f"{folder}/",
-            "size": file.churn,
+            "size": max(file.churn, least_size if file.stale_id else 1),
             "cover": file.cover,
             "label": COVER_SIGNS[file.cover] + file.path.rpartition("/")[2],
             "says": f"{file.path}: {churn}, {entries}; {COVERS[file.cover]}",

@@ -23,6 +23,7 @@ from memory_ci.store.layout import memory_pathspecs
 
 WEEKS = 52
 MAX_FILES = 60
+MAX_STALE_FILES = 20
 HOT = 4  # A file that no entry cites is hot among the 1/HOT of the files that change most.
 
 
@@ -117,23 +118,29 @@ def _count_written(inputs: ReportInputs, weeks: defaultdict[date, WeekCounts]) -
 
 
 def list_files(inputs: ReportInputs) -> Iterator[ChurnedFile]:
-    """Yield the files that merged changes touched most, and whether entries cite them."""
+    """Yield the files with stale entries, then those that merged changes touched most."""
     churn = _count_churn(inputs)
     marks = _list_cite_marks(inputs)
-    most_churned = sorted(churn.items(), key=lambda item: (-item[1], item[0]))[:MAX_FILES]
+    stale_ids: dict[str, str] = {}
+    for path, file_marks in marks.items():
+        for mark in file_marks:
+            if mark.is_stale:
+                stale_ids.setdefault(path, mark.entry_id)
+    most_churned = sorted(churn, key=lambda path: (-churn[path], path))
+    stale_paths = sorted(stale_ids, key=lambda path: (-churn[path], path))[:MAX_STALE_FILES]
+    paths = [*stale_paths, *(path for path in most_churned if path not in stale_paths)]
     hot_churn = 2
     if len(most_churned) >= HOT:
-        hot_churn = most_churned[len(most_churned) // HOT][1]
-    for path, count in most_churned:
+        hot_churn = churn[most_churned[min(len(most_churned), MAX_FILES) // HOT]]
+    for path in paths[:MAX_FILES]:
         file_marks = marks.get(path, [])
-        stale_ids = [mark.entry_id for mark in file_marks if mark.is_stale]
         yield ChurnedFile(
             path=path,
-            churn=count,
+            churn=churn[path],
             entries=len(file_marks),
-            cover=_judge_cover(file_marks, is_hot=count > hot_churn),
-            url=inputs.links.file_url(path),
-            stale_id=stale_ids[0] if stale_ids else "",
+            cover=_judge_cover(file_marks, is_hot=churn[path] > hot_churn),
+            url=inputs.links.file_url(path) if path in churn else "",
+            stale_id=stale_ids.get(path, ""),
         )
 
 
