@@ -336,7 +336,7 @@ def _make_use_dot(entry: EntryLife) -> Row:
 def _fill_map(spec: Spec, page: Overview, width: int) -> None:
     """Fill in a tile for each file, grouped by the first two directories of its path."""
     limit = MAX_TILES if width == WIDE else MAX_TILES // 2
-    least_size = sum(file.churn for file in page.files[:limit]) // MAX_TILES
+    least_size = sum(file.churn for file in page.files[:limit]) // limit
     rows: dict[str, Row] = {"/": {"id": "/"}}
     for file in page.files[:limit]:
         folder = "/".join(file.path.split("/")[:-1][:2])

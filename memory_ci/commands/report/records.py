@@ -211,8 +211,8 @@ class UsePeriod(msgspec.Struct, frozen=True, kw_only=True):
         last: its last day.
         learned: how many entries its work taught.
         sessions: how many sessions were served an entry.
-        servings: how many entries they were served, summed over the sessions' merged changes.
-        used: how many of these their work used.
+        servings: how many entries merged work was served, summed over the merged changes.
+        used: how many of these it used.
         repetitions: how often a request was made that two earlier sessions had made.
         although_written: how many of these a rule preceded.
         rules_served: how often a session with known words was served a rule or a known failure.
