@@ -85,7 +85,7 @@ def test_without_entries_each_question_has_one_answer_and_a_command() -> None:
     assert "What did we learn? Nothing is written yet. memory-ci record --since 90d" in words
     assert "Did it help? Nobody can say yet: no session was served an entry" in words
     assert "What waits for me? Nothing: no question is open" in words
-    assert "What is wrong? There is no entry that could be wrong yet." in words
+    assert "What is wrong? There is no entry that could be wrong yet;" in words
 
 
 def test_the_newest_entries_are_named_with_links() -> None:
@@ -110,7 +110,7 @@ def test_use_is_compared_with_the_four_weeks_before() -> None:
     assert "3 sessions were served entries in the last four weeks (1 in the four" in words
     assert "used 4 of the 9 that it was served; before, 1 of 2." in words
     assert "Asked again although written: 2 of 5 repeated requests ; before, 0 of 2." in words
-    assert "Failed again after the session was warned: 1 of 4 rules served ; before, 0" in words
+    assert "Failed again after the session was warned: 1 of 4 rules served ; before, none." in words
 
 
 def test_where_no_words_are_kept_the_page_says_how_to_keep_them() -> None:

@@ -86,7 +86,7 @@ function search() {
   });
   found.sort((a, b) => ORDERS[order](entries[a], entries[b]) || a - b);
   byId("list").replaceChildren(...found.slice(0, shown).map(draw));
-  byId("count").textContent = `${found.length} of ${entries.length} entries` +
+  byId("count").textContent = `${found.length} of ${entries.length} ${entries.length === 1 ? "entry" : "entries"}` +
     (found.length > shown ? `, the first ${shown} are shown` : "");
   byId("more").hidden = found.length <= shown;
   const kept = new Set(found.map((number) => `#${entries[number].id}`));
@@ -165,7 +165,7 @@ for (const figure of document.querySelectorAll("figure")) {
   for (const kind of ["mouseover", "focusin", "click"]) figure.addEventListener(kind, say);
   // Tab stops once at a chart; the arrow keys lead from mark to mark.
   for (const chart of figure.querySelectorAll("svg")) {
-    const marks = [...chart.querySelectorAll('[role="graphics-symbol"][aria-label]')].map((mark) => mark.closest("a") || mark);
+    const marks = [...chart.querySelectorAll('.role-mark [role="graphics-symbol"][aria-label]')].map((mark) => mark.closest("a") || mark);
     marks.forEach((mark, place) => {
       mark.setAttribute("tabindex", place ? "-1" : "0");
       mark.addEventListener("keydown", (event) => {
