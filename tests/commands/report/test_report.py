@@ -139,6 +139,23 @@ def test_a_task_tells_what_is_over_the_limit_from_what_is_weak(
     assert [one.state for one in task.found] == ["given"] * 10 + ["over limit"] * 3
 
 
+def test_what_is_not_served_is_ordered_by_its_score_after_novelty(
+    shop: Project, tmp_path: Path
+) -> None:
+    project = copy_project(shop, tmp_path / "alike")
+    entries = [make_entry(20, title="Zebra stripes and their colours in the long evening")]
+    entries += [
+        make_entry(21, title="Zebra stripes and their colours in the long morning"),
+        make_entry(22, title="Stripes of a flag"),
+        make_entry(23, title="Ask a zebra"),
+    ]
+    project.write("MEMORY.md", "".join(map(format_entry, entries)))
+    (task, *_) = gather_report(project.workspace, NOW, {}, task="zebra stripes colours").tasks
+    for state in ("over limit", "weak"):
+        scores = [one.score for one in task.found if one.state == state]
+        assert scores == sorted(scores, reverse=True)
+
+
 def test_health_is_measured_at_releases_since_memory_began_and_else_at_the_ends_of_months(
     overview: Overview, shop: Project, tmp_path: Path
 ) -> None:
