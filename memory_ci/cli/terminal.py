@@ -32,9 +32,7 @@ LOOKS = (
     (r"^(?:Hint|Note|More|help)(?=:)|^ *->", CYAN),
     (r"^ok(?= )", GREEN),
     (r"^(?:skip|out)(?= )", DIM),
-    (r"(?<= of 100, )green|█+", GREEN),
-    (r"(?<= of 100, )yellow", YELLOW),
-    (r"(?<= of 100, )red", RED),
+    (r"█+", GREEN),
     # path:line, which terminals open
     (r"(?<![\w/.-])[\w./-]*\.\w+:\d+(?::\d+|-\d+)?(?![\w-])", BOLD),
     # an id, in the colour that git uses for its own

@@ -182,14 +182,15 @@ def count_usage(episodes: Iterable[Episode], heirs: Heirs = NO_HEIRS) -> dict[st
     served_counts = Counter[str]()
     used_counts = Counter[str]()
     for episode in episodes:
-        used_ids = _replace_by_heirs(episode.used, heirs)
-        retrieved_ids = _replace_by_heirs((entry.id for entry in episode.retrieved), heirs)
+        used_ids = replace_by_heirs(episode.used, heirs)
+        retrieved_ids = replace_by_heirs((entry.id for entry in episode.retrieved), heirs)
         used_counts.update(used_ids)
         served_counts.update(used_ids | retrieved_ids)
     return {id_: UseCount(count, used_counts[id_]) for id_, count in served_counts.items()}
 
 
-def _replace_by_heirs(ids: Iterable[str], heirs: Heirs) -> set[str]:
+def replace_by_heirs(ids: Iterable[str], heirs: Heirs) -> set[str]:
+    """Return ids with those that no memory file holds replaced by their heirs."""
     return {heir_id for id_ in ids for heir_id in heirs.get(id_, (id_,))}
 
 

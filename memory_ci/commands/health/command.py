@@ -35,10 +35,9 @@ def health_command(
 ) -> None:
     """Say how well memory is kept, and what to do about what is weak.
 
-    Six metrics from 0 to 100 and their mean by weight: truth 15, recency 10, coverage 25,
-    coherence 20, efficiency 15, reachability 15. Red is below 50, yellow below 75, green from
-    there. A metric without data is n/a, and its weight is shared out. All of it is counted in the
-    files and the history; nothing is stored.
+    Six metrics from 0 to 100, each with a target: truth, recency, coverage, coherence and
+    reachability 75, efficiency 30. A metric without enough facts is n/a. All of it is counted in
+    the files and the history; nothing is stored. --json also has their mean by weight.
 
     --stage reads INTENT.md, at the root and in each directory of projects/, of HEAD or --at:
     `stage:`, a heading or its milestones. When a stage ends, `record` retires the task entries that

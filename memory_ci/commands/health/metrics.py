@@ -45,8 +45,10 @@ The profile `git` splits Crewship's weight of freshness between truth and recenc
 """
 
 YELLOW = 50  # Lowest score of the yellow band; red is below.
-GREEN = 75  # Lowest score of the green band.
+GREEN = 75  # Lowest score of the green band, and the target of most metrics.
+USED_TARGET = 30  # Percent of served entries that work uses: three of ten.
 LEAST_JUDGED = Fraction(1, 4)  # Least share of entries with a verdict for truth to have a value.
+UNJUDGED = "Name the code that an entry speaks of: `cites` in its file, or `memory-ci add --cite`."
 LEAST_CHANGES = 3  # Least number of merged changes for a share of them to have a value.
 ENOUGH_JOBS = 20  # Jobs that were served entries, before their use of them counts.
 
@@ -78,9 +80,9 @@ ADVICE: Mapping[MetricName, str] = {
         " Of two that contradict, let one supersede the other."
     ),
     "efficiency": (
-        "Where work taught something that the next such work should know, note it:"
-        " `memory-ci add`, or a mark in the next commit (`memory-ci help extraction`)."
-        " Where there was nothing to learn, it is no fault. `memory-ci health` names the titles."
+        "Reword or retire what is served and not used: `memory-ci review`."
+        " These titles of merged changes find nothing; where such work taught something that the"
+        " next should know, note it: `memory-ci add`."
     ),
     "reachability": (
         "Say where an entry comes from: write `source: commit:<sha>` into it by hand,"
@@ -100,12 +102,14 @@ class Measurement(NamedTuple):
         basis: the counts behind the value, in words.
         advice: advice of its own, instead of the metric's usual one.
         missing: titles or ids that the metric lacks, newest first.
+        target: the value from which nothing has to be done.
     """
 
     value: float | None
     basis: str
     advice: str = ""
     missing: tuple[str, ...] = ()
+    target: int = GREEN
 
 
 class JobUsage(NamedTuple):
@@ -155,7 +159,7 @@ def _make_metric(name: MetricName, weight: int, measurement: Measurement) -> Met
     advice = ""
     if value is not None:
         value = round(min(100.0, max(0.0, value)), 1)
-        if value < GREEN:
+        if value < measurement.target:
             advice = measurement.advice or ADVICE[name]
 
     return Metric(
@@ -165,6 +169,7 @@ def _make_metric(name: MetricName, weight: int, measurement: Measurement) -> Met
         basis=measurement.basis,
         advice=advice,
         missing=measurement.missing,
+        target=measurement.target,
     )
 
 
@@ -194,7 +199,9 @@ def parse_source_names(entry: Entry) -> frozenset[str]:
 
 
 def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measurement:
-    """Return the share of fresh entries among those that cite code; a marked one counts half.
+    """Return the share of entries that are fresh; a marked one counts half.
+
+    An entry that cannot be compared is not counted as fresh: it is not known to hold.
 
     Args:
         kinds: the verdict of each entry's cites together, by id and newest first; None where
@@ -217,8 +224,11 @@ def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measurement:
     )
     basis = f"{shares}, not compared {counts[None] / total:.0%} of {_count_entries(total)}"
     stale_ids = tuple(entry_id for entry_id, kind in kinds.items() if kind in STALE_KINDS)
-    value = 100 * (counts["fresh"] + counts["marked"] / 2) / judged
-    return Measurement(value, basis, missing=stale_ids)
+    value = 100 * (counts["fresh"] + counts["marked"] / 2) / total
+    advice = [ADVICE["truth"]] if stale_ids else []
+    if counts[None]:
+        advice.append(UNJUDGED)
+    return Measurement(value, basis, " ".join(advice), stale_ids)
 
 
 def score_recency(entries: Sequence[Entry], today: date) -> Measurement:
@@ -276,7 +286,7 @@ def score_coherence(located_entries: Sequence[Located]) -> Measurement:
 
     total = len(located_entries)
     duplicates = count_near_duplicates(located.entry for located in located_entries)
-    contradictions = count_contradictions(located_entries)
+    contradictions = len(list_contradictions(located_entries))
     basis = (
         f"{plural(duplicates, 'near-duplicate pair')} and"
         f" {plural(contradictions, 'open contradiction')} among {_count_entries(total)}"
@@ -287,9 +297,10 @@ def score_coherence(located_entries: Sequence[Located]) -> Measurement:
 def score_efficiency(
     questions: int, unanswered: int, usage: JobUsage, silence: str = ""
 ) -> Measurement:
-    """Return the share of questions that find an entry, and the share of served entries used.
+    """Return the share of served entries that the work used, from `ENOUGH_JOBS` jobs on.
 
-    The use counts for half of the value once there are `ENOUGH_JOBS` jobs.
+    Titles that find nothing are named and not counted: more of them would find something by
+    serving more.
 
     Args:
         questions: how many titles of merged changes were asked of memory.
@@ -297,23 +308,22 @@ def score_efficiency(
         usage: the use of entries by jobs.
         silence: the reason if there are no questions.
     """
-    if not questions:
-        return Measurement(None, silence)
+    if not questions and not usage.served:
+        return Measurement(None, silence, target=USED_TARGET)
 
-    answered_share = 1 - unanswered / questions
-    basis = f"{unanswered} of {plural(questions, 'title')} of merged changes find nothing"
-    if not usage.served:
-        return Measurement(100 * answered_share, basis)
-
-    used_share = usage.used / usage.served
-    basis += (
-        f"; {plural(usage.jobs, 'job')} used {usage.used} of"
-        f" {_count_entries(usage.served)} given ({used_share:.0%})"
-    )
-    share = answered_share
-    if usage.jobs >= ENOUGH_JOBS:
-        share = (answered_share + used_share) / 2
-    return Measurement(100 * share, basis)
+    parts = []
+    value = None
+    if usage.served:
+        served = f"{plural(usage.jobs, 'job')} used {usage.used} of {_count_entries(usage.served)}"
+        parts.append(f"{served} served ({usage.used / usage.served:.0%})")
+    if usage.jobs >= ENOUGH_JOBS and usage.served:
+        value = 100 * usage.used / usage.served
+    else:
+        parts.append(f"fewer than {ENOUGH_JOBS} jobs were served entries")
+    if questions:
+        titles = plural(questions, "title")
+        parts.append(f"{unanswered} of {titles} of merged changes find nothing")
+    return Measurement(value, "; ".join(parts), target=USED_TARGET)
 
 
 def score_reachability(reached: int, total: int) -> Measurement:
@@ -356,8 +366,8 @@ def count_near_duplicates(entries: Iterable[Entry]) -> int:
     return pairs
 
 
-def count_contradictions(located_entries: Sequence[Located]) -> int:
-    """Count the pairs of entries that contradict each other and that nobody has settled.
+def list_contradictions(located_entries: Sequence[Located]) -> frozenset[frozenset[str]]:
+    """Return the pairs of ids of entries that contradict each other and that nobody has settled.
 
     A pair is found by its text, or one of the two states it in a relation.
     """
@@ -375,14 +385,12 @@ def count_contradictions(located_entries: Sequence[Located]) -> int:
             is_to_another = relation.id in entries and relation.id != entry.id
             if relation.kind == "contradicts" and is_to_another:
                 pairs.add(frozenset((entry.id, relation.id)))
+    return frozenset(pair for pair in pairs if not _is_settled(pair, entries))
 
-    unsettled = 0
-    for first_id, second_id in pairs:
-        is_settled = (
-            second_id in entries[first_id].supersedes or first_id in entries[second_id].supersedes
-        )
-        unsettled += not is_settled
-    return unsettled
+
+def _is_settled(pair: frozenset[str], entries: Mapping[str, Entry]) -> bool:
+    first_id, second_id = pair
+    return second_id in entries[first_id].supersedes or first_id in entries[second_id].supersedes
 
 
 def find_related(entries: Iterable[Entry], known_ids: Collection[str]) -> frozenset[str]:

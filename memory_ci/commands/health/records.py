@@ -25,6 +25,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
         name: its name.
         weight: its weight in percent.
         value: a number in [0, 100]; None without data.
+        target: the value from which nothing has to be done.
         basis: the counts behind the value, in words.
         advice: what to do about a weak value, with the command; "" for a good one.
         missing: titles that find nothing, or ids of entries that nothing leads to, newest
@@ -37,6 +38,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     basis: str
     advice: str = ""
     missing: tuple[str, ...] = ()
+    target: int = 75
 
 
 class AskedRule(msgspec.Struct, frozen=True):
@@ -99,9 +101,9 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def weakest(self) -> Metric | None:
-        """The lowest metric; the first of several."""
+        """The metric that is furthest below its target, or least above; the first of several."""
         measured = [metric for metric in self.metrics if metric.value is not None]
-        return min(measured, key=lambda metric: metric.value or 0.0, default=None)
+        return min(measured, key=lambda metric: (metric.value or 0.0) - metric.target, default=None)
 
 
 class ArmComparison(msgspec.Struct, frozen=True):

@@ -28,17 +28,17 @@ MAX_SHOWN = 5  # Titles or entries that are named below the advice of a metric.
 
 
 def render_health(health: Health) -> str:
-    """Return the score, each metric with its weight and basis, and advice about the weak ones."""
+    """Return each metric with its target and basis, and advice about the weak ones."""
     return _join_lines(_iter_health_lines(health))
 
 
 def render_history(past: Sequence[Health]) -> str:
-    """Return a line for each health, in the same order: the day, the score, the metrics."""
+    """Return a line for each health, in the same order: the day, the commit, the metrics."""
     lines = []
     for health in past:
         values = "  ".join(f"{metric.name} {_format_value(metric)}" for metric in health.metrics)
         commit = (health.commit or "")[:12]
-        lines.append(f"{health.today}  {commit}  {_format_score(health)}  {values}")
+        lines.append(f"{health.today}  {commit}  {values}")
     return _join_lines(lines)
 
 
@@ -49,27 +49,36 @@ def _join_lines(lines: Iterator[str] | Sequence[str]) -> str:
 def render_health_line(health: Health) -> str:
     """Return one line for the page of a job.
 
-    It has the score, the weakest metric (`Weakest: coverage 40.0 (4 of 10 …).`), what to do
+    It has how many metrics reach their targets, the weakest one with its basis and what to do
     about it, and the basis of efficiency, which counts answered titles and used entries.
     """
+    parts = [f"Health: {_summarise(health)}."]
     weakest = health.weakest
-    if weakest is None:
-        return f"Health: {_format_score(health)}."
-
-    parts = [
-        f"Health: {_format_score(health)}.",
-        f"Weakest: {weakest.name} {_format_value(weakest)} ({weakest.basis}).",
-    ]
-    if weakest.advice:
-        parts.append(weakest.advice)
-    if weakest.name != "efficiency":
+    if weakest is not None and weakest.advice:
+        parts += [f"{weakest.name.capitalize()}: {weakest.basis}.", weakest.advice]
+    if weakest is not None and weakest.name != "efficiency":
         metrics = {metric.name: metric for metric in health.metrics}
         parts.append(f"Use: {metrics['efficiency'].basis}.")
     return printable(" ".join(parts))
 
 
+def _summarise(health: Health) -> str:
+    """Return how many metrics reach their targets, and which one is furthest from it."""
+    weakest = health.weakest
+    if weakest is None or weakest.value is None:
+        return "there is nothing to measure"
+    measured = [metric for metric in health.metrics if metric.value is not None]
+    reached = [metric for metric in measured if (metric.value or 0.0) >= metric.target]
+    parts = [f"{len(reached)} of {plural(len(health.metrics), 'metric')} reach their targets"]
+    if len(measured) < len(health.metrics):
+        parts.append(f"{len(health.metrics) - len(measured)} with too few facts")
+    if weakest.value < weakest.target:
+        parts.append(f"weakest {weakest.name} {weakest.value:.1f} of {weakest.target}")
+    return ", ".join(parts)
+
+
 def _iter_health_lines(health: Health) -> Iterator[str]:
-    yield f"Health of memory: {_format_score(health)}"
+    yield f"Health of memory: {_summarise(health)}"
     place = "The work tree"
     if health.commit is not None:
         place = f"Commit {health.commit[:12]}" if health.commit else "Before the first commit,"
@@ -141,16 +150,7 @@ def _format_missed(outcome: RuleOutcome) -> str:
 def _format_metric(metric: Metric) -> str:
     share = " " * BAR_WIDTH if metric.value is None else bar(metric.value / 100)
     value = f"{_format_value(metric):>5}"
-    return f"{metric.name:<{NAME_WIDTH}}  {share} {value}  {metric.weight:>2}%  {metric.basis}"
-
-
-def _format_score(health: Health) -> str:
-    if health.score is not None:
-        return f"{health.score:.1f} of 100, {health.band}"
-    lacking = [metric.name for metric in health.metrics if metric.value is None]
-    if len(lacking) == len(health.metrics):
-        return "n/a, there is nothing to measure"
-    return f"no score, too few facts for {' and '.join(lacking)}"
+    return f"{metric.name:<{NAME_WIDTH}}  {share} {value} of {metric.target}  {metric.basis}"
 
 
 def _format_value(metric: Metric) -> str:

@@ -19,14 +19,21 @@ from typing import Any
 
 import msgspec
 
-from memory_ci.commands.report.records import EntryLife, ExplainedTask, Overview, WorkWeek
+from memory_ci.commands.report.records import (
+    EntryLife,
+    ExplainedTask,
+    Overview,
+    WorkWeek,
+)
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable_lines
+from memory_ci.records.anchor import STALE_KINDS
+from memory_ci.records.candidate import QuestionKind
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import plural, shorten
 
 # Widths of each chart in pixels; the style shows one of them.
-WIDE = 840  # For a desktop and paper.
+WIDE = 960  # For a desktop and paper.
 NARROW = 340  # For a phone.
 
 MAX_DOTS = 900  # On a phone a third of them.
@@ -50,21 +57,34 @@ EMPTY_MARKS = re.compile(r'<g class="mark-[^"]*" role="graphics-symbol"[^>]*></g
 """A group without marks, which a screen reader reads as a picture without a name."""
 
 COVERS = {
-    "covered": "an entry speaks of it",
-    "stale": "entries speak of older code",
-    "hot": "changes often, nothing known",
-    "bare": "nothing known",
+    "covered": "entries speak of it as it is",
+    "stale": "an entry speaks of older code",
+    "hot": "changes often, no entry cites it",
+    "bare": "no entry cites it",
 }
-COVER_SIGNS = {"covered": "\u2713 ", "stale": "~ ", "hot": "! ", "bare": ""}
-"""Signs before the names of files on the map, for readers who do not see red from green."""
+COVER_SIGNS = {"covered": "\u2713 ", "stale": "~ ", "hot": "", "bare": ""}
+"""Signs before the names of files on the map, for readers who do not see amber from green."""
 
 STATES = {
-    "given": "given",
+    "given": "served",
     "no room": "no room in the budget",
-    "over limit": "over the number of entries that are given",
+    "over limit": "over the number of entries that are served",
     "weak": "too weak",
     "withheld": "withheld",
 }
+
+QUESTIONS: dict[QuestionKind, str] = {
+    "request": "People ask again and again. Write it as a rule?",
+    "failure": "A command fails again and again. Warn of it?",
+    "candidate": "Worth keeping?",
+    "quarantined": "Withheld as unsafe. Safe after all?",
+    "changed": "Does it still hold?",
+    "gone": "Does it still hold?",
+    "contradiction": "Does it still hold?",
+    "unused": "Does it still hold?",
+    "promotion": "It holds anywhere. Keep it for all repositories?",
+}
+"""What each kind of question asks."""
 
 FACTORS = ["relevance", "prominence", "age", "scope", "truth", "utility", "novelty", "organisation"]
 """The factors of a score in the order of their colours: the same colour in each chart."""
@@ -111,9 +131,19 @@ def render_report(overview: Overview) -> str:
         f"default-src 'none'; style-src '{_hash_source(style)}';"
         f" script-src '{_hash_source(script)}'; base-uri 'none'"
     )
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    html = environment.from_string(_read_template("report.html")).render(
+    environment = jinja2.Environment(
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=jinja2.FunctionLoader(_read_template),
+    )
+    html = environment.get_template("report.html").render(
         page=page,
+        by_id={entry.id: entry for entry in page.entries},
+        faulty=_group_faulty(page),
+        kinds=QUESTIONS,
+        has_history=_has_history(page),
+        shorten=shorten,
         draw=draw,
         data={"entries": _list_entry_rows(page)},
         style=style,
@@ -127,6 +157,16 @@ def render_report(overview: Overview) -> str:
     return str(html)
 
 
+def _has_history(page: Overview) -> bool:
+    """Return whether two releases or months have a value, so that a line can be drawn."""
+    measured = [
+        release
+        for release in page.releases
+        if any(metric.value is not None for metric in release.health.metrics)
+    ]
+    return len(measured) > 1
+
+
 def _list_entry_rows(page: Overview) -> list[Row]:
     """Return the entries as the script reads them, without empty values."""
     rows = []
@@ -137,6 +177,18 @@ def _list_entry_rows(page: Overview) -> list[Row]:
             row.pop("quotes", None)
         rows.append(row)
     return rows
+
+
+def _group_faulty(page: Overview) -> dict[str, list[EntryLife]]:
+    """Return the entries with faults by `stale`, `contradicted` and `unused`, the worst first."""
+    groups: dict[str, list[EntryLife]] = {"stale": [], "contradicted": [], "unused": []}
+    entries = {entry.id: entry for entry in page.entries}
+    for entry_id in page.summary.faulty if page.summary else ():
+        kinds = {fault.kind for fault in entries[entry_id].faults}
+        names = {"stale" if kind in STALE_KINDS else kind for kind in kinds}
+        for name in names:
+            groups[name].append(entries[entry_id])
+    return groups
 
 
 def _read_template(name: str) -> str:
@@ -247,20 +299,24 @@ def _fill_use(spec: Spec, page: Overview, width: int) -> None:
     limit = MAX_DOTS if width == WIDE else MAX_DOTS // 3
     served = [(entry.given, number) for number, entry in enumerate(page.entries) if entry.given]
     served.sort(reverse=True)
-    dots = [_make_use_dot(page.entries[number], number) for _, number in served[:limit]]
+    dots = [_make_use_dot(page.entries[number]) for _, number in served[:limit]]
 
     most_served = served[0][0]
     most_used = max(entry.used for entry in page.entries)
-    corners: list[Row] = [{"given": most_served, "used": 0.45, "text": "noise: given, never used"}]
+    corners: list[Row] = [{"given": most_served, "used": 0.45, "text": "noise: served, never used"}]
     if most_used:
         corners.append(
-            {"given": most_served, "used": most_used + 0.3, "text": "gold: given and used"}
+            {"given": most_served, "used": most_used + 0.3, "text": "gold: served and used"}
         )
     spec["datasets"] = {"dots": dots, "corners": corners}
+    for layer in spec["layer"][1:]:
+        for axis, most in (("x", most_served), ("y", most_used)):
+            ticks = layer["encoding"][axis]["axis"]
+            ticks["values"] = [tick for tick in ticks["values"] if tick <= most + 1]
     spec["width"] = width - 70
 
 
-def _make_use_dot(entry: EntryLife, number: int) -> Row:
+def _make_use_dot(entry: EntryLife) -> Row:
     """Return the dot of an entry; its id moves it a little, so that equal ones do not overlap."""
     name = "between"
     if entry.given > 4 and not entry.used:
@@ -272,14 +328,15 @@ def _make_use_dot(entry: EntryLife, number: int) -> Row:
         "given": entry.given + right / 500 - 0.25,
         "used": entry.used + up / 700,
         "name": name,
-        "says": f"{shorten(entry.title, 80)}: given {entry.given}, used {entry.used}",
-        "url": f"#entry-{number}",
+        "says": f"{shorten(entry.title, 80)}: served {entry.given}, used {entry.used}",
+        "url": f"#{entry.id}",
     }
 
 
 def _fill_map(spec: Spec, page: Overview, width: int) -> None:
     """Fill in a tile for each file, grouped by the first two directories of its path."""
     limit = MAX_TILES if width == WIDE else MAX_TILES // 2
+    least_size = sum(file.churn for file in page.files[:limit]) // limit
     rows: dict[str, Row] = {"/": {"id": "/"}}
     for file in page.files[:limit]:
         folder = "/".join(file.path.split("/")[:-1][:2])
@@ -290,11 +347,11 @@ def _fill_map(spec: Spec, page: Overview, width: int) -> None:
         rows[file.path] = {
             "id": file.path,
             "parent": f"{folder}/",
-            "size": file.churn,
+            "size": max(file.churn, least_size if file.stale_id else 1),
             "cover": file.cover,
-            "label": COVER_SIGNS[file.cover] + file.path.removeprefix(f"{folder}/"),
+            "label": COVER_SIGNS[file.cover] + file.path.rpartition("/")[2],
             "says": f"{file.path}: {churn}, {entries}; {COVERS[file.cover]}",
-            "url": file.url,
+            "url": f"#{file.stale_id}" if file.stale_id else file.url,
         }
     spec["data"][0]["values"] = list(rows.values())
     spec["width"] = width

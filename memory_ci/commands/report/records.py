@@ -44,19 +44,24 @@ class WorkWeek(msgspec.Struct, frozen=True, kw_only=True):
 Cover = Literal["covered", "stale", "hot", "bare"]
 """Whether entries in force cite a file.
 
-covered: an entry cites the code as it is; stale: all entries that cite it cite older code;
+covered: entries cite the code as it is; stale: an entry cites older code;
 hot: none cites it, though it changes often; bare: none cites it.
 """
 
 
 class ChurnedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file, how many merged changes touched it, and how many entries in force cite it."""
+    """A file, how many merged changes touched it, and how many entries in force cite it.
+
+    Attributes:
+        stale_id: the id of an entry that cites older code of it; "" if there is none.
+    """
 
     path: str
     churn: int
     entries: int
     cover: Cover
     url: str = ""
+    stale_id: str = ""
 
 
 class LifeStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,14 +73,33 @@ class LifeStep(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[WebLink, ...] = ()
 
 
+FaultKind = Literal["gone", "contradicted", "changed", "unused"]
+"""What may be wrong with an entry in force, the worst first.
+
+gone, changed: so is the code that it cites; contradicted: another entry says the opposite;
+unused: it was served often and never used.
+"""
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """What is wrong with an entry: the cites, the title of the opponent, or the counts."""
+
+    kind: FaultKind
+    detail: str
+
+
 class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
     """An entry, its use, and its life from learning to retirement.
 
     Attributes:
+        is_in_force: whether jobs may be served it today.
+        at: the day of the work that taught it.
+        links: the changes that taught it.
         place: its file and line, as `path:line`.
         given: how many jobs it was served to.
         used: how many of these used it.
         verdict: the verdict of its cites together; "" if it has none.
+        faults: what is wrong with it, the worst first.
         quotes: its evidence.
         life: the events of its life.
         others: its relations, as (kind, title or id of the other entry).
@@ -92,6 +116,10 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
     given: int
     used: int
     verdict: VerdictKind | Literal[""]
+    is_in_force: bool = True
+    at: date | None = None
+    links: tuple[WebLink, ...] = ()
+    faults: tuple[Fault, ...] = ()
     quotes: tuple[str, ...] = ()
     life: tuple[LifeStep, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
@@ -136,13 +164,20 @@ class ExplainedTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A question of the inbox, and the commands that answer it."""
+    """A question of the inbox, and the commands that answer it.
+
+    Attributes:
+        entry_id: the entry that it is about, "" if it is about a candidate.
+        links: the changes that say the candidate.
+    """
 
     kind: QuestionKind
     title: str
     why: str
     quote: str
     commands: tuple[str, ...]
+    entry_id: str = ""
+    links: tuple[WebLink, ...] = ()
 
 
 class ReleaseHealth(msgspec.Struct, frozen=True):
@@ -160,6 +195,70 @@ class SourceCount(msgspec.Struct, frozen=True):
     count: int
 
 
+class NamedEntry(msgspec.Struct, frozen=True):
+    """An entry that a sentence names, and the reason; the id is "" for a line of a document."""
+
+    id: str
+    title: str
+    reason: str = ""
+
+
+class UsePeriod(msgspec.Struct, frozen=True, kw_only=True):
+    """The use of memory in one period.
+
+    Attributes:
+        first: its first day.
+        last: its last day.
+        learned: how many entries its work taught.
+        sessions: how many sessions were served an entry.
+        servings: how many entries merged work was served, summed over the merged changes.
+        used: how many of these it used.
+        repetitions: how often a request was made that two earlier sessions had made.
+        although_written: how many of these a rule preceded.
+        rules_served: how often a session with known words was served a rule or a known failure.
+        failed_again: in how many of these a command failed again.
+    """
+
+    first: date
+    last: date
+    learned: int = 0
+    sessions: int = 0
+    servings: int = 0
+    used: int = 0
+    repetitions: int = 0
+    although_written: int = 0
+    rules_served: int = 0
+    failed_again: int = 0
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers to the four questions on the first screen.
+
+    Attributes:
+        recent: the last four weeks.
+        before: the four weeks before.
+        is_heard: whether sessions hold words of people, by which repetitions are counted.
+        newest: ids of the entries in force of the newest work, the newest first.
+        most_used: the entries that the work of the last four weeks used most.
+        asked_again: the rules that people asked for in the last four weeks although written.
+        failed_again: the known failures that happened again in the last four weeks.
+        faulty: the entries with faults, the worst first.
+        over_budget: what had no room in the budget.
+        compared: how many entries in force cite code that could be compared.
+    """
+
+    recent: UsePeriod
+    before: UsePeriod
+    is_heard: bool = False
+    newest: tuple[str, ...] = ()
+    most_used: tuple[NamedEntry, ...] = ()
+    asked_again: tuple[NamedEntry, ...] = ()
+    failed_again: tuple[NamedEntry, ...] = ()
+    faulty: tuple[str, ...] = ()
+    over_budget: tuple[NamedEntry, ...] = ()
+    compared: int = 0
+
+
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The values of the whole page.
 
@@ -167,6 +266,10 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
         name: the name of the repository.
         address: its address on the web, "" if it has none.
         commit: the commit whose history counts, "" before the first one.
+        summary: the answers to the questions of the first screen; None without a commit.
+        entries: all entries, the most prominent first.
+        inbox: the questions, the most useful first.
+        waiting: how many questions there are, those that are left out included.
         cost_usd: the cost of extraction in the weeks shown.
         found_by_model: how many entries a model wrote in these weeks.
         notes: sentences on parts that could not be read or are left out.
@@ -176,11 +279,13 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     today: date
     commit: str
+    summary: Summary | None = None
     entries: tuple[EntryLife, ...] = ()
     weeks: tuple[WorkWeek, ...] = ()
     files: tuple[ChurnedFile, ...] = ()
     tasks: tuple[ExplainedTask, ...] = ()
     inbox: tuple[AskedQuestion, ...] = ()
+    waiting: int = 0
     releases: tuple[ReleaseHealth, ...] = ()
     sources: tuple[SourceCount, ...] = ()
     cost_usd: float = 0.0

@@ -89,11 +89,12 @@ def test_an_unborn_branch_has_nothing_to_measure(tmp_path: Path) -> None:
     assert metric(measure(project), "recency").value is not None
 
 
-def test_a_page_names_the_score_and_the_weakest_metric(project: Project) -> None:
+def test_a_page_names_the_weakest_metric_and_no_score(project: Project) -> None:
     spoil(project, "coverage")
     (line,) = list_health_remarks(project.workspace, "refs/heads/main", TODAY)
     assert line.startswith("Health: ")
-    assert "Weakest: coverage 25.0 (1 of 4 merged changes" in line
+    assert "weakest coverage 25.0 of 75. Coverage: 1 of 4 merged changes" in line
+    assert "of 100" not in line
 
 
 def test_a_page_does_not_wait_for_a_memory_of_thousands(

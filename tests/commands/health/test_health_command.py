@@ -24,7 +24,7 @@ def test_a_fresh_repository_is_told_that_there_is_nothing_to_measure(
 ) -> None:
     result = run("health")
     assert result.exit_code == 0
-    assert result.stdout.startswith("Health of memory: n/a, there is nothing to measure\n")
+    assert result.stdout.startswith("Health of memory: there is nothing to measure\n")
 
 
 def test_each_metric_has_a_line_and_each_weak_one_says_what_to_do(
@@ -34,8 +34,9 @@ def test_each_metric_has_a_line_and_each_weak_one_says_what_to_do(
     assert [line.split()[0] for line in lines[3:9]] == [
         "truth", "recency", "coverage", "coherence", "efficiency", "reachability"
     ]  # fmt: skip
-    assert lines[5].startswith("coverage                   n/a  25%  nothing was merged")
-    assert lines[0].startswith("Health of memory: no score, too few facts for ")
+    assert lines[5].startswith("coverage                   n/a of 75  nothing was merged")
+    assert " of 6 metrics reach their targets, " in lines[0]
+    assert "of 100" not in lines[0]
     assert lines[10].startswith(
         "recency: Retire what no longer holds: `memory-ci upkeep retire --stale`"
     )
@@ -81,7 +82,7 @@ def test_the_page_of_a_record_run_has_a_line_of_health(
     run("record", "--summary", str(tmp_path / "page.md"))
     page = (tmp_path / "page.md").read_text()
     assert page.count("\n- Health\\: ") == 1
-    assert "no score, too few facts for" in page
+    assert "with too few facts" in page
 
 
 def test_the_page_of_a_ci_job_has_it_too(project: Project, run: Run, tmp_path: Path) -> None:

@@ -8,7 +8,15 @@ import pytest
 
 from memory_ci.commands.health.records import MetricName
 from memory_ci.store.edits import format_entry
-from tests.commands.health.measured_projects import INJECTION, measure, metric, put, rewrite, spoil
+from tests.commands.health.measured_projects import (
+    INJECTION,
+    measure,
+    metric,
+    put,
+    rewrite,
+    serve_jobs,
+    spoil,
+)
 from tests.make import make_entry, make_id
 from tests.project import Project, copy_project, make_project
 
@@ -53,6 +61,7 @@ def test_a_fresh_repository_has_nothing_to_measure(tmp_path: Path) -> None:
 
 
 def test_a_healthy_repository_is_green_and_whole(project: Project) -> None:
+    serve_jobs(project, used=2)
     for number in (140, 141):
         project.merge_work(
             f"Retry a charge {number}", f"charge-{number}", number, f"src/{number}.py"
@@ -69,7 +78,7 @@ def test_one_fault_weakens_its_metric_and_no_other(project: Project, way: Metric
     weak = {
         metric.name: metric.advice
         for metric in measure(project).metrics
-        if metric.value is not None and metric.value < 75
+        if metric.value is not None and metric.value < metric.target
     }
     assert list(weak) == [way]
     assert "`" in weak[way]
@@ -99,7 +108,7 @@ def test_truth_is_the_share_of_entries_that_are_fresh_marked_withheld_and_not_co
     total = len(project.entries())
     shares = f"fresh {1 / total:.0%}, marked {1 / total:.0%}, withheld {1 / total:.0%}, "
     shares += f"not compared {(total - 3) / total:.0%}"
-    assert (truth.value, truth.basis) == (50.0, f"{shares} of {total} entries")
+    assert (truth.value, truth.basis) == (150 / total, f"{shares} of {total} entries")
     assert set(truth.missing) == {make_id(1), make_id(3)}
     assert measure(project, profile="crewship").metrics[0].name == "freshness"
 
@@ -109,6 +118,8 @@ def test_several_faults_at_once_weaken_all_of_them(project: Project) -> None:
         spoil(project, way)
     health = measure(project)
     weak = [
-        metric.name for metric in health.metrics if metric.value is not None and metric.value < 75
+        metric.name
+        for metric in health.metrics
+        if metric.value is not None and metric.value < metric.target
     ]
-    assert (len(weak), health.band) == (5, "yellow")
+    assert (len(weak), health.band) == (5, "red")

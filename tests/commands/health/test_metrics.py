@@ -14,10 +14,10 @@ from memory_ci.commands.health.metrics import (
     JobUsage,
     Measurement,
     band_of,
-    count_contradictions,
     count_near_duplicates,
     find_related,
     find_similar_entries,
+    list_contradictions,
     parse_source_names,
     score_age,
     score_closeness,
@@ -29,6 +29,7 @@ from memory_ci.commands.health.metrics import (
     score_linked,
     score_reachability,
     score_recency,
+    score_truth,
     weigh_metrics,
 )
 from memory_ci.commands.health.records import Health, MetricName
@@ -170,8 +171,8 @@ def test_equal_words_with_other_numbers_are_no_duplicates() -> None:
 def test_a_contradiction_is_settled_by_what_supersedes_and_needs_two_that_are_there() -> None:
     old = make_located(1, relations=(f"contradicts {make_id(2)}",))
     new = make_located(2, title="Another", supersedes=(make_id(1),))
-    assert count_contradictions([old, new]) == 0
-    assert count_contradictions([old]) == 0
+    assert list_contradictions([old, new]) == frozenset()
+    assert list_contradictions([old]) == frozenset()
 
 
 def test_more_faults_than_entries_are_no_coherence_at_all() -> None:
@@ -201,22 +202,37 @@ def test_more_faults_than_entries_are_no_coherence_at_all() -> None:
 @pytest.mark.parametrize(
     ("jobs", "expected"),
     [
-        (JobUsage(), 75.0),
-        (JobUsage(19, 38, 0), 75.0),
-        (JobUsage(20, 40, 10), 50.0),
-        (JobUsage(20, 0, 0), 75.0),
+        (JobUsage(), None),
+        (JobUsage(19, 38, 0), None),
+        (JobUsage(20, 40, 10), 25.0),
+        (JobUsage(20, 0, 0), None),
     ],
 )
-def test_use_counts_half_once_twenty_jobs_were_given_something(
-    jobs: JobUsage, expected: float
+def test_efficiency_is_the_share_used_from_twenty_jobs_on(
+    jobs: JobUsage, expected: float | None
 ) -> None:
     assert score_efficiency(4, 1, jobs).value == expected
 
 
-def test_without_questions_there_is_no_efficiency() -> None:
-    assert score_efficiency(0, 0, JobUsage(30, 30, 30), "nobody asked") == Measurement(
-        None, "nobody asked"
+def test_serving_more_never_raises_efficiency() -> None:
+    few = score_efficiency(100, 80, JobUsage(20, 40, 10)).value
+    flood = score_efficiency(100, 0, JobUsage(100, 400, 10)).value
+    assert few is not None
+    assert flood is not None
+    assert flood < few
+
+
+def test_without_questions_and_use_there_is_no_efficiency() -> None:
+    assert score_efficiency(0, 0, JobUsage(), "nobody asked") == Measurement(
+        None, "nobody asked", target=30
     )
+
+
+def test_what_was_not_compared_is_not_counted_as_good() -> None:
+    compared = score_truth({"1": "fresh"}).value
+    partly = score_truth({"1": "fresh", "2": None, "3": None, "4": None})
+    assert (compared, partly.value) == (100, 25)
+    assert "cites" in partly.advice
 
 
 def test_a_relation_reaches_both_ends_and_one_to_nothing_neither() -> None:

@@ -18,25 +18,24 @@ def make_health(*values: float | None, basis: str = "basis", commit: str | None 
     return weigh_metrics("git", date(2026, 11, 21), commit, measured)
 
 
-def test_one_line_has_the_score_the_band_the_weakest_metric_and_what_to_do() -> None:
+def test_one_line_has_the_targets_the_weakest_metric_and_what_to_do() -> None:
     line = render_health_line(make_health(90, 90, 40, 80, 80, 80))
     assert line == (
-        "Health: 72.5 of 100, yellow. Weakest: coverage 40.0 (basis)."
-        " Let memory catch up with what was merged: `memory-ci record`. Use: basis."
+        "Health: 5 of 6 metrics reach their targets, weakest coverage 40.0 of 75."
+        " Coverage: basis. Let memory catch up with what was merged: `memory-ci record`. Use: basis."
     )
 
 
-def test_where_facts_are_missing_the_line_says_of_what() -> None:
+def test_where_facts_are_missing_the_line_counts_the_metrics() -> None:
     line = render_health_line(make_health(90, 90, 40, None, 80, None))
     assert line.startswith(
-        "Health: no score, too few facts for coherence and reachability. Weakest: coverage 40.0"
+        "Health: 3 of 6 metrics reach their targets, 2 with too few facts,"
+        " weakest coverage 40.0 of 75. Coverage: "
     )
 
 
 def test_one_line_of_nothing_says_so() -> None:
-    assert (
-        render_health_line(make_health(*[None] * 6)) == "Health: n/a, there is nothing to measure."
-    )
+    assert render_health_line(make_health(*[None] * 6)) == "Health: there is nothing to measure."
 
 
 def test_what_git_said_of_a_clone_moves_no_cursor() -> None:
@@ -65,9 +64,7 @@ def test_history_is_a_line_each() -> None:
     text = render_history(
         [make_health(*[100] * 6, commit="ab" * 20), make_health(*[None] * 6, commit="cd" * 20)]
     )
-    assert text.splitlines()[0].startswith(
-        "2026-11-21  abababababab  100.0 of 100, green  truth 100.0  recency"
-    )
+    assert text.splitlines()[0].startswith("2026-11-21  abababababab  truth 100.0  recency")
     assert len(text.splitlines()) == 2
 
 

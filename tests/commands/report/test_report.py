@@ -90,7 +90,7 @@ def test_an_entry_counts_its_jobs_and_tells_its_life(overview: Overview) -> None
     assert [
         (one.given, one.used) for one in (find(overview, "Always charge a card twice"), given)
     ] == [(0, 0), (1, 0)]
-    assert [one.what for one in given.life] == ["learned", "given", "corrected"]
+    assert [one.what for one in given.life] == ["learned", "served", "corrected"]
     assert given.life[-1].links[0].url == "https://github.com/acme/shop/pull/130"
     assert sum(one.used for one in overview.entries) == 1
     assert used.status == "active"
@@ -137,6 +137,23 @@ def test_a_task_tells_what_is_over_the_limit_from_what_is_weak(
     project.write("MEMORY.md", "".join(map(format_entry, entries)))
     (task, *_) = gather_report(project.workspace, NOW, {}, task="zebra stripes").tasks
     assert [one.state for one in task.found] == ["given"] * 10 + ["over limit"] * 3
+
+
+def test_what_is_not_served_is_ordered_by_its_score_after_novelty(
+    shop: Project, tmp_path: Path
+) -> None:
+    project = copy_project(shop, tmp_path / "alike")
+    entries = [make_entry(20, title="Zebra stripes and their colours in the long evening")]
+    entries += [
+        make_entry(21, title="Zebra stripes and their colours in the long morning"),
+        make_entry(22, title="Stripes of a flag"),
+        make_entry(23, title="Ask a zebra"),
+    ]
+    project.write("MEMORY.md", "".join(map(format_entry, entries)))
+    (task, *_) = gather_report(project.workspace, NOW, {}, task="zebra stripes colours").tasks
+    for state in ("over limit", "weak"):
+        scores = [one.score for one in task.found if one.state == state]
+        assert scores == sorted(scores, reverse=True)
 
 
 def test_health_is_measured_at_releases_since_memory_began_and_else_at_the_ends_of_months(

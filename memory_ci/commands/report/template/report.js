@@ -2,7 +2,7 @@
 // Whatever entries say is put into the page as text, never as markup.
 const byId = (id) => document.getElementById(id);
 const entries = JSON.parse(byId("data").textContent).entries;
-const PAGE = 50;
+const PAGE = 25;
 let shown = PAGE;
 
 const make = (tag, text, name) => {
@@ -20,31 +20,46 @@ const link = (one) => {
 
 const words = entries.map((one) =>
   [one.id, one.title, one.body || "", one.type, one.scope, ...(one.quotes || [])].join("\n").toLowerCase());
-const TESTS = {
-  all: () => true,
-  never: (one) => !one.given,
-  unused: (one) => one.given && !one.used,
-  used: (one) => one.used,
-  stale: (one) => one.verdict === "changed" || one.verdict === "gone",
-  related: (one) => one.others,
+const TILES = [
+  ["in force", (one) => one.is_in_force],
+  ["used", (one) => one.used],
+  ["served, never used", (one) => one.given && !one.used],
+  ["never served", (one) => one.is_in_force && !one.given],
+  ["code changed or gone", (one) => has(one, "changed") || has(one, "gone")],
+  ["contradicted", (one) => has(one, "contradicted")],
+  ["retired or over", (one) => !one.is_in_force],
+];
+const has = (one, kind) => (one.faults || []).some((fault) => fault.kind === kind);
+const SEVERITY = ["unused", "changed", "contradicted", "gone"];
+const rate = (one) => (one.faults || []).reduce((sum, fault) => sum + 10 ** SEVERITY.indexOf(fault.kind), 0);
+const ORDERS = {
+  newest: (a, b) => (b.at || "").localeCompare(a.at || ""),
+  worst: (a, b) => rate(b) - rate(a) || (b.given || 0) - (a.given || 0),
+  served: (a, b) => (b.given || 0) - (a.given || 0),
+  used: (a, b) => (b.used || 0) - (a.used || 0),
+  prominent: () => 0,
+  title: (a, b) => a.title.localeCompare(b.title),
 };
+const FAULTS = {gone: "code gone", changed: "code changed", contradicted: "contradicted", unused: "never used"};
+let tile = TILES[0];
 
 function draw(number) {
   const one = entries[number];
   const node = make("details", "", "entry");
-  node.id = `entry-${number}`;
+  node.id = one.id;
   const head = make("summary");
   head.append(make("bdi", one.title), " ");
-  const chips = [one.type, one.scope, one.given ? `used ${one.used || 0} of ${one.given}` : "never given"];
+  for (const fault of one.faults || []) head.append(make("span", FAULTS[fault.kind], "chip fault"), " ");
+  const chips = [one.at, one.type, one.scope, one.given ? `used ${one.used || 0} of ${one.given}` : "never served"];
   if (one.status !== "active") chips.push(one.status);
-  if (one.verdict && one.verdict !== "fresh") chips.push(`code ${one.verdict}`);
-  for (const chip of chips) head.append(make("span", chip, "chip"), " ");
+  for (const chip of chips) if (chip) head.append(make("span", chip, "chip"), " ");
   node.append(head);
   node.addEventListener("toggle", () => node.children.length > 1 || fill(node, one));
   return node;
 }
 function fill(node, one) {
   if (one.body) node.append(make("p", one.body, "body"));
+  for (const fault of one.faults || []) node.append(make("p", `${FAULTS[fault.kind]}: ${fault.detail}`, "note"));
   for (const quote of one.quotes || []) node.append(make("blockquote", quote));
   const life = make("ol");
   for (const step of one.life || []) {
@@ -63,36 +78,59 @@ function fill(node, one) {
 
 function search() {
   const asked = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const [type, scope, state] = ["type", "scope", "state"].map((name) => byId(name).value);
+  const [type, scope, order] = ["type", "scope", "order"].map((name) => byId(name).value);
   const found = [];
   entries.forEach((one, number) => {
-    if ((!type || one.type === type) && (!scope || one.scope === scope) && TESTS[state](one)
+    if ((!type || one.type === type) && (!scope || one.scope === scope) && tile[1](one)
         && asked.every((word) => words[number].includes(word))) found.push(number);
   });
+  found.sort((a, b) => ORDERS[order](entries[a], entries[b]) || a - b);
   byId("list").replaceChildren(...found.slice(0, shown).map(draw));
-  byId("count").textContent = `${found.length} of ${entries.length} entries` +
+  byId("count").textContent = `${found.length} of ${entries.length} ${entries.length === 1 ? "entry" : "entries"}` +
     (found.length > shown ? `, the first ${shown} are shown` : "");
   byId("more").hidden = found.length <= shown;
-  const kept = new Set(found.map((number) => `#entry-${number}`));
+  const kept = new Set(found.map((number) => `#${entries[number].id}`));
   for (const dot of document.querySelectorAll("#use figure a"))
     dot.classList.toggle("faint", !kept.has(dot.getAttribute("xlink:href")));
 }
+function restart() {
+  shown = PAGE;
+  search();
+}
+// A link to an entry is its id, or the beginning of it.
 function open() {
-  const number = Number((/^#entry-(\d+)$/.exec(location.hash) || [])[1] ?? NaN);
-  if (!entries[number]) return;
-  let node = byId(`entry-${number}`);
+  const id = decodeURIComponent(location.hash.slice(1));
+  const number = id.length < 8 ? -1 : entries.findIndex((one) => one.id.startsWith(id));
+  if (number < 0) return;
+  let node = byId(entries[number].id);
   if (!node) byId("list").prepend(node = draw(number));
   node.open = true;
   node.scrollIntoView();
   node.firstChild.focus();
 }
+function addTiles() {
+  for (const one of TILES) {
+    const count = entries.filter(one[1]).length;
+    if (!count && one !== tile) continue;
+    const button = make("button");
+    button.type = "button";
+    button.append(make("b", String(count)), ` ${one[0]}`);
+    button.setAttribute("aria-pressed", one === tile);
+    button.addEventListener("click", () => {
+      tile = one;
+      for (const other of byId("tiles").children) other.setAttribute("aria-pressed", other === button);
+      restart();
+    });
+    byId("tiles").append(button);
+  }
+}
 
 if (entries.length) {
   for (const name of ["type", "scope"])
     for (const value of [...new Set(entries.map((one) => one[name]))].sort()) byId(name).append(new Option(value));
-  for (const name of ["search", "type", "scope", "state"])
-    byId(name).addEventListener("input", () => { shown = PAGE; search(); });
+  for (const name of ["search", "type", "scope", "order"]) byId(name).addEventListener("input", restart);
   byId("more").addEventListener("click", () => { shown += PAGE; search(); });
+  addTiles();
   search();
   addEventListener("hashchange", open);
   open();
@@ -125,7 +163,20 @@ for (const figure of document.querySelectorAll("figure")) {
     if (mark && mark.tagName !== "svg") tip.textContent = mark.getAttribute("aria-label");
   };
   for (const kind of ["mouseover", "focusin", "click"]) figure.addEventListener(kind, say);
-  // A link has the focus in its turn; a mark that leads nowhere must be given it.
-  for (const mark of figure.querySelectorAll('[role="graphics-symbol"][aria-label]'))
-    if (!mark.closest("a")) mark.setAttribute("tabindex", "0");
+  // Tab stops once at a chart; the arrow keys lead from mark to mark.
+  for (const chart of figure.querySelectorAll("svg")) {
+    const marks = [...chart.querySelectorAll('.role-mark [role="graphics-symbol"][aria-label]')].map((mark) => mark.closest("a") || mark);
+    marks.forEach((mark, place) => {
+      mark.setAttribute("tabindex", place ? "-1" : "0");
+      mark.addEventListener("keydown", (event) => {
+        const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[event.key];
+        const next = marks[place + step];
+        if (!next) return;
+        event.preventDefault();
+        mark.setAttribute("tabindex", "-1");
+        next.setAttribute("tabindex", "0");
+        next.focus();
+      });
+    });
+  }
 }
