@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -73,6 +73,7 @@ SHELL_PREFIX = re.compile(
 NOT_FOUND = re.compile(r"(\S+): (?:command )?not found")
 """A missing program, as most shells say it; zsh names it last."""
 
+MISSING = "command not found"
 HOOK = re.compile(r"\bhook\b|\bhusky\b", re.IGNORECASE)
 HOOKED = frozenset(("commit", "push", "merge", "rebase", "cherry-pick"))
 """Subcommands of git whose hooks may refuse."""
@@ -135,24 +136,43 @@ def find_known_failures(
         failed: the failed commands of all sessions.
         succeeded: when forms succeeded, by session.
     """
-    last_success: dict[str, datetime] = {}
-    for forms in succeeded:
-        for form, at in forms.items():
-            last_success[form] = max(at, last_success.get(form, at))
-
+    sessions_succeeded = list(succeeded)
     groups: defaultdict[tuple[str, str], list[FailedRun]] = defaultdict(list)
     for run in failed:
         groups[run.form, run.error].append(run)
     known = []
-    for (form, _), runs in groups.items():
+    for (form, error), runs in groups.items():
         sessions = {run.session for run in runs}
         if not _is_repeated(runs, sessions):
             continue
         last = max(run.at for run in runs)
-        if form in last_success and last_success[form] > last:
+        if any(at > last for at in find_successes(form, error, sessions_succeeded)):
             continue
         known.append(_describe(runs, len(sessions)))
     return sorted(known, key=lambda failure: (-failure.sessions, failure.form))
+
+
+def find_successes(
+    form: str, error: str, succeeded: Iterable[Mapping[str, datetime]]
+) -> list[datetime]:
+    """Return when a command that is known to fail succeeded, in the order of the sessions.
+
+    That is a command of the same form. Of a program that was missing, any use counts.
+
+    Args:
+        form: the form that fails.
+        error: the line that says why.
+        succeeded: when forms succeeded, by session.
+    """
+    if MISSING not in error:
+        return [forms[form] for forms in succeeded if form in forms]
+    program = form.partition(" ")[0]
+    return [
+        at
+        for forms in succeeded
+        for other, at in forms.items()
+        if other.partition(" ")[0] == program
+    ]
 
 
 def find_misuse(run: CommandRun) -> str:

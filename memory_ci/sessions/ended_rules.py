@@ -20,7 +20,7 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
 from memory_ci.records.repetition import PersonTurn
 from memory_ci.repetition.clauses import read_clause
-from memory_ci.repetition.commands import list_forms
+from memory_ci.repetition.failures import find_successes
 from memory_ci.repetition.requests import is_same_request
 from memory_ci.sessions.repetitions import REPETITION
 from memory_ci.sessions.rule_outcomes import FAILING_FORM
@@ -75,13 +75,8 @@ def _find_success(entry: Entry, archive: SessionArchive) -> str:
         (run.at for run in archive.failed if run.form == form),
         default=_end_of(entry.occurred_at or entry.created_at or date.min),
     )
-    failing = list_forms(form)[:1]
-    later = [
-        at
-        for forms in archive.succeeded
-        for other, at in forms.items()
-        if at > last and any(one.covers(run) for one in failing for run in list_forms(other))
-    ]
+    successes = find_successes(form, entry.title, archive.succeeded)
+    later = [at for at in successes if at > last]
     return f"{form} worked on {min(later):%Y-%m-%d}" if later else ""
 
 
