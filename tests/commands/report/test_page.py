@@ -149,6 +149,23 @@ def test_faults_are_counted_and_the_worst_are_named() -> None:
     assert "2 of 3 cite no code that could be compared" in words
 
 
+def test_of_two_that_contradict_each_other_one_is_named() -> None:
+    one = make_life(1, faults=(Fault("contradicted", "Entry 2"),))
+    other = make_life(2, faults=(Fault("contradicted", "Entry 1"),))
+    words = read_answers(summary=make_summary(faulty=(one.id, other.id)), entries=(one, other))
+    assert "Entry 1 contradicts: Entry 2" in words
+    assert "Entry 2 contradicts" not in words
+
+
+def test_candidates_of_an_empty_memory_are_counted() -> None:
+    week = WorkWeek(start=date(2026, 11, 16), merges=2)
+    question = AskedQuestion(
+        kind="candidate", title="Ask first", why="said twice", quote="", commands=("a b c --d 1",)
+    )
+    words = read_answers(summary=make_summary(), inbox=(question,), waiting=1, weeks=(week,))
+    assert "Nothing is written yet from the 2 changes merged in the last year. 1 candidate" in words
+
+
 def test_what_was_not_compared_is_not_called_fresh() -> None:
     words = read_answers(summary=make_summary(), entries=(make_life(1),))
     assert "so nobody can say whether one is out of date" in words
