@@ -23,11 +23,11 @@ from memory_ci.commands.report.records import (
     AskedQuestion,
     ChurnedFile,
     Cover,
+    EntryFault,
     EntryLife,
+    EntryMention,
     ExplainedTask,
-    Fault,
     FoundState,
-    NamedEntry,
     Overview,
     ScoredEntry,
     SourceCount,
@@ -134,11 +134,11 @@ def test_three_questions_come_with_the_commands_that_answer_them() -> None:
 
 
 def test_faults_are_counted_and_the_worst_are_named() -> None:
-    gone = make_life(1, verdict="gone", faults=(Fault("gone", "gone: src/a.py"),))
-    against = make_life(2, faults=(Fault("contradicted", "Never ask"),))
+    gone = make_life(1, verdict="gone", faults=(EntryFault("gone", "gone: src/a.py"),))
+    against = make_life(2, faults=(EntryFault("contradicted", "Never ask"),))
     summary = make_summary(
         faulty=(gone.id, against.id),
-        over_budget=(NamedEntry(make_id(3), "A norm", "over the budget"),),
+        over_budget=(EntryMention(make_id(3), "A norm", "over the budget"),),
         compared=1,
     )
     words = read_answers(summary=summary, entries=(gone, against, make_life(3)))
@@ -150,8 +150,8 @@ def test_faults_are_counted_and_the_worst_are_named() -> None:
 
 
 def test_of_two_that_contradict_each_other_one_is_named() -> None:
-    one = make_life(1, faults=(Fault("contradicted", "Entry 2"),))
-    other = make_life(2, faults=(Fault("contradicted", "Entry 1"),))
+    one = make_life(1, faults=(EntryFault("contradicted", "Entry 2"),))
+    other = make_life(2, faults=(EntryFault("contradicted", "Entry 1"),))
     words = read_answers(summary=make_summary(faulty=(one.id, other.id)), entries=(one, other))
     assert "Entry 1 contradicts: Entry 2" in words
     assert "Entry 2 contradicts" not in words
