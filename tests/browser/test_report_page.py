@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from memory_ci.commands.report.records import (
     AskedQuestion,
-    Fault,
+    EntryFault,
+    EntryMention,
     FaultKind,
-    NamedEntry,
     Overview,
     Summary,
     UsePeriod,
@@ -142,13 +142,13 @@ def make_full(overview: Overview) -> Overview:
     ]
     kinds: tuple[FaultKind, ...] = ("gone", "changed", "changed", "gone", "contradicted")
     for place, kind in enumerate(kinds, start=4):
-        fault = Fault(kind, f"{kind}: src/gateway.py:{place}")
+        fault = EntryFault(kind, f"{kind}: src/gateway.py:{place}")
         entries[place] = replace(entries[place], faults=(fault,))
     assert overview.summary is not None
     recent = replace(
         overview.summary.recent, learned=28, sessions=9, servings=40, used=21, repetitions=6
     )
-    named = (NamedEntry(make_id(3), entries[2].title, "4 times"),)
+    named = (EntryMention(make_id(3), entries[2].title, "4 times"),)
     summary = replace(
         overview.summary,
         recent=replace(recent, although_written=2, rules_served=5, failed_again=1),

@@ -12,7 +12,7 @@ from memory_ci.anchors.text import format_verdict
 from memory_ci.anchors.verdicts import judge_entry
 from memory_ci.commands.health.metrics import list_contradictions
 from memory_ci.commands.report.inputs import MAX_BODY, ReportInputs
-from memory_ci.commands.report.records import EntryLife, Fault, FaultKind, LifeStep
+from memory_ci.commands.report.records import EntryFault, EntryLife, FaultKind, LifeStep
 from memory_ci.lifecycle.prominence import is_in_force, prominence
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.utility import is_idle
@@ -85,7 +85,7 @@ def _map_opponents(inputs: ReportInputs) -> dict[str, list[str]]:
 
 def _list_faults(
     inputs: ReportInputs, entry: Entry, use_count: UseCount, against: Iterable[str]
-) -> tuple[Fault, ...]:
+) -> tuple[EntryFault, ...]:
     """Return what is wrong with an entry in force, the worst first.
 
     Args:
@@ -96,16 +96,16 @@ def _list_faults(
     """
     if not is_in_force(entry, inputs.today):
         return ()
-    faults: list[Fault] = []
+    faults: list[EntryFault] = []
     verdicts = inputs.verdicts[entry.id]
     verdict = judge_entry(verdicts) if verdicts else ""
     if verdict in STALE_KINDS:
         details = [format_verdict(item) for item in verdicts if item.kind in STALE_KINDS]
         kind: FaultKind = "gone" if verdict == "gone" else "changed"
-        faults.append(Fault(kind, "; ".join(details)))
-    faults += [Fault("contradicted", title) for title in against]
+        faults.append(EntryFault(kind, "; ".join(details)))
+    faults += [EntryFault("contradicted", title) for title in against]
     if is_idle(use_count):
-        faults.append(Fault("unused", f"served {plural(use_count.given, 'time')}, never used"))
+        faults.append(EntryFault("unused", f"served {plural(use_count.given, 'time')}, never used"))
     return tuple(sorted(faults, key=lambda fault: FAULT_KINDS.index(fault.kind)))
 
 

@@ -39,6 +39,7 @@ NARROW = 340  # For a phone.
 MAX_DOTS = 900  # On a phone a third of them.
 MAX_TILES = 60  # On a phone half of them.
 NARROW_WEEKS = 26
+MAX_WORST = 3  # Entries with faults that the first screen names.
 MAX_LIVES = 1_000  # Entries, the most prominent first, that are shown with quotes and life.
 PAGE_LINK = '<a xlink:href="https://vega.github.io/vega-datasets/#'
 """How Vega writes a link within the page. Text cannot contain this: Vega escapes `<` there."""
@@ -141,6 +142,7 @@ def render_report(overview: Overview) -> str:
         page=page,
         by_id={entry.id: entry for entry in page.entries},
         faulty=_group_faulty(page),
+        worst=_list_worst(page),
         kinds=QUESTIONS,
         has_history=_has_history(page),
         shorten=shorten,
@@ -155,6 +157,18 @@ def render_report(overview: Overview) -> str:
         most={"dots": MAX_DOTS, "weeks": NARROW_WEEKS, "tiles": MAX_TILES, "lives": MAX_LIVES},
     )
     return str(html)
+
+
+def _list_worst(page: Overview) -> list[EntryLife]:
+    """Return the entries with the worst faults, of two that contradict each other one."""
+    entries = {entry.id: entry for entry in page.entries}
+    worst: list[EntryLife] = []
+    for entry_id in page.summary.faulty if page.summary else ():
+        entry = entries[entry_id]
+        opponents = {other.title for other in worst}
+        if entry.faults[0].kind != "contradicted" or entry.faults[0].detail not in opponents:
+            worst.append(entry)
+    return worst[:MAX_WORST]
 
 
 def _has_history(page: Overview) -> bool:

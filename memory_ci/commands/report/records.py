@@ -81,7 +81,7 @@ unused: it was served often and never used.
 """
 
 
-class Fault(msgspec.Struct, frozen=True):
+class EntryFault(msgspec.Struct, frozen=True):
     """What is wrong with an entry: the cites, the title of the opponent, or the counts."""
 
     kind: FaultKind
@@ -119,7 +119,7 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
     is_in_force: bool = True
     at: date | None = None
     links: tuple[WebLink, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[EntryFault, ...] = ()
     quotes: tuple[str, ...] = ()
     life: tuple[LifeStep, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
@@ -195,7 +195,7 @@ class SourceCount(msgspec.Struct, frozen=True):
     count: int
 
 
-class NamedEntry(msgspec.Struct, frozen=True):
+class EntryMention(msgspec.Struct, frozen=True):
     """An entry that a sentence names, and the reason; the id is "" for a line of a document."""
 
     id: str
@@ -251,11 +251,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     before: UsePeriod
     is_heard: bool = False
     newest: tuple[str, ...] = ()
-    most_used: tuple[NamedEntry, ...] = ()
-    asked_again: tuple[NamedEntry, ...] = ()
-    failed_again: tuple[NamedEntry, ...] = ()
+    most_used: tuple[EntryMention, ...] = ()
+    asked_again: tuple[EntryMention, ...] = ()
+    failed_again: tuple[EntryMention, ...] = ()
     faulty: tuple[str, ...] = ()
-    over_budget: tuple[NamedEntry, ...] = ()
+    over_budget: tuple[EntryMention, ...] = ()
     compared: int = 0
 
 

@@ -11,8 +11,8 @@ from memory_ci.commands.health.records import AskedAgain
 from memory_ci.commands.report.inputs import ReportInputs, note_failure
 from memory_ci.commands.report.records import (
     EntryLife,
+    EntryMention,
     ExplainedTask,
-    NamedEntry,
     Summary,
     UsePeriod,
 )
@@ -136,7 +136,7 @@ def _count_sessions(inputs: ReportInputs, period: Period) -> int:
 
 def _list_most_used(
     inputs: ReportInputs, in_force: Iterable[EntryLife], period: Period
-) -> list[NamedEntry]:
+) -> list[EntryMention]:
     heirs = find_heirs_among(place.entry for place in inputs.located)
     counts: Counter[str] = Counter()
     for episode in _list_episodes(inputs, period):
@@ -144,25 +144,25 @@ def _list_most_used(
     used = [entry for entry in in_force if counts[entry.id]]
     used.sort(key=lambda entry: -counts[entry.id])
     return [
-        NamedEntry(entry.id, entry.title, plural(counts[entry.id], "time"))
+        EntryMention(entry.id, entry.title, plural(counts[entry.id], "time"))
         for entry in used[:MAX_NAMED]
     ]
 
 
-def _name_asked_rules(asked: AskedAgain) -> tuple[NamedEntry, ...]:
+def _name_asked_rules(asked: AskedAgain) -> tuple[EntryMention, ...]:
     named = []
     for rule in asked.rules[:MAX_NAMED]:
         is_line = ":" in rule.place
         reason = f"{rule.place}, " if is_line else ""
         reason += plural(rule.sessions, "session")
-        named.append(NamedEntry("" if is_line else rule.place, rule.title, reason))
+        named.append(EntryMention("" if is_line else rule.place, rule.title, reason))
     return tuple(named)
 
 
-def _name_failed_rules(asked: AskedAgain) -> tuple[NamedEntry, ...]:
+def _name_failed_rules(asked: AskedAgain) -> tuple[EntryMention, ...]:
     failed = [outcome for outcome in asked.outcomes if outcome.failed_again]
     return tuple(
-        NamedEntry(
+        EntryMention(
             outcome.id,
             outcome.title,
             f"{outcome.failed_again} of {plural(outcome.sessions, 'session')}",
@@ -173,7 +173,7 @@ def _name_failed_rules(asked: AskedAgain) -> tuple[NamedEntry, ...]:
 
 def _list_norms_over_budget(
     inputs: ReportInputs, entries: Iterable[EntryLife], notes: list[str]
-) -> list[NamedEntry]:
+) -> list[EntryMention]:
     """Return the norms that no job is served, for the budget of all norms is used up."""
     titles = {entry.id: entry.title for entry in entries}
     with (
@@ -182,7 +182,7 @@ def _list_norms_over_budget(
     ):
         dropped = list_dropped_norms(view.index, inputs.workspace.config, inputs.today)
         return [
-            NamedEntry(
+            EntryMention(
                 norm.entry_id or "",
                 titles.get(norm.entry_id or "", f"{norm.path}:{norm.line}"),
                 "over the budget of norms that every job is served",
@@ -192,12 +192,12 @@ def _list_norms_over_budget(
     return []
 
 
-def _list_no_room(tasks: Iterable[ExplainedTask]) -> list[NamedEntry]:
+def _list_no_room(tasks: Iterable[ExplainedTask]) -> list[EntryMention]:
     """Return the entries that a task of the page found and that had no room."""
-    named: dict[str, NamedEntry] = {}
+    named: dict[str, EntryMention] = {}
     for task in tasks:
         for entry in task.found:
             if entry.state == "no room":
                 reason = f"had no room for the task {task.task}"
-                named.setdefault(entry.id, NamedEntry(entry.id, entry.title, reason))
+                named.setdefault(entry.id, EntryMention(entry.id, entry.title, reason))
     return list(named.values())

@@ -23,11 +23,11 @@ from memory_ci.commands.report.records import (
     AskedQuestion,
     ChurnedFile,
     Cover,
+    EntryFault,
     EntryLife,
+    EntryMention,
     ExplainedTask,
-    Fault,
     FoundState,
-    NamedEntry,
     Overview,
     ScoredEntry,
     SourceCount,
@@ -134,11 +134,11 @@ def test_three_questions_come_with_the_commands_that_answer_them() -> None:
 
 
 def test_faults_are_counted_and_the_worst_are_named() -> None:
-    gone = make_life(1, verdict="gone", faults=(Fault("gone", "gone: src/a.py"),))
-    against = make_life(2, faults=(Fault("contradicted", "Never ask"),))
+    gone = make_life(1, verdict="gone", faults=(EntryFault("gone", "gone: src/a.py"),))
+    against = make_life(2, faults=(EntryFault("contradicted", "Never ask"),))
     summary = make_summary(
         faulty=(gone.id, against.id),
-        over_budget=(NamedEntry(make_id(3), "A norm", "over the budget"),),
+        over_budget=(EntryMention(make_id(3), "A norm", "over the budget"),),
         compared=1,
     )
     words = read_answers(summary=summary, entries=(gone, against, make_life(3)))
@@ -147,6 +147,23 @@ def test_faults_are_counted_and_the_worst_are_named() -> None:
     assert "1 over budget" in words
     assert "Entry 1 gone: src/a.py Entry 2 contradicts: Never ask A norm over the budget" in words
     assert "2 of 3 cite no code that could be compared" in words
+
+
+def test_of_two_that_contradict_each_other_one_is_named() -> None:
+    one = make_life(1, faults=(EntryFault("contradicted", "Entry 2"),))
+    other = make_life(2, faults=(EntryFault("contradicted", "Entry 1"),))
+    words = read_answers(summary=make_summary(faulty=(one.id, other.id)), entries=(one, other))
+    assert "Entry 1 contradicts: Entry 2" in words
+    assert "Entry 2 contradicts" not in words
+
+
+def test_candidates_of_an_empty_memory_are_counted() -> None:
+    week = WorkWeek(start=date(2026, 11, 16), merges=2)
+    question = AskedQuestion(
+        kind="candidate", title="Ask first", why="said twice", quote="", commands=("a b c --d 1",)
+    )
+    words = read_answers(summary=make_summary(), inbox=(question,), waiting=1, weeks=(week,))
+    assert "Nothing is written yet from the 2 changes merged in the last year. 1 candidate" in words
 
 
 def test_what_was_not_compared_is_not_called_fresh() -> None:

@@ -85,6 +85,15 @@ def test_each_week_counts_its_merges_and_what_memory_became(
     assert newest.url == f"https://github.com/acme/shop/commit/{shop.sha('HEAD~1')}"
 
 
+def test_weeks_before_the_history_begins_are_not_drawn(shop: Project, tmp_path: Path) -> None:
+    project = copy_project(shop, tmp_path / "older")
+    older = make_entry(30, title="Brought along", occurred_at=date(2025, 12, 10))
+    text = project.show("HEAD", "MEMORY.md") + format_entry(older)
+    project.commit("memory: import", {"MEMORY.md": text})
+    weeks = gather_report(project.workspace, NOW, {}).weeks
+    assert weeks[0].start == date(2026, 1, 5)
+
+
 def test_an_entry_counts_its_jobs_and_tells_its_life(overview: Overview) -> None:
     used, given = overview.entries[0], find(overview, "Never charge a card twice")
     assert [

@@ -27,7 +27,7 @@ const TILES = [
   ["never served", (one) => one.is_in_force && !one.given],
   ["code changed or gone", (one) => has(one, "changed") || has(one, "gone")],
   ["contradicted", (one) => has(one, "contradicted")],
-  ["retired or over", (one) => !one.is_in_force],
+  ["retired or ended", (one) => !one.is_in_force],
 ];
 const has = (one, kind) => (one.faults || []).some((fault) => fault.kind === kind);
 const SEVERITY = ["unused", "changed", "contradicted", "gone"];
