@@ -126,7 +126,7 @@ def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("verify --base HEAD~2", 6),
         ("record --dry-run", 22),
         ("doctor", 33),
-        ("health", 14),
+        ("health", 15),
         ("check", 3),
         ("check --staged", 4),
         ("retrieve card", 12),
