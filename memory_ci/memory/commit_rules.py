@@ -20,6 +20,7 @@ from memory_ci.memory.rules import (
     find_skips,
     judge_all,
     list_rules,
+    read_change,
     read_files,
     read_staged,
     read_work_tree,
@@ -93,16 +94,56 @@ def judge_commit(
     if head is None:
         return []
     change = _read_commit(repo, head, rules, commit)
-    broken = [
-        Violation(rule, judgement.fault)
-        for rule, judgement in judge_all(rules, change)
-        if judgement.fault is not None
-    ]
+    broken = _list_broken(rules, change)
     if not broken:
         return []
     broken = _drop_satisfied(repo, head, broken, commit)
     skips = find_skips([commit.message], rules)
     return [violation._replace(reason=skips.get(violation.rule.id, "")) for violation in broken]
+
+
+def judge_last_commit(
+    repo: Repository, rules: Sequence[RuleCheck], message: str
+) -> list[Violation]:
+    """Return the checks that HEAD breaks, and that its branch as a whole breaks, too.
+
+    It is for commits that were made without git's hooks. A check that the message skips is left
+    out, and merges are not judged.
+
+    Args:
+        repo: the repository.
+        rules: the checks.
+        message: the message of the commit, "" if unknown; HEAD is not judged if it has another one.
+    """
+    head, parent = find_commit(repo, "HEAD"), find_commit(repo, "HEAD^1")
+    if head is None or parent is None or find_commit(repo, "HEAD^2"):
+        return []
+    change = read_change(repo, parent, head, rules)
+    if message and not any(text.startswith(message) for text in change.messages):
+        return []
+    broken = _list_broken(rules, change)
+    skips = find_skips(change.messages, rules)
+    broken = [violation for violation in broken if violation.rule.id not in skips]
+    base = find_base(repo) if broken else None
+    start = find_merge_base(repo, head, base) if base else None
+    if start is None or start in (head, parent):
+        return broken
+    branch = read_change(repo, start, head, [violation.rule for violation in broken])
+    return _list_still_broken(broken, branch)
+
+
+def _list_broken(rules: Sequence[RuleCheck], change: CheckedChange) -> list[Violation]:
+    return [
+        Violation(rule, judgement.fault)
+        for rule, judgement in judge_all(rules, change)
+        if judgement.fault is not None
+    ]
+
+
+def _list_still_broken(broken: Sequence[Violation], branch: CheckedChange) -> list[Violation]:
+    """Return the violations of checks that a branch as a whole breaks."""
+    remaining = {rule.id for rule, *_ in _list_broken([item.rule for item in broken], branch)}
+    return [violation for violation in broken if violation.rule.id in remaining]
 
 
 def _read_commit(
@@ -130,8 +171,7 @@ def _drop_satisfied(
         messages=(commit.message,) if commit.message else (),
         unread=branch.unread,
     )
-    remaining = {rule.id for rule, judgement in judge_all(rules, branch) if judgement.fault}
-    return [violation for violation in broken if violation.rule.id in remaining]
+    return _list_still_broken(broken, branch)
 
 
 def _strip_comments(repo: Repository, message: str) -> str:

@@ -172,7 +172,10 @@ CLIENTS = (
             "shell": _shell("run_shell_command", description="note"),
         },
         {".gemini/settings.json": '{ "ui": {"hideTips": true} }\n\n'},
-        cannot=UNTOLD,
+        cannot={
+            **UNTOLD,
+            "a_commit_that_violates_a_check_of_level_fail_is_refused": "its shell runs no hook of git",
+        },
         unasked=("--allowed-tools", "run_shell_command"),
     ),
     Client(

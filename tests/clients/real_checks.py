@@ -34,8 +34,12 @@ SKIPPED, REMINDS, FAILS = "skipped", "reminded", "refused"
 """The branches of the three commits."""
 
 MEND = f'echo "- A key" >> {CHANGELOG} && git add {CHANGELOG} && git commit -q --amend --no-edit'
-ADD_AGAIN = f"mkdir docs && echo 'charge: id' > {SCHEMA} && git add docs && git commit -q -m Table"
-FOLLOWED = {REMINDED: Call("shell", command=MEND), REFUSED: Call("shell", command=ADD_AGAIN)}
+DESCRIBED = f"mkdir docs && touch {SCHEMA} && git add docs && git commit -q"
+FOLLOWED = {
+    REMINDED: Call("shell", command=MEND),
+    REFUSED: Call("shell", command=f"{DESCRIBED} -m Table"),
+    f"{SCHEMA} is not touched (": Call("shell", command=f"{DESCRIBED} --amend --no-edit"),
+}
 
 
 def script(path: str, entry_id: str) -> Callable[[Asked], Call | str]:
@@ -43,9 +47,7 @@ def script(path: str, entry_id: str) -> Callable[[Asked], Call | str]:
     skip = f"Memory-Skip: {entry_id} no user sees it"
     steps = {
         SKIPS: [
-            _shell(
-                SKIPPED, f"echo >> {QUIET}", "git add src", f'git commit -q -m Quiet -m "{skip}"'
-            )
+            _shell(SKIPPED, f"touch {QUIET}", "git add src", f'git commit -q -m Quiet -m "{skip}"')
         ],
         COMMITS: [
             _shell(REMINDS),
@@ -54,9 +56,7 @@ def script(path: str, entry_id: str) -> Callable[[Asked], Call | str]:
             Call("shell", command="git commit -q -a -m Key"),
         ],
         ADDS: [
-            _shell(
-                FAILS, "mkdir db", "echo id > db/charge.sql", "git add db", "git commit -q -m Table"
-            )
+            _shell(FAILS, "mkdir db", "touch db/charge.sql", "git add db", "git commit -q -m Table")
         ],
     }
     remaining: list[Call] = []
@@ -73,7 +73,8 @@ def script(path: str, entry_id: str) -> Callable[[Asked], Call | str]:
 
 
 def _shell(branch: str, *commands: str) -> Call:
-    return Call("shell", command=" && ".join((f"git switch -q -c {branch} main", *commands)))
+    """Return a call on a new branch; at `git switch -c` Gemini CLI asks a person, for the `-c`."""
+    return Call("shell", command=" && ".join((f"git checkout -q -b {branch} main", *commands)))
 
 
 @pytest.fixture(scope="module", params=CLIENTS, ids=lambda client: str(client.name))
@@ -111,13 +112,20 @@ def shop(
 def find_id(shop: Shop) -> str:
     """Return the id of the check that reminds."""
     head = (shop.folder / "MEMORY.md").read_text().partition(f"## {SAY}\n")[0]
-    return re.findall(r"^id: (\S+)", head, re.MULTILINE)[-1]
+    ids: list[str] = re.findall(r"^id: (\S+)", head, re.MULTILINE)
+    return ids[-1]
 
 
 @pytest.fixture(scope="module")
 def talk(shop: Shop) -> Talk:
     """One session, after which the branches are as it left them."""
     return shop.talk(SKIPS, COMMITS, ADDS)
+
+
+@pytest.fixture(autouse=True)
+def _cannot(shop: Shop, request: pytest.FixtureRequest) -> None:
+    if why := shop.client.cannot.get(request.node.originalname.removeprefix("test_")):
+        request.applymarker(pytest.mark.xfail(reason=why))
 
 
 def verify(shop: Shop, branch: str) -> dict[str, str]:
@@ -154,10 +162,13 @@ def test_the_final_commit_has_what_the_line_asks_for(shop: Shop, talk: Talk) -> 
 
 def test_a_commit_that_violates_a_check_of_level_fail_is_refused(talk: Talk) -> None:
     assert REFUSED in talk.given(ADDS)
+
+
+def test_the_line_of_level_fail_comes_once(talk: Talk) -> None:
     assert talk.all_new().count(f"{SCHEMA} is not touched (") == 1
 
 
-def test_the_commit_after_a_refusal_is_made(shop: Shop, talk: Talk) -> None:
+def test_the_commit_has_what_the_check_of_level_fail_asks_for(shop: Shop, talk: Talk) -> None:
     assert list_files(shop, FAILS) == ["db/charge.sql", SCHEMA]
     assert verify(shop, FAILS)[DESCRIBE] == "followed"
 

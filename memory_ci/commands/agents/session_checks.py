@@ -13,6 +13,9 @@ from memory_ci.sessions import ran
 from memory_ci.sessions.moments import Moment
 from memory_ci.sources.agent_events import OURS, AgentEvent
 
+WITHOUT_GIT_HOOKS = ("gemini",)
+"""Agents whose shell runs no hook of git, and that take no text before a tool call."""
+
 WORDS = {
     "commit": "before you commit",
     "push": "before you push",
@@ -24,6 +27,8 @@ def list_violated(
     rules: Sequence[RuleCheck], event: AgentEvent, start: Path, common_dir: Path, today: date
 ) -> list[Moment]:
     """Return a line for each check that a session violates by the command that it is to run.
+
+    Agents that neither their own hook nor git's can tell before a commit are told after it.
 
     What the session edits and runs is noted on the way, if a check asks for it.
 
@@ -40,6 +45,10 @@ def list_violated(
             text = render_violation(rule, fault, today)
             line = f"{OURS} {WORDS[command]}: {text}. The rule: {rule.title}"
             lines.append(Moment(rule.id, f"before:{command}", line))
+    elif event.agent in WITHOUT_GIT_HOOKS and event.command and not event.is_failure:
+        for rule, fault in _judge_made(rules, event, start):
+            line = f"{OURS} in your last commit: {render_violation(rule, fault, today)}"
+            lines.append(Moment(rule.id, "before:commit", f"{line}. The rule: {rule.title}"))
     if any(isinstance(rule.check, BeforeCheck) for rule in rules):
         _note(event, common_dir)
     return lines
@@ -70,6 +79,20 @@ def _find_violations(
         commit = NextCommit(message, is_whole_tree=whole_tree)
         for rule, fault, _ in judge_commit(find_repository(start), rules, commit):
             yield rule, fault, "commit"
+
+
+def _judge_made(
+    rules: Sequence[RuleCheck], event: AgentEvent, start: Path
+) -> Iterator[tuple[RuleCheck, ChangeFault]]:
+    """Yield each check that the commit violates which a command has made."""
+    if "commit" not in ran.list_commands(event.command):
+        return
+    from memory_ci.gitrepo.repo import find_repository
+    from memory_ci.memory.commit_rules import judge_last_commit
+
+    message = ran.read_message(event.command)
+    for rule, fault, _ in judge_last_commit(find_repository(start), rules, message):
+        yield rule, fault
 
 
 def _note(event: AgentEvent, common_dir: Path) -> None:

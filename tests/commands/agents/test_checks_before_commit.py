@@ -228,6 +228,57 @@ def test_the_session_is_not_told_what_git_has_printed(
     assert told(call, "git commit -m x") == ""
 
 
+def told_after(call: Call, command: str, agent: str = "gemini") -> str:
+    tool = {"tool_name": "run_shell_command", "tool_input": {"command": command}}
+    return context(call(agent, **START | {"hook_event_name": "AfterTool"} | tool))
+
+
+COMMIT = "git commit -m 'Work on it'"
+AFTER = LINE.replace("before you commit", "in your last commit")
+
+
+def test_an_agent_without_hooks_of_git_is_told_after_the_commit(call: Call, shop: Project) -> None:
+    put_rule(shop, CHANGELOG)
+    call("gemini", **START)
+    shop.commit("Work on it", {"src/a.py": "x\n"})
+    assert told_after(call, "git status") == ""
+    assert told_after(call, COMMIT) == AFTER
+    assert told_after(call, COMMIT) == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "files"),
+    [
+        ("Work on it", {"src/a.py": "x\n", "CHANGELOG.md": "- x\n"}),
+        ("Work on it\n\nMemory-Skip: 0000 not seen by users", {"src/a.py": "x\n"}),
+        ("Work of another", {"src/a.py": "x\n"}),
+    ],
+)
+def test_after_a_commit_in_order_it_is_told_nothing(
+    call: Call, shop: Project, message: str, files: dict[str, str]
+) -> None:
+    put_rule(shop, CHANGELOG)
+    call("gemini", **START)
+    shop.commit(message, files)
+    assert told_after(call, COMMIT) == ""
+
+
+def test_after_a_commit_its_branch_as_a_whole_counts(call: Call, shop: Project) -> None:
+    put_rule(shop, CHANGELOG)
+    call("gemini", **START)
+    shop.branch("topic")
+    shop.commit("Say so", {"CHANGELOG.md": "- x\n"})
+    shop.commit("Work on it", {"src/a.py": "x\n"})
+    assert told_after(call, COMMIT) == ""
+
+
+def test_agents_that_git_tells_are_told_nothing_after_the_commit(call: Call, shop: Project) -> None:
+    put_rule(shop, CHANGELOG)
+    call("opencode", **START)
+    shop.commit("Work on it", {"src/a.py": "x\n"})
+    assert told_after(call, COMMIT, "opencode") == ""
+
+
 def test_a_refused_commit_says_why_each_time(
     call: Call, shop: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

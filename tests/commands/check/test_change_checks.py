@@ -234,6 +234,32 @@ def test_a_fork_cannot_skip_a_check(project: Project) -> None:
     assert codes == {"violated-check": "error", "skip-from-fork": "notice"}
 
 
+@pytest.mark.parametrize(
+    "mine",
+    [
+        {},
+        {"team0/MEMORY.md": None},
+        {"team0/MEMORY.md": rule(CHANGELOG, "remind")},
+        {"team0/MEMORY.md": rule(WithCheck(("x",), ("y",)), "fail")},
+        {"team0/MEMORY.md": rule(CHANGELOG, "fail", status="retired")},
+        {fragment_path("1"): rule(CHANGELOG, "remind", scope="project")},
+    ],
+)
+def test_a_fork_can_neither_change_nor_skip_a_check_of_the_base(
+    project: Project, run: Run, mine: dict[str, str | None]
+) -> None:
+    start(project, rule(CHANGELOG, "fail"))
+    project.commit("Work\n\nMemory-Skip: 0000 because\n", {"src/a.py": "x\n", **mine})
+    result = run("verify", "--base", "main", "--fork", "--format", "json")
+    report = json.loads(result.stdout)
+    assert [(outcome["verdict"], outcome["level"]) for outcome in report["checks"]] == [
+        ("violated", "fail")
+    ]
+    levels = {finding["code"]: finding["level"] for finding in report["findings"]}
+    assert (levels["violated-check"], levels["skip-from-fork"]) == ("error", "notice")
+    assert result.exit_code == 1
+
+
 def test_an_attribute_cannot_hide_a_line(project: Project) -> None:
     start(project, rule(AbsentCheck(("*.py",), "secret"), "fail"))
     project.commit("Work", {".gitattributes": "*.py -diff binary\n", "src/a.py": "a secret\n"})
