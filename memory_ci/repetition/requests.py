@@ -312,14 +312,15 @@ def _find_wording(candidate: RecurringKey) -> Occurrence:
 
 def _without_changed(occurrences: Sequence[Occurrence]) -> list[Occurrence]:
     """Return the occurrences that say nothing else of names than later ones."""
-    kept: list[Occurrence] = []
     later: list[NameRule] = []
+    changed: list[Occurrence] = []
     for item in sorted(occurrences, key=lambda item: item.turn.at, reverse=True):
         rules = find_name_rules(item.clause.text)
-        if not find_name_conflict(rules, later):
-            kept.append(item)
+        if find_name_conflict(rules, later):
+            changed.append(item)
+        else:
             later += rules
-    return kept
+    return [item for item in occurrences if item not in changed]
 
 
 def _describe(candidate: RecurringKey) -> StandingRequest:

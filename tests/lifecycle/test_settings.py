@@ -18,8 +18,8 @@ NEW = "From now on, start method names with 'b_'"
 
 def make(number: int, title: str, scope: ScopeOf = PROJECT) -> Located:
     """An entry of the day with its number."""
-    kind = ("directive", "team", 0.6)
-    entry = create_entry(f"{number}000", title, "", kind, date(2026, 10, number))
+    day = date(2026, 10, number)
+    entry = create_entry(f"{number}000", title, "", ("directive", "team", 0.6), day)
     return Located(entry, f"{scope.target}.md", 1, scope)
 
 
