@@ -44,6 +44,9 @@ class Counts(NamedTuple):
         flagged: of these, those that only entries with a contradiction say.
         entries: entries in force at the end.
         right: of these, those that say an instruction of the data set, of whatever kind.
+        expressible: instructions that an entry in force says and that a line of code shows.
+        checked: of these, those with an entry whose title gives a check.
+        equal: of these, those whose check agrees with the expression on all examples.
     """
 
     in_force: int = 0
@@ -54,6 +57,9 @@ class Counts(NamedTuple):
     flagged: int = 0
     entries: int = 0
     right: int = 0
+    expressible: int = 0
+    checked: int = 0
+    equal: int = 0
 
     def __add__(self, other: Counts) -> Counts:  # type: ignore[override]
         """Return the sums."""
@@ -69,6 +75,8 @@ def count(dialogue: Dialogue, entries: Sequence[KeptEntry]) -> Counts:
     older = [item for item in older if (item.pivot, item.text) not in repeated]
     noticed = [item for item in older if _find_saying(item, entries, latest)]
     serving = [saying for item in noticed if (saying := _find_saying(item, current, latest))]
+    results = [_compare_best(item, current) for item in latest.values()]
+    expressible = [result for result in results if result is not None and result.is_expressible]
     return Counts(
         in_force=len(latest),
         held=sum(any(says(entry.text, item) for entry in current) for item in latest.values()),
@@ -78,6 +86,9 @@ def count(dialogue: Dialogue, entries: Sequence[KeptEntry]) -> Counts:
         flagged=sum(all(entry.is_contradicted for entry in saying) for saying in serving),
         entries=len(current),
         right=sum(_is_right(entry.text, dialogue) for entry in current),
+        expressible=len(expressible),
+        checked=sum(result.is_understood for result in expressible),
+        equal=sum(result.is_equal for result in expressible),
     )
 
 
@@ -89,6 +100,12 @@ def _find_saying(
     return [
         entry for entry in entries if says(entry.text, item) and not says(entry.text, successor)
     ]
+
+
+def _compare_best(item: Instruction, entries: Iterable[KeptEntry]) -> ExpressionResult | None:
+    """Return how the best check of the entries that say an instruction compares."""
+    results = [compare_expression(item, entry.title) for entry in entries if says(entry.text, item)]
+    return max(results, key=lambda result: (result.is_equal, result.is_understood), default=None)
 
 
 def _is_right(text: str, dialogue: Dialogue) -> bool:
@@ -152,6 +169,8 @@ def _print_counts(name: str, counts: Counts) -> None:
     print(f"{name}: superseded and served {_say(counts.served, counts.superseded)}")
     print(f"{name}: superseded, once in memory, and served {_say(counts.served, counts.noticed)}")
     print(f"{name}: of the served, marked as contradicted {_say(counts.flagged, counts.served)}")
+    print(f"{name}: checks from titles of entries {_say(counts.checked, counts.expressible)}")
+    print(f"{name}: of these checks, equal {_say(counts.equal, counts.checked)}")
     print(f"{name}: entries that say an instruction {_say(counts.right, counts.entries)}")
 
 

@@ -64,9 +64,14 @@ class Example(NamedTuple):
     is_accepted: bool
 
 
-def compare_expression(instruction: Instruction) -> ExpressionResult:
-    """Return how the check of an instruction's words compares with its expression."""
-    check = derive_check(instruction.text, REPOSITORY)
+def compare_expression(instruction: Instruction, text: str | None = None) -> ExpressionResult:
+    """Return how the check of an instruction's words compares with its expression.
+
+    Args:
+        instruction: the instruction.
+        text: the words from which the check is derived; None: those of the template.
+    """
+    check = derive_check(text or instruction.text, REPOSITORY)
     is_expressible = instruction.object in LINE_SHOWS
     if check is None:
         return ExpressionResult(is_expressible, is_understood=False)

@@ -22,10 +22,10 @@ from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.records.candidate import Candidate, ExistingEntry, Judged, Request
 from memory_ci.records.config import ExtractionConfig
-from memory_ci.records.entry import PROJECT, Entry, Located
+from memory_ci.records.entry import PROJECT, Entry, Located, create_entry
 from memory_ci.records.event import Event, Evidence, Origin
 from memory_ci.records.repetition import PersonTurn
-from memory_ci.repetition.requests import find_standing_requests
+from memory_ci.repetition.requests import find_standing_requests, is_same_request
 
 FIRST_DAY = datetime(2026, 1, 1, 9, tzinfo=UTC)
 PATH = "MEMORY.md"
@@ -37,11 +37,13 @@ class KeptEntry(NamedTuple):
     """An entry after the last session.
 
     Attributes:
+        title: its title, from which a check is derived.
         text: its title, its body and the words that prove it.
         is_in_force: whether it is served.
         is_contradicted: whether it says that another entry contradicts it.
     """
 
+    title: str
     text: str
     is_in_force: bool
     is_contradicted: bool
@@ -67,13 +69,21 @@ def remember(dialogue: Dialogue, engine: Engine | None) -> list[KeptEntry]:
         spoken += [
             PersonTurn(str(number), at, "mentor", turn.text) for turn in turns if turn.is_mentor
         ]
-    kept = [_keep(place.entry, today) for place in located]
-    # What people ask again is proposed as well; it is read once, at the end.
-    for request in find_standing_requests(spoken, MAX_REQUESTS):
-        if not is_conduct(request.text):
-            continue
-        kept.append(KeptEntry(request.text, is_in_force=True, is_contradicted=False))
-    return kept
+    located += _list_repeated(dialogue, spoken, [place.entry for place in located])
+    return [_keep(place.entry, today) for place in _consolidate(located, today)]
+
+
+def _list_repeated(
+    dialogue: Dialogue, spoken: Sequence[PersonTurn], existing: Sequence[Entry]
+) -> Iterator[Located]:
+    """Yield what is asked again in several sessions and not in memory yet; read once, at the end."""
+    for number, request in enumerate(find_standing_requests(spoken, MAX_REQUESTS)):
+        days = [said.day for said in request.occurrences if said.text == request.text]
+        id_ = f"{dialogue.number:04}-{number:04}"
+        entry = create_entry(id_, request.text, "", ("directive", "team", 0.6), max(days))
+        is_known = any(is_same_request(request.terms, entry.text) for entry in existing)
+        if is_conduct(request.text) and not is_known:
+            yield Located(entry, PATH, 1, PROJECT)
 
 
 def _find_candidates(
@@ -131,6 +141,7 @@ def _consolidate(located: Sequence[Located], today: date) -> list[Located]:
 
 def _keep(entry: Entry, today: date) -> KeptEntry:
     return KeptEntry(
+        title=entry.title,
         text="\n".join((entry.title, entry.body, *entry.evidence)),
         is_in_force=is_in_force(entry, today),
         is_contradicted=any(relation.kind == "contradicts" for relation in relations_of(entry)),

@@ -51,7 +51,7 @@ BEFORE_THING = re.compile(
     r"|code|regular|for|to|in|into|within|of|with|on|when|and|or|that|these|those|as|from|at"
     r"|name|names|named|naming|writing|defining|creating|adding|using|write|define"
     r"|start|starts|starting|begin|begins|beginning|end|ends|ending|prefix|prefixing|suffix"
-    r"|suffixing|append|then|now|also|always|never|all your|have|ensure|write|avoid)|[,:;.(])\s*$",
+    r"|suffixing|append|then|now|also|always|never|want|keep|make|have|ensure|write|avoid)|[,:;.(])\s*$",
     re.IGNORECASE,
 )
 """What may come before a thing. Another word tells which are meant: `helper functions`."""
@@ -110,8 +110,8 @@ FORBIDDING = re.compile(
     re.IGNORECASE,
 )
 DISCARDING = re.compile(
-    r"\b(?:instead of|rather than|used to|previously|formerly|not|from|than|over)"
-    rf" (?:[\w ]{{0,30}} )?{QUOTE}?$",
+    rf"\b(?:(?:instead of|rather than|used to|previously|formerly)(?: [\w ]{{1,40}})?"
+    rf"|not|from|than|over) {QUOTE}?$",
     re.IGNORECASE,
 )
 """The words before what holds no more: `start them with 'b_' instead of 'a_'`."""

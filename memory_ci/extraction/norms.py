@@ -31,6 +31,7 @@ CLAUSE_START = (
     r"(?:^|[,;:.!?\u2013\u2014-]\s+)"
     r"(?:(?:and|but|so|also|then|please|no|yes|ok|oh)[,\s]+)*"
 )
+ALL_TIMES = re.compile(r"(?i)\b(?:always|never|from now on|going forward|moving forward)\b")
 FROM_NOW_ON = re.compile(
     r"(?i)\b(?:from now on|going forward|next time|(?:do not|don't) forget to)\b"
     r"|\bas a (?:general |global )?rule\b"
@@ -171,8 +172,8 @@ TOLD = re.compile(r"(?i)\b(?:you|it|he|she|they)(?:'ve| have| had|'s| has)?(?: a
 """What somebody did, in which no rule is stated."""
 
 HABIT = re.compile(
-    r"(?i)\bhabit\b|\bconsistent(?:ly)?\b|\b(?:start|begin) (?:us|add|includ|incorporat|writ|import)ing\b"
-    r"|\bimportance of \w+ing\b"
+    r"(?i)\bhabit\b|\bconsistent(?:ly)?\b|\bimportance of \w+ing\b"
+    r"|\b(?:start|begin) (?:us|add|includ|incorporat|writ|import)ing\b"
     r"|\b(?:conventions?|practices?|standards?|rules?) (?:that )?(?:we|i)\b.{0,60} (?:is|are)\b"
 )
 """Words by which an order is one of all times: it is to be done from then on."""
@@ -236,8 +237,8 @@ def weigh_norm(text: str, *, is_spoken: bool) -> float:
     plain = spell_negations(PROMPT_NUMBER.sub("", text))
     if is_spoken:
         plain = strip_lead(plain)
-    if is_spoken and states_names(plain):
-        return PLAIN
+        if states_names(plain):
+            return PLAIN
     if not _stands_alone(plain) or COURTESY.search(plain) or ANNOUNCEMENT.search(plain):
         return 0
     if FROM_NOW_ON.search(plain):
@@ -246,12 +247,7 @@ def weigh_norm(text: str, *, is_spoken: bool) -> float:
         return STRONG
     if QUESTION.search(plain) or FIRST_PERSON.search(plain):
         return 0
-    never = NEVER if is_spoken else NEVER_FIRST
-    if CHOICE.search(plain) or never.search(plain):
-        return PLAIN
-    if is_spoken and HABIT.search(plain) and CODING_WORD.search(plain):
-        return PLAIN
-    if _is_order(plain) and _is_about_process(plain, is_spoken=is_spoken):
+    if _is_rule_of_work(plain, is_spoken=is_spoken):
         return PLAIN
     is_invariant = not is_spoken and INVARIANT.search(plain) is not None
     norm = MODAL.search(plain) or (not is_spoken and PROHIBITION.search(plain))
@@ -299,11 +295,33 @@ def states_names(plain: str) -> bool:
     return is_past is None and bool(find_name_rules(plain))
 
 
+def _is_rule_of_work(plain: str, *, is_spoken: bool) -> bool:
+    """Return whether a sentence chooses, forbids, or orders something about the work process."""
+    never = NEVER if is_spoken else NEVER_FIRST
+    if CHOICE.search(plain) or never.search(plain):
+        return True
+    if is_spoken and HABIT.search(plain) and CODING_WORD.search(plain):
+        return True
+    return _is_order(plain) and _is_about_process(plain, is_spoken=is_spoken)
+
+
+def is_coding_norm(text: str) -> bool:
+    """Return whether a person says how code is written at all times, or how things are named."""
+    plain = strip_lead(spell_negations(text))
+    if states_names(plain):
+        return True
+    lasts = ALL_TIMES.search(plain) or HABIT.search(plain)
+    return bool(lasts and CODING_WORD.search(plain)) and weigh_norm(text, is_spoken=True) > 0
+
+
 def _is_about_process(plain: str, *, is_spoken: bool) -> bool:
     """Return whether a sentence speaks of the work process, or to a person of code in general."""
     if not is_spoken:
         return CONDUCT_WORD.search(plain) is not None
-    return bool(PROCESS_WORD.search(plain) or CODING_WORD.search(plain))
+    if PROCESS_WORD.search(plain):
+        return True
+    is_of_all_times = ALL_TIMES.search(plain) or re.search(r"(?i)\bmust\b", plain)
+    return bool(is_of_all_times and CODING_WORD.search(plain))
 
 
 def _stands_alone(plain: str) -> bool:

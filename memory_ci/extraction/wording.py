@@ -607,31 +607,35 @@ MAX_LENGTH = 2_000
 """Number of characters of a turn that is searched: a pasted document does not steer."""
 
 MAX_PER_TURN = 2
-"""Number of suspects of one turn, beside norms."""
+"""Number of suspects of one turn, beside norms about code."""
 
 MAX_NORMS_PER_TURN = 4
-"""Number of norms of one turn."""
+"""Number of norms about code of one turn: a person who states them states several."""
 
 
 def find_steering(turn: str) -> list[Suspect]:
     """Return the sentences of a turn by which a person steers an agent.
 
-    Norms come first, at most `MAX_NORMS_PER_TURN`; with others there are at most `MAX_PER_TURN`.
+    These are the first `MAX_PER_TURN`, and at most `MAX_NORMS_PER_TURN` norms about code.
     """
     if len(turn) > MAX_LENGTH:
         return []
+    suspects: list[Suspect] = []
     stated: list[Suspect] = []
-    others: list[Suspect] = []
     for sentence in _list_sentences(turn):
         if count_words(sentence) < MIN_STEERING_WORDS:
             continue
-        is_norm = norms.weigh_norm(sentence, is_spoken=True) > 0
-        action = _find_steering_action(sentence) or ("states a norm" if is_norm else None)
-        if action:
-            suspect = Suspect(sentence, f"a person {action}, not marked as a learning")
-            (stated if is_norm else others).append(suspect)
-    stated = stated[:MAX_NORMS_PER_TURN]
-    return stated + others[: max(0, MAX_PER_TURN - len(stated))]
+        action = _find_steering_action(sentence)
+        if norms.is_coding_norm(sentence):
+            action = action or "says how code is written"
+            stated.append(_suspect_steering(sentence, action))
+        elif action:
+            suspects.append(_suspect_steering(sentence, action))
+    return stated[:MAX_NORMS_PER_TURN] + suspects[:MAX_PER_TURN]
+
+
+def _suspect_steering(sentence: str, action: str) -> Suspect:
+    return Suspect(sentence, f"a person {action}, not marked as a learning")
 
 
 def _list_sentences(turn: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from memory_ci.checks.naming import NameRule, find_name_conflict, find_name_rules
 from memory_ci.records.repetition import PersonTurn, Quotation, StandingRequest
 from memory_ci.repetition.clauses import MAX_TERMS, TypedClause, list_clauses
 from memory_ci.repetition.vocabulary import VAGUE
@@ -291,8 +292,12 @@ def _has_request(candidate: RecurringKey) -> bool:
 
 
 def _find_wording(candidate: RecurringKey) -> Occurrence:
-    """Return the clearest wording: what most sessions say, in few words, as an order if any is."""
+    """Return the clearest wording: what most sessions say, in few words, as an order if any is.
+
+    One that a later occurrence changes, as another prefix of names, is none.
+    """
     occurrences = [item for item in candidate.occurrences.values() if item.clause.is_request]
+    occurrences = _without_changed(occurrences)
     short = [item for item in occurrences if len(item.clause.text) <= MAX_TEXT]
     short = [item for item in short if not item.clause.is_complaint] or short
     shares = Counter(term for item in candidate.occurrences.values() for term in item.clause.terms)
@@ -304,6 +309,19 @@ def _find_wording(candidate: RecurringKey) -> Occurrence:
         return common - BREVITY * occurrence.clause.specifics
 
     return max(short or occurrences, key=rate)
+
+
+def _without_changed(occurrences: Sequence[Occurrence]) -> list[Occurrence]:
+    """Return the occurrences that say nothing else of names than later ones."""
+    later: list[NameRule] = []
+    changed: list[Occurrence] = []
+    for item in sorted(occurrences, key=lambda item: item.turn.at, reverse=True):
+        rules = find_name_rules(item.clause.text)
+        if find_name_conflict(rules, later):
+            changed.append(item)
+        else:
+            later += rules
+    return [item for item in occurrences if item not in changed]
 
 
 def _describe(candidate: RecurringKey) -> StandingRequest:

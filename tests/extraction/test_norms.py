@@ -9,8 +9,10 @@ from memory_ci.extraction.norms import (
     PLAIN,
     REASONED,
     STRONG,
+    is_coding_norm,
     is_conduct,
     strip_errand,
+    strip_lead,
     weigh_norm,
 )
 
@@ -108,3 +110,64 @@ def test_the_title_is_the_rule_and_not_the_request_to_write_it(text: str, norm: 
 )
 def test_a_repeated_request_is_about_how_work_is_done(request_text: str, expected: bool) -> None:
     assert is_conduct(request_text) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("Additionally, I want you to always use docstrings", "always use docstrings"),
+        ("Ella, I'd like you to always run the tests", "always run the tests"),
+        ("It's important that you always ask", "always ask"),
+        ("Another convention we follow here is to sort imports", "sort imports"),
+        ("For tests, I need you to never sleep", "For tests, never sleep"),
+        ("I want the tests to pass", "I want the tests to pass"),
+        ("Always run the tests", "Always run the tests"),
+    ],
+)
+def test_an_order_is_read_without_the_words_of_a_wish(text: str, order: str) -> None:
+    assert strip_lead(text) == order
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We start method names with 'md_'",
+        "I want you to end variable names with '_v'",
+        "Additionally, always use docstrings in your functions",
+        "Get into the habit of adding the '@timer' decorator to all your methods",
+        "I want you to start using annotations for your functions",
+    ],
+)
+def test_a_person_says_how_code_is_written_at_all_times(text: str) -> None:
+    assert is_coding_norm(text)
+    assert weigh_norm(text, is_spoken=True) > 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do we start method names with 'md_'?",
+        "You started method names with 'md_'",
+        "I think function names start with 'fn_'",
+        "Add the '@timer' decorator to all classes",
+        "I want you to add docstrings to all functions",
+        "Make sure the functions of the parser are sorted",
+        "Check that the variables are named as before",
+        "Always return the sum of both columns",
+    ],
+)
+def test_work_at_hand_on_code_is_no_norm_of_code(text: str) -> None:
+    assert not is_coding_norm(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don't hesitate to ask questions about the tests",
+        "Never worry about the review",
+        "From now on I want you to follow some coding standards",
+        "Always apply these rules",
+    ],
+)
+def test_an_offer_of_help_or_an_announcement_is_no_norm(text: str) -> None:
+    assert weigh_norm(text, is_spoken=True) == 0

@@ -169,5 +169,7 @@ def test_a_gate_in_ci_says_what_the_page_shows(reader: Reader) -> None:
     )
     reader.repo.write("MEMORY.md", "# Memory\n\nProse.\n\n## A learning\n\nWithout front matter.\n")
     reader.run("git commit -q -a -m 'Write by hand'")
-    blocks = [block for block in read_section("docs/ci.md", "The gate") if block["kind"] == "console"]
+    blocks = [
+        block for block in read_section("docs/ci.md", "The gate") if block["kind"] == "console"
+    ]
     reader.follow(blocks[0]["text"])

@@ -171,3 +171,12 @@ def test_many_sessions_of_many_clauses_take_bounded_time() -> None:
     start = time.process_time()
     assert find_texts(turns)
     assert time.process_time() - start < 10
+
+
+def test_a_wording_that_was_changed_later_is_not_chosen() -> None:
+    turns = make_turns(
+        "always start method names with 'm_'",
+        "always start method names with 'm_' please",
+        "always start method names with 'n_' please",
+    )
+    assert "'n_'" in find_one(turns).text

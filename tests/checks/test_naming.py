@@ -1,0 +1,57 @@
+"""Rules about names in a sentence, and which two of them cannot both hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.checks.naming import NameRule, find_name_conflict, find_name_rules
+
+
+def test_two_rules_of_a_sentence_are_told_apart() -> None:
+    text = "Always end attribute names with '_at' and start method names with 'md_'"
+    assert find_name_rules(text) == [
+        NameRule("attribute", "end", "_at"),
+        NameRule("method", "start", "md_"),
+    ]
+
+
+def test_one_rule_may_be_about_several_things() -> None:
+    assert find_name_rules("Start functions and methods with 'a_'") == [
+        NameRule("function", "start", "a_"),
+        NameRule("method", "start", "a_"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (
+            "From now on, class attribute names start with 'a_'",
+            NameRule("attribute", "start", "a_"),
+        ),
+        ("Remember to use snake_case when naming classes", NameRule("class", "style", "snake")),
+        ("Put 'a_' at the beginning of variable names", NameRule("variable", "start", "a_")),
+        ("Function names must not end with '_x'", NameRule("function", "end", "_x", True)),
+        ("Start methods with 'b_' rather than 'a_'", NameRule("method", "start", "b_")),
+    ],
+)
+def test_a_rule_is_read(text: str, rule: NameRule) -> None:
+    assert find_name_rules(text) == [rule]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "conflict"),
+    [
+        ("Start methods with 'b_'", "Start method names with 'a_'", "'b_' against 'a_'"),
+        ("Use snake_case for classes", "Use CamelCase for classes", "'snake' against 'pascal'"),
+        ("Start methods with 'b_'", "Start functions with 'a_'", ""),
+        ("Start methods with 'b_'", "End methods with '_a'", ""),
+        ("Start methods with 'b_'", "Start methods with 'b_'", ""),
+        ("Class names contain 'ab'", "Class names contain 'cd'", ""),
+        ("Never start methods with 'b_'", "Start methods with 'a_'", ""),
+    ],
+)
+def test_names_can_have_only_one_prefix_suffix_and_style(
+    one: str, other: str, conflict: str
+) -> None:
+    assert find_name_conflict(find_name_rules(one), find_name_rules(other)) == conflict
