@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from memory_ci.checks.naming import NameRule, find_name_rules
+from memory_ci.checks.name_rules import NameRule, find_name_rules
 from memory_ci.checks.patterns import MAX_PATTERN
 from memory_ci.checks.repository import RepositoryFiles, has_glob, list_code, list_tests
 from memory_ci.records.check import AbsentCheck, ChangeCheck, PresentCheck
@@ -20,7 +20,7 @@ ARGUMENT = r"(?:[^,()\[\]]|\[[^\[\]]*\]|\([^()]*\))*,"
 """An argument of a definition with its annotation and default, up to the comma."""
 
 
-class Language(NamedTuple):
+class CodeLanguage(NamedTuple):
     """How a language shows names.
 
     Attributes:
@@ -36,7 +36,7 @@ class Language(NamedTuple):
     comment: str
 
 
-PYTHON = Language(
+PYTHON = CodeLanguage(
     name=re.compile(r"\bpython\b|\.py\b", re.IGNORECASE),
     globs=("*.py",),
     lines={
@@ -52,7 +52,7 @@ PYTHON = Language(
     },
     comment=r"(?:^|\s)#(?!!)",
 )
-JAVASCRIPT = Language(
+JAVASCRIPT = CodeLanguage(
     name=re.compile(r"\b(?:java|type)script\b", re.IGNORECASE),
     globs=("*.js", "*.jsx", "*.mjs", "*.ts", "*.tsx"),
     lines={
@@ -62,7 +62,7 @@ JAVASCRIPT = Language(
     },
     comment=r"//|/\*",
 )
-GO = Language(
+GO = CodeLanguage(
     name=re.compile(r"\bgolang\b|\bGo (?:code|files?|functions?|variables?)\b"),
     globs=("*.go",),
     lines={
@@ -181,7 +181,7 @@ def check_comments(text: str, repository: RepositoryFiles) -> ChangeCheck | None
     return PresentCheck(_list_paths(language, repository), language.comment)
 
 
-def _match_broken_name(rule: NameRule, language: Language) -> str:
+def _match_broken_name(rule: NameRule, language: CodeLanguage) -> str:
     """Return the pattern of a line with a name that breaks a rule."""
     value = re.escape(rule.value)
     wanted = {
@@ -212,7 +212,7 @@ def _is_general(text: str, thing: re.Match[str]) -> bool:
     )
 
 
-def _find_language(text: str, repository: RepositoryFiles) -> Language | None:
+def _find_language(text: str, repository: RepositoryFiles) -> CodeLanguage | None:
     """Return the language that a rule names, else the only one that the repository has."""
     named = [language for language in LANGUAGES if language.name.search(text)]
     globs = set(list_code(repository)) - NO_NAMES
@@ -224,7 +224,7 @@ def _find_language(text: str, repository: RepositoryFiles) -> Language | None:
     return present[0]
 
 
-def _list_paths(language: Language, repository: RepositoryFiles) -> tuple[str, ...]:
+def _list_paths(language: CodeLanguage, repository: RepositoryFiles) -> tuple[str, ...]:
     """Return the globs of a language's code, without tests, whose names their runner demands."""
     code: Sequence[str] = [glob for glob in language.globs if has_glob(glob, repository)]
     return (*code, *(f"!{glob}" for glob in list_tests(repository)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from memory_ci.checks.naming import find_name_rules
+from memory_ci.checks.name_rules import find_name_rules
 from memory_ci.text import spell_negations
 
 STRONG = 2.0

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from memory_ci.checks.naming import (
+from memory_ci.checks.name_rules import (
     NameRule,
     find_name_conflict,
     find_name_rules,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memory_ci.lifecycle.prominence import demote
 from memory_ci.lifecycle.relations import Relation, relations_of, with_relation
-from memory_ci.lifecycle.settings import Setting, find_settings, says_change
+from memory_ci.lifecycle.settings import SetValue, find_settings, says_change
 from memory_ci.lifecycle.stance import Claim, claims_of, find_opposition
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
@@ -167,7 +167,7 @@ class ChangedSetting(NamedTuple):
 
 def _list_changed_settings(located: Iterable[Located]) -> Iterator[ChangedSetting]:
     """Yield the pairs of open active entries that set the same thing to different values."""
-    by_key: defaultdict[tuple[str, ...], dict[Setting, list[Located]]] = defaultdict(
+    by_key: defaultdict[tuple[str, ...], dict[SetValue, list[Located]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for place in sorted(located, key=_order_by_day):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memory_ci.checks.naming import NameForm, find_name_rules, iter_sentences
+from memory_ci.checks.name_rules import NameForm, find_name_rules, iter_sentences
 from memory_ci.records.entry import Entry
 from memory_ci.text import STOP_WORDS, stem, words
 
@@ -36,7 +36,7 @@ CHANGE = re.compile(
 """Words which say that something is different from before."""
 
 
-class Setting(NamedTuple):
+class SetValue(NamedTuple):
     """What an entry sets.
 
     Attributes:
@@ -48,7 +48,7 @@ class Setting(NamedTuple):
     value: str
 
 
-def find_settings(entry: Entry) -> frozenset[Setting]:
+def find_settings(entry: Entry) -> frozenset[SetValue]:
     """Return what an entry in force sets."""
     text = entry.text[:MAX_TEXT]
     return frozenset(
@@ -62,10 +62,10 @@ def says_change(entry: Entry) -> bool:
     return any(CHANGE.search(text[:MAX_TEXT]) for text in texts)
 
 
-def _read_settings(sentence: str) -> Iterator[Setting]:
+def _read_settings(sentence: str) -> Iterator[SetValue]:
     for rule in find_name_rules(sentence):
         if rule.form in EXCLUSIVE and not rule.is_forbidden:
-            yield Setting((rule.thing, rule.form), rule.value)
+            yield SetValue((rule.thing, rule.form), rule.value)
     for match in ROLE.finditer(sentence):
         role = [
             stem(word)
@@ -73,4 +73,4 @@ def _read_settings(sentence: str) -> Iterator[Setting]:
             if word not in STOP_WORDS and word not in ROLE_WORDS
         ]
         if role and not re.search(r"(?i)\b(?:not|never|n't|stop|avoid)\b", sentence[: match.end()]):
-            yield Setting(("role", *sorted(role)), match["value"].casefold())
+            yield SetValue(("role", *sorted(role)), match["value"].casefold())

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.checks.naming import NameRule, find_name_conflict, find_name_rules
+from memory_ci.checks.name_rules import NameRule, find_name_conflict, find_name_rules
 from memory_ci.records.repetition import PersonTurn, Quotation, StandingRequest
 from memory_ci.repetition.clauses import MAX_TERMS, TypedClause, list_clauses
 from memory_ci.repetition.vocabulary import VAGUE

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from memory_ci.lifecycle.consolidation import find_contradictions, plan_consolidation
-from memory_ci.lifecycle.settings import Setting, find_settings, says_change
+from memory_ci.lifecycle.settings import SetValue, find_settings, says_change
 from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf, create_entry
 
 TODAY = date(2026, 11, 1)
@@ -30,14 +30,14 @@ def plan(*places: Located) -> dict[str, Entry]:
 @pytest.mark.parametrize(
     ("title", "settings"),
     [
-        (OLD, {Setting(("method", "start"), "a_")}),
-        ("Use Jira as our main tool for tickets", {Setting(("role", "tool"), "jira")}),
+        (OLD, {SetValue(("method", "start"), "a_")}),
+        ("Use Jira as our main tool for tickets", {SetValue(("role", "tool"), "jira")}),
         ("Never use Jira as the tool", set()),
         ("Use the cache as it is", set()),
         ("Method names contain 'ab'", set()),
     ],
 )
-def test_what_an_entry_sets(title: str, settings: set[Setting]) -> None:
+def test_what_an_entry_sets(title: str, settings: set[SetValue]) -> None:
     assert find_settings(make(1, title).entry) == settings
 
 

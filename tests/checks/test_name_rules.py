@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.checks.naming import NameRule, find_name_conflict, find_name_rules
+from memory_ci.checks.name_rules import NameRule, find_name_conflict, find_name_rules
 
 
 def test_two_rules_of_a_sentence_are_told_apart() -> None:
