@@ -314,3 +314,9 @@ def test_a_bare_repository_is_looked_at_too(
         if probe.remedy in ("memory-ci init --clone", "memory-ci init")
     ] == []
     shutil.rmtree(tmp_path / "shop.git")
+
+
+def test_each_check_stands_on_its_page() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "doctor.md").read_text(encoding="utf-8")
+    missing = [name for name, _ in CHECKS if f"| {name} |" not in page]
+    assert missing == []
