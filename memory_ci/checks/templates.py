@@ -109,8 +109,10 @@ LENGTH = re.compile(
     re.IGNORECASE,
 )
 ISSUE = re.compile(
-    r"\b(?:include|reference|mention|add|put|start with|name)\b[^.]{0,30}\b(?:issue|ticket)"
-    r"(?: number| id| key)?\b[^.]{0,20}\b(?:commit|message|title|subject)",
+    r"\b(?:include|reference|mention|add|put|start with|name)s?\b[^.]{0,30}\b(?:issue|ticket)"
+    r"(?: number| id| key)?\b[^.]{0,20}\b(?:commit|message|title|subject)"
+    r"|\b(?:commit|message|title|subject)s?\b[^.]{0,30}\b(?:include|reference|mention|name)s?\b"
+    r"[^.]{0,20}\b(?:issue|ticket) (?:number|id|key)",
     re.IGNORECASE,
 )
 ISSUE_PATTERN = r"#\d+|\b[A-Z][A-Z0-9]+-\d+\b"
