@@ -24,22 +24,23 @@ from memory_ci.records.plan import EpisodeFile, Plan
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
     RUN_PREFIX,
-    amendments_path,
     find_month,
     fold_months,
-    format_amendments,
     format_telling,
+    format_tellings,
     has_ended,
     is_episode_path,
     list_ids,
     list_texts,
     month_path,
     parse_episode_file,
+    run_path,
     telling_path,
 )
 from memory_ci.store.layout import EPISODES
 from memory_ci.store.ranges import Recorded, RecordedRange, format_recorded, parse_recorded
 
+MAX_SINGLE = 3  # Episodes of one run that are a file each.
 FOLD_AFTER_DAYS = 180  # How old a month is when the files of its episodes become one.
 
 
@@ -71,7 +72,7 @@ def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
 def _list_former_ids(workspace: Workspace, commit: Commit, path: str) -> tuple[str, ...]:
     """Return the ids of the tellings in a file that a commit deleted.
 
-    Only a file with the amendments of a run is read: the name of any other is the id.
+    Only a file with several of a run is read: the name of any other is the id.
     """
     if not path.rpartition("/")[2].startswith(RUN_PREFIX) or not commit.parents:
         return list_ids(path, b"")
@@ -84,12 +85,13 @@ def plan_files(
 ) -> tuple[list[EpisodeFile], list[str]]:
     """Return the files of tellings, and why some cannot be written.
 
-    An episode is a file of its own. The amendments of a run are one file: a history with many
-    reverts would else be as many files to review. A telling that cannot be written does not stop
-    the run.
+    An episode is a file of its own, but many of one run are one file, and so are its amendments:
+    a long history would else be as many files to review. A telling that cannot be written does not
+    stop the run.
     """
     files: list[EpisodeFile] = []
-    amendments: dict[str, Amendment] = {}
+    episodes: list[Episode] = []
+    amendments: list[Amendment] = []
     problems: list[str] = []
     for telling in tellings:
         try:
@@ -103,17 +105,27 @@ def plan_files(
             continue
         files.append(file)
         if isinstance(telling, Amendment):
-            amendments[file.path] = telling
-    if len(amendments) < 2:
-        return files, problems
+            amendments.append(telling)
+        else:
+            episodes.append(telling)
+    files = _join_files(base, files, amendments, most=1)
+    return _join_files(base, files, episodes, most=MAX_SINGLE), problems
 
-    others = [file for file in files if file.path not in amendments]
-    together = EpisodeFile(
-        amendments_path([*amendments.values()]), format_amendments(amendments.values()).decode()
-    )
-    # If this file cannot be written, each amendment is one.
-    is_writable = not [*_check_file(together, base.tree.modes)]
-    return ([*others, together] if is_writable else files), problems
+
+def _join_files(
+    base: Snapshot, files: list[EpisodeFile], tellings: Sequence[EpisodeRecord], most: int
+) -> list[EpisodeFile]:
+    """Return the files with one for all of some tellings, if these are more than `most`.
+
+    If that file cannot be written, each telling keeps its own.
+    """
+    if len(tellings) <= most:
+        return files
+    together = EpisodeFile(run_path(tellings), format_tellings(tellings).decode())
+    if [*_check_file(together, base.tree.modes)]:
+        return files
+    joined = {telling_path(telling) for telling in tellings}
+    return [*(file for file in files if file.path not in joined), together]
 
 
 def find_fold_day(base: Snapshot, new: Iterable[EpisodeFile], today: date) -> date | None:
@@ -231,7 +243,7 @@ def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
     parsed = parse_episode_file(file.path, data)
     expected = _format_expected(parsed.tellings)
     if not is_episode_path(file.path) or expected is None or expected.path != file.path:
-        yield "is not the file of one episode, or of the amendments of a run"
+        yield "is not the file of one episode, or of several of a run"
     elif parsed.findings or expected.text.encode() != data:
         yield "is not as episodes are written"
 
@@ -247,10 +259,10 @@ def _format_expected(tellings: Sequence[EpisodeRecord]) -> EpisodeFile | None:
     """Return the file that a run writes of tellings; None if they are not of one file."""
     if len(tellings) == 1:
         return EpisodeFile(telling_path(tellings[0]), format_telling(tellings[0]).decode())
-    amendments = [telling for telling in tellings if isinstance(telling, Amendment)]
-    if not tellings or len(amendments) < len(tellings):
+    kinds = {type(telling) for telling in tellings}
+    if len(kinds) != 1:
         return None
-    return EpisodeFile(amendments_path(amendments), format_amendments(amendments).decode())
+    return EpisodeFile(run_path(tellings), format_tellings(tellings).decode())
 
 
 def _list_valid_ids(action: Action) -> set[str]:

@@ -39,8 +39,8 @@ PATH = re.compile(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))/[^/]+\
 # The file of a folded month. It stays in its directory: if that were gone, git would move files
 # that others add to it elsewhere.
 MONTH_FILE = "_all.md"
-RUN_PREFIX = "amendments-"
-"""The beginning of the name of a file with the amendments of one run."""
+RUN_PREFIX = "run-"
+"""The beginning of the name of a file with several tellings of one run."""
 ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}")
 AMENDMENT_ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}\+[0-9a-f]{12}|[a-z0-9][a-z0-9.+-]{0,80}")
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}")
@@ -132,26 +132,26 @@ def telling_path(telling: EpisodeRecord) -> str:
     return f"{EPISODES}/{month}/{telling.id}.md"
 
 
-def amendments_path(amendments: Sequence[Amendment]) -> str:
-    """Return the path of the amendments of one run, in the month (UTC) of the latest of them.
+def run_path(tellings: Sequence[EpisodeRecord]) -> str:
+    """Return the path of several tellings of one run, in the month (UTC) of the latest of them.
 
     Its name is a hash of what it holds, so that two runs write the same file or two files.
 
     Raises:
-        UsageError: an amendment is not valid (bad-episode).
+        UsageError: a telling is not valid (bad-episode).
     """
-    month = max(amendment.at for amendment in amendments).astimezone(UTC).isoformat()[:7]
-    digest = hashlib.sha256(format_amendments(amendments)).hexdigest()[:12]
+    month = max(map(_time_of, tellings)).astimezone(UTC).isoformat()[:7]
+    digest = hashlib.sha256(format_tellings(tellings)).hexdigest()[:12]
     return f"{EPISODES}/{month}/{RUN_PREFIX}{digest}.md"
 
 
-def format_amendments(amendments: Iterable[Amendment]) -> bytes:
-    """Return the documents of amendments in order of time.
+def format_tellings(tellings: Iterable[EpisodeRecord]) -> bytes:
+    """Return the documents of tellings in order of time.
 
     Raises:
-        UsageError: an amendment is not valid, or too long (bad-episode).
+        UsageError: a telling is not valid, or too long (bad-episode).
     """
-    keys = [(each.at, each.id, format_telling(each).decode()) for each in amendments]
+    keys = [(_time_of(each), each.id, format_telling(each).decode()) for each in tellings]
     return _join_documents(keys)
 
 

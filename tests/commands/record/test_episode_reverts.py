@@ -172,7 +172,7 @@ def test_amendments_whose_file_was_deleted_are_not_written_again(known: Project)
     start = known.sha()
     revert_works(known, 3)
     known.record()
-    (path,) = [path for path in list_episode_files(known) if "amendments-" in path]
+    (path,) = [path for path in list_episode_files(known) if "run-" in path]
     known.git("rm", "-q", path)
     known.git("commit", "-qm", "They were right")
     known.record(since=start)
