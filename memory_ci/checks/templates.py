@@ -23,9 +23,7 @@ from memory_ci.checks.repository import (
 )
 from memory_ci.records.check import (
     AbsentCheck,
-    BeforeCheck,
     ChangeCheck,
-    CheckedCommand,
     MessageCheck,
     PresentCheck,
     UntouchedCheck,
@@ -43,6 +41,14 @@ NEVER = r"(?:never|do not|don't|must not|should not|shouldn't|no)"
 CHANGE = r"(?:touch|edit|change|modify|alter|commit|update|write to|overwrite)"
 QUOTED = re.compile(r"`([^`\n]{2,80})`")
 WORD = re.compile(r"(?<![\w`])[\w./@-]*[\w/](?![\w`])")
+
+REMINDER = re.compile(r"\b(?:do not|don't|never) (?:forget|hesitate|fail) to ", re.IGNORECASE)
+"""Negations by which something is to be done."""
+
+CONDITION = re.compile(
+    r"\b(?:without|unless|before|until|except|if|when|only|other than)\b", re.IGNORECASE
+)
+"""Words by which files are left alone in some cases alone."""
 
 LEAVE_ALONE = re.compile(
     rf"\b{NEVER}(?: ever)?(?: \w+){{0,2}} {CHANGE}\b(?P<what>.*)"
@@ -70,29 +76,11 @@ EACH_CHANGE = re.compile(
 )
 """Words by which a rule is about changes of any kind."""
 
-BEFORE = re.compile(
-    r"\bbefore (?:you |we |any |each |every |the |a |an |opening |creating )*"
-    r"(?P<command>commit|push|pull[ -]request|pr\b|merge request)\w*",
-    re.IGNORECASE,
-)
-RUNNERS = (
-    r"npm|pnpm|yarn|npx|bun|make|just|mise|task|cargo|go|pytest|ruff|black|mypy|eslint|prettier"
-    r"|tox|nox|uv|poetry|bundle|rake|mvn|gradle|dotnet|mix|pre-commit"
-)
-COMMAND_LINE = re.compile(
-    rf"(?:\./)?(?:{RUNNERS}|scripts?/[\w./-]+|[\w./-]+\.sh)"
-    r"(?: (?!(?:and|or|then|before|to)\b)[\w:./=-]+)*"
-)
-
 ARTICLES = frozenset("the a an our your any all in of folder directory".split())
 MAX_BARE = 2  # Words in which one may name a directory without a sign of a path.
 MIN_BARE = 3  # Characters that such a word exceeds.
 
 MESSAGE = re.compile(r"\b(?:commit )?(?:messages?|titles?|subjects?)\b", re.IGNORECASE)
-CONVENTIONAL = re.compile(r"\bconventional[ -]commits?\b", re.IGNORECASE)
-CONVENTIONAL_PATTERN = (
-    r"^(?:build|chore|ci|docs|feat|fix|perf|refactor|revert|style|test)(?:\([^)]*\))?!?: \S"
-)
 ATTRIBUTION = re.compile(
     r"\b(?:co-?author(?:ed)?(?:-by)?|attribution|generated (?:by|with)|claude|codex|copilot|ai)\b",
     re.IGNORECASE,
@@ -103,11 +91,6 @@ ATTRIBUTION_PATTERN = (
 )
 EMOJI = re.compile(r"\bemojis?\b", re.IGNORECASE)
 EMOJI_PATTERN = "[\u2600-\u27bf\U0001f300-\U0001faff]"
-LENGTH = re.compile(
-    r"\b(?:under|below|at most|max(?:imum)?(?: of)?|up to|less than|no more than|within)"
-    r" (?P<length>\d{2,3})\b",
-    re.IGNORECASE,
-)
 ISSUE = re.compile(
     r"\b(?:include|reference|mention|add|put|start with|name)s?\b[^.]{0,30}\b(?:issue|ticket)"
     r"(?: number| id| key)?\b[^.]{0,20}\b(?:commit|message|title|subject)"
@@ -145,7 +128,7 @@ def derive_check(rule: str, repository: RepositoryFiles) -> ChangeCheck | None:
     >>> derive_check("Never touch db/seeds", list_repository_files(["db/seeds/a.sql"]))
     UntouchedCheck(paths=('db/seeds/**',))
     """
-    text = rule[:MAX_RULE].replace("\u2019", "'")
+    text = REMINDER.sub("", rule[:MAX_RULE].replace("\u2019", "'"))
     return next(
         (check for template in TEMPLATES if (check := template(text, repository)) is not None),
         None,
@@ -155,8 +138,6 @@ def derive_check(rule: str, repository: RepositoryFiles) -> ChangeCheck | None:
 def _about_message(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule about commit messages."""
     del repository  # a message is the same everywhere
-    if CONVENTIONAL.search(text):
-        return MessageCheck(CONVENTIONAL_PATTERN)
     is_forbidding = re.search(rf"\b{NEVER}\b|\bwithout\b", text, re.IGNORECASE) is not None
     if not re.search(r"\bcommit|\bmessage|\btitle", text, re.IGNORECASE):
         return None
@@ -166,42 +147,15 @@ def _about_message(text: str, repository: RepositoryFiles) -> ChangeCheck | None
         return MessageCheck(ATTRIBUTION_PATTERN, is_forbidden=True)
     if not MESSAGE.search(text):
         return None
-    if length := LENGTH.search(text):
-        return MessageCheck(rf"\A.{{1,{length['length']}}}(?:\n|\Z)")
     if ISSUE.search(text) and not is_forbidding:
         return MessageCheck(ISSUE_PATTERN)
     return None
 
 
-def _run_before(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
-    """Return the check of a rule about what is run before a commit, a push or a request."""
-    del repository
-    moment = BEFORE.search(text)
-    if moment is None:
-        return None
-    rest = text[: moment.start()] + text[moment.end() :]
-    quoted = [code for code in QUOTED.findall(rest) if COMMAND_LINE.fullmatch(code)]
-    bare = [match[0] for match in COMMAND_LINE.finditer(QUOTED.sub(" ", rest))]
-    commands = quoted or [command for command in bare if _is_command(command)]
-    word = moment["command"].lower()
-    command: CheckedCommand = "pull-request"
-    if word in ("commit", "push"):
-        command = "commit" if word == "commit" else "push"
-    return BeforeCheck(command, tuple(dict.fromkeys(commands))) if commands else None
-
-
-def _is_command(text: str) -> bool:
-    """Return whether bare words are a command: `make sure` and `go ahead` are none."""
-    words = text.split()
-    if words[0] in ("make", "go", "just", "task", "black", "bun", "bundle", "mix"):
-        return False
-    return len(words) > 1 or words[0] in ("pytest", "ruff", "mypy", "eslint", "tox", "nox")
-
-
 def _leave_alone(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule that leaves files alone."""
     match = LEAVE_ALONE.search(text)
-    if match is None:
+    if match is None or CONDITION.search(text):
         return None
     named = match["what"] or match["left"] or match["subject"] or ""
     globs = _list_globs(named, repository)
@@ -274,7 +228,6 @@ def _demand_header(text: str, repository: RepositoryFiles) -> ChangeCheck | None
 Template = Callable[[str, RepositoryFiles], ChangeCheck | None]
 TEMPLATES: tuple[Template, ...] = (
     _about_message,
-    _run_before,
     _leave_alone,
     check_names,
     check_annotations,

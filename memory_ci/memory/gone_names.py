@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from memory_ci.gitrepo.history import list_commits_replacing
 from memory_ci.gitrepo.log import is_removed
 from memory_ci.memory.workspace import Snapshot
 
+MAX_TASK_FILES = 20  # Files of tasks that are read.
 MAX_TASK_FILE = 1_000_000  # Bytes of a file of tasks that are read.
 
 NAMED_PATH = re.compile(r"(?<![\w./@-])(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,7}(?![\w/-])")
@@ -14,7 +16,7 @@ NAMED_PATH = re.compile(r"(?<![\w./@-])(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,7
 
 NAMED_TASK = re.compile(
     r"(?:\b(?P<runner>npm run|pnpm run|yarn run|mise run)|`(?P<word>make|just|task))"
-    r" (?P<task>[a-z][\w:.-]*)"
+    r" (?P<task>[a-z](?:[\w:.-]*\w)?)"
 )
 """A task of a runner, as `npm run lint`. Runners that are English words count only as code."""
 
@@ -40,7 +42,9 @@ def find_gone(tip: Snapshot, text: str) -> str:
 
 def _find_gone_file(tip: Snapshot, text: str) -> str:
     """Return which file that a text names was removed, "" for none."""
-    named = [path.lstrip("./") for path in NAMED_PATH.findall(text)]
+    named = [path.removeprefix("./") for path in NAMED_PATH.findall(text)]
+    if not named:
+        return ""
     names = {path.rsplit("/", 1)[-1] for path in tip.tree.files}
     missing = [path for path in named if path.rsplit("/", 1)[-1] not in names]
     for path in missing:
@@ -50,16 +54,21 @@ def _find_gone_file(tip: Snapshot, text: str) -> str:
 
 
 def _find_gone_task(tip: Snapshot, text: str) -> str:
-    """Return which task that a text names no file of its runner defines, "" for none.
+    """Return which task that a text names was removed from the files of its runner, "" for none.
 
-    Where the repository has no such file, the task is somebody else's.
+    Where the repository has no such file, or none of them ever named it, the task is somebody
+    else's.
     """
     for match in NAMED_TASK.finditer(text):
         pattern = re.compile(TASK_FILES[match["runner"] or match["word"]])
-        paths = [path for path in tip.tree.files if pattern.fullmatch(path)]
-        word = re.compile(rf"(?<![\w:.-]){re.escape(match['task'])}(?![\w-])")
+        paths = [path for path in tip.tree.files if pattern.fullmatch(path)][:MAX_TASK_FILES]
+        name = re.split(":+", match["task"])[-1]
+        word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
         contents = [content.data or b"" for content in tip.tree.read(paths, MAX_TASK_FILE)]
         texts = [*paths, *(content.decode("utf-8", "replace") for content in contents)]
-        if paths and not any(word.search(text) for text in texts):
+        if any(word.search(text) for text in texts):
+            continue
+        repo = tip.workspace.repo
+        if any(list_commits_replacing(repo, tip.sha, path, name) for path in paths):
             return f"{match[0].lstrip('`')} is gone"
     return ""

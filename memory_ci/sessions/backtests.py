@@ -53,21 +53,21 @@ def join_sessions(
         base: the commit whose changes they are.
         results: the results.
     """
+    spoken = {item.merged.tip.sha: item for result in results for item in result.spoken}
+    newest = sorted(spoken.values(), key=lambda item: item.merged.tip.committed_at)[-MAX_JOINED:]
     finder = SessionFinder(workspace, base=base)
-    texts_by_change: dict[str, list[str] | None] = {}
+    # The oldest first: an event belongs to the first change that is made after it.
+    texts_by_change = {item.merged.tip.sha: _list_texts(finder, item) for item in newest}
     for result in results:
         terms = tuple(read_clause(result.rule.title).terms)
-        spoken: list[SpokenChange] = []
+        joined: list[SpokenChange] = []
         for item in result.spoken:
-            sha = item.merged.tip.sha
-            if sha not in texts_by_change and len(texts_by_change) < MAX_JOINED:
-                texts_by_change[sha] = _list_texts(finder, item)
-            texts = texts_by_change.get(sha)
+            texts = texts_by_change.get(item.merged.tip.sha)
             if texts is not None:
                 is_asked = any(is_same_request(terms, text) for text in texts)
                 item = replace(item, has_session=True, is_asked=is_asked)
-            spoken.append(item)
-        yield replace(result, spoken=tuple(spoken))
+            joined.append(item)
+        yield replace(result, spoken=tuple(joined))
 
 
 def _list_texts(finder: SessionFinder, item: SpokenChange) -> list[str] | None:

@@ -56,13 +56,6 @@ def accepts(check: ChangeCheck | None, *lines: str, path: str = "app/new.py") ->
 # -- messages, commands and files
 
 
-def test_conventional_commits_are_a_form_of_the_message() -> None:
-    check = derive("Use conventional commits")
-    assert isinstance(check, MessageCheck)
-    assert compile_pattern(check.text).search("feat(api)!: Add a page")
-    assert not compile_pattern(check.text).search("Add a page")
-
-
 @pytest.mark.parametrize(
     ("rule", "broken", "kept"),
     [
@@ -79,35 +72,12 @@ def test_what_a_message_must_not_have(rule: str, broken: str, kept: str) -> None
     assert not compile_pattern(check.text).search(kept)
 
 
-def test_the_length_of_a_title_is_that_of_its_first_line() -> None:
-    check = derive("Keep commit titles under 50 characters")
-    assert isinstance(check, MessageCheck)
-    assert compile_pattern(check.text).search("Short\n\nA long body " + "x" * 90)
-    assert not compile_pattern(check.text).search("x" * 51)
-
-
 def test_a_message_names_an_issue() -> None:
     check = derive("Commit messages must name the issue number")
     assert isinstance(check, MessageCheck)
     assert compile_pattern(check.text).search("Fix #12")
     assert compile_pattern(check.text).search("ABC-12 Fix")
     assert not compile_pattern(check.text).search("Fix twelve")
-
-
-@pytest.mark.parametrize(
-    ("rule", "check"),
-    [
-        ("Run `make lint` before you commit", BeforeCheck("commit", ("make lint",))),
-        ("Run pytest and `make lint` before each push", BeforeCheck("push", ("make lint",))),
-        ("Always run ruff check before committing", BeforeCheck("commit", ("ruff check",))),
-        (
-            "Run `npm test` before opening a pull request",
-            BeforeCheck("pull-request", ("npm test",)),
-        ),
-    ],
-)
-def test_a_command_is_run_before_another(rule: str, check: BeforeCheck) -> None:
-    assert derive(rule) == check
 
 
 @pytest.mark.parametrize(
@@ -419,3 +389,25 @@ def test_a_hostile_line_is_judged_in_time(rule: str, line: str) -> None:
         files=(FileChange("A", "app/new.py"),), added=(AddedLine("app/new.py", 1, line),)
     )
     assert judge(check, change).unjudged == ""
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Don't forget to update CHANGELOG.md",
+        "Never forget to commit CHANGELOG.md",
+        "Do not hesitate to update CHANGELOG.md",
+        "Never change code without updating docs/",
+        "Do not commit before you update CHANGELOG.md",
+        "Keep the commit subject under 72 characters",
+        "Do not run `make lint` before you commit",
+    ],
+)
+def test_the_opposite_of_a_rule_is_not_derived(rule: str) -> None:
+    check = derive(rule)
+    assert not isinstance(check, UntouchedCheck | MessageCheck | BeforeCheck)
+
+
+def test_a_reminder_is_the_rule_that_it_reminds_of() -> None:
+    rule = "update CHANGELOG.md with each change"
+    assert derive(f"Don't forget to {rule}") == derive(rule) is not None

@@ -40,10 +40,23 @@ def test_a_name_that_history_never_had_is_not_gone(project: Project) -> None:
     assert find(project, "Use Node.js 20, e.g. for tests") == ""
 
 
-def test_a_task_that_no_file_of_its_runner_defines_is_gone(project: Project) -> None:
-    project.commit("Lint", {"package.json": SCRIPTS, "Makefile": "test:\n\tpytest\n"})
+def test_a_task_that_was_removed_from_the_file_of_its_runner_is_gone(project: Project) -> None:
+    project.commit("Begin", {"package.json": '{"scripts": {"fmt": "x"}}', "Makefile": "check:\n"})
+    project.commit("Drop tasks", {"package.json": SCRIPTS, "Makefile": "test:\n\tpytest\n"})
     assert find(project, "Always run npm run fmt first") == "npm run fmt is gone"
     assert find(project, "Always run `make check` first") == "make check is gone"
+
+
+def test_a_task_that_no_file_ever_named_is_somebody_elses(project: Project) -> None:
+    project.commit("Lint", {"package.json": SCRIPTS})
+    assert find(project, "Always run npm run fmt first") == ""
+
+
+@pytest.mark.parametrize("text", ["Run npm run lint.", "Run npm run lint: it is fast"])
+def test_signs_behind_a_task_are_not_its_name(project: Project, text: str) -> None:
+    project.commit("Lint", {"package.json": '{"scripts": {"lint.": "x", "lint:": "x"}}'})
+    project.commit("Lint", {"package.json": SCRIPTS})
+    assert find(project, text) == ""
 
 
 @pytest.mark.parametrize(
