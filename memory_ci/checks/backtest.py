@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import date
+from itertools import zip_longest
 
 import msgspec
 
@@ -72,14 +74,17 @@ class BacktestResult(msgspec.Struct, frozen=True):
 class _Tally:
     """The counts of one check while history is read."""
 
-    def __init__(self, rule: RuleCheck) -> None:
+    def __init__(self, rule: RuleCheck, since: date | None) -> None:
         self.rule = rule
+        self._since = since
         self.applicable = 0
         self.spoken: list[SpokenChange] = []
         self.unjudged = 0
         self.reason = ""
 
     def count(self, past: PastChange) -> None:
+        if self._since is not None and past.merged.tip.committed_at.date() <= self._since:
+            return
         if self.unjudged >= MAX_UNJUDGED:
             self.unjudged += 1
             return
@@ -92,17 +97,22 @@ class _Tally:
             self.spoken.append(SpokenChange(past.merged, judgement.fault))
 
 
-def backtest(rules: Sequence[RuleCheck], history: Iterable[PastChange]) -> list[BacktestResult]:
+def backtest(
+    rules: Sequence[RuleCheck],
+    history: Iterable[PastChange],
+    since: Sequence[date | None] = (),
+) -> list[BacktestResult]:
     """Return what each check would have said of a history, by one pass over it.
 
     Args:
         rules: the checks.
         history: the merged changes, oldest first.
+        since: for each check the day after which changes count; None for all.
 
     Returns:
         One result for each check, in their order.
     """
-    tallies = [_Tally(rule) for rule in rules]
+    tallies = [_Tally(rule, day) for rule, day in zip_longest(rules, since[: len(rules)])]
     changes = 0
     for past in history:
         changes += 1

@@ -121,14 +121,14 @@ def find_habits(changes: Iterable[MergedFiles], today: date) -> list[Habit]:
         changes: merged changes without those of bots, in any order.
         today: the day of the newest one that counts.
     """
-    recent = [
+    of_year = [
         change for change in changes if today - YEAR < change.day <= today and not change.is_routine
     ]
-    counted = _count_kinds(recent, today)
+    counted = _count_kinds(of_year, today)
     touching: Counter[str] = Counter(kind for change in counted for kind in change.kinds)
     written = {
         kind
-        for change in recent
+        for change in of_year
         for path in change.paths
         if LOCKED.fullmatch(path)
         for kind in list_kinds(path)

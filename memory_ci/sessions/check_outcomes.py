@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 
 from msgspec.structs import replace
 
-from memory_ci.checks.backtest import PastChange
+from memory_ci.checks.backtest import MAX_UNJUDGED, PastChange
 from memory_ci.checks.judge import judge
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.edits import blame_lines
@@ -29,7 +28,61 @@ LAST = 20
 """Applicable changes whose share of ignored and skipped ones says whether a check still holds."""
 
 
-def count_check_outcomes(snapshot: Snapshot, today: date) -> list[RuleCheckOutcome]:
+class _OutcomeTally:
+    """The counts of one check while history is read."""
+
+    def __init__(self, rule: RuleCheck, start: datetime | None) -> None:
+        self._rule = rule
+        self._start = start
+        self._before: list[bool] = []  # For each applicable change whether it breaks the rule.
+        self._after: list[bool] = []  # The same since then, without what is skipped.
+        self._passed: list[bool] = []  # For each of these whether it ignores or skips the check.
+        self._skipped = 0
+        self._unjudged = 0
+
+    def count(self, past: PastChange) -> None:
+        if self._unjudged >= MAX_UNJUDGED:
+            return
+        judgement = judge(self._rule.check, past.change)
+        self._unjudged += bool(judgement.unjudged)
+        if not judgement.is_applicable or judgement.unjudged:
+            return
+        is_broken = judgement.fault is not None
+        if self._start is None or past.merged.tip.committed_at <= self._start:
+            self._before.append(is_broken)
+            return
+        is_skipped = is_broken and self._rule.id in find_skips(past.change.messages, [self._rule])
+        self._skipped += is_skipped
+        self._after.append(is_broken and not is_skipped)
+        self._passed.append(is_broken)
+
+    def finish(self) -> RuleCheckOutcome:
+        """Return the outcome."""
+        last = self._before[-COMPARED:]
+        first = self._after[:COMPARED]
+        before = compute_share(sum(last), len(last))
+        after = compute_share(sum(first), len(first))
+        low = high = None
+        if last and first:
+            low, high = newcombe_interval(after, before)
+        return RuleCheckOutcome(
+            id=self._rule.id,
+            title=self._rule.title,
+            since=self._start.date() if self._start else None,
+            applicable=len(self._after),
+            ignored=sum(self._after),
+            skipped=self._skipped,
+            last_passed=sum(self._passed[-LAST:]),
+            before=before,
+            after=after,
+            low=low,
+            high=high,
+        )
+
+
+def count_check_outcomes(
+    snapshot: Snapshot, today: date, entry_id: str | None = None
+) -> list[RuleCheckOutcome]:
     """Return what became of each check of a commit in the merged changes of two years.
 
     Checks of what a session ran are left out: history does not show it.
@@ -37,6 +90,7 @@ def count_check_outcomes(snapshot: Snapshot, today: date) -> list[RuleCheckOutco
     Args:
         snapshot: the commit whose checks are in force.
         today: the day.
+        entry_id: the entry whose check is counted; None for all.
 
     Raises:
         RepositoryError: git-failed, shallow-clone.
@@ -44,7 +98,7 @@ def count_check_outcomes(snapshot: Snapshot, today: date) -> list[RuleCheckOutco
     rules = [
         rule
         for rule in collect_rules(snapshot.memory.located, today)
-        if not isinstance(rule.check, BeforeCheck)
+        if not isinstance(rule.check, BeforeCheck) and entry_id in (None, rule.id)
     ]
     if not rules:
         return []
@@ -52,67 +106,11 @@ def count_check_outcomes(snapshot: Snapshot, today: date) -> list[RuleCheckOutco
     start = find_range_start(repo, MAX_AGE, snapshot.sha, today)
     history = plan_range(repo, start, snapshot.sha)
     newest = replace(history, groups=history.groups[-MAX_CHANGES:])
-    changes = list(iter_past_changes(repo, newest, rules))
-    return [_count(rule, _find_start(snapshot, rule), changes) for rule in rules]
-
-
-def _count(
-    rule: RuleCheck, start: datetime | None, changes: Iterable[PastChange]
-) -> RuleCheckOutcome:
-    """Return the outcome of one check.
-
-    Args:
-        rule: the check.
-        start: when its entry got it; None if it is not committed.
-        changes: the merged changes, oldest first.
-    """
-    before: list[bool] = []  # For each applicable change whether it breaks the rule.
-    after: list[bool] = []
-    skipped = 0
-    last: list[bool] = []  # For each applicable change since then whether it ignores or skips it.
-    for past in changes:
-        judgement = judge(rule.check, past.change)
-        if not judgement.is_applicable or judgement.unjudged:
-            continue
-        is_broken = judgement.fault is not None
-        if start is None or past.merged.tip.committed_at <= start:
-            before.append(is_broken)
-            continue
-        is_skipped = is_broken and rule.id in find_skips(past.change.messages, [rule])
-        skipped += is_skipped
-        after.append(is_broken and not is_skipped)
-        last.append(is_broken)
-    since = start.date() if start else None
-    return _compare(rule, since, before[-COMPARED:], after, skipped, sum(last[-LAST:]))
-
-
-def _compare(
-    rule: RuleCheck,
-    since: date | None,
-    before: Sequence[bool],
-    after: Sequence[bool],
-    *counts: int,
-) -> RuleCheckOutcome:
-    skipped, last_passed = counts
-    share_before = compute_share(sum(before), len(before))
-    first = after[:COMPARED]
-    share_after = compute_share(sum(first), len(first))
-    low = high = None
-    if before and first:
-        low, high = newcombe_interval(share_after, share_before)
-    return RuleCheckOutcome(
-        id=rule.id,
-        title=rule.title,
-        since=since,
-        applicable=len(after),
-        ignored=sum(after),
-        skipped=skipped,
-        last_passed=last_passed,
-        before=share_before,
-        after=share_after,
-        low=low,
-        high=high,
-    )
+    tallies = [_OutcomeTally(rule, _find_start(snapshot, rule)) for rule in rules]
+    for past in iter_past_changes(repo, newest, rules):
+        for tally in tallies:
+            tally.count(past)
+    return [tally.finish() for tally in tallies]
 
 
 def _find_start(snapshot: Snapshot, rule: RuleCheck) -> datetime | None:

@@ -95,7 +95,7 @@ def find_withdrawal(entry: Entry, turns: Sequence[PersonTurn]) -> Withdrawal | N
     return None
 
 
-def is_quiet(entry: Entry, turns: Iterable[PersonTurn], today: date) -> bool:
+def is_unasked(entry: Entry, turns: Iterable[PersonTurn], today: date) -> bool:
     """Return whether nobody asked for a rule, or confirmed it, for a year."""
     since = today - QUIET
     if max(entry.created_at or date.min, entry.last_reinforced) > since:

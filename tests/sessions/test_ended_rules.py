@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.repetition import PersonTurn
-from memory_ci.sessions.ended_rules import find_withdrawal, is_quiet, plan_ended
+from memory_ci.sessions.ended_rules import find_withdrawal, is_unasked, plan_ended
 from memory_ci.sessions.moments import Moment
 from memory_ci.sessions.repetitions import REPETITION
 from tests.agents_at_work import WORDS
@@ -147,9 +147,9 @@ def test_the_opposite_from_before_the_rule_says_nothing() -> None:
 
 @pytest.mark.parametrize(("days", "is_expected"), [(300, False), (366, True)])
 def test_a_rule_is_quiet_after_a_year(days: int, is_expected: bool) -> None:
-    assert is_quiet(RULE, [], LEARNED + timedelta(days)) is is_expected
+    assert is_unasked(RULE, [], LEARNED + timedelta(days)) is is_expected
 
 
 def test_a_rule_that_was_asked_for_this_year_is_not_quiet() -> None:
     turns = [say("Follow docs/style.md in the answer", LEARNED + timedelta(200))]
-    assert not is_quiet(RULE, turns, LEARNED + timedelta(400))
+    assert not is_unasked(RULE, turns, LEARNED + timedelta(400))

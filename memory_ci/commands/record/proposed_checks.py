@@ -23,6 +23,7 @@ from memory_ci.evidence.trust import is_author
 from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
 from memory_ci.gitrepo.history import find_range_start, plan_range
 from memory_ci.lifecycle.prominence import is_in_force
+from memory_ci.memory.forgotten import read_rejected
 from memory_ci.memory.past_changes import iter_past_changes
 from memory_ci.memory.rules import make_rule
 from memory_ci.records.candidate import (
@@ -106,16 +107,16 @@ def judge_checks(
     if run.workspace.config.extraction.repeated == "off":
         return []
     drafted = _without_known(run, list(_list_drafted(run, repeated)))
-    history = _read_history(run, [make_rule(draft.check, draft.title) for draft in drafted])
-    proposed = [
-        judged for draft in drafted if (judged := _judge(run, draft, history, accepted)) is not None
-    ][:MAX_PROPOSED]
-    habits = [_draft_habit(habit) for habit in _find_habits(run, history)]
-    for draft in _without_known(run, habits):
-        judged = _judge(run, draft, history, accepted)
-        if judged is not None:
-            proposed.append(judged)
-    return proposed
+    rules = [make_rule(draft.check, draft.title) for draft in drafted]
+    read: list[PastChange] = []
+    history = _without_lines(_iter_history(run, rules), read)
+    results = backtest(rules, history, [draft.since for draft in drafted])
+    tested = list(zip(drafted, results, strict=True))
+
+    habits = _without_known(run, map(_draft_habit, _find_habits(run, read)))
+    results = backtest([make_rule(draft.check, draft.title) for draft in habits], read)
+    tested += zip(habits, results, strict=True)
+    return _judge_all(run, tested, accepted)
 
 
 def plan_new_rules(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]:
@@ -222,29 +223,57 @@ def _without_known(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[Draf
 # -- the back-test
 
 
-def _read_history(run: RecordRun, rules: Sequence[RuleCheck]) -> list[PastChange]:
-    """Return the newest merged changes of a year, oldest first."""
+def _iter_history(run: RecordRun, rules: Sequence[RuleCheck]) -> Iterator[PastChange]:
+    """Yield the newest merged changes of a year, oldest first."""
     repo = run.workspace.repo
     start = find_range_start(repo, MAX_AGE, run.base.sha, run.today)
     history = plan_range(repo, start, run.base.sha)
     newest = replace(history, groups=history.groups[-MAX_CHANGES:])
-    return list(iter_past_changes(repo, newest, rules))
+    return iter_past_changes(repo, newest, rules)
 
 
-def _judge(
-    run: RecordRun, draft: DraftedCheck, history: Sequence[PastChange], accepted: Collection[str]
-) -> Judged | None:
-    """Return the proposal of a check, None if it would speak too often or never apply."""
-    changes = [
-        past
-        for past in history
-        if draft.since is None or past.merged.tip.committed_at.date() > draft.since
+def _without_lines(history: Iterable[PastChange], read: list[PastChange]) -> Iterator[PastChange]:
+    """Yield changes, and add each to a list without its lines, which may be megabytes."""
+    for past in history:
+        yield past
+        read.append(replace(past, change=replace(past.change, added=())))
+
+
+def _judge_all(
+    run: RecordRun,
+    tested: Iterable[tuple[DraftedCheck, BacktestResult]],
+    accepted: Collection[str],
+) -> list[Judged]:
+    """Return the checks that a person accepted, and the first of those that are worth proposing.
+
+    What a person declined takes no place among them.
+    """
+    declined = {line.split()[0] for line in read_rejected(run.base)}
+    kept: list[tuple[DraftedCheck, BacktestResult]] = []
+    proposed = 0
+    for draft, result in tested:
+        key = candidate_key(_make_candidate(draft, result))
+        if key in declined or not _is_worth_proposing(result):
+            continue
+        if key not in accepted and draft.source != "habit":
+            proposed += 1
+            if proposed > MAX_PROPOSED:
+                continue
+        kept.append((draft, result))
+    joined = join_sessions(run.workspace, run.base.sha, [result for _, result in kept])
+    return [
+        _judge(draft, result, accepted) for (draft, _), result in zip(kept, joined, strict=True)
     ]
-    rule = make_rule(draft.check, draft.title)
-    (result,) = backtest([rule], changes)
-    if result.applicable < LEAST_APPLICABLE or result.share > MOST_SPOKEN or result.unjudged:
-        return None
-    (result,) = join_sessions(run.workspace, run.base.sha, [result])
+
+
+def _is_worth_proposing(result: BacktestResult) -> bool:
+    """Return whether a check applies, speaks seldom, and could be judged."""
+    is_about_changes = result.applicable >= LEAST_APPLICABLE
+    return is_about_changes and result.share <= MOST_SPOKEN and not result.unjudged
+
+
+def _judge(draft: DraftedCheck, result: BacktestResult, accepted: Collection[str]) -> Judged:
+    """Return the proposal of a check, or the check to be written if a person accepted it."""
     candidate = _make_candidate(draft, result)
     reason = f"would have spoken {len(result.spoken)} times in {result.applicable} changes"
     if candidate_key(candidate) not in accepted:

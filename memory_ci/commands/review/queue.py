@@ -47,7 +47,7 @@ from memory_ci.records.candidate import LISTED, Judged, Question, QuestionKind, 
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import UseCount
 from memory_ci.sessions.check_outcomes import LAST, count_check_outcomes
-from memory_ci.sessions.ended_rules import QUIET, find_withdrawal, is_quiet
+from memory_ci.sessions.ended_rules import QUIET, find_withdrawal, is_unasked
 from memory_ci.sessions.repetitions import REPETITION
 from memory_ci.sessions.session_archive import read_archive
 from memory_ci.text import plural, shorten
@@ -389,7 +389,7 @@ def _list_doubted_rules(
         if withdrawal is not None:
             why = f'a person said on {withdrawal.day}: "{shorten(withdrawal.text, MAX_QUOTED)}"'
             yield _build_question("contradiction", place, why, usage, withdrawal.text)
-        elif is_quiet(place.entry, turns, today):
+        elif is_unasked(place.entry, turns, today):
             yield _build_question("unused", place, "nobody asked for it in a year", usage)
 
 

@@ -184,9 +184,8 @@ def _note_check(workspace: Workspace, entry: Entry, view: str | None, today: dat
     from memory_ci.sessions.backtest_text import describe_check_outcome
     from memory_ci.sessions.check_outcomes import count_check_outcomes
 
-    for outcome in count_check_outcomes(workspace.at(commit), today):
-        if outcome.id == entry.id:
-            yield f"Its check: {describe_check_outcome(outcome)}."
+    for outcome in count_check_outcomes(workspace.at(commit), today, entry.id):
+        yield f"Its check: {describe_check_outcome(outcome)}."
 
 
 def _note_duplicate_ids(located: Located, all_located: Sequence[Located]) -> Iterator[str]:

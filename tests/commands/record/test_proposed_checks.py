@@ -158,3 +158,24 @@ def test_a_declined_check_is_not_proposed_again(worked: Project, run: Run) -> No
     agree(worked)
     assert run("review", "--candidates", "--never", "1").exit_code == 0
     assert json.loads(run("review", "--candidates", "--json").stdout)["candidates"] == []
+
+
+def test_declined_checks_take_no_place_of_others(
+    worked: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_PROPOSED", 1)
+    worked.commit("Write rules", {"AGENTS.md": f"{RULE}\n\nNever touch src/client.py\n"})
+    (first,) = list_checks(worked)
+    worked.commit("Decline", {".memory/rejected.txt": f"{candidate_key(first.candidate)} x\n"})
+    (second,) = list_checks(worked)
+    assert second.candidate.title == "Never touch src/client.py"
+
+
+def test_an_accepted_check_is_written_however_many_come_before(
+    worked: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked.commit("Write rules", {"AGENTS.md": f"{RULE}\n\nNever touch src/client.py\n"})
+    _, second = list_checks(worked)
+    monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_PROPOSED", 1)
+    verdicts = [item.verdict for item in list_checks(worked, candidate_key(second.candidate))]
+    assert verdicts == ["suspected", "written"]
