@@ -17,6 +17,7 @@ RAW = ("--raw", "--no-abbrev", "-z", "-M100%", "-O/dev/null", "--ignore-submodul
 PATCH = (
     "-p",
     "-U0",
+    "--inter-hunk-context=0",
     "--diff-filter=d",
     "-M100%",
     "-O/dev/null",
@@ -192,7 +193,7 @@ def _read_hunk(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the text of each added line of a hunk, and read all of its lines."""
     number = start
-    while removed or count:
+    while removed > 0 or count > 0:
         line = _read_line(stream)
         if line.startswith(b"+"):
             count -= 1
@@ -200,6 +201,10 @@ def _read_hunk(
             number += 1
         elif line.startswith(b"-"):
             removed -= 1
+        elif line.startswith((b" ", b"\n")):  # context, which diff.suppressBlankEmpty may empty
+            removed -= 1
+            count -= 1
+            number += 1
         elif not line:
             return
 
