@@ -118,17 +118,18 @@ def judge_last_commit(
     head, parent = find_commit(repo, "HEAD"), find_commit(repo, "HEAD^1")
     if head is None or parent is None or find_commit(repo, "HEAD^2"):
         return []
-    change = read_change(repo, parent, head, rules)
+    base = find_base(repo)
+    trusted = workspace_at(repo, base) if base else None
+    change = read_change(repo, parent, head, rules, trusted)
     if message and not any(text.startswith(message) for text in change.messages):
         return []
     broken = _list_broken(rules, change)
     skips = find_skips(change.messages, rules)
     broken = [violation for violation in broken if violation.rule.id not in skips]
-    base = find_base(repo) if broken else None
-    start = find_merge_base(repo, head, base) if base else None
+    start = find_merge_base(repo, head, base) if broken and base else None
     if start is None or start in (head, parent):
         return broken
-    branch = read_change(repo, start, head, [violation.rule for violation in broken])
+    branch = read_change(repo, start, head, [violation.rule for violation in broken], trusted)
     return _list_still_broken(broken, branch)
 
 

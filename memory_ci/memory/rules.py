@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date
 from pathlib import Path
@@ -13,12 +13,12 @@ from memory_ci.checks.judge import AddedLine, CheckedChange, Judgement, judge, l
 from memory_ci.gitrepo.diffs import INDEX, Wanted, list_changed_files, list_new_files
 from memory_ci.gitrepo.diffs import read_additions as read_diff
 from memory_ci.gitrepo.history import read_commit_time
-from memory_ci.gitrepo.log import read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.screening import find_unsafe
-from memory_ci.memory.workspace import Snapshot
+from memory_ci.memory.workspace import Snapshot, Workspace, build_memory_test
 from memory_ci.records.check import MIN_ID, SKIP_TRAILER, ChangeCheck, RuleCheck
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.history import Commit
@@ -73,31 +73,58 @@ def make_rules(entry: Entry) -> list[RuleCheck]:
 
 
 def read_change(
-    repo: Repository, start: str, end: str, rules: Sequence[RuleCheck], title: str = ""
+    repo: Repository,
+    start: str,
+    end: str,
+    rules: Sequence[RuleCheck],
+    trusted: Workspace | None = None,
 ) -> CheckedChange:
     """Return the change between two commits, with the messages of its commits.
 
-    Messages of merges and of memory-ci itself are left out: nobody worded them.
+    Args:
+        repo: the repository.
+        start: the commit before the change.
+        end: its newest commit.
+        rules: the checks that are to judge it.
+        trusted: as for `list_worded_messages`.
     """
-    log = read_log(repo, "--no-merges", "--end-of-options", end, f"^{start}", "--")
-    messages = list_worded_messages(commit for commit, _ in log)
+    span = ("--end-of-options", end, f"^{start}", "--")
+    log = read_log(repo, *FILE_OPTIONS, "--no-merges", *span)
+    messages = list_worded_messages((commit for commit, _ in log), trusted)
     change = read_files(repo, start, end, rules)
     return CheckedChange(
         files=change.files,
         added=change.added,
         messages=messages,
-        title=title,
         unread=change.unread,
     )
 
 
-def list_worded_messages(commits: Iterable[Commit]) -> tuple[str, ...]:
-    """Return the messages of commits that somebody worded: not of merges, nor of memory-ci."""
+def list_worded_messages(
+    commits: Iterable[Commit], trusted: Workspace | None = None
+) -> tuple[str, ...]:
+    """Return the messages of commits that somebody worded: not of merges, nor of memory-ci.
+
+    Anybody can write the trailer of memory-ci, so a commit counts as its own only if it touches
+    nothing but memory.
+
+    Args:
+        commits: the commits, with their files.
+        trusted: the configuration that says what memory is; with None the authors may not be
+            trusted, and no commit counts as one of memory-ci.
+    """
+    is_memory = build_memory_test(trusted) if trusted else None
     return tuple(
         commit.message
         for commit in commits
-        if len(commit.parents) < 2 and not re.search(OWN_TRAILER, commit.message)
+        if len(commit.parents) < 2 and not (is_memory and _is_own(commit, is_memory))
     )
+
+
+def _is_own(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
+    """Return whether a commit of memory alone has a trailer of memory-ci."""
+    paths = [path for file in commit.files for path in (file.path, file.old_path) if path]
+    return re.search(OWN_TRAILER, commit.message) is not None and all(map(is_memory, paths))
 
 
 def read_files(

@@ -52,7 +52,7 @@ def count_check_outcomes(snapshot: Snapshot, today: date) -> list[RuleCheckOutco
     start = find_range_start(repo, MAX_AGE, snapshot.sha, today)
     history = plan_range(repo, start, snapshot.sha)
     newest = replace(history, groups=history.groups[-MAX_CHANGES:])
-    changes = list(iter_past_changes(repo, newest, rules))
+    changes = list(iter_past_changes(snapshot.workspace, newest, rules))
     return [_count(rule, _find_start(snapshot, rule), changes) for rule in rules]
 
 

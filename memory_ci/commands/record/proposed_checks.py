@@ -228,7 +228,7 @@ def _read_history(run: RecordRun, rules: Sequence[RuleCheck]) -> list[PastChange
     start = find_range_start(repo, MAX_AGE, run.base.sha, run.today)
     history = plan_range(repo, start, run.base.sha)
     newest = replace(history, groups=history.groups[-MAX_CHANGES:])
-    return list(iter_past_changes(repo, newest, rules))
+    return list(iter_past_changes(run.workspace, newest, rules))
 
 
 def _judge(
