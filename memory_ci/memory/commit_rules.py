@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from memory_ci.gitrepo.repo import (
     find_comment_prefixes,
     find_commit,
     find_merge_base,
+    find_setting,
     read_tips,
 )
 from memory_ci.gitrepo.trailers import SCISSORS
@@ -78,7 +80,7 @@ def judge_message_file(repo: Repository, path: Path, environ: Mapping[str, str])
     if not rules:
         return []
     index_file = environ.get("GIT_INDEX_FILE")
-    message = _strip_comments(repo, path.read_text("utf-8", "replace"))
+    message = _clean_message(repo, path.read_text("utf-8", "replace"), environ)
     staged = NextCommit(message, Path(repo.cwd, index_file) if index_file else None)
     return judge_commit(repo, rules, staged._replace(base=base))
 
@@ -175,13 +177,23 @@ def _drop_satisfied(
     return _list_still_broken(broken, branch)
 
 
-def _strip_comments(repo: Repository, message: str) -> str:
-    """Return a message without comments, and without the diff that `commit --verbose` adds."""
+def _clean_message(repo: Repository, message: str, environ: Mapping[str, str]) -> str:
+    """Return a message as git will commit it, by git-commit(1), "--cleanup".
+
+    Where git runs no editor it tells its hooks so by `GIT_EDITOR=:`, and keeps lines that look like
+    comments, such as `#123`. The option `--cleanup` reaches no hook, the setting does.
+    """
+    cleanup = find_setting(repo, "commit.cleanup") or "default"
+    has_editor = environ.get("GIT_EDITOR") != ":"
     prefixes = find_comment_prefixes(repo)
-    lines = []
-    for line in message.splitlines():
-        if SCISSORS in line and line.startswith(prefixes):
-            break
-        if not line.startswith(prefixes):
-            lines.append(line)
+    lines = message.splitlines()
+    if has_editor:
+        lines = list(takewhile(lambda line: not _is_scissors(line, prefixes), lines))
+    if cleanup == "strip" or (cleanup == "default" and has_editor):
+        lines = [line for line in lines if not line.startswith(prefixes)]
     return "\n".join(lines).strip()
+
+
+def _is_scissors(line: str, prefixes: tuple[str, ...]) -> bool:
+    """Return whether the diff that `commit --verbose` adds begins below a line."""
+    return SCISSORS in line and line.startswith(prefixes)

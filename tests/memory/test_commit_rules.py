@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.gitrepo.trailers import SCISSORS
 from memory_ci.memory.commit_rules import Violation, judge_message_file
 from memory_ci.records.check import (
     AbsentCheck,
@@ -120,3 +121,33 @@ def test_a_fault_of_ours_refuses_no_commit(project: Project, run: Run) -> None:
     result = run("hook", "commit-msg", "missing")
     assert result.exit_code == 0
     assert "no check judged" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("cleanup", "environ", "is_kept"),
+    [
+        (None, {"GIT_EDITOR": ":"}, True),
+        (None, {"GIT_EDITOR": "vi"}, False),
+        (None, {}, False),
+        ("strip", {"GIT_EDITOR": ":"}, False),
+        ("whitespace", {}, True),
+        ("scissors", {}, True),
+    ],
+)
+def test_a_line_like_a_comment_is_of_the_message_where_git_keeps_it(
+    project: Project, cleanup: str | None, environ: dict[str, str], is_kept: bool
+) -> None:
+    put_rule(project, MessageCheck(r"#\d+"))
+    path = stage(project, {"src/a.py": "x\n"}, "Fix\n\n#123")
+    if cleanup:
+        project.git("config", "commit.cleanup", cleanup)
+    violations = judge_message_file(project.workspace.repo, path, environ)
+    assert bool(violations) is not is_kept
+
+
+@pytest.mark.parametrize("cleanup", ["default", "strip", "whitespace", "scissors"])
+def test_the_diff_below_a_message_is_not_judged(project: Project, cleanup: str) -> None:
+    put_rule(project, MessageCheck("secret", is_forbidden=True))
+    path = stage(project, {"src/a.py": "x\n"}, f"Fix\n\n# {SCISSORS}\n+secret")
+    project.git("config", "commit.cleanup", cleanup)
+    assert judged(project, path) == []
