@@ -64,7 +64,12 @@ class Additions(NamedTuple):
 
 
 def list_changed_files(
-    repo: Repository, start: str, end: str | None, index_file: Path | None = None
+    repo: Repository,
+    start: str,
+    end: str | None,
+    index_file: Path | None = None,
+    *,
+    pathspecs: Sequence[str] = (),
 ) -> tuple[FileChange, ...]:
     """Return the files that differ between a commit and another, the index or the work tree.
 
@@ -73,16 +78,18 @@ def list_changed_files(
         start: the commit before the change.
         end: the commit after it, INDEX, or None for the files of the work tree that git tracks.
         index_file: the index, None for that of the work tree.
+        pathspecs: the files that are compared, from the top; all with none.
     """
-    args = ("diff", *RAW, *_list_ends(start, end), "--")
+    args = ("diff", *RAW, *_list_ends(start, end), "--", *pathspecs)
     listing = run_git(repo.cwd, *SETTINGS, *args, env=_index_variables(index_file))
     tokens = iter(listing.split(b"\0")[:-1])
     return tuple(_read_file(status, tokens) for status in tokens)
 
 
-def list_new_files(repo: Repository) -> tuple[FileChange, ...]:
+def list_new_files(repo: Repository, pathspecs: Sequence[str] = ()) -> tuple[FileChange, ...]:
     """Return the files of the work tree that git neither tracks nor ignores, as added ones."""
-    listing = run_git(repo.cwd, "ls-files", "-z", "--others", "--exclude-standard", "--full-name")
+    options = ("-z", "--others", "--exclude-standard", "--full-name")
+    listing = run_git(repo.cwd, "ls-files", *options, "--", *pathspecs)
     return tuple(FileChange("A", path) for path in decode_path(listing).split("\0")[:-1])
 
 
@@ -92,9 +99,11 @@ def read_additions(
     end: str | None,
     wanted: Wanted,
     index_file: Path | None = None,
+    *,
+    pathspecs: Sequence[str] = (),
 ) -> Additions:
     """Return the lines that a change adds to some files; see `list_changed_files`."""
-    args = ("diff", *PATCH, *_list_ends(start, end), "--")
+    args = ("diff", *PATCH, *_list_ends(start, end), "--", *pathspecs)
     with stream_git(repo.cwd, *SETTINGS, *args, env=_index_variables(index_file)) as stream:
         additions, _ = _read_patch(stream, wanted)
         return additions

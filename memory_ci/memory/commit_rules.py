@@ -7,8 +7,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from memory_ci.checks.judge import ChangeFault, CheckedChange
-from memory_ci.gitrepo.diffs import INDEX
 from memory_ci.gitrepo.repo import (
     Repository,
     find_comment_prefixes,
@@ -23,12 +24,11 @@ from memory_ci.memory.rules import (
     judge_all,
     list_rules,
     read_change,
-    read_files,
     read_staged,
-    read_work_tree,
 )
 from memory_ci.memory.workspace import workspace_at
 from memory_ci.records.check import RuleCheck
+from memory_ci.records.history import Staging
 
 
 class Violation(NamedTuple):
@@ -49,13 +49,13 @@ class NextCommit(NamedTuple):
     Attributes:
         message: its message, "" if there is none yet.
         index_file: its index, None for that of the work tree.
-        is_whole_tree: whether it takes all files of the work tree, whatever is staged.
+        staging: what it takes beside what is staged, its paths from the top of the work tree.
         base: the tip of the default branch, None to look it up when it is needed.
     """
 
     message: str = ""
     index_file: Path | None = None
-    is_whole_tree: bool = False
+    staging: Staging = Staging()
     base: str | None = None
 
 
@@ -152,9 +152,9 @@ def _list_still_broken(broken: Sequence[Violation], branch: CheckedChange) -> li
 def _read_commit(
     repo: Repository, start: str, rules: Sequence[RuleCheck], commit: NextCommit
 ) -> CheckedChange:
-    if commit.is_whole_tree:
-        return read_work_tree(repo, start, rules, commit.message)
-    return read_staged(repo, start, rules, commit.message, commit.index_file)
+    change = read_staged(repo, start, rules, commit.staging, commit.index_file)
+    messages = (commit.message,) if commit.message else ()
+    return msgspec.structs.replace(change, messages=messages)
 
 
 def _drop_satisfied(
@@ -166,15 +166,7 @@ def _drop_satisfied(
     if start is None or start == head:
         return list(broken)
     rules = [violation.rule for violation in broken]
-    end = None if commit.is_whole_tree else INDEX
-    branch = read_files(repo, start, end, rules, commit.index_file)
-    branch = CheckedChange(
-        files=branch.files,
-        added=branch.added,
-        messages=(commit.message,) if commit.message else (),
-        unread=branch.unread,
-    )
-    return _list_still_broken(broken, branch)
+    return _list_still_broken(broken, _read_commit(repo, start, rules, commit))
 
 
 def _clean_message(repo: Repository, message: str, environ: Mapping[str, str]) -> str:

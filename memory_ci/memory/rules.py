@@ -21,7 +21,7 @@ from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.workspace import Snapshot, Workspace, build_memory_test
 from memory_ci.records.check import MIN_ID, SKIP_TRAILER, ChangeCheck, RuleCheck
 from memory_ci.records.entry import PROJECT, Entry, Located
-from memory_ci.records.history import Commit
+from memory_ci.records.history import Commit, FileChange, Staging
 from memory_ci.records.names import OWN_TRAILER
 
 SESSION = re.compile(r"session:([^#\s]+)")
@@ -133,6 +133,8 @@ def read_files(
     end: str | None,
     rules: Sequence[RuleCheck],
     index_file: Path | None = None,
+    *,
+    pathspecs: Sequence[str] = (),
 ) -> CheckedChange:
     """Return the files that differ between a commit and another, the index or the work tree.
 
@@ -144,12 +146,13 @@ def read_files(
         end: the commit after it, `gitrepo.diffs.INDEX`, or None for the work tree.
         rules: the checks that are to judge it.
         index_file: the index, None for that of the work tree.
+        pathspecs: the files that are compared, from the top; all with none.
     """
-    files = list_changed_files(repo, start, end, index_file)
+    files = list_changed_files(repo, start, end, index_file, pathspecs=pathspecs)
     wanted = build_wanted(rules)
     if not any(file.status != "D" and wanted(file.path) for file in files):
         return CheckedChange(files=files)
-    additions = read_diff(repo, start, end, wanted, index_file)
+    additions = read_diff(repo, start, end, wanted, index_file, pathspecs=pathspecs)
     added = tuple(AddedLine(*line) for line in additions.lines)
     return CheckedChange(files=files, added=added, unread="" if additions.is_complete else TOO_LONG)
 
@@ -158,28 +161,41 @@ def read_staged(
     repo: Repository,
     start: str,
     rules: Sequence[RuleCheck],
-    message: str = "",
+    staging: Staging,
     index_file: Path | None = None,
 ) -> CheckedChange:
-    """Return what the next commit changes, with its message if there is one already."""
-    change = read_files(repo, start, INDEX, rules, index_file)
-    messages = (message,) if message else ()
-    return CheckedChange(
-        files=change.files, added=change.added, messages=messages, unread=change.unread
-    )
+    """Return what the next commit changes: what is staged, and what it takes beside that.
 
+    The text of files that git does not track yet is not read.
 
-def read_work_tree(
-    repo: Repository, start: str, rules: Sequence[RuleCheck], message: str = ""
-) -> CheckedChange:
-    """Return what a commit of all files of the work tree would change, new files included.
-
-    The text of new files is not read.
+    Args:
+        repo: the repository.
+        start: the commit before the change.
+        rules: the checks that are to judge it.
+        staging: what the commit takes beside what is staged, its paths from the top.
+        index_file: the index, None for that of the work tree.
     """
-    change = read_files(repo, start, None, rules)
-    files = (*change.files, *list_new_files(repo))
-    messages = (message,) if message else ()
-    return CheckedChange(files=files, added=change.added, messages=messages, unread=change.unread)
+    included = [f":(top){path}" for path in staging.paths]
+    if staging.is_whole_tree or staging.has_tracked:
+        change = read_files(repo, start, None, rules)
+    elif included:
+        excluded = [f":(top,exclude){path}" for path in staging.paths]
+        staged = read_files(repo, start, INDEX, rules, index_file, pathspecs=excluded)
+        named = read_files(repo, start, None, rules, pathspecs=included)
+        change = CheckedChange(
+            files=(*staged.files, *named.files),
+            added=(*staged.added, *named.added),
+            unread=staged.unread or named.unread,
+        )
+    else:
+        return read_files(repo, start, INDEX, rules, index_file)
+    if staging.is_whole_tree:
+        return _add_new_files(change, list_new_files(repo))
+    return _add_new_files(change, list_new_files(repo, included)) if included else change
+
+
+def _add_new_files(change: CheckedChange, files: Sequence[FileChange]) -> CheckedChange:
+    return CheckedChange(files=(*change.files, *files), added=change.added, unread=change.unread)
 
 
 def build_wanted(rules: Iterable[RuleCheck]) -> Wanted:
