@@ -28,6 +28,7 @@ SESSION = re.compile(r"session:([^#\s]+)")
 """The session in a line of evidence."""
 
 TOO_LONG = "the change adds more than 100,000 lines or 16 MB"
+UNREAD_NEW = "the text of files that git does not track yet is not read"
 NEW = "new"
 """Stands for the id of an entry that is not written yet."""
 
@@ -166,7 +167,7 @@ def read_staged(
 ) -> CheckedChange:
     """Return what the next commit changes: what is staged, and what it takes beside that.
 
-    The text of files that git does not track yet is not read.
+    The text of files that git does not track yet is not read, and `unread` says so.
 
     Args:
         repo: the repository.
@@ -190,12 +191,18 @@ def read_staged(
     else:
         return read_files(repo, start, INDEX, rules, index_file)
     if staging.is_whole_tree:
-        return _add_new_files(change, list_new_files(repo))
-    return _add_new_files(change, list_new_files(repo, included)) if included else change
+        return _add_new_files(change, list_new_files(repo), rules)
+    return _add_new_files(change, list_new_files(repo, included), rules) if included else change
 
 
-def _add_new_files(change: CheckedChange, files: Sequence[FileChange]) -> CheckedChange:
-    return CheckedChange(files=(*change.files, *files), added=change.added, unread=change.unread)
+def _add_new_files(
+    change: CheckedChange, files: Sequence[FileChange], rules: Sequence[RuleCheck]
+) -> CheckedChange:
+    """Return a change with new files, whose text is unread."""
+    wanted = build_wanted(rules)
+    unread = UNREAD_NEW if any(wanted(file.path) for file in files) else ""
+    files = (*change.files, *files)
+    return CheckedChange(files=files, added=change.added, unread=change.unread or unread)
 
 
 def build_wanted(rules: Iterable[RuleCheck]) -> Wanted:

@@ -8,6 +8,7 @@ import pytest
 
 from memory_ci.gitrepo.trailers import SCISSORS
 from memory_ci.memory.commit_rules import Violation, judge_message_file
+from memory_ci.memory.rules import judge_all, make_rule, read_staged
 from memory_ci.records.check import (
     AbsentCheck,
     ChangeCheck,
@@ -16,6 +17,7 @@ from memory_ci.records.check import (
     PresentCheck,
     WithCheck,
 )
+from memory_ci.records.history import Staging
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry
@@ -83,6 +85,21 @@ def test_what_is_not_staged_is_not_judged(project: Project) -> None:
     path = stage(project, {"docs/a.md": "x\n"})
     project.write("src/a.py", "x\n")
     assert judged(project, path) == []
+
+
+@pytest.mark.parametrize(("path", "is_unread"), [("src/a.py", True), ("docs/a.md", False)])
+def test_text_of_new_files_that_is_not_read_is_not_judged(
+    project: Project, path: str, is_unread: bool
+) -> None:
+    project.commit("Begin", {"src/b.py": "x\n"})
+    project.write("src/b.py", "y\n")
+    project.write(path, "print(1)\n")
+    rules = [make_rule(AbsentCheck(("*.py",), "print"), "No print")]
+    whole = Staging(is_whole_tree=True)
+    change = read_staged(project.workspace.repo, "HEAD", rules, whole)
+    ((_, judgement),) = judge_all(rules, change)
+    assert judgement.is_applicable
+    assert bool(judgement.unjudged) is is_unread
 
 
 def test_an_earlier_commit_of_the_branch_satisfies_a_check(project: Project) -> None:
