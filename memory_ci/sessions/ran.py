@@ -45,7 +45,7 @@ LONG_VALUES = frozenset(
 def note_edit(common_dir: Path, session: str) -> None:
     """Note that a session edits a file: what it ran before does not count any more."""
     with suppress(OSError), hold_note(common_dir, session, RAN) as note:
-        note.write_text(f"{EDITED}\n", "utf-8")
+        _write(note, [])
 
 
 def note_run(common_dir: Path, session: str, command: str, *, is_failure: bool = False) -> None:
@@ -57,10 +57,10 @@ def note_run(common_dir: Path, session: str, command: str, *, is_failure: bool =
         lines = _read(note)
         if not lines:
             return
-        kept = [line for line in lines if line not in forms]
+        kept = [line for line in lines[1:] if line not in forms]
         if not is_failure:
             kept = [*kept, *forms]
-        note.write_text("".join(f"{line}\n" for line in kept[: MAX_FORMS + 1]), "utf-8")
+        _write(note, kept)
 
 
 def find_missing(
@@ -207,6 +207,19 @@ def _is_run(text: str, runs: Iterable[CommandForm]) -> bool:
     forms = list_forms(text)
     runs = list(runs)
     return all(any(form.covers(run) for run in runs) for form in forms)
+
+
+def _write(note: Path, forms: Sequence[str]) -> None:
+    """Write a note of an edit and of the newest of some forms, which come last."""
+    lines: list[bytes] = []
+    size = len(EDITED) + 1
+    for form in reversed(forms[-MAX_FORMS:]):
+        line = f"{form}\n".encode("utf-8", "replace")
+        size += len(line)
+        if size > MAX_NOTE:
+            break
+        lines.insert(0, line)
+    note.write_bytes(b"".join([f"{EDITED}\n".encode(), *lines]))
 
 
 def _read(note: Path) -> list[str]:

@@ -99,6 +99,17 @@ def test_a_note_stays_small(common_dir: Path) -> None:
     assert note.stat().st_size < 20_000
 
 
+@pytest.mark.parametrize("width", [1, 70])
+def test_of_many_runs_the_newest_are_kept(common_dir: Path, width: int) -> None:
+    note_edit(common_dir, "s1")
+    for number in range(250):
+        option = "x" * width
+        note_run(common_dir, "s1", f"tool{number} --{option} --a{option} --b{option}")
+    assert missing(common_dir) != ""
+    note_run(common_dir, "s1", "make lint; pytest")
+    assert missing(common_dir) == ""
+
+
 @pytest.mark.parametrize(
     ("command", "names"),
     [
