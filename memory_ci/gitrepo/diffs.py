@@ -17,6 +17,7 @@ RAW = ("--raw", "--no-abbrev", "-z", "-M100%", "-O/dev/null", "--ignore-submodul
 PATCH = (
     "-p",
     "-U0",
+    "--inter-hunk-context=0",
     "--diff-filter=d",
     "-M100%",
     "-O/dev/null",
@@ -63,7 +64,12 @@ class Additions(NamedTuple):
 
 
 def list_changed_files(
-    repo: Repository, start: str, end: str | None, index_file: Path | None = None
+    repo: Repository,
+    start: str,
+    end: str | None,
+    index_file: Path | None = None,
+    *,
+    pathspecs: Sequence[str] = (),
 ) -> tuple[FileChange, ...]:
     """Return the files that differ between a commit and another, the index or the work tree.
 
@@ -72,16 +78,18 @@ def list_changed_files(
         start: the commit before the change.
         end: the commit after it, INDEX, or None for the files of the work tree that git tracks.
         index_file: the index, None for that of the work tree.
+        pathspecs: the files that are compared, from the top; all with none.
     """
-    args = ("diff", *RAW, *_list_ends(start, end), "--")
+    args = ("diff", *RAW, *_list_ends(start, end), "--", *pathspecs)
     listing = run_git(repo.cwd, *SETTINGS, *args, env=_index_variables(index_file))
     tokens = iter(listing.split(b"\0")[:-1])
     return tuple(_read_file(status, tokens) for status in tokens)
 
 
-def list_new_files(repo: Repository) -> tuple[FileChange, ...]:
+def list_new_files(repo: Repository, pathspecs: Sequence[str] = ()) -> tuple[FileChange, ...]:
     """Return the files of the work tree that git neither tracks nor ignores, as added ones."""
-    listing = run_git(repo.cwd, "ls-files", "-z", "--others", "--exclude-standard", "--full-name")
+    options = ("-z", "--others", "--exclude-standard", "--full-name")
+    listing = run_git(repo.cwd, "ls-files", *options, "--", *pathspecs)
     return tuple(FileChange("A", path) for path in decode_path(listing).split("\0")[:-1])
 
 
@@ -91,9 +99,11 @@ def read_additions(
     end: str | None,
     wanted: Wanted,
     index_file: Path | None = None,
+    *,
+    pathspecs: Sequence[str] = (),
 ) -> Additions:
     """Return the lines that a change adds to some files; see `list_changed_files`."""
-    args = ("diff", *PATCH, *_list_ends(start, end), "--")
+    args = ("diff", *PATCH, *_list_ends(start, end), "--", *pathspecs)
     with stream_git(repo.cwd, *SETTINGS, *args, env=_index_variables(index_file)) as stream:
         additions, _ = _read_patch(stream, wanted)
         return additions
@@ -192,7 +202,7 @@ def _read_hunk(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the text of each added line of a hunk, and read all of its lines."""
     number = start
-    while removed or count:
+    while removed > 0 or count > 0:
         line = _read_line(stream)
         if line.startswith(b"+"):
             count -= 1
@@ -200,6 +210,10 @@ def _read_hunk(
             number += 1
         elif line.startswith(b"-"):
             removed -= 1
+        elif line.startswith((b" ", b"\n")):  # context, which diff.suppressBlankEmpty may empty
+            removed -= 1
+            count -= 1
+            number += 1
         elif not line:
             return
 

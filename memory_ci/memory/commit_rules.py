@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from memory_ci.checks.judge import ChangeFault, CheckedChange
-from memory_ci.gitrepo.diffs import INDEX
 from memory_ci.gitrepo.repo import (
     Repository,
     find_comment_prefixes,
     find_commit,
     find_merge_base,
+    find_setting,
     read_tips,
 )
 from memory_ci.gitrepo.trailers import SCISSORS
@@ -21,12 +24,11 @@ from memory_ci.memory.rules import (
     judge_all,
     list_rules,
     read_change,
-    read_files,
     read_staged,
-    read_work_tree,
 )
 from memory_ci.memory.workspace import workspace_at
 from memory_ci.records.check import RuleCheck
+from memory_ci.records.history import Staging
 
 
 class Violation(NamedTuple):
@@ -47,13 +49,13 @@ class NextCommit(NamedTuple):
     Attributes:
         message: its message, "" if there is none yet.
         index_file: its index, None for that of the work tree.
-        is_whole_tree: whether it takes all files of the work tree, whatever is staged.
+        staging: what it takes beside what is staged, its paths from the top of the work tree.
         base: the tip of the default branch, None to look it up when it is needed.
     """
 
     message: str = ""
     index_file: Path | None = None
-    is_whole_tree: bool = False
+    staging: Staging = Staging()
     base: str | None = None
 
 
@@ -78,7 +80,7 @@ def judge_message_file(repo: Repository, path: Path, environ: Mapping[str, str])
     if not rules:
         return []
     index_file = environ.get("GIT_INDEX_FILE")
-    message = _strip_comments(repo, path.read_text("utf-8", "replace"))
+    message = _clean_message(repo, path.read_text("utf-8", "replace"), environ)
     staged = NextCommit(message, Path(repo.cwd, index_file) if index_file else None)
     return judge_commit(repo, rules, staged._replace(base=base))
 
@@ -118,17 +120,18 @@ def judge_last_commit(
     head, parent = find_commit(repo, "HEAD"), find_commit(repo, "HEAD^1")
     if head is None or parent is None or find_commit(repo, "HEAD^2"):
         return []
-    change = read_change(repo, parent, head, rules)
+    base = find_base(repo)
+    trusted = workspace_at(repo, base) if base else None
+    change = read_change(repo, parent, head, rules, trusted)
     if message and not any(text.startswith(message) for text in change.messages):
         return []
     broken = _list_broken(rules, change)
     skips = find_skips(change.messages, rules)
     broken = [violation for violation in broken if violation.rule.id not in skips]
-    base = find_base(repo) if broken else None
-    start = find_merge_base(repo, head, base) if base else None
+    start = find_merge_base(repo, head, base) if broken and base else None
     if start is None or start in (head, parent):
         return broken
-    branch = read_change(repo, start, head, [violation.rule for violation in broken])
+    branch = read_change(repo, start, head, [violation.rule for violation in broken], trusted)
     return _list_still_broken(broken, branch)
 
 
@@ -149,9 +152,9 @@ def _list_still_broken(broken: Sequence[Violation], branch: CheckedChange) -> li
 def _read_commit(
     repo: Repository, start: str, rules: Sequence[RuleCheck], commit: NextCommit
 ) -> CheckedChange:
-    if commit.is_whole_tree:
-        return read_work_tree(repo, start, rules, commit.message)
-    return read_staged(repo, start, rules, commit.message, commit.index_file)
+    change = read_staged(repo, start, rules, commit.staging, commit.index_file)
+    messages = (commit.message,) if commit.message else ()
+    return msgspec.structs.replace(change, messages=messages)
 
 
 def _drop_satisfied(
@@ -163,24 +166,26 @@ def _drop_satisfied(
     if start is None or start == head:
         return list(broken)
     rules = [violation.rule for violation in broken]
-    end = None if commit.is_whole_tree else INDEX
-    branch = read_files(repo, start, end, rules, commit.index_file)
-    branch = CheckedChange(
-        files=branch.files,
-        added=branch.added,
-        messages=(commit.message,) if commit.message else (),
-        unread=branch.unread,
-    )
-    return _list_still_broken(broken, branch)
+    return _list_still_broken(broken, _read_commit(repo, start, rules, commit))
 
 
-def _strip_comments(repo: Repository, message: str) -> str:
-    """Return a message without comments, and without the diff that `commit --verbose` adds."""
+def _clean_message(repo: Repository, message: str, environ: Mapping[str, str]) -> str:
+    """Return a message as git will commit it, by git-commit(1), "--cleanup".
+
+    Where git runs no editor it tells its hooks so by `GIT_EDITOR=:`, and keeps lines that look like
+    comments, such as `#123`. The option `--cleanup` reaches no hook, the setting does.
+    """
+    cleanup = find_setting(repo, "commit.cleanup") or "default"
+    has_editor = environ.get("GIT_EDITOR") != ":"
     prefixes = find_comment_prefixes(repo)
-    lines = []
-    for line in message.splitlines():
-        if SCISSORS in line and line.startswith(prefixes):
-            break
-        if not line.startswith(prefixes):
-            lines.append(line)
+    lines = message.splitlines()
+    if has_editor:
+        lines = list(takewhile(lambda line: not _is_scissors(line, prefixes), lines))
+    if cleanup == "strip" or (cleanup == "default" and has_editor):
+        lines = [line for line in lines if not line.startswith(prefixes)]
     return "\n".join(lines).strip()
+
+
+def _is_scissors(line: str, prefixes: tuple[str, ...]) -> bool:
+    """Return whether the diff that `commit --verbose` adds begins below a line."""
+    return SCISSORS in line and line.startswith(prefixes)

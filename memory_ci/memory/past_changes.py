@@ -11,6 +11,7 @@ from memory_ci.gitrepo.diffs import Additions, iter_additions
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.memory.rules import TOO_LONG, build_wanted, list_worded_messages
+from memory_ci.memory.workspace import Workspace
 from memory_ci.records.check import RuleCheck
 from memory_ci.records.history import Commit, FileChange, MergedChange
 
@@ -19,17 +20,18 @@ MAX_PATHSPECS = 40
 
 
 def iter_past_changes(
-    repo: Repository, history: HistoryRange, rules: Sequence[RuleCheck]
+    workspace: Workspace, history: HistoryRange, rules: Sequence[RuleCheck]
 ) -> Iterator[PastChange]:
     """Yield the merged changes of a range, oldest first.
 
     One process reads commits and files; a second one reads added lines, if a check needs them.
     """
+    repo = workspace.repo
     globs = list_read_globs([rule.check for rule in rules])
     additions = _AdditionStream(repo, history, rules, globs) if globs else None
     for merged in iter_merged_changes(repo, history):
         landed = list_landed(merged)
-        change = _make_change(merged, landed)
+        change = _make_change(merged, landed, workspace)
         yield PastChange(merged, additions.add(change, landed) if additions else change)
 
 
@@ -77,13 +79,15 @@ def list_landed(merged: MergedChange) -> tuple[Commit, ...]:
     return merged.commits if merged.kind == "rebase" else (merged.tip,)
 
 
-def _make_change(merged: MergedChange, landed: Sequence[Commit]) -> CheckedChange:
+def _make_change(
+    merged: MergedChange, landed: Sequence[Commit], workspace: Workspace
+) -> CheckedChange:
     files: dict[str, FileChange] = {}
     for commit in landed:
         for file in commit.files:
             files.setdefault(file.path, file)
     return CheckedChange(
         files=tuple(files.values()),
-        messages=list_worded_messages(merged.commits),
+        messages=list_worded_messages(merged.commits, workspace),
         title=merged.title if merged.number is not None else "",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date
 from pathlib import Path
@@ -13,21 +13,22 @@ from memory_ci.checks.judge import AddedLine, CheckedChange, Judgement, judge, l
 from memory_ci.gitrepo.diffs import INDEX, Wanted, list_changed_files, list_new_files
 from memory_ci.gitrepo.diffs import read_additions as read_diff
 from memory_ci.gitrepo.history import read_commit_time
-from memory_ci.gitrepo.log import read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.screening import find_unsafe
-from memory_ci.memory.workspace import Snapshot
+from memory_ci.memory.workspace import Snapshot, Workspace, build_memory_test
 from memory_ci.records.check import MIN_ID, SKIP_TRAILER, ChangeCheck, RuleCheck
 from memory_ci.records.entry import PROJECT, Entry, Located
-from memory_ci.records.history import Commit
+from memory_ci.records.history import Commit, FileChange, Staging
 from memory_ci.records.names import OWN_TRAILER
 
 SESSION = re.compile(r"session:([^#\s]+)")
 """The session in a line of evidence."""
 
 TOO_LONG = "the change adds more than 100,000 lines or 16 MB"
+UNREAD_NEW = "the text of files that git does not track yet is not read"
 NEW = "new"
 """Stands for the id of an entry that is not written yet."""
 
@@ -73,31 +74,58 @@ def make_rules(entry: Entry) -> list[RuleCheck]:
 
 
 def read_change(
-    repo: Repository, start: str, end: str, rules: Sequence[RuleCheck], title: str = ""
+    repo: Repository,
+    start: str,
+    end: str,
+    rules: Sequence[RuleCheck],
+    trusted: Workspace | None = None,
 ) -> CheckedChange:
     """Return the change between two commits, with the messages of its commits.
 
-    Messages of merges and of memory-ci itself are left out: nobody worded them.
+    Args:
+        repo: the repository.
+        start: the commit before the change.
+        end: its newest commit.
+        rules: the checks that are to judge it.
+        trusted: as for `list_worded_messages`.
     """
-    log = read_log(repo, "--no-merges", "--end-of-options", end, f"^{start}", "--")
-    messages = list_worded_messages(commit for commit, _ in log)
+    span = ("--end-of-options", end, f"^{start}", "--")
+    log = read_log(repo, *FILE_OPTIONS, "--no-merges", *span)
+    messages = list_worded_messages((commit for commit, _ in log), trusted)
     change = read_files(repo, start, end, rules)
     return CheckedChange(
         files=change.files,
         added=change.added,
         messages=messages,
-        title=title,
         unread=change.unread,
     )
 
 
-def list_worded_messages(commits: Iterable[Commit]) -> tuple[str, ...]:
-    """Return the messages of commits that somebody worded: not of merges, nor of memory-ci."""
+def list_worded_messages(
+    commits: Iterable[Commit], trusted: Workspace | None = None
+) -> tuple[str, ...]:
+    """Return the messages of commits that somebody worded: not of merges, nor of memory-ci.
+
+    Anybody can write the trailer of memory-ci, so a commit counts as its own only if it touches
+    nothing but memory.
+
+    Args:
+        commits: the commits, with their files.
+        trusted: the configuration that says what memory is; with None the authors may not be
+            trusted, and no commit counts as one of memory-ci.
+    """
+    is_memory = build_memory_test(trusted) if trusted else None
     return tuple(
         commit.message
         for commit in commits
-        if len(commit.parents) < 2 and not re.search(OWN_TRAILER, commit.message)
+        if len(commit.parents) < 2 and not (is_memory and _is_own(commit, is_memory))
     )
+
+
+def _is_own(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
+    """Return whether a commit of memory alone has a trailer of memory-ci."""
+    paths = [path for file in commit.files for path in (file.path, file.old_path) if path]
+    return re.search(OWN_TRAILER, commit.message) is not None and all(map(is_memory, paths))
 
 
 def read_files(
@@ -106,6 +134,8 @@ def read_files(
     end: str | None,
     rules: Sequence[RuleCheck],
     index_file: Path | None = None,
+    *,
+    pathspecs: Sequence[str] = (),
 ) -> CheckedChange:
     """Return the files that differ between a commit and another, the index or the work tree.
 
@@ -117,12 +147,13 @@ def read_files(
         end: the commit after it, `gitrepo.diffs.INDEX`, or None for the work tree.
         rules: the checks that are to judge it.
         index_file: the index, None for that of the work tree.
+        pathspecs: the files that are compared, from the top; all with none.
     """
-    files = list_changed_files(repo, start, end, index_file)
+    files = list_changed_files(repo, start, end, index_file, pathspecs=pathspecs)
     wanted = build_wanted(rules)
     if not any(file.status != "D" and wanted(file.path) for file in files):
         return CheckedChange(files=files)
-    additions = read_diff(repo, start, end, wanted, index_file)
+    additions = read_diff(repo, start, end, wanted, index_file, pathspecs=pathspecs)
     added = tuple(AddedLine(*line) for line in additions.lines)
     return CheckedChange(files=files, added=added, unread="" if additions.is_complete else TOO_LONG)
 
@@ -131,28 +162,47 @@ def read_staged(
     repo: Repository,
     start: str,
     rules: Sequence[RuleCheck],
-    message: str = "",
+    staging: Staging,
     index_file: Path | None = None,
 ) -> CheckedChange:
-    """Return what the next commit changes, with its message if there is one already."""
-    change = read_files(repo, start, INDEX, rules, index_file)
-    messages = (message,) if message else ()
-    return CheckedChange(
-        files=change.files, added=change.added, messages=messages, unread=change.unread
-    )
+    """Return what the next commit changes: what is staged, and what it takes beside that.
 
+    The text of files that git does not track yet is not read, and `unread` says so.
 
-def read_work_tree(
-    repo: Repository, start: str, rules: Sequence[RuleCheck], message: str = ""
-) -> CheckedChange:
-    """Return what a commit of all files of the work tree would change, new files included.
-
-    The text of new files is not read.
+    Args:
+        repo: the repository.
+        start: the commit before the change.
+        rules: the checks that are to judge it.
+        staging: what the commit takes beside what is staged, its paths from the top.
+        index_file: the index, None for that of the work tree.
     """
-    change = read_files(repo, start, None, rules)
-    files = (*change.files, *list_new_files(repo))
-    messages = (message,) if message else ()
-    return CheckedChange(files=files, added=change.added, messages=messages, unread=change.unread)
+    included = [f":(top){path}" for path in staging.paths]
+    if staging.is_whole_tree or staging.has_tracked:
+        change = read_files(repo, start, None, rules)
+    elif included:
+        excluded = [f":(top,exclude){path}" for path in staging.paths]
+        staged = read_files(repo, start, INDEX, rules, index_file, pathspecs=excluded)
+        named = read_files(repo, start, None, rules, pathspecs=included)
+        change = CheckedChange(
+            files=(*staged.files, *named.files),
+            added=(*staged.added, *named.added),
+            unread=staged.unread or named.unread,
+        )
+    else:
+        return read_files(repo, start, INDEX, rules, index_file)
+    if staging.is_whole_tree:
+        return _add_new_files(change, list_new_files(repo), rules)
+    return _add_new_files(change, list_new_files(repo, included), rules) if included else change
+
+
+def _add_new_files(
+    change: CheckedChange, files: Sequence[FileChange], rules: Sequence[RuleCheck]
+) -> CheckedChange:
+    """Return a change with new files, whose text is unread."""
+    wanted = build_wanted(rules)
+    unread = UNREAD_NEW if any(wanted(file.path) for file in files) else ""
+    files = (*change.files, *files)
+    return CheckedChange(files=files, added=change.added, unread=change.unread or unread)
 
 
 def build_wanted(rules: Iterable[RuleCheck]) -> Wanted:

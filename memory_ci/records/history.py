@@ -44,6 +44,20 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
         return self.message.partition("\n")[0]
 
 
+class Staging(msgspec.Struct, frozen=True, kw_only=True):
+    """What a commit takes beside what is staged.
+
+    Attributes:
+        is_whole_tree: all files of the work tree.
+        has_tracked: all files that git tracks.
+        paths: these files and directories, tracked or not.
+    """
+
+    is_whole_tree: bool = False
+    has_tracked: bool = False
+    paths: tuple[str, ...] = ()
+
+
 class MergedChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change that was merged into the branch: the unit of work of a record run.
 

@@ -8,18 +8,24 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 MAX_COMMAND = 2_000  # Characters of a command line that are read.
+MAX_WORDS = 10_000  # Characters of a command line whose arguments are read.
 MAX_SUBCOMMANDS = 3
 MAX_OPTIONS = 3
 
 TOKEN = re.compile(
     r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|(?<!\S)#[^\n]*"
-    r"|(?P<end>&&|\|\||[;|\n]|(?<![>&])&(?![>&]))",
+    r"|(?P<end>&&|\|\||[;|\n]|(?<![>&])&(?![>&]))"
+    r"|(?P<heredoc>(?<!<)<<-?\s*['\"]?\w)",
     re.DOTALL,
 )
-"""A quotation, an escape or a comment, which end no command; or the end of one command."""
+"""A quotation, an escape or a comment, which end no command; the end of one; or a here-document."""
 
 PROGRAM = re.compile(r"[a-z0-9_.][\w.+:@/-]{0,79}", re.ASCII | re.IGNORECASE)
-HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?.*", re.DOTALL)
+QUOTED_HEREDOC = re.compile(
+    r"""\"\$\(cat[ ]<<-?[ ]?['\"]?(\w+)['\"]?\n(?P<text>.*?)\n?[ \t]*\1\s*\)\"""", re.DOTALL
+)
+"""An argument that a here-document holds, as agents write the messages of commits."""
+
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:-][a-z0-9]+)*")
 OPTION = re.compile(r"--?[A-Za-z][\w-]*")
@@ -77,10 +83,37 @@ def list_forms(command: str) -> list[CommandForm]:
     """
     forms = []
     for segment in _split(command[:MAX_COMMAND]):
-        form = _read_form(segment)
+        form = _read_form(_drop_wrappers(_split_words(segment)))
         if form is not None:
             forms.append(form)
     return forms
+
+
+class ShellCommand(NamedTuple):
+    """A simple command of a line.
+
+    Attributes:
+        words: its program and arguments without quotation marks; none if a mark has no partner.
+    """
+
+    form: CommandForm
+    words: tuple[str, ...]
+
+
+def list_shell_commands(command: str) -> list[ShellCommand]:
+    """Return the commands in a line of a shell with their arguments, `cd` among them, in order.
+
+    >>> list_shell_commands("mkdir -m 755 d; FOO=1 git commit -m 'a b'")[1].words
+    ('git', 'commit', '-m', 'a b')
+    """
+    line = QUOTED_HEREDOC.sub(lambda match: shlex.quote(match["text"]), command[:MAX_WORDS])
+    commands = []
+    for segment in _split(line):
+        words = _drop_wrappers(_split_words(segment))
+        form = CommandForm("cd") if words[:1] == ["cd"] else _read_form(words)
+        if form is not None:
+            commands.append(ShellCommand(form, tuple(words) if _is_closed(segment) else ()))
+    return commands
 
 
 def mask_line(line: str) -> str:
@@ -93,21 +126,28 @@ def mask_line(line: str) -> str:
 
 
 def _split(command: str) -> Iterator[str]:
-    """Yield the simple commands of a line; what a here-document holds is left out."""
-    line = HEREDOC.sub("", command).replace("\\\n", " ")
+    """Yield the simple commands of a line, up to a here-document that is in no quotation."""
+    line = command.replace("\\\n", " ")
     start = 0
     for token in TOKEN.finditer(line):
         if token["end"]:
             yield line[start : token.start()]
             start = token.end()
+        elif token["heredoc"]:
+            yield line[start : token.start()]
+            return
     yield line[start:]
 
 
-def _read_form(segment: str) -> CommandForm | None:
-    """Return the form of a simple command, None for one that does no work of its own."""
-    words = _split_words(segment)
+def _drop_wrappers(words: list[str]) -> list[str]:
+    """Return the words of a simple command without assignments and programs that start others."""
     while words and (ASSIGNMENT.match(words[0]) or words[0] in WRAPPERS or words[0].isdigit()):
         words = words[1:]
+    return words
+
+
+def _read_form(words: list[str]) -> CommandForm | None:
+    """Return the form of a simple command, None for one that does no work of its own."""
     if not words or words[0] in IGNORED or REDIRECTION.match(words[0]):
         return None
 
@@ -124,6 +164,15 @@ def _read_form(segment: str) -> CommandForm | None:
             break
         subcommands.append(word)
     return CommandForm(program, tuple(subcommands), tuple(dict.fromkeys(options))[:MAX_OPTIONS])
+
+
+def _is_closed(segment: str) -> bool:
+    """Return whether each quotation mark has its partner."""
+    try:
+        shlex.split(segment)
+    except ValueError:
+        return False
+    return True
 
 
 def _split_words(segment: str) -> list[str]:

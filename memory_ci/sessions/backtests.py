@@ -39,7 +39,7 @@ def run_backtest(
         return backtest(rules, ())
     start = find_range_start(workspace.repo, since, base, today) if since else None
     history = plan_range(workspace.repo, start, base)
-    results = backtest(rules, iter_past_changes(workspace.repo, history, rules))
+    results = backtest(rules, iter_past_changes(workspace, history, rules))
     return list(join_sessions(workspace, base, results))
 
 

@@ -107,7 +107,7 @@ def count_check_outcomes(
     history = plan_range(repo, start, snapshot.sha)
     newest = replace(history, groups=history.groups[-MAX_CHANGES:])
     tallies = [_OutcomeTally(rule, _find_start(snapshot, rule)) for rule in rules]
-    for past in iter_past_changes(repo, newest, rules):
+    for past in iter_past_changes(snapshot.workspace, newest, rules):
         for tally in tallies:
             tally.count(past)
     return [tally.finish() for tally in tallies]

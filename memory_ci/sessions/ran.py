@@ -6,17 +6,21 @@ than an edit and the forms of commands.
 
 from __future__ import annotations
 
-import re
-import shlex
+import posixpath
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from memory_ci.checks.judge import ChangeFault
 from memory_ci.files import read_regular
 from memory_ci.records.check import BeforeCheck, CheckedCommand
-from memory_ci.repetition.commands import CommandForm, list_forms
+from memory_ci.records.history import Staging
+from memory_ci.repetition.commands import (
+    CommandForm,
+    list_forms,
+    list_shell_commands,
+)
 from memory_ci.sessions.moments import COMMANDS, RAN, hold_note
 
 EDITED = "edit"  # The first line of a note, which an edit begins anew.
@@ -24,17 +28,24 @@ MAX_NOTE = 20_000  # Bytes of a note.
 MAX_FORMS = 200  # Commands that a note holds.
 
 ADD = CommandForm("git", ("add",))
-ALL = re.compile(r"--all|-[A-Za-z]*a[A-Za-z]*")
-"""The option by which `git commit` takes all tracked files."""
 
-MESSAGE = re.compile(r"--message|-[A-Za-z]*m")
-"""The option in front of a commit message."""
+SHORT_VALUES = {"commit": "mFCct", "add": ""}
+"""Short options of git whose value is the rest of the word, or the next word."""
+
+SHORT_ENDS = {"commit": "Su", "add": ""}
+"""Short options of git whose value is the rest of the word alone."""
+
+LONG_VALUES = frozenset(
+    """--message --file --author --date --template --reuse-message --reedit-message --fixup
+    --squash --cleanup --trailer --pathspec-from-file --chmod""".split()
+)
+"""Long options of git whose value may be the next word."""
 
 
 def note_edit(common_dir: Path, session: str) -> None:
     """Note that a session edits a file: what it ran before does not count any more."""
     with suppress(OSError), hold_note(common_dir, session, RAN) as note:
-        note.write_text(f"{EDITED}\n", "utf-8")
+        _write(note, [])
 
 
 def note_run(common_dir: Path, session: str, command: str, *, is_failure: bool = False) -> None:
@@ -46,10 +57,10 @@ def note_run(common_dir: Path, session: str, command: str, *, is_failure: bool =
         lines = _read(note)
         if not lines:
             return
-        kept = [line for line in lines if line not in forms]
+        kept = [line for line in lines[1:] if line not in forms]
         if not is_failure:
             kept = [*kept, *forms]
-        note.write_text("".join(f"{line}\n" for line in kept[: MAX_FORMS + 1]), "utf-8")
+        _write(note, kept)
 
 
 def find_missing(
@@ -88,31 +99,94 @@ def list_commands(command: str) -> list[CheckedCommand]:
     return [name for name in names if any(_is_command(name, run) for run in runs)]
 
 
-def takes_whole_tree(command: str) -> bool:
-    """Return whether a line of a shell commits what is not staged yet."""
-    runs = list_forms(command)
-    commits = [run for run in runs if _is_command("commit", run)]
-    has_all = any(ALL.fullmatch(option) for run in commits for option in run.options)
-    return has_all or any(ADD.covers(run) for run in runs)
+def read_staging(command: str) -> Staging:
+    """Return what a line of a shell commits beside what is staged.
+
+    Paths are relative to the directory where the line is run.
+    """
+    has_all = has_tracked = False
+    paths: list[str] = []
+    directory = ""
+    for form, words in list_shell_commands(command):
+        if form.program == "cd":
+            directory = posixpath.join(directory, *words[1:2])
+        elif ADD.covers(form):
+            added = _read_arguments("add", words)
+            if added.has("-n", "--dry-run", "-p", "--patch", "-i", "--interactive"):
+                continue
+            paths += [posixpath.join(directory, path) for path in added.paths]
+            has_all |= not added.paths and added.has("-A", "--all")
+            has_tracked |= not added.paths and added.has("-u", "--update")
+        elif _is_command("commit", form):
+            committed = _read_arguments("commit", words)
+            paths += [posixpath.join(directory, path) for path in committed.paths]
+            has_tracked |= committed.has("-a", "--all")
+            break
+    return Staging(is_whole_tree=has_all, has_tracked=has_tracked, paths=tuple(paths))
 
 
 def read_message(command: str) -> str:
-    """Return the message that a line of a shell gives a commit, "" if it gives none.
+    """Return the message that a line of a shell gives its first commit, "" if it gives none.
 
     >>> read_message("git commit -am 'Retry' -m 'Memory-Skip: 7f3a not seen'")
     'Retry\\n\\nMemory-Skip: 7f3a not seen'
     """
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a quotation mark without its partner
-        return ""
-    parts: list[str] = []
-    for word, following in pairwise([*words, ""]):
-        if word.startswith("--message="):
-            parts.append(word.removeprefix("--message="))
-        elif MESSAGE.fullmatch(word):
-            parts.append(following)
-    return "\n\n".join(parts)
+    for form, words in list_shell_commands(command):
+        if _is_command("commit", form):
+            options = _read_arguments("commit", words).options
+            return "\n\n".join(value for name, value in options if name in ("-m", "--message"))
+    return ""
+
+
+class _Arguments(NamedTuple):
+    """The arguments of a command of git.
+
+    Attributes:
+        options: the names of its options with their values, "" for none.
+        paths: its other arguments.
+    """
+
+    options: tuple[tuple[str, str], ...]
+    paths: tuple[str, ...]
+
+    def has(self, *names: str) -> bool:
+        return any(name in names for name, _ in self.options)
+
+
+def _read_arguments(subcommand: str, words: Sequence[str]) -> _Arguments:
+    """Return the arguments behind a subcommand of git, as git itself reads them."""
+    options: list[tuple[str, str]] = []
+    paths: list[str] = []
+    rest = list(words[2:])
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            paths += rest
+            break
+        if word.startswith("--"):
+            name, sign, value = word.partition("=")
+            if not sign and name in LONG_VALUES and rest:
+                value = rest.pop(0)
+            options.append((name, value))
+        elif word.startswith("-") and word != "-":
+            cluster = _read_cluster(subcommand, word[1:])
+            name, value = cluster[-1]
+            if not value and name[1] in SHORT_VALUES[subcommand] and rest:
+                cluster[-1] = (name, rest.pop(0))
+            options += cluster
+        else:
+            paths.append(word)
+    return _Arguments(tuple(options), tuple(paths))
+
+
+def _read_cluster(subcommand: str, letters: str) -> list[tuple[str, str]]:
+    """Return the short options of a word, the last with the value that the word gives it."""
+    options: list[tuple[str, str]] = []
+    for position, letter in enumerate(letters, start=1):
+        if letter in SHORT_VALUES[subcommand] + SHORT_ENDS[subcommand]:
+            return [*options, (f"-{letter}", letters[position:])]
+        options.append((f"-{letter}", ""))
+    return options
 
 
 def _list_before(runs: Sequence[CommandForm], command: CheckedCommand) -> list[CommandForm]:
@@ -133,6 +207,19 @@ def _is_run(text: str, runs: Iterable[CommandForm]) -> bool:
     forms = list_forms(text)
     runs = list(runs)
     return all(any(form.covers(run) for run in runs) for form in forms)
+
+
+def _write(note: Path, forms: Sequence[str]) -> None:
+    """Write a note of an edit and of the newest of some forms, which come last."""
+    lines: list[bytes] = []
+    size = len(EDITED) + 1
+    for form in reversed(forms[-MAX_FORMS:]):
+        line = f"{form}\n".encode("utf-8", "replace")
+        size += len(line)
+        if size > MAX_NOTE:
+            break
+        lines.insert(0, line)
+    note.write_bytes(b"".join([f"{EDITED}\n".encode(), *lines]))
 
 
 def _read(note: Path) -> list[str]:

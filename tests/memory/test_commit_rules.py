@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.gitrepo.trailers import SCISSORS
 from memory_ci.memory.commit_rules import Violation, judge_message_file
+from memory_ci.memory.rules import judge_all, make_rule, read_staged
 from memory_ci.records.check import (
     AbsentCheck,
     ChangeCheck,
@@ -15,6 +17,7 @@ from memory_ci.records.check import (
     PresentCheck,
     WithCheck,
 )
+from memory_ci.records.history import Staging
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry
@@ -84,6 +87,21 @@ def test_what_is_not_staged_is_not_judged(project: Project) -> None:
     assert judged(project, path) == []
 
 
+@pytest.mark.parametrize(("path", "is_unread"), [("src/a.py", True), ("docs/a.md", False)])
+def test_text_of_new_files_that_is_not_read_is_not_judged(
+    project: Project, path: str, is_unread: bool
+) -> None:
+    project.commit("Begin", {"src/b.py": "x\n"})
+    project.write("src/b.py", "y\n")
+    project.write(path, "print(1)\n")
+    rules = [make_rule(AbsentCheck(("*.py",), "print"), "No print")]
+    whole = Staging(is_whole_tree=True)
+    change = read_staged(project.workspace.repo, "HEAD", rules, whole)
+    ((_, judgement),) = judge_all(rules, change)
+    assert judgement.is_applicable
+    assert bool(judgement.unjudged) is is_unread
+
+
 def test_an_earlier_commit_of_the_branch_satisfies_a_check(project: Project) -> None:
     put_rule(project, CHANGELOG)
     project.branch("topic")
@@ -120,3 +138,33 @@ def test_a_fault_of_ours_refuses_no_commit(project: Project, run: Run) -> None:
     result = run("hook", "commit-msg", "missing")
     assert result.exit_code == 0
     assert "no check judged" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("cleanup", "environ", "is_kept"),
+    [
+        (None, {"GIT_EDITOR": ":"}, True),
+        (None, {"GIT_EDITOR": "vi"}, False),
+        (None, {}, False),
+        ("strip", {"GIT_EDITOR": ":"}, False),
+        ("whitespace", {}, True),
+        ("scissors", {}, True),
+    ],
+)
+def test_a_line_like_a_comment_is_of_the_message_where_git_keeps_it(
+    project: Project, cleanup: str | None, environ: dict[str, str], is_kept: bool
+) -> None:
+    put_rule(project, MessageCheck(r"#\d+"))
+    path = stage(project, {"src/a.py": "x\n"}, "Fix\n\n#123")
+    if cleanup:
+        project.git("config", "commit.cleanup", cleanup)
+    violations = judge_message_file(project.workspace.repo, path, environ)
+    assert bool(violations) is not is_kept
+
+
+@pytest.mark.parametrize("cleanup", ["default", "strip", "whitespace", "scissors"])
+def test_the_diff_below_a_message_is_not_judged(project: Project, cleanup: str) -> None:
+    put_rule(project, MessageCheck("secret", is_forbidden=True))
+    path = stage(project, {"src/a.py": "x\n"}, f"Fix\n\n# {SCISSORS}\n+secret")
+    project.git("config", "commit.cleanup", cleanup)
+    assert judged(project, path) == []

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.check import BeforeCheck
+from memory_ci.records.history import Staging
 from memory_ci.sessions.moments import forget_told
 from memory_ci.sessions.ran import (
     find_missing,
@@ -16,12 +17,13 @@ from memory_ci.sessions.ran import (
     note_edit,
     note_run,
     read_message,
-    takes_whole_tree,
+    read_staging,
 )
 from tests.make import examples
 
 LINT = BeforeCheck("commit", ("make lint", "pytest"))
 COMMIT = "git commit -m x"
+P = ("app/a.py", "app/../lib/b.py")
 
 
 @pytest.fixture
@@ -97,6 +99,17 @@ def test_a_note_stays_small(common_dir: Path) -> None:
     assert note.stat().st_size < 20_000
 
 
+@pytest.mark.parametrize("width", [1, 70])
+def test_of_many_runs_the_newest_are_kept(common_dir: Path, width: int) -> None:
+    note_edit(common_dir, "s1")
+    for number in range(250):
+        option = "x" * width
+        note_run(common_dir, "s1", f"tool{number} --{option} --a{option} --b{option}")
+    assert missing(common_dir) != ""
+    note_run(common_dir, "s1", "make lint; pytest")
+    assert missing(common_dir) == ""
+
+
 @pytest.mark.parametrize(
     ("command", "names"),
     [
@@ -111,17 +124,28 @@ def test_the_commands_of_a_line_are_known(command: str, names: list[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("command", "is_whole"),
+    ("command", "staging"),
     [
-        ("git commit -m x", False),
-        ("git commit -am x", True),
-        ("git commit --all -m x", True),
-        ("git add -A && git commit -m x", True),
-        ("git commit --amend -m x", False),
+        ("git commit -m x", Staging()),
+        ("git commit -am x", Staging(has_tracked=True)),
+        ("git commit --all -m x", Staging(has_tracked=True)),
+        ("git commit -m'add all'", Staging()),
+        ("git commit -m -a", Staging()),
+        ("git commit -Sabc -m x", Staging()),
+        ("git commit --amend -m x", Staging()),
+        ("git commit -m x -- src/a.py", Staging(paths=("src/a.py",))),
+        ("git add -A && git commit -m x", Staging(is_whole_tree=True)),
+        ("git add --all && git commit -m x", Staging(is_whole_tree=True)),
+        ("git add -u && git commit -m x", Staging(has_tracked=True)),
+        ("git add -p && git commit -m x", Staging()),
+        ("git add . && git commit -m x", Staging(paths=(".",))),
+        ("git add -A src 'a b' && git commit -m x", Staging(paths=("src", "a b"))),
+        ("cd app && git add a.py; cd ../lib && git commit b.py", Staging(paths=P)),
+        ("git commit -m x && git add -A", Staging()),
     ],
 )
-def test_a_commit_may_take_what_is_not_staged(command: str, is_whole: bool) -> None:
-    assert takes_whole_tree(command) is is_whole
+def test_a_commit_may_take_what_is_not_staged(command: str, staging: Staging) -> None:
+    assert read_staging(command) == staging
 
 
 @pytest.mark.parametrize(
@@ -132,6 +156,16 @@ def test_a_commit_may_take_what_is_not_staged(command: str, is_whole: bool) -> N
         ("git commit --message=a", "a"),
         ("git commit", ""),
         ("git commit -m 'a", ""),
+        ("python -m pytest && git commit -m x", "x"),
+        ("mkdir -m 755 d; git commit -F msg", ""),
+        ("git commit -mtext", "text"),
+        ("git commit -amtext", "text"),
+        ("git commit --message 'a; b' --author '-m <m@x.y>'", "a; b"),
+        ("git commit -F -m", ""),
+        ("git commit -- -m x", ""),
+        ("git commit -m 'a << b' && ls", "a << b"),
+        ('git commit -m "$(cat <<\'EOF\'\nIt\'s a\n\nb "c"\nEOF\n)" && ls', 'It\'s a\n\nb "c"'),
+        ("cat <<EOF > run.sh\ngit commit -m x\nEOF", ""),
     ],
 )
 def test_the_message_of_a_line_is_read(command: str, message: str) -> None:
@@ -142,5 +176,5 @@ def test_the_message_of_a_line_is_read(command: str, message: str) -> None:
 @examples(200)
 def test_any_command_can_be_read(command: str) -> None:
     list_commands(command)
-    takes_whole_tree(command)
+    read_staging(command)
     read_message(command)

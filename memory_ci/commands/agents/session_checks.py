@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from memory_ci.checks.judge import ChangeFault
 from memory_ci.checks.lines import render_violation
 from memory_ci.records.check import BeforeCheck, RuleCheck
+from memory_ci.records.history import Staging
 from memory_ci.sessions import ran
 from memory_ci.sessions.moments import Moment
 from memory_ci.sources.agent_events import OURS, AgentEvent
@@ -75,10 +77,24 @@ def _find_violations(
         from memory_ci.gitrepo.repo import find_repository
         from memory_ci.memory.commit_rules import NextCommit, judge_commit
 
-        whole_tree = ran.takes_whole_tree(event.command)
-        commit = NextCommit(message, is_whole_tree=whole_tree)
-        for rule, fault, _ in judge_commit(find_repository(start), rules, commit):
+        repo = find_repository(start)
+        staging = _locate(ran.read_staging(event.command), start, repo.cwd)
+        commit = NextCommit(message, staging=staging)
+        for rule, fault, _ in judge_commit(repo, rules, commit):
             yield rule, fault, "commit"
+
+
+def _locate(staging: Staging, start: Path, top: Path) -> Staging:
+    """Return what a commit takes with paths from the top of the work tree, for `git add .`, too."""
+    real_start, real_top = Path(os.path.realpath(start)), Path(os.path.realpath(top))
+    paths = [Path(os.path.normpath(real_start / path)) for path in staging.paths]
+    inside = [path for path in paths if path.is_relative_to(real_top) and "\0" not in str(path)]
+    has_top = real_top in inside or ":/" in staging.paths
+    return Staging(
+        is_whole_tree=staging.is_whole_tree or has_top,
+        has_tracked=staging.has_tracked,
+        paths=tuple(path.relative_to(real_top).as_posix() for path in inside),
+    )
 
 
 def _judge_made(

@@ -43,14 +43,16 @@ def judge_request(
         base: the tip of the base.
         start: the commit where the request left the base.
         head: its newest commit.
-        is_fork: its author may not write to the repository, and so may not skip a check.
+        is_fork: its author may not write to the repository, and so may not skip a check, nor leave
+            the message of a commit out as one of memory-ci.
         title: its title, "" if unknown.
     """
     rules = list_rules(base)
     if not rules:
         return JudgedChecks()
     repo = base.workspace.repo
-    change = read_change(repo, start, head, rules, title)
+    trusted = None if is_fork else base.workspace
+    change = msgspec.structs.replace(read_change(repo, start, head, rules, trusted), title=title)
     skips = find_skips(change.messages, rules)
     today = read_commit_time(repo, head).astimezone(UTC).date()
 

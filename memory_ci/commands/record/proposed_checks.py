@@ -229,7 +229,7 @@ def _iter_history(run: RecordRun, rules: Sequence[RuleCheck]) -> Iterator[PastCh
     start = find_range_start(repo, MAX_AGE, run.base.sha, run.today)
     history = plan_range(repo, start, run.base.sha)
     newest = replace(history, groups=history.groups[-MAX_CHANGES:])
-    return iter_past_changes(repo, newest, rules)
+    return iter_past_changes(run.workspace, newest, rules)
 
 
 def _without_lines(history: Iterable[PastChange], read: list[PastChange]) -> Iterator[PastChange]:

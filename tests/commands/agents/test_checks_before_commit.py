@@ -90,6 +90,12 @@ def test_it_is_told_once_in_a_session(call: Call, shop: Project) -> None:
     [
         ("git commit -m x", False),
         ("git add -A && git commit -m x", True),
+        ("git add src/client.py && git commit -m x", True),
+        ("git add src && git commit -m x", True),
+        ("cd src && git add client.py && git commit -m x", True),
+        ("cd src && git add . && git commit -m x", True),
+        ("git commit -m x src/client.py", True),
+        ("git add README.md && git commit -m x", False),
         ("git commit -am x", True),
         ("git status", False),
         ("git push", False),
@@ -104,11 +110,30 @@ def test_what_the_line_is_to_commit_is_judged(
     assert (told(call, command) == LINE) is is_told
 
 
-def test_a_new_file_that_the_line_adds_is_judged(call: Call, shop: Project) -> None:
+@pytest.mark.parametrize(
+    ("command", "is_told"),
+    [
+        ("git add . && git commit -m x", True),
+        ("git add src/new.py && git commit -m x", True),
+        ("git add src/other.py && git commit -m x", False),
+        ("git commit -am x", False),
+    ],
+)
+def test_a_new_file_is_judged_where_the_line_adds_it(
+    call: Call, shop: Project, command: str, is_told: bool
+) -> None:
     put_rule(shop, CHANGELOG)
     call("claude-code", **START)
     shop.write("src/new.py", "x\n")
-    assert told(call, "git add . && git commit -m x") == LINE
+    assert (told(call, command) == LINE) is is_told
+
+
+def test_what_is_staged_is_judged_beside_the_paths_of_the_line(call: Call, shop: Project) -> None:
+    put_rule(shop, CHANGELOG)
+    call("claude-code", **START)
+    stage(shop)
+    shop.write("README.md", "changed\n")
+    assert told(call, "git add README.md && git commit -m x") == LINE
 
 
 def test_a_skip_in_the_message_is_no_reminder(call: Call, shop: Project) -> None:

@@ -303,3 +303,29 @@ def test_a_level_that_a_person_set_is_in_order(project: Project) -> None:
     start(project, rule(CHANGELOG))
     project.commit("Fail on it", {"team0/MEMORY.md": rule(CHANGELOG, "fail")})
     assert verify_change(project.workspace, "main", "HEAD").findings == ()
+
+
+OWN = "Compact\n\nMemory-CI-Step: compact\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "is_fork", "codes"),
+    [
+        ({".memory/inbox/a.md": "x\n"}, False, []),
+        ({".memory/inbox/a.md": "x\n"}, True, ["violated-check"]),
+        ({".memory/inbox/a.md": "x\n", "src/a.py": "x\n"}, False, ["violated-check"]),
+    ],
+)
+def test_only_a_commit_of_memory_alone_is_one_of_memory_ci_and_none_of_a_fork(
+    project: Project, files: dict[str, str], is_fork: bool, codes: list[str]
+) -> None:
+    start(project, rule(MessageCheck("^feat"), "fail"))
+    project.commit(OWN, files)
+    assert [finding.code for finding in judged(project, is_fork=is_fork)] == codes
+
+
+def test_a_file_that_is_moved_into_memory_is_not_memory_alone(project: Project) -> None:
+    project.commit("Code", {"src/a.py": "x\n" * 9})
+    start(project, rule(MessageCheck("^feat"), "fail"))
+    project.commit(OWN, {"src/a.py": None, ".memory/inbox/a.md": "x\n" * 9})
+    assert [finding.code for finding in judged(project)] == ["violated-check"]

@@ -1,0 +1,49 @@
+"""The lines that a change adds, whatever the settings of a user."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from memory_ci.gitrepo.diffs import Addition, _read_patch, read_additions
+from tests.project import Project
+
+PATCH = b"""\
+--- a/a.py
++++ b/a.py
+@@ -1,4 +1,4 @@
+-1
++one
+ 2
+
+-4
++four
+--- a/b.py
++++ b/b.py
+@@ -0,0 +1 @@
++new
+"""
+
+
+@pytest.mark.in_project
+def test_hunks_that_a_user_joins_are_read(project: Project) -> None:
+    start = project.commit("Numbers", {"a.py": "1\n2\n3\n", "b.py": "1\n"})
+    end = project.commit("Words", {"a.py": "one\n2\nthree\n", "b.py": "one\n"})
+    project.git("config", "diff.interHunkContext", "5")
+    additions = read_additions(project.workspace.repo, start, end, lambda _: True)
+    assert additions.lines == (
+        Addition("a.py", 1, "one"),
+        Addition("a.py", 3, "three"),
+        Addition("b.py", 1, "one"),
+    )
+
+
+def test_a_line_of_context_counts_on_both_sides() -> None:
+    additions, header = _read_patch(io.BytesIO(PATCH), lambda _: True)
+    assert additions.lines == (
+        Addition("a.py", 1, "one"),
+        Addition("a.py", 4, "four"),
+        Addition("b.py", 1, "new"),
+    )
+    assert header == b""
