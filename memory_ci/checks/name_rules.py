@@ -95,7 +95,7 @@ SPECS: tuple[tuple[NameForm, re.Pattern[str]], ...] = (
     (
         "style",
         re.compile(
-            rf"{QUOTE}?\b(?P<value>snake[ _-]?case|(?:upper|lower)?[ _-]?camel[ _-]?case"
+            rf"{QUOTE}?\b(?P<value>snake[ _-]?case|(?:(?:upper|lower)[ _-]?)?camel[ _-]?case"
             rf"|pascal[ _-]?case|(?:all )?upper[ _-]?case|all[ -]caps|lower[ _-]?case)\b{QUOTE}?",
             re.IGNORECASE,
         ),
@@ -120,6 +120,11 @@ ASIDE = re.compile(rf"({NEGATION}),[^,:;]*,", re.IGNORECASE)
 LISTED_VALUE = re.compile(
     rf"{QUOTE}\w{{1,30}}{QUOTE}|\b\w+[ _-]?case\b|\ball[ -]caps\b", re.IGNORECASE
 )
+DISCARDED = re.compile(
+    rf",? (?:not|instead of|rather than|over) (?:{LISTED_VALUE.pattern}),?", re.IGNORECASE
+)
+"""What is not chosen, between the choice and what it is for."""
+
 CLAUSE_END = re.compile(r"[,:;](?!\s*(?:(?:and|or|nor)\b[\s,]*)*(?:[,:;]|$))", re.IGNORECASE)
 """The end of a clause; not a comma of a list, behind which only other values stand."""
 
@@ -190,7 +195,7 @@ def _choose_things(
         return _join(text, things, things.index(inside[-1]))
     is_named_behind = behind and re.match(
         r"[^,;]{0,30}\b(?:in|into|for|of|to|within|on|at|all|when|naming)\b[^,;]{0,30}$",
-        text[spec.end() : behind[0].start()],
+        DISCARDED.sub("", text[spec.end() : behind[0].start()]),
     )
     if before and not is_named_behind:
         return _join(text, things, len(before) - 1)

@@ -89,3 +89,23 @@ def test_a_negation_holds_for_all_values_of_a_list() -> None:
         NameRule("function", "style", "snake", is_forbidden=True),
         NameRule("function", "style", "pascal", is_forbidden=True),
     ]
+
+
+@pytest.mark.parametrize("words", [", not", " instead of", " rather than", ", never"])
+def test_a_style_that_is_not_chosen_is_not_asked_for(words: str) -> None:
+    rules = find_name_rules(f"For function names use snake_case{words} camelCase")
+    wanted = [rule for rule in rules if not rule.is_forbidden]
+    assert wanted == [NameRule("function", "style", "snake")]
+
+
+def test_what_is_not_chosen_may_stand_before_the_thing() -> None:
+    assert find_name_rules("Use snake_case, not camelCase, for variables") == [
+        NameRule("variable", "style", "snake")
+    ]
+
+
+@pytest.mark.parametrize("style", ["lowerCamelCase", "lower camel case", "camel-case"])
+def test_a_style_is_read_in_each_spelling(style: str) -> None:
+    assert find_name_rules(f"Use {style} for function names") == [
+        NameRule("function", "style", "camel")
+    ]
