@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memory_ci.checks.name_rules import NameForm, find_name_rules, iter_sentences
+from memory_ci.checks.name_rules import NameForm, find_name_rules, forbids, iter_sentences
 from memory_ci.records.entry import Entry
 from memory_ci.text import STOP_WORDS, stem, words
 
@@ -72,5 +72,5 @@ def _read_settings(sentence: str) -> Iterator[SetValue]:
             for word in words(match["role"])
             if word not in STOP_WORDS and word not in ROLE_WORDS
         ]
-        if role and not re.search(r"(?i)\b(?:not|never|n't|stop|avoid)\b", sentence[: match.end()]):
+        if role and not forbids(sentence[: match.end()]):
             yield SetValue(("role", *sorted(role)), match["value"].casefold())
