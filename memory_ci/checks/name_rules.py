@@ -270,15 +270,15 @@ def find_name_conflict(rules: Iterable[NameRule], others: Iterable[NameRule]) ->
     ...     find_name_rules("Start method names with `b_`"))
     "'a_' against 'b_'"
     """
-    wanted = {(rule.thing, rule.form): rule.value for rule in others if _is_exclusive(rule)}
+    wanted = {(rule.thing, rule.form): rule.value for rule in others if is_exclusive(rule)}
     for rule in rules:
         value = wanted.get((rule.thing, rule.form))
-        if _is_exclusive(rule) and value is not None and value != rule.value:
+        if is_exclusive(rule) and value is not None and value != rule.value:
             return f"'{rule.value}' against '{value}'"
     return ""
 
 
-def _is_exclusive(rule: NameRule) -> bool:
+def is_exclusive(rule: NameRule) -> bool:
     """Return whether names can have only one such value: they may contain several texts."""
     return rule.form in ("start", "end", "style") and not rule.is_forbidden
 
