@@ -84,6 +84,13 @@ STYLES = {
     "upper": r"_*[A-Z][A-Z0-9_]*(?!\w)",
     "lower": r"[a-z0-9_]+(?!\w)",
 }
+FORBIDDEN_STYLES = {
+    **STYLES,
+    "snake": r"_*[a-z0-9]+_[a-z0-9_]*[a-z0-9](?!\w)",
+    "camel": r"_*[a-z][a-z0-9]*[A-Z][A-Za-z0-9]*(?!\w)",
+}
+"""A name of one word, as `count`, is in several styles: who forbids one of them allows it."""
+
 CONSTANT = r"[A-Z][A-Z0-9_]*(?!\w)"
 DUNDER = r"__\w+__(?!\w)"  # A name that Python demands.
 
@@ -184,11 +191,12 @@ def check_comments(text: str, repository: RepositoryFiles) -> ChangeCheck | None
 def _match_broken_name(rule: NameRule, language: CodeLanguage) -> str:
     """Return the pattern of a line with a name that breaks a rule."""
     value = re.escape(rule.value)
+    styles = FORBIDDEN_STYLES if rule.is_forbidden else STYLES
     wanted = {
         "start": value,
         "end": rf"\w*{value}(?!\w)",
         "contain": rf"\w*{value}",
-        "style": STYLES.get(rule.value, ""),
+        "style": styles.get(rule.value, ""),
         "digit": r"[^\W\d]+\d(?!\w*\d)" if rule.value == "one" else r"\w*\d",
     }[rule.form]
     before, after = language.lines[rule.thing]

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from memory_ci.text import spell_negations
+
 MAX_TEXT = 300  # Characters that are read.
 MAX_RULES = 8  # Rules of one sentence; more are a list that nobody said.
 
@@ -93,7 +95,7 @@ SPECS: tuple[tuple[NameForm, re.Pattern[str]], ...] = (
     (
         "style",
         re.compile(
-            rf"{QUOTE}?\b(?P<value>snake[ _-]?case|(?:upper|lower)?[ _-]?camel[ _-]?case"
+            rf"{QUOTE}?\b(?P<value>snake[ _-]?case|(?:(?:upper|lower)[ _-]?)?camel[ _-]?case"
             rf"|pascal[ _-]?case|(?:all )?upper[ _-]?case|all[ -]caps|lower[ _-]?case)\b{QUOTE}?",
             re.IGNORECASE,
         ),
@@ -105,10 +107,27 @@ NAMES = re.compile(r"\bnam(?:e|es|ed|ing)\b|\b(?:pre|suf)fix(?:es|ed|ing)?\b", r
 JOINT = re.compile(r"\s*(?:,|,? and\b|,? or\b|/|&)\s*(?:all |your |our |the )*", re.IGNORECASE)
 """What may stand between two things of which the same is said."""
 
-FORBIDDING = re.compile(
-    r"\b(?:never|don't|do not|must not|mustn't|should not|shouldn't|avoid|no longer|stop|not)\b",
-    re.IGNORECASE,
+NEGATION = r"\b(?:never|not|cannot|\w+n't|avoid|no longer|stop)\b"
+FORBIDDING = re.compile(NEGATION, re.IGNORECASE)
+REMINDER = re.compile(
+    r"\b(?:do not|don't|never) (?:forget|hesitate|fail) to\b|\bnot only\b", re.IGNORECASE
 )
+"""A negation that forbids nothing."""
+
+ASIDE = re.compile(rf"({NEGATION}),[^,:;]*,", re.IGNORECASE)
+"""Words within a clause, behind its negation: `never, whatever happens, start names with`."""
+
+LISTED_VALUE = re.compile(
+    rf"{QUOTE}\w{{1,30}}{QUOTE}|\b\w+[ _-]?case\b|\ball[ -]caps\b", re.IGNORECASE
+)
+DISCARDED = re.compile(
+    rf",? (?:not|instead of|rather than|over) (?:{LISTED_VALUE.pattern}),?", re.IGNORECASE
+)
+"""What is not chosen, between the choice and what it is for."""
+
+CLAUSE_END = re.compile(r"[,:;](?!\s*(?:(?:and|or|nor)\b[\s,]*)*(?:[,:;]|$))", re.IGNORECASE)
+"""The end of a clause; not a comma of a list, behind which only other values stand."""
+
 DISCARDING = re.compile(
     rf"\b(?:(?:instead of|rather than|used to|previously|formerly)(?: [\w ]{{1,40}})?"
     rf"|not|from|than|over) {QUOTE}?$",
@@ -176,7 +195,7 @@ def _choose_things(
         return _join(text, things, things.index(inside[-1]))
     is_named_behind = behind and re.match(
         r"[^,;]{0,30}\b(?:in|into|for|of|to|within|on|at|all|when|naming)\b[^,;]{0,30}$",
-        text[spec.end() : behind[0].start()],
+        DISCARDED.sub("", text[spec.end() : behind[0].start()]),
     )
     if before and not is_named_behind:
         return _join(text, things, len(before) - 1)
@@ -207,8 +226,20 @@ def _make_rule(
         value = _name_style(value, kind)
     elif form == "digit":
         value = "one" if re.search(r"single|exactly|only", value, re.IGNORECASE) else "some"
-    is_forbidden = FORBIDDING.search(text[: spec.start() + 1]) is not None
-    return NameRule(kind, form, value, is_forbidden)
+    # A style may stand in a list; the other forms begin with a verb or with a quotation.
+    verb = "" if form == "style" else re.split(r"\W", spec[0], maxsplit=1)[0]
+    return NameRule(kind, form, value, is_forbidden=forbids(text[: spec.start()] + verb))
+
+
+def forbids(before: str) -> bool:
+    """Return whether words up to a verb or a value negate it, in the clause of the verb.
+
+    >>> forbids("From now on, never start"), forbids("Not bad, but don't forget to start")
+    (True, False)
+    """
+    plain = ASIDE.sub(r"\1", REMINDER.sub("", spell_negations(before)))
+    clause = CLAUSE_END.split(LISTED_VALUE.sub("", plain))[-1]
+    return FORBIDDING.search(clause) is not None
 
 
 def _name_style(words: str, kind: Thing) -> str:
@@ -239,15 +270,15 @@ def find_name_conflict(rules: Iterable[NameRule], others: Iterable[NameRule]) ->
     ...     find_name_rules("Start method names with `b_`"))
     "'a_' against 'b_'"
     """
-    wanted = {(rule.thing, rule.form): rule.value for rule in others if _is_exclusive(rule)}
+    wanted = {(rule.thing, rule.form): rule.value for rule in others if is_exclusive(rule)}
     for rule in rules:
         value = wanted.get((rule.thing, rule.form))
-        if _is_exclusive(rule) and value is not None and value != rule.value:
+        if is_exclusive(rule) and value is not None and value != rule.value:
             return f"'{rule.value}' against '{value}'"
     return ""
 
 
-def _is_exclusive(rule: NameRule) -> bool:
+def is_exclusive(rule: NameRule) -> bool:
     """Return whether names can have only one such value: they may contain several texts."""
     return rule.form in ("start", "end", "style") and not rule.is_forbidden
 

@@ -168,7 +168,9 @@ ERRAND = re.compile(
 """The request to write a rule down, before the rule."""
 
 DESTINATION = re.compile(r"(?i)\s+(?:in|into|to) (?:the )?(?:CLAUDE|AGENTS|GEMINI)\.md\W*$")
-TOLD = re.compile(r"(?i)\b(?:you|it|he|she|they)(?:'ve| have| had|'s| has)?(?: already)? \w+ed\b")
+PAST_ACTION = re.compile(
+    r"(?i)\b(?:you|it|he|she|they)(?:'ve| have| had|'s| has)?(?: already)? \w+ed\b"
+)
 """What somebody did, in which no rule is stated."""
 
 HABIT = re.compile(
@@ -289,10 +291,7 @@ def states_names(plain: str) -> bool:
     """Return whether a sentence says how things in code are named; a question or story does not."""
     if QUESTION.search(plain) or GUESS.search(plain) or FIRST_PERSON.search(plain):
         return False
-    is_past = re.search(
-        r"(?i)\b(?:you|i|it|he|she|they)(?:'ve| have| had|'s| has)?(?: already)? \w+ed\b", plain
-    )
-    return is_past is None and bool(find_name_rules(plain))
+    return PAST_ACTION.search(plain) is None and bool(find_name_rules(plain))
 
 
 def _is_rule_of_work(plain: str, *, is_spoken: bool) -> bool:

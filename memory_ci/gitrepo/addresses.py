@@ -66,12 +66,43 @@ def find_forge_address(remote: str) -> str:
     return f"https://{page}" if ON_FORGE.fullmatch(page) else ""
 
 
+def is_on_gitlab(remote: str) -> bool:
+    """Return whether the host of a remote is one of GitLab, by its name.
+
+    >>> is_on_gitlab("git@gitlab.acme.dev:a/b.git"), is_on_gitlab("https://github.com/a/gitlab")
+    (True, False)
+    """
+    return "gitlab" in _find_host(remote)
+
+
+def is_on_github(remote: str) -> bool:
+    """Return whether the host of a remote is one of GitHub, by its name."""
+    return "github" in _find_host(remote)
+
+
+def _find_host(remote: str) -> str:
+    return normalize_address(remote).partition("/")[0]
+
+
+def link_part(address: str, path: str) -> str:
+    """Return the web address of a part of a repository, such as `commit/3f2ab91`; "" for none."""
+    if not address:
+        return ""
+    return f"{address}/-/{path}" if is_on_gitlab(address) else f"{address}/{path}"
+
+
+def link_request(address: str, number: int | str) -> str:
+    """Return the web address of a pull or merge request; "" if the repository has none.
+
+    >>> link_request("https://gitlab.com/a/b", 5), link_request("https://github.com/a/gitlab", 5)
+    ('https://gitlab.com/a/b/-/merge_requests/5', 'https://github.com/a/gitlab/pull/5')
+    """
+    kind = "merge_requests" if is_on_gitlab(address) else "pull"
+    return link_part(address, f"{kind}/{number}")
+
+
 def link_to(address: str, number: int | None, sha: str) -> str:
     """Return the web address of a request, else of a commit; "" if the repository has none."""
-    if not address or (number is None and not sha):
-        return ""
-    is_gitlab = "gitlab" in address
-    base = f"{address}/-" if is_gitlab else address
-    if number is None:
-        return f"{base}/commit/{sha[:SHA_WIDTH]}"
-    return f"{base}/merge_requests/{number}" if is_gitlab else f"{base}/pull/{number}"
+    if number is not None:
+        return link_request(address, number)
+    return link_part(address, f"commit/{sha[:SHA_WIDTH]}") if sha else ""

@@ -10,13 +10,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memory_ci.checks.name_rules import NameForm, find_name_rules, iter_sentences
+from memory_ci.checks.name_rules import find_name_rules, forbids, is_exclusive, iter_sentences
 from memory_ci.records.entry import Entry
 from memory_ci.text import STOP_WORDS, stem, words
 
 MAX_TEXT = 2_000  # Characters of an entry that are read.
-EXCLUSIVE: tuple[NameForm, ...] = ("start", "end", "style")
-"""What a name has only one of; it may contain several texts."""
 
 ROLE = re.compile(
     r"(?i)\b(?:use|using|adopt|switch to|switching to|prefer)\s+(?:the )?"
@@ -64,7 +62,7 @@ def says_change(entry: Entry) -> bool:
 
 def _read_settings(sentence: str) -> Iterator[SetValue]:
     for rule in find_name_rules(sentence):
-        if rule.form in EXCLUSIVE and not rule.is_forbidden:
+        if is_exclusive(rule):
             yield SetValue((rule.thing, rule.form), rule.value)
     for match in ROLE.finditer(sentence):
         role = [
@@ -72,5 +70,5 @@ def _read_settings(sentence: str) -> Iterator[SetValue]:
             for word in words(match["role"])
             if word not in STOP_WORDS and word not in ROLE_WORDS
         ]
-        if role and not re.search(r"(?i)\b(?:not|never|n't|stop|avoid)\b", sentence[: match.end()]):
+        if role and not forbids(sentence[: match.end()]):
             yield SetValue(("role", *sorted(role)), match["value"].casefold())

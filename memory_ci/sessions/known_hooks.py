@@ -87,9 +87,15 @@ LINTED = (
     (re.compile(r"\bprint\b", re.IGNORECASE), re.compile(r"\bT20\d?\b|flake8-print")),
     (re.compile(r"\bconsole\.log\b"), re.compile(r"no-console|noConsole")),
     (re.compile(r"\bdebugger\b|\bbreakpoint\b"), re.compile(r"debug-statements|no-debugger")),
-    (re.compile(r"\bTODO|FIXME\b"), re.compile(r"\bTD\d|\bFIX\d|no-warning-comments|godox")),
-    (re.compile(r"\bchangelog\b", re.IGNORECASE), re.compile(r"changelog-enforcer|danger")),
-    (re.compile(r"\blicen[cs]e header|SPDX\b"), re.compile(r"insert-license|reuse|addlicense")),
+    (re.compile(r"\b(?:TODO|FIXME)s?\b"), re.compile(r"\bTD\d|\bFIX\d|no-warning-comments|godox")),
+    (
+        re.compile(r"\bchangelog\b", re.IGNORECASE),
+        re.compile(r"changelog-enforcer|\bdanger(?:file|-js)\b|\bdanger ci\b", re.IGNORECASE),
+    ),
+    (
+        re.compile(r"\b(?:licen[cs]e headers?|SPDX)\b", re.IGNORECASE),
+        re.compile(r"insert-license|fsfe/reuse-(?:tool|action)|\breuse lint\b|addlicense"),
+    ),
 )
 """Words of a rule, and the settings of a tool that tests it."""
 

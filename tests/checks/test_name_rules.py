@@ -55,3 +55,57 @@ def test_names_can_have_only_one_prefix_suffix_and_style(
     one: str, other: str, conflict: str
 ) -> None:
     assert find_name_conflict(find_name_rules(one), find_name_rules(other)) == conflict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don't forget to start function names with 'fn_'",
+        "Never fail to start function names with 'fn_'",
+        "It is not a question of taste: start function names with 'fn_'",
+        "I do not like short names, start function names with 'fn_'",
+    ],
+)
+def test_a_negation_of_another_clause_forbids_no_name(text: str) -> None:
+    assert find_name_rules(text) == [NameRule("function", "start", "fn_")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "From now on, do not start function names with 'fn_'",
+        "Dont start function names with 'fn_'",
+        "Don\u2019t start function names with 'fn_'",
+        "Never, under any circumstances, start function names with 'fn_'",
+    ],
+)
+def test_a_negation_of_the_same_clause_forbids_a_name(text: str) -> None:
+    assert find_name_rules(text) == [NameRule("function", "start", "fn_", is_forbidden=True)]
+
+
+def test_a_negation_holds_for_all_values_of_a_list() -> None:
+    rules = find_name_rules("For function names, never use snake_case, kebab-case or PascalCase")
+    assert rules == [
+        NameRule("function", "style", "snake", is_forbidden=True),
+        NameRule("function", "style", "pascal", is_forbidden=True),
+    ]
+
+
+@pytest.mark.parametrize("words", [", not", " instead of", " rather than", ", never"])
+def test_a_style_that_is_not_chosen_is_not_asked_for(words: str) -> None:
+    rules = find_name_rules(f"For function names use snake_case{words} camelCase")
+    wanted = [rule for rule in rules if not rule.is_forbidden]
+    assert wanted == [NameRule("function", "style", "snake")]
+
+
+def test_what_is_not_chosen_may_stand_before_the_thing() -> None:
+    assert find_name_rules("Use snake_case, not camelCase, for variables") == [
+        NameRule("variable", "style", "snake")
+    ]
+
+
+@pytest.mark.parametrize("style", ["lowerCamelCase", "lower camel case", "camel-case"])
+def test_a_style_is_read_in_each_spelling(style: str) -> None:
+    assert find_name_rules(f"Use {style} for function names") == [
+        NameRule("function", "style", "camel")
+    ]

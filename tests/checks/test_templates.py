@@ -204,6 +204,13 @@ def test_names_are_as_a_rule_wants_them(rule: str, kept: str, broken: str) -> No
     assert not accepts(check, broken)
 
 
+@pytest.mark.parametrize("style", ["snake_case", "camelCase"])
+def test_a_name_of_one_word_is_not_in_a_forbidden_style(style: str) -> None:
+    check = derive(f"Never use {style} for variables", PYTHON)
+    assert accepts(check, "count = 1")
+    assert not accepts(check, {"snake_case": "row_count = 1", "camelCase": "rowCount = 1"}[style])
+
+
 @pytest.mark.parametrize("name", ["__init__", "__eq__"])
 def test_names_that_python_demands_break_no_rule(name: str) -> None:
     check = derive("Always start method names with 'md_'", PYTHON)

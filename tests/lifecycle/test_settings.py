@@ -32,7 +32,11 @@ def plan(*places: Located) -> dict[str, Entry]:
     [
         (OLD, {SetValue(("method", "start"), "a_")}),
         ("Use Jira as our main tool for tickets", {SetValue(("role", "tool"), "jira")}),
+        ("Never start method names with 'a_'", set()),
         ("Never use Jira as the tool", set()),
+        ("Don't use Jira as our ticket tracker", set()),
+        ("We shouldnt, for now, use Jira as our ticket tracker", set()),
+        ("Don't forget to use Jira as our tracker", {SetValue(("role", "tracker"), "jira")}),
         ("Use the cache as it is", set()),
         ("Method names contain 'ab'", set()),
     ],

@@ -11,6 +11,7 @@ import msgspec
 
 from memory_ci.commands.report.records import WebLink
 from memory_ci.errors import MemoryCIError
+from memory_ci.gitrepo.addresses import link_part, link_request
 from memory_ci.lifecycle.fold import CLAIMED
 from memory_ci.memory.eligible import merged_on
 from memory_ci.memory.workspace import Workspace
@@ -37,7 +38,7 @@ class RepositoryLinks(msgspec.Struct, frozen=True):
 
     def link_commit(self, sha: str) -> WebLink:
         """Return a link to a commit."""
-        return WebLink(sha[:SHORT_SHA], f"{self._base}/commit/{sha}" if self.address else "")
+        return WebLink(sha[:SHORT_SHA], link_part(self.address, f"commit/{sha}"))
 
     def link_origin(self, ref: str) -> WebLink:
         """Return a link for `commit:3f2ab91` or `pr:128`, claimed or not; else a label."""
@@ -45,8 +46,7 @@ class RepositoryLinks(msgspec.Struct, frozen=True):
         if kind == "commit" and name.isalnum():
             return self.link_commit(name)
         if kind == "pr" and name.isdecimal() and self.address:
-            request = "merge_requests" if "/-" in self._base else "pull"
-            return WebLink(f"#{name}", f"{self._base}/{request}/{name}")
+            return WebLink(f"#{name}", link_request(self.address, name))
         return WebLink(ref.removeprefix(CLAIMED))
 
     def link_work(self, episode: Episode) -> tuple[WebLink, ...]:
@@ -60,11 +60,7 @@ class RepositoryLinks(msgspec.Struct, frozen=True):
 
     def file_url(self, path: str) -> str:
         """Return the URL of a file, "" if the repository has no address."""
-        return f"{self._base}/blob/{self.tip}/{quote(path)}" if self.address else ""
-
-    @property
-    def _base(self) -> str:
-        return f"{self.address}/-" if "gitlab" in self.address else self.address
+        return link_part(self.address, f"blob/{self.tip}/{quote(path)}")
 
 
 class ReportInputs(msgspec.Struct, frozen=True, kw_only=True):

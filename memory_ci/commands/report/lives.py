@@ -13,6 +13,7 @@ from memory_ci.anchors.verdicts import judge_entry
 from memory_ci.commands.health.metrics import list_contradictions
 from memory_ci.commands.report.inputs import MAX_BODY, ReportInputs
 from memory_ci.commands.report.records import EntryFault, EntryLife, FaultKind, LifeStep
+from memory_ci.lifecycle.episodes import find_heirs_among, replace_by_heirs
 from memory_ci.lifecycle.prominence import is_in_force, prominence
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.utility import is_idle
@@ -26,19 +27,30 @@ FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
 
 class EntryEvents(msgspec.Struct, frozen=True):
-    """Events of one entry: the work that it was served to, and feedback on it, oldest first."""
+    """Events of one entry, and of those that it superseded, oldest first.
 
-    episodes: list[Episode] = []
+    Attributes:
+        unused: the work that it was served to and that did not use it.
+        used: the work that used it.
+        feedback: feedback on it.
+    """
+
+    unused: list[Episode] = []
+    used: list[Episode] = []
     feedback: list[Feedback] = []
 
 
 def list_entries(inputs: ReportInputs) -> Iterator[EntryLife]:
     """Yield the entries, the most prominent first."""
     events: defaultdict[str, EntryEvents] = defaultdict(EntryEvents)
+    heirs = find_heirs_among(located.entry for located in inputs.located)
     for episode in inputs.episodes:
-        served_ids = {retrieved.id for retrieved in episode.retrieved}
-        for entry_id in served_ids.union(episode.used):
-            events[entry_id].episodes.append(episode)
+        used_ids = replace_by_heirs(episode.used, heirs)
+        served_ids = replace_by_heirs((served.id for served in episode.retrieved), heirs)
+        for entry_id in used_ids:
+            events[entry_id].used.append(episode)
+        for entry_id in served_ids - used_ids:
+            events[entry_id].unused.append(episode)
     for event in inputs.feedback:
         events[event.id].feedback.append(event)
 
@@ -129,9 +141,7 @@ def _list_life_steps(inputs: ReportInputs, entry: Entry, events: EntryEvents) ->
     if entry.created_at and entry.created_at != inputs.find_day_of_work(entry):
         yield LifeStep(at=entry.created_at, what="written")
 
-    unused = [episode for episode in events.episodes if entry.id not in episode.used]
-    used = [episode for episode in events.episodes if entry.id in episode.used]
-    for what, episodes in (("served", unused), ("used", used)):
+    for what, episodes in (("served", events.unused), ("used", events.used)):
         for episode in episodes[-MAX_STEPS:]:
             yield LifeStep(
                 at=episode.occurred_at.date(),

@@ -77,6 +77,7 @@ STATES = {
 QUESTIONS: dict[QuestionKind, str] = {
     "request": "People ask again and again. Write it as a rule?",
     "failure": "A command fails again and again. Warn of it?",
+    "check": "A rule that each commit can be tested for. Test it?",
     "candidate": "Worth keeping?",
     "quarantined": "Withheld as unsafe. Safe after all?",
     "changed": "Does it still hold?",

@@ -36,6 +36,7 @@ from memory_ci.gitrepo import history
 from memory_ci.gitrepo.addresses import find_forge_address
 from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
 from memory_ci.lifecycle import episodes as episode_rules
+from memory_ci.lifecycle.fold import CLAIMED
 from memory_ci.memory.edits import name_edits
 from memory_ci.memory.episodes import load_written
 from memory_ci.memory.workspace import Workspace, load_memory
@@ -173,7 +174,7 @@ def _judge_entries(
 def _count_sources(located_entries: Iterable[Located]) -> tuple[SourceCount, ...]:
     counts: Counter[tuple[str, str]] = Counter()
     for located in located_entries:
-        kind = (located.entry.source or "by hand").partition(":")[0]
+        kind = (located.entry.source or "by hand").removeprefix(CLAIMED).partition(":")[0]
         counts[kind, located.entry.engine or "people"] += 1
     return tuple(SourceCount(kind, engine, count) for (kind, engine), count in counts.most_common())
 

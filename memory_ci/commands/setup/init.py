@@ -6,7 +6,6 @@ written.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from difflib import unified_diff
@@ -24,6 +23,7 @@ from memory_ci.commands.setup.clients import AGENTS, Agent
 from memory_ci.commands.setup.hooks import PRE_COMMIT
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.gitrepo.addresses import is_on_github, is_on_gitlab
 from memory_ci.gitrepo.repo import find_setting, follow_symbolic, head_branch
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.store.files import remove_file, write_file
@@ -353,9 +353,9 @@ def guess_ci(workspace: Workspace) -> Ci:
     """Return the CI that the files of the work tree or the remote's address suggest."""
     root = work_tree(workspace)
     url = find_setting(workspace.repo, "remote.origin.url") or ""
-    if (root / GITLAB).exists() or re.search("gitlab", url, re.IGNORECASE):
+    if (root / GITLAB).exists() or is_on_gitlab(url):
         return "gitlab"
-    if (root / ".github").is_dir() or re.search("github", url, re.IGNORECASE):
+    if (root / ".github").is_dir() or is_on_github(url):
         return "github"
     return "none"
 

@@ -6,7 +6,7 @@ import json
 import re
 from datetime import date
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from memory_ci.commands.report.page import (
     COVER_SIGNS,
     FACTORS,
+    QUESTIONS,
     _fill_map,
     _fill_task,
     _fill_weeks,
@@ -36,6 +37,7 @@ from memory_ci.commands.report.records import (
     WorkWeek,
 )
 from memory_ci.gitrepo.history import AGE
+from memory_ci.records.candidate import QuestionKind
 from memory_ci.records.retrieval import Match
 from memory_ci.search.rank import Weights, rank
 from tests.make import make_id, make_located
@@ -131,6 +133,10 @@ def test_three_questions_come_with_the_commands_that_answer_them() -> None:
     words = read_answers(summary=make_summary(), inbox=(question,) * 4, waiting=9)
     assert words.count("memory-ci review --all --accept 2 or --never") == 3
     assert "9 questions ; the three whose answers matter most, then the others" in words
+
+
+def test_each_kind_of_question_has_words_on_the_first_screen() -> None:
+    assert set(QUESTIONS) == set(get_args(QuestionKind))
 
 
 def test_faults_are_counted_and_the_worst_are_named() -> None:

@@ -170,3 +170,25 @@ def test_questions_come_the_most_useful_first(project: Project) -> None:
     project.commit("Edit", memory | {"src/pay.py": "def pay():\n    other()\n"})
     titles = [question.title for question in gather(project).inbox if question.kind == "changed"]
     assert titles == ["Major", "Minor"]
+
+
+def test_the_life_of_an_entry_holds_the_work_of_those_that_it_superseded(project: Project) -> None:
+    heir = make_entry(2, title="Ask before each release", supersedes=(make_id(1),))
+    project.commit("Keep", {"MEMORY.md": format_entry(heir)})
+    serve(project, "served", date(2026, 11, 1), 1)
+    serve(project, "used", date(2026, 11, 2), 1, used=1)
+    (life,) = (entry for entry in gather(project).entries if entry.id == heir.id)
+    assert (life.given, life.used) == (2, 1)
+    assert [step.text for step in life.life if step.what in ("served", "used")] == [
+        "served",
+        "used",
+    ]
+
+
+def test_a_claimed_source_counts_as_one_of_its_kind(project: Project) -> None:
+    entries = [
+        make_entry(1, title="Ask before each release", source="pr:1"),
+        make_entry(2, title="Name the branch after its issue", source="claimed:pr:2"),
+    ]
+    project.commit("Keep", {"MEMORY.md": "\n".join(map(format_entry, entries))})
+    assert {source.kind: source.count for source in gather(project).sources} == {"pr": 2}
