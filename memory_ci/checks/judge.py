@@ -8,7 +8,13 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci.checks.globs import GlobError, compile_globs, is_literal
-from memory_ci.checks.patterns import PatternError, UnjudgedError, compile_pattern, find_match
+from memory_ci.checks.patterns import (
+    PatternError,
+    UnjudgedError,
+    compile_pattern,
+    find_match,
+    limit_time,
+)
 from memory_ci.records.check import (
     AbsentCheck,
     BeforeCheck,
@@ -166,7 +172,8 @@ def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
         return NOT_APPLICABLE
     pattern = compile_pattern(check.text)
     lines = [line for line in change.added if globs.matches(line.path)]
-    position = find_match(pattern, [line.text for line in lines])
+    with limit_time():
+        position = find_match(pattern, [line.text for line in lines])
     if position is None:
         _refuse_unread(change)
         return FOLLOWED
@@ -186,42 +193,41 @@ def _judge_present(check: PresentCheck, change: CheckedChange) -> Judgement:
     if not any(texts.values()):
         return NOT_APPLICABLE  # An empty file has no text, and needs none.
     pattern = compile_pattern(check.text)
-    for path, lines in texts.items():
-        if lines and find_match(pattern, lines) is None:
-            _refuse_unread(change)
-            fault = ChangeFault(
-                f"{path} has no text that matches {_show(check.text)}", "add it", path
-            )
-            return Judgement(is_applicable=True, fault=fault)
-    return FOLLOWED
+    with limit_time():
+        lacking = (path for path in new if texts[path] and find_match(pattern, texts[path]) is None)
+        path = next(lacking, None)
+    if path is None:
+        return FOLLOWED
+    _refuse_unread(change)
+    fault = ChangeFault(f"{path} has no text that matches {_show(check.text)}", "add it", path)
+    return Judgement(is_applicable=True, fault=fault)
 
 
 def _judge_message(check: MessageCheck, change: CheckedChange) -> Judgement:
     pattern = compile_pattern(check.text)
-    subjects = [message.partition("\n")[0] for message in change.messages]
     if check.is_forbidden:
         texts = [line for message in change.messages for line in message.splitlines()]
         if change.title:
             texts.append(change.title)
         if not texts:
             return NOT_APPLICABLE
-        position = find_match(pattern, texts)
+        with limit_time():
+            position = find_match(pattern, texts)
         if position is None:
             return FOLLOWED
         fault = ChangeFault(f"a commit message matches {_show(check.text)}", "reword it")
         return Judgement(is_applicable=True, fault=fault)
 
-    if not subjects and not change.title:
+    if not change.messages and not change.title:
         return NOT_APPLICABLE
-    if change.title and find_match(pattern, [change.title]) is not None:
-        return FOLLOWED  # A squash merge makes the title the message.
-    for message in change.messages:
-        if find_match(pattern, message.splitlines()) is None:
-            fault = ChangeFault(f"a commit message does not match {_show(check.text)}", "reword it")
-            return Judgement(is_applicable=True, fault=fault)
-    if subjects:
-        return FOLLOWED
-    fault = ChangeFault(f"the title does not match {_show(check.text)}", "reword it")
+    with limit_time():
+        if change.title and find_match(pattern, [change.title]) is not None:
+            return FOLLOWED  # A squash merge makes the title the message.
+        texts = [message.splitlines() for message in change.messages]
+        if texts and all(find_match(pattern, lines) is not None for lines in texts):
+            return FOLLOWED
+    name = "a commit message" if change.messages else "the title"
+    fault = ChangeFault(f"{name} does not match {_show(check.text)}", "reword it")
     return Judgement(is_applicable=True, fault=fault)
 
 
