@@ -25,6 +25,7 @@ from memory_ci.records.check import (
     WithCheck,
 )
 from memory_ci.records.history import FileChange
+from memory_ci.text import escape_undecoded
 
 MAX_SHOWN = 3  # Globs that a message names.
 MAX_PATTERN_SHOWN = 60  # Characters of a pattern that a message shows.
@@ -76,7 +77,7 @@ class ChangeFault(NamedTuple):
     Attributes:
         message: the fault, such as "CHANGELOG.md is not touched".
         remedy: what to do, such as "add a line".
-        path: the file that shows it, "" for a message.
+        path: the file that shows it, as `text.escape_undecoded`; "" for a message.
         line: the line in that file, from 1.
     """
 
@@ -138,7 +139,8 @@ def _judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
         case UntouchedCheck(paths):
             touched = compile_globs(paths).select(change.paths)
             if touched:
-                fault = ChangeFault(f"{touched[0]} is touched", "leave it as it was", touched[0])
+                path = escape_undecoded(touched[0])
+                fault = ChangeFault(f"{path} is touched", "leave it as it was", path)
                 return Judgement(is_applicable=True, fault=fault)
             return FOLLOWED if change.files else NOT_APPLICABLE
         case AbsentCheck():
@@ -163,7 +165,9 @@ def _judge_with(check: WithCheck, change: CheckedChange) -> Judgement:
     message = f"{names} is not touched" if is_single else f"nothing in {names} is touched"
     is_prose = check.also[0].endswith((".md", ".rst", ".txt"))
     remedy = "add a line" if is_single and is_prose else "change it, too"
-    return Judgement(is_applicable=True, fault=ChangeFault(message, remedy, causes[0]))
+    return Judgement(
+        is_applicable=True, fault=ChangeFault(message, remedy, escape_undecoded(causes[0]))
+    )
 
 
 def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
@@ -178,8 +182,9 @@ def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
         _refuse_unread(change)
         return FOLLOWED
     line = lines[position]
-    message = f"{line.path}:{line.number} adds text that matches {_show(check.text)}"
-    fault = ChangeFault(message, "take it out", line.path, line.number)
+    path = escape_undecoded(line.path)
+    message = f"{path}:{line.number} adds text that matches {_show(check.text)}"
+    fault = ChangeFault(message, "take it out", path, line.number)
     return Judgement(is_applicable=True, fault=fault)
 
 
@@ -195,10 +200,11 @@ def _judge_present(check: PresentCheck, change: CheckedChange) -> Judgement:
     pattern = compile_pattern(check.text)
     with limit_time():
         lacking = (path for path in new if texts[path] and find_match(pattern, texts[path]) is None)
-        path = next(lacking, None)
-    if path is None:
+        first = next(lacking, None)
+    if first is None:
         return FOLLOWED
     _refuse_unread(change)
+    path = escape_undecoded(first)
     fault = ChangeFault(f"{path} has no text that matches {_show(check.text)}", "add it", path)
     return Judgement(is_applicable=True, fault=fault)
 
