@@ -229,8 +229,8 @@ def _judge_message(check: MessageCheck, change: CheckedChange) -> Judgement:
     with limit_time():
         if change.title and find_match(pattern, [change.title]) is not None:
             return FOLLOWED  # A squash merge makes the title the message.
-        texts = [message.splitlines() for message in change.messages]
-        if texts and all(find_match(pattern, lines) is not None for lines in texts):
+        messages = [message.splitlines() for message in change.messages]
+        if messages and all(find_match(pattern, lines) is not None for lines in messages):
             return FOLLOWED
     name = "a commit message" if change.messages else "the title"
     fault = ChangeFault(f"{name} does not match {_show(check.text)}", "reword it")
