@@ -111,5 +111,5 @@ def _escape(text: str) -> str:
 
 
 def _escape_property(text: str) -> str:
-    """Escape a property of a workflow command, with its separators."""
-    return _escape(text).replace(":", "%3A").replace(",", "%2C")
+    """Escape a property of a workflow command, with its separators, and make it printable."""
+    return _escape(printable(text)).replace(":", "%3A").replace(",", "%2C")

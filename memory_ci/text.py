@@ -335,3 +335,12 @@ def yaml_fault(error: Any) -> tuple[int, str]:  # noqa: ANN401 - PyYAML's errors
 
 NAMES_CODE = re.compile(r"\w_\w|[a-z\d][A-Z]|`[A-Z]|\w\(|\w[./]\w|\w::")
 """A sign that a text names code."""
+
+
+def escape_undecoded(path: str) -> str:
+    """Return the path of a file with escapes in place of bytes that are not UTF-8.
+
+    >>> escape_undecoded("a\\udcff.py")
+    'a\\\\xff.py'
+    """
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

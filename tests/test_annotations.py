@@ -44,6 +44,11 @@ def test_separators_in_a_path_and_a_message_are_escaped() -> None:
     assert command == "::error file=a%2Cb%3Ac/MEMORY.md,line=1,title=bad-value::100%25. Mend it."
 
 
+def test_a_path_in_an_annotation_moves_no_cursor() -> None:
+    (command,) = list_commands(render_annotations([make_finding(path="a\x1b[2J\udcff.py")], TOKEN))
+    assert command.startswith("::error file=a\\x1b[2J\\udcff.py,line=1")
+
+
 def test_no_more_of_a_level_than_github_shows_and_a_line_for_the_rest() -> None:
     text = render_annotations(
         [*(make_finding(n) for n in range(13)), make_finding(level="notice")], TOKEN

@@ -8,7 +8,13 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci.checks.globs import GlobError, compile_globs, is_literal
-from memory_ci.checks.patterns import PatternError, UnjudgedError, compile_pattern, find_match
+from memory_ci.checks.patterns import (
+    PatternError,
+    UnjudgedError,
+    compile_pattern,
+    find_match,
+    limit_time,
+)
 from memory_ci.records.check import (
     AbsentCheck,
     BeforeCheck,
@@ -19,6 +25,7 @@ from memory_ci.records.check import (
     WithCheck,
 )
 from memory_ci.records.history import FileChange
+from memory_ci.text import escape_undecoded
 
 MAX_SHOWN = 3  # Globs that a message names.
 MAX_PATTERN_SHOWN = 60  # Characters of a pattern that a message shows.
@@ -70,7 +77,7 @@ class ChangeFault(NamedTuple):
     Attributes:
         message: the fault, such as "CHANGELOG.md is not touched".
         remedy: what to do, such as "add a line".
-        path: the file that shows it, "" for a message.
+        path: the file that shows it, as `text.escape_undecoded`; "" for a message.
         line: the line in that file, from 1.
     """
 
@@ -132,7 +139,8 @@ def _judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
         case UntouchedCheck(paths):
             touched = compile_globs(paths).select(change.paths)
             if touched:
-                fault = ChangeFault(f"{touched[0]} is touched", "leave it as it was", touched[0])
+                path = escape_undecoded(touched[0])
+                fault = ChangeFault(f"{path} is touched", "leave it as it was", path)
                 return Judgement(is_applicable=True, fault=fault)
             return FOLLOWED if change.files else NOT_APPLICABLE
         case AbsentCheck():
@@ -157,7 +165,9 @@ def _judge_with(check: WithCheck, change: CheckedChange) -> Judgement:
     message = f"{names} is not touched" if is_single else f"nothing in {names} is touched"
     is_prose = check.also[0].endswith((".md", ".rst", ".txt"))
     remedy = "add a line" if is_single and is_prose else "change it, too"
-    return Judgement(is_applicable=True, fault=ChangeFault(message, remedy, causes[0]))
+    return Judgement(
+        is_applicable=True, fault=ChangeFault(message, remedy, escape_undecoded(causes[0]))
+    )
 
 
 def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
@@ -166,13 +176,15 @@ def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
         return NOT_APPLICABLE
     pattern = compile_pattern(check.text)
     lines = [line for line in change.added if globs.matches(line.path)]
-    position = find_match(pattern, [line.text for line in lines])
+    with limit_time():
+        position = find_match(pattern, [line.text for line in lines])
     if position is None:
         _refuse_unread(change)
         return FOLLOWED
     line = lines[position]
-    message = f"{line.path}:{line.number} adds text that matches {_show(check.text)}"
-    fault = ChangeFault(message, "take it out", line.path, line.number)
+    path = escape_undecoded(line.path)
+    message = f"{path}:{line.number} adds text that matches {_show(check.text)}"
+    fault = ChangeFault(message, "take it out", path, line.number)
     return Judgement(is_applicable=True, fault=fault)
 
 
@@ -186,42 +198,42 @@ def _judge_present(check: PresentCheck, change: CheckedChange) -> Judgement:
     if not any(texts.values()):
         return NOT_APPLICABLE  # An empty file has no text, and needs none.
     pattern = compile_pattern(check.text)
-    for path, lines in texts.items():
-        if lines and find_match(pattern, lines) is None:
-            _refuse_unread(change)
-            fault = ChangeFault(
-                f"{path} has no text that matches {_show(check.text)}", "add it", path
-            )
-            return Judgement(is_applicable=True, fault=fault)
-    return FOLLOWED
+    with limit_time():
+        lacking = (path for path in new if texts[path] and find_match(pattern, texts[path]) is None)
+        first = next(lacking, None)
+    if first is None:
+        return FOLLOWED
+    _refuse_unread(change)
+    path = escape_undecoded(first)
+    fault = ChangeFault(f"{path} has no text that matches {_show(check.text)}", "add it", path)
+    return Judgement(is_applicable=True, fault=fault)
 
 
 def _judge_message(check: MessageCheck, change: CheckedChange) -> Judgement:
     pattern = compile_pattern(check.text)
-    subjects = [message.partition("\n")[0] for message in change.messages]
     if check.is_forbidden:
         texts = [line for message in change.messages for line in message.splitlines()]
         if change.title:
             texts.append(change.title)
         if not texts:
             return NOT_APPLICABLE
-        position = find_match(pattern, texts)
+        with limit_time():
+            position = find_match(pattern, texts)
         if position is None:
             return FOLLOWED
         fault = ChangeFault(f"a commit message matches {_show(check.text)}", "reword it")
         return Judgement(is_applicable=True, fault=fault)
 
-    if not subjects and not change.title:
+    if not change.messages and not change.title:
         return NOT_APPLICABLE
-    if change.title and find_match(pattern, [change.title]) is not None:
-        return FOLLOWED  # A squash merge makes the title the message.
-    for message in change.messages:
-        if find_match(pattern, message.splitlines()) is None:
-            fault = ChangeFault(f"a commit message does not match {_show(check.text)}", "reword it")
-            return Judgement(is_applicable=True, fault=fault)
-    if subjects:
-        return FOLLOWED
-    fault = ChangeFault(f"the title does not match {_show(check.text)}", "reword it")
+    with limit_time():
+        if change.title and find_match(pattern, [change.title]) is not None:
+            return FOLLOWED  # A squash merge makes the title the message.
+        messages = [message.splitlines() for message in change.messages]
+        if messages and all(find_match(pattern, lines) is not None for lines in messages):
+            return FOLLOWED
+    name = "a commit message" if change.messages else "the title"
+    fault = ChangeFault(f"{name} does not match {_show(check.text)}", "reword it")
     return Judgement(is_applicable=True, fault=fault)
 
 

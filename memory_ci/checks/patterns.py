@@ -51,6 +51,8 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 def find_match(pattern: re.Pattern[str], texts: Iterable[str]) -> int | None:
     """Return the position of the first of some texts that a pattern is found in.
 
+    Patterns are searched inside a block of `limit_time`, which all searches of a check share.
+
     Args:
         pattern: the pattern.
         texts: lines, or messages.
@@ -59,24 +61,22 @@ def find_match(pattern: re.Pattern[str], texts: Iterable[str]) -> int | None:
         The position from 0; None if it is in none of them.
 
     Raises:
-        UnjudgedError: it is in none that was searched, and a text is too long, the time is over,
-            or this is not the main thread.
+        UnjudgedError: it is in none that was searched, and a text is too long.
     """
     unjudged = ""
-    with _limit_time(SECONDS):
-        for position, text in enumerate(texts):
-            if len(text) > MAX_LINE:
-                unjudged = f"a line has more than {MAX_LINE:,} characters"
-            elif pattern.search(text):
-                return position
+    for position, text in enumerate(texts):
+        if len(text) > MAX_LINE:
+            unjudged = f"a line has more than {MAX_LINE:,} characters"
+        elif pattern.search(text):
+            return position
     if unjudged:
         raise UnjudgedError(unjudged)
     return None
 
 
 @contextmanager
-def _limit_time(seconds: float) -> Iterator[None]:
-    """End the block after a time.
+def limit_time() -> Iterator[None]:
+    """End the block after the time that one check may search one change.
 
     Raises:
         UnjudgedError: the time is over, or this is not the main thread.
@@ -85,7 +85,7 @@ def _limit_time(seconds: float) -> Iterator[None]:
         raise UnjudgedError("patterns are only searched in the main thread, where time is limited")
     previous = signal.signal(signal.SIGALRM, _raise_unjudged)
     try:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)
         try:
             yield
         finally:

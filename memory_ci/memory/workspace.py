@@ -33,6 +33,7 @@ from memory_ci.store.layout import (
     is_fragment,
     memory_pathspecs,
 )
+from memory_ci.text import escape_undecoded
 
 if TYPE_CHECKING:
     from memory_ci.store.document import MemoryFile
@@ -335,7 +336,7 @@ def readable_path(file: TreeFile) -> str:
 
     Bytes that are not UTF-8 become escapes.
     """
-    return file.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return escape_undecoded(file.path)
 
 
 def load_files(

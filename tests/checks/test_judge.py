@@ -203,3 +203,31 @@ def test_the_line_says_the_fault_the_reason_and_the_remedy(
     assert render_violation(rule, found, date(2026, 11, 28)) == (
         f"CHANGELOG.md is not touched ({why}): add a line, or Memory-Skip: 7f3a <reason>"
     )
+
+
+SLOW = ("a" * 16 + "!", "a")
+"""Lines that `SLOW_PATTERN` needs milliseconds for, and finds in the second."""
+
+SLOW_PATTERN = "^(a+)+$"
+
+
+@pytest.mark.parametrize(
+    ("check", "change"),
+    [
+        (MessageCheck(SLOW_PATTERN), say(*["\n".join(SLOW)] * 300)),
+        (
+            PresentCheck(("*.py",), SLOW_PATTERN),
+            CheckedChange(
+                files=tuple(FileChange("A", f"{number}.py") for number in range(300)),
+                added=tuple(
+                    AddedLine(f"{number // 2}.py", 1, SLOW[number % 2]) for number in range(600)
+                ),
+            ),
+        ),
+    ],
+)
+def test_all_searches_of_a_check_share_one_time(
+    monkeypatch: pytest.MonkeyPatch, check: ChangeCheck, change: CheckedChange
+) -> None:
+    monkeypatch.setattr(patterns, "SECONDS", 0.05)
+    assert "took more than" in judge(check, change).unjudged

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from memory_ci.checks.judge import AddedLine, CheckedChange, judge
-from memory_ci.checks.patterns import MAX_PATTERN, SECONDS, _limit_time, compile_pattern
+from memory_ci.checks.patterns import MAX_PATTERN, compile_pattern, limit_time
 from memory_ci.checks.repository import RepositoryFiles, list_repository_files
 from memory_ci.checks.templates import MAX_RULE, derive_check
 from memory_ci.records.check import (
@@ -351,7 +351,7 @@ HOSTILE: list[Callable[[int], str]] = [
 def test_only_the_beginning_of_long_words_is_read(make: Callable[[int], str]) -> None:
     rule = make(20_000)
     assert derive(rule) == derive(rule[:MAX_RULE])
-    with _limit_time(SECONDS):  # as long as a check may take
+    with limit_time():  # as long as a check may take
         derive(rule)
 
 

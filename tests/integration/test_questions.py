@@ -216,7 +216,7 @@ def ruled(toy: Project) -> Project:
         ("verify", 11),
         ("check --backtest", 9),
         ("check --backtest 00000007", 9),
-        ("hook commit-msg .git/COMMIT_EDITMSG", 11),
+        ("hook commit-msg .git/COMMIT_EDITMSG", 12),
     ],
 )
 def test_checks_of_a_change_ask_git_nothing_twice(

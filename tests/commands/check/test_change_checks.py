@@ -276,6 +276,30 @@ def test_no_name_hides_a_line(project: Project, name: str) -> None:
     assert (finding.path, finding.line) == (name, 3)
 
 
+@pytest.mark.parametrize(
+    "check",
+    [
+        UntouchedCheck(("src/",)),
+        AbsentCheck(("src/",), "secret"),
+        PresentCheck(("src/",), "SPDX"),
+        WithCheck(("src/",), ("NEWS",)),
+    ],
+)
+@pytest.mark.parametrize("output", ["json", "github"])
+def test_a_name_that_is_not_utf8_can_be_printed(
+    project: Project, run: Run, check: ChangeCheck, output: str
+) -> None:
+    start(project, rule(check, "fail"))
+    oid = project.git("hash-object", "-w", "--stdin", input=b"a secret\n")
+    project.git(
+        "update-index", "-z", "--index-info", input=b"100644 %b\tsrc/\xff.py\0" % oid.encode()
+    )
+    project.git("commit", "-qm", "Work")
+    result = run("verify", "--base", "main", "--format", output)
+    assert result.exit_code == 1
+    assert "src/\\\\xff.py" in result.stdout or "src/\\xff.py" in result.stdout
+
+
 def test_a_hostile_pattern_fails_no_commit(project: Project) -> None:
     start(project, rule(AbsentCheck(("*",), "^(a+)+$"), "fail"))
     project.commit("Work", {"src/a.py": "a" * 50 + "!\n"})

@@ -17,7 +17,7 @@ from memory_ci.cli import manual
 from memory_ci.commands.root import main
 from memory_ci.commands.setup import command
 from memory_ci.commands.setup.ci_files import Release, find_release
-from memory_ci.commands.setup.init import CHANGED
+from memory_ci.commands.setup.init import CHANGED, guess_ci
 from tests.command_line import Run
 from tests.integration.runner import load_yaml
 from tests.project import Project
@@ -339,3 +339,16 @@ def test_a_terminal_is_asked_and_each_question_can_be_passed(
         "gemini-cli is none of them"
         in CliRunner().invoke(main, ["init"], input="\ngemini-cli\nnone\n").output
     )
+
+
+@pytest.mark.parametrize(
+    ("remote", "ci"),
+    [
+        ("git@github.com:acme/gitlab-tools.git", "github"),
+        ("https://gitlab.acme.dev/acme/github-tools", "gitlab"),
+        ("https://forge.acme.dev/gitlab/github", "none"),
+    ],
+)
+def test_the_host_of_the_remote_suggests_the_ci(project: Project, remote: str, ci: str) -> None:
+    project.git("remote", "add", "origin", remote)
+    assert guess_ci(project.workspace) == ci
