@@ -23,6 +23,7 @@ from memory_ci.memory.workspace import index_path
 from memory_ci.sessions.active_session import OVERRIDE, VARIABLES
 from memory_ci.sessions.moments import Moment, save_moments
 from memory_ci.sessions.served_ids import record_served
+from memory_ci.sessions.session_note import list_signs
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.integration.git_in_background import Done, pausing, run_git
@@ -332,6 +333,16 @@ def test_a_commit_of_an_agent_s_session_prints_what_is_due_once(
     put_due_line(project)
     assert DUE in run_git(project.path, "commit --allow-empty -m x").printed
     assert DUE not in run_git(project.path, "commit --allow-empty -m y").printed
+
+
+def test_what_git_s_hook_prints_counts_as_served(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OVERRIDE, "codex:s1")
+    put_due_line(project)
+    run_git(project.path, "commit --allow-empty -m x")
+    (sign,) = list_signs(project.workspace, "s1")
+    assert (sign.key, sign.given) == ("codex:s1", (make_id(1),))
 
 
 def test_a_commit_in_a_linked_work_tree_prints_what_is_due(

@@ -68,11 +68,11 @@ def tell_due(event: AgentEvent, start: Path, now: datetime) -> str:
         return ""
     new = moments.claim_due(common_dir, event.session, _screen(due))
     if new:
-        _note_served(event, start, now, new)
+        _note_served((event.agent, event.session), start, now, new)
     return _join_lines(new)
 
 
-def tell_git_hook(start: Path, session: str, command: str) -> str:
+def tell_git_hook(start: Path, key: str, command: str, now: datetime) -> str:
     """Return the lines that are due before a command of git, which its hook prints.
 
     It is the way for agents whose own hooks take no text in front of a tool call. A session that
@@ -80,14 +80,19 @@ def tell_git_hook(start: Path, session: str, command: str) -> str:
 
     Args:
         start: the directory that git runs in.
-        session: the id of the agent's session.
+        key: the agent's session, as `codex:019d-1`.
         command: the command, as `git commit`.
+        now: the time.
     """
     common_dir = moments.find_common_dir(start.absolute())
     if common_dir is None:
         return ""
     due = moments.list_due(moments.load_moments(common_dir), Point(command))
-    return _join_lines(moments.claim_due(common_dir, session.rpartition(":")[2], _screen(due)))
+    agent, _, session = key.partition(":")
+    new = moments.claim_due(common_dir, session, _screen(due))
+    if new:
+        _note_served((agent, session), start, now, new)
+    return _join_lines(new)
 
 
 def claim_entries(start: Path, session: str, ids: Sequence[str]) -> frozenset[str]:
@@ -198,8 +203,8 @@ def _list_base_rules(workspace: Workspace, located: Iterable[Located]) -> list[R
     return list_rules(workspace_at(workspace.repo, base).at(base)) if base else []
 
 
-def _note_served(event: AgentEvent, start: Path, now: datetime, due: Sequence[Moment]) -> None:
-    """Note the entries of lines as served to the session."""
+def _note_served(key: tuple[str, str], start: Path, now: datetime, due: Sequence[Moment]) -> None:
+    """Note the entries of lines as served to a session, which the agent and its id name."""
     ids = tuple(moment.id for moment in due if moments.ENTRY_ID.fullmatch(moment.id))
     if not ids:
         return
@@ -210,8 +215,8 @@ def _note_served(event: AgentEvent, start: Path, now: datetime, due: Sequence[Mo
 
     workspace = configure(Workspace(find_repository(start), Config()))
     record_served(workspace, ids, now)
-    sign = Sign(agent=event.agent, session=event.session, at=now, given=ids)
-    note_sign(workspace, sign)
+    agent, session = key
+    note_sign(workspace, Sign(agent=agent, session=session, at=now, given=ids))
 
 
 def _note_told(

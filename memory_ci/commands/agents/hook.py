@@ -194,10 +194,10 @@ def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
 def _tell_due(command: str) -> None:
     """Print on stderr what is due before a command of git, to the session of an agent alone."""
     from memory_ci.commands.agents.conduct import tell_git_hook
-    from memory_ci.sessions.nudge import session_of
+    from memory_ci.sessions.active_session import find_sessions
 
-    session = session_of(os.environ)
-    due = tell_git_hook(Path.cwd(), session, command) if session else ""
+    keys = find_sessions(os.environ)
+    due = tell_git_hook(Path.cwd(), keys[0], command, now()) if keys else ""
     if due:
         say(printable_lines(due.rstrip()), err=True)
 
