@@ -25,6 +25,7 @@ from memory_ci.gitrepo.edits import blame_lines
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.forgotten import read_rejected, read_rejected_here, tombstones_at
 from memory_ci.memory.gone_names import find_gone
+from memory_ci.memory.known_hooks import read_hook_settings, suggest_hook
 from memory_ci.memory.screening import find_unsafe, is_unfit
 from memory_ci.memory.workspace import Snapshot, Workspace, open_workspace
 from memory_ci.records.candidate import Candidate, Quote, Repetition
@@ -34,7 +35,6 @@ from memory_ci.repetition.clauses import read_clause
 from memory_ci.repetition.failures import find_known_failures
 from memory_ci.repetition.requests import find_standing_requests, is_same_request
 from memory_ci.repetition.written import RULE_FILES, WrittenRule, find_written, list_rules
-from memory_ci.sessions.known_hooks import read_hook_settings, suggest_hook
 from memory_ci.sessions.rule_outcomes import ServedTimes, count_asked_again, read_served_times
 from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.text import jaccard, plural

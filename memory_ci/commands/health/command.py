@@ -86,7 +86,7 @@ def _add_asked_again(current_workspace: Workspace, health: Health) -> Health:
     """Return health with what people asked again, and what became of checks."""
     from memory_ci.commands.health.asked_again import count_asked_again
     from memory_ci.gitrepo.repo import find_commit
-    from memory_ci.sessions.check_outcomes import count_check_outcomes
+    from memory_ci.memory.check_outcomes import count_check_outcomes
 
     head = find_commit(current_workspace.repo, "HEAD")
     if head is None:

@@ -24,6 +24,7 @@ from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
 from memory_ci.gitrepo.history import find_range_start, plan_range
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.forgotten import read_rejected
+from memory_ci.memory.known_hooks import find_hook, is_linted, read_hook_settings
 from memory_ci.memory.past_changes import iter_past_changes
 from memory_ci.memory.rules import make_rule
 from memory_ci.records.candidate import (
@@ -37,7 +38,6 @@ from memory_ci.records.candidate import (
 from memory_ci.records.check import ChangeCheck, RuleCheck, WithCheck
 from memory_ci.records.plan import Change
 from memory_ci.sessions.backtests import join_sessions
-from memory_ci.sessions.known_hooks import find_hook, is_linted, read_hook_settings
 from memory_ci.sessions.repetitions import list_written_rules
 from memory_ci.sources.commits import author_of
 from memory_ci.store.layout import parse_target

@@ -37,6 +37,7 @@ from memory_ci.lifecycle.episodes import combine, count_usage
 from memory_ci.lifecycle.prominence import effective_importance, is_in_force
 from memory_ci.lifecycle.promotion import plan_promotion
 from memory_ci.lifecycle.utility import is_idle
+from memory_ci.memory.check_outcomes import LAST, count_check_outcomes
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.edits import name_edits
 from memory_ci.memory.episodes import load_written
@@ -46,7 +47,6 @@ from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import LISTED, Judged, Question, QuestionKind, Suggestion
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import UseCount
-from memory_ci.sessions.check_outcomes import LAST, count_check_outcomes
 from memory_ci.sessions.ended_rules import QUIET, find_withdrawal, is_unasked
 from memory_ci.sessions.repetitions import REPETITION
 from memory_ci.sessions.session_archive import read_archive

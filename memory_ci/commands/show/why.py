@@ -181,8 +181,8 @@ def _note_check(workspace: Workspace, entry: Entry, view: str | None, today: dat
     commit = find_commit(workspace.repo, view or "HEAD")
     if entry.check is None or commit is None:
         return
+    from memory_ci.memory.check_outcomes import count_check_outcomes
     from memory_ci.sessions.backtest_text import describe_check_outcome
-    from memory_ci.sessions.check_outcomes import count_check_outcomes
 
     for outcome in count_check_outcomes(workspace.at(commit), today, entry.id):
         yield f"Its check: {describe_check_outcome(outcome)}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.sessions.known_hooks import is_linted
+from memory_ci.memory.known_hooks import is_linted
 
 CHANGELOG = "Add each change to the changelog"
 LICENCE = "Every file needs a license header"

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from memory_ci.memory.check_outcomes import count_check_outcomes
 from memory_ci.records.check import WithCheck
 from memory_ci.records.check_outcome import RuleCheckOutcome
-from memory_ci.sessions.check_outcomes import count_check_outcomes
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry
