@@ -19,10 +19,10 @@ from memory_ci.checks.habits import Habit, MergedFiles, find_habits
 from memory_ci.checks.repository import RepositoryFiles, list_repository_files
 from memory_ci.checks.templates import derive_check
 from memory_ci.commands.record.gatherer import RecordRun
-from memory_ci.evidence.trust import is_author
 from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
 from memory_ci.gitrepo.history import find_range_start, plan_range
 from memory_ci.lifecycle.prominence import is_in_force
+from memory_ci.memory.eligible import is_work, merged_on
 from memory_ci.memory.forgotten import read_rejected
 from memory_ci.memory.known_hooks import find_hook, is_linted, read_hook_settings
 from memory_ci.memory.past_changes import iter_past_changes
@@ -39,7 +39,6 @@ from memory_ci.records.check import ChangeCheck, RuleCheck, WithCheck
 from memory_ci.records.plan import Change
 from memory_ci.sessions.backtests import join_sessions
 from memory_ci.sessions.repetitions import list_written_rules
-from memory_ci.sources.commits import author_of
 from memory_ci.store.layout import parse_target
 
 SOURCE = "the history"
@@ -187,20 +186,17 @@ def _derive(text: str, files: RepositoryFiles, settings: str) -> ChangeCheck | N
 
 
 def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
-    """Return the habits of the merged changes of people."""
-    bots = run.workspace.config.extraction.bot_authors
-    return find_habits(
-        (
-            MergedFiles(
-                past.merged.tip.committed_at.date(),
-                tuple(file.path for file in past.change.files),
-                past.merged.title,
-            )
-            for past in history
-            if not is_author(author_of(past.merged.commits[-1]), bots)
-        ),
-        run.today,
-    )
+    """Return the habits of the merged changes of people and their agents."""
+    changes = [
+        MergedFiles(
+            merged_on(past.merged),
+            tuple(file.path for file in past.change.files),
+            past.merged.title,
+        )
+        for past in history
+        if is_work(run.workspace, past.merged)
+    ]
+    return find_habits(changes, run.today)
 
 
 def _draft_habit(habit: Habit) -> DraftedCheck:

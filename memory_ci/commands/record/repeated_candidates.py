@@ -75,8 +75,8 @@ def _first_requests(repeated: Iterable[Repeated]) -> list[Repeated]:
     """Return all failures, and as many requests as people are asked about."""
     items = list(repeated)
     requests = [item for item in items if item.occurrences]
-    left_out = requests[MAX_REQUESTS:]
-    return [item for item in items if item not in left_out]
+    failures = [item for item in items if not item.occurrences]
+    return [*requests[:MAX_REQUESTS], *failures]
 
 
 def plan_repeated(run: RecordRun, judged: Sequence[Judged]) -> Iterator[Change]:
