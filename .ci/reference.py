@@ -18,7 +18,7 @@ import yaml
 import memory_ci.config
 from memory_ci import Memory, RecordOptions, RetrieveOptions
 from memory_ci.commands.root import main
-from memory_ci.commands.table import group_commands
+from memory_ci.commands.table import COMMANDS, group_commands
 from memory_ci.records import config
 
 ROOT = Path(__file__).parent.parent
@@ -28,7 +28,8 @@ NOTE = "<!-- Written from the code by `make reference`. -->"
 def render_commands() -> str:
     parts = [
         f"# Commands\n\n{NOTE}\n\n"
-        "All have `--help`. Errors and exit statuses: [errors](../errors.md).\n"
+        "All have `--help`. Errors and exit statuses: [errors](../errors.md).\n",
+        render_overview(),
     ]
     for group, names in group_commands().items():
         parts.append(f"## {group}\n")
@@ -37,6 +38,22 @@ def render_commands() -> str:
             for name in names
         ]
     return "\n".join(parts)
+
+
+def render_overview() -> str:
+    """Return the table of all commands, with what each is for."""
+    rows = ["| command | what it does |", "|---|---|"]
+    for names in group_commands().values():
+        for name in names:
+            anchor = f"memory-ci-{name}"
+            command = main.get_command(click.Context(main), name)
+            label = f"`memory-ci {name}`"
+            if isinstance(command, click.Group):
+                subcommands = command.list_commands(click.Context(command))
+                anchor = f"{anchor}-{subcommands[0]}"
+                label += f" ({', '.join(subcommands)})"
+            rows.append(f"| [{label}](#{anchor}) | {_cell(COMMANDS[name].summary)} |")
+    return "\n".join([*rows, ""])
 
 
 def _command(path: str, command: click.Command | None) -> str:

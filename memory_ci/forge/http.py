@@ -38,7 +38,7 @@ LASTING = frozenset({"forge-rate-limited", "forge-budget-spent"})
 
 RIGHTS = (
     "Give the token the right to write contents and pull requests "
-    "(`memory-ci help publishing` says where)."
+    "(`memory-ci help platform#the-token` says where)."
 )
 
 SECONDARY = b"secondary rate limit"
@@ -133,7 +133,7 @@ def forge_failed(url: str, problem: str) -> EngineError:
     """Return the error of an unusable reply of the forge, or of a proxy in its place."""
     hint = (
         "Try again later; if it stays, see whether the token may read pull requests "
-        "(`memory-ci help forge`)."
+        "(`memory-ci help ci`)."
     )
     return EngineError(f"{_format_place(url)} {problem}", slug="forge-failed", hint=hint)
 
@@ -149,7 +149,7 @@ def forge_unauthorised(url: str) -> EngineError:
     message = f"{host_of(url)} does not accept the token"
     hint = (
         "Give a token that is valid and may read the repository "
-        "(`memory-ci help forge` says which rights)."
+        "(`memory-ci help ci` says which rights)."
     )
     return EngineError(message, slug="forge-unauthorised", hint=hint)
 

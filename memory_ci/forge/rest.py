@@ -304,7 +304,7 @@ def require(listing: Listing[T]) -> Listing[T]:
         EngineError: the error of the listing.
     """
     if listing.problem and not listing.items:
-        hint = "Check the token and its rights, or try again later (`memory-ci help forge`)."
+        hint = "Check the token and its rights, or try again later (`memory-ci help ci`)."
         raise EngineError(listing.problem, slug=listing.slug, hint=hint)
     return listing
 

@@ -120,11 +120,11 @@ class SessionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     read: bool = True
     """Whether captured and committed sessions, Entire's checkpoints and git-ai's notes are read
-    (docs/sessions.md).
+    (docs/agents.md#sessions).
     """
     push: bool | Literal["private"] = "private"
     """Whether captured sessions are pushed with the branch: `private` only to a remote that does
-    not answer strangers (docs/sessions.md#sharing-and-forgetting), `true` to any, `false` to none.
+    not answer strangers (docs/agents.md#where-sessions-go), `true` to any, `false` to none.
     """
     keep_days: Size = 90
     """Days that captured sessions are kept in a clone."""
@@ -135,15 +135,15 @@ class ForgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: ForgeName = "auto"
     """The forge whose pull requests and reviews are read: `auto` is the forge that the environment
-    of the job names, if it names one (docs/forge.md).
+    of the job names, if it names one (docs/ci.md#what-is-read-from-the-forge).
     """
 
 
 class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of publishing the commits of a run (docs/publishing.md)."""
+    """Settings of publishing the commits of a run (docs/platform.md)."""
 
     mode: PublishMode = "none"
-    """How `record` publishes its commits, if the command does not say (docs/publishing.md)."""
+    """How `record` publishes its commits, if the command does not say (docs/platform.md)."""
     allowed: tuple[PublishMode, ...] = ()
     """Modes that may be used, also by `--push`; if empty, all. `none` always may."""
     branch: Annotated[
@@ -157,9 +157,9 @@ class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         text_like(r"^(?:merge|day|week|[1-9]\d{0,3} entr(?:y|ies))(?!\n)$", "week", "20 entries"),
     ] = "merge"
     """How often a run publishes: at each `merge`, once a `day` or a `week`, or at `N entries`
-    (docs/publishing.md#how-often)."""
+    (docs/reviewing.md#how-often)."""
     labels: tuple[Annotated[str, text_like(r"^[^,\n]{1,50}(?!\n)$", "memory")], ...] = ()
-    """Labels of a new memory pull request (docs/publishing.md#labels-drafts-reviewers-auto-merge).
+    """Labels of a new memory pull request (docs/platform.md#under-the-rules-of-a-repository).
     """
     draft: bool = False
     """Whether a new memory pull request is a draft."""
@@ -175,7 +175,7 @@ class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             r"^(?:[^<>\s][^<>\n]{0,100} <[^<>@\s]+@[^<>@\s]+>)?(?!\n)$", "Ann <ann@example.com>"
         ),
     ] = ""
-    """The author of commits of memory, `NAME <MAIL>` (docs/publishing.md#who-commits)."""
+    """The author of commits of memory, `NAME <MAIL>` (docs/platform.md#who-commits)."""
     signoff: bool = False
     """Whether these commits have a Signed-off-by of the author (DCO)."""
     sign: bool = False
@@ -298,7 +298,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
         ),
     ] = ""
     """The policy that narrows these settings, `SOURCE@REV sha256:…`; `memory-ci init --policy`
-    writes it (docs/platform.md)."""
+    writes it (docs/platform.md#a-policy-for-all-repositories)."""
     minimum_version: Annotated[str, text_like(VERSION, "0.2.0")] = ""
     """An older memory-ci refuses to run: `"0.2"`."""
     scopes: ScopePatterns = ScopePatterns()

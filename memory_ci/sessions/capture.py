@@ -225,7 +225,7 @@ def read_repository_sessions(
     ]
     if not sessions:
         message = f"{path} holds no session that can be read"
-        hint = "`memory-ci help sessions` lists the formats; --agent must be the one that wrote it."
+        hint = "`memory-ci help agents` lists the formats; --agent must be the one that wrote it."
         raise UsageError(message, slug="unknown-transcript", hint=hint)
     return sessions
 

@@ -305,7 +305,7 @@ def _report_joining(finder: SessionFinder) -> Iterator[Probe]:
     if unmerged:
         yield Probe("unmerged", "ok", unmerged)
     for problem in dict.fromkeys(finder.problems):
-        remedy = "Where sessions are kept and fetched from: `memory-ci help sessions`."
+        remedy = "Where sessions are kept and fetched from: `memory-ci help agents`."
         yield Probe("sessions", "warn", problem, remedy)
 
 
