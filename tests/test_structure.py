@@ -330,7 +330,9 @@ def test_an_error_is_explained_under_its_exit_status(trees: dict[Path, ast.Modul
             name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
             if name in classes and isinstance(node, ast.Call):
                 raised = set(find_slugs(ast.Expr(node), {}))
-                wrong |= {(slug, name) for slug in raised if explained[slug] not in (name, "Finding")}
+                wrong |= {
+                    (slug, name) for slug in raised if explained[slug] not in (name, "Finding")
+                }
     assert wrong == {("policy-missing", "RepositoryError")}  # a repository without one
 
 
