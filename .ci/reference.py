@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -96,16 +97,13 @@ def _cell(text: str) -> str:
 
 
 def render_settings() -> str:
-    head = (
-        "Each key of `.memory-ci.yaml`; what they have in common: "
-        "[configuration](../configuration.md)."
-    )
     table = [
         "| key | default | value | meaning |",
         "|---|---|---|---|",
         *_keys(config.Config, read_meanings()),
     ]
-    return "\n".join([f"# All keys\n\n{NOTE}\n\n{head}\n", *table, ""])
+    introduction = (ROOT / ".ci" / "settings.md").read_text("utf-8")
+    return "\n".join([introduction, *table, ""])
 
 
 def _keys(
@@ -142,6 +140,121 @@ def read_meanings() -> dict[tuple[str, str], str]:
                 ):
                     found[node.name, name] = inspect.cleandoc(said)
     return found
+
+
+LIMITS = {
+    "Entries and notes": """
+        records.entry.MAX_CHARS extraction.gate.MARKED_TITLE_WIDTH extraction.gate.TITLE_WIDTH
+        extraction.gate.BODY_WIDTH extraction.entries.MAX_AKA anchors.subjects.MAX_CITES
+        memory.quotes.MAX_CHARS memory.quotes.MAX_MARKS lifecycle.relations.MIN_PREFIX
+        memory.workspace.MAX_FILE_BYTES cli.plain.MAX_INPUT config.MAX_BYTES
+    """,
+    "What is read": """
+        evidence.ingestion.MAX_LENGTH extraction.judge.MAX_PER_PIECE
+        commands.record.run.FREE_EPISODES commands.record.gatherer.MAX_DECLINED
+        forge.http.MAX_REQUESTS forge.http.MAX_SECONDS forge.rest.MAX_PAGES
+        gitrepo.squash_trailers.MAX_CARRIERS gitrepo.squash_trailers.MAX_WALK
+        gitrepo.squash_trailers.MAX_BRANCHES
+    """,
+    "Models": """
+        extraction.prompt.PROMPT_TOKENS extraction.prompt.ANSWER_TOKENS
+        extraction.prompt.MAX_LEARNINGS extraction.engines.anthropic_api.TRIES
+        extraction.engines.anthropic_api.MAX_WAIT extraction.engines.program.MAX_OUTPUT
+        extraction.engines.program.MAX_SECONDS commands.record.learn.CHUNK_REQUESTS
+        commands.record.learn.CHUNK_BYTES
+    """,
+    "Retrieval": """
+        search.strength.MAX_HITS commands.retrieve.options.MAX_LIMIT
+        commands.retrieve.options.MAX_CHARS commands.retrieve.retrieve.MAX_NORM_CHARS
+        commands.retrieve.retrieve.MAX_ABOUT commands.retrieve.text.HOOK_CHARS
+        commands.retrieve.text.HINT_LINES commands.retrieve.text.HINT_CHARS
+        search.query.MAX_CHARS memory.past_tasks.MAX_CHANGES search.vectors.MAX_AT_QUERY
+        search.vectors.LEAST_COVERAGE commands.mcp.tools.MAX_CHARS
+        memory.agents_block.MAX_CHARS memory.agents_block.MAX_ENTRIES
+    """,
+    "Cited code": """
+        gitrepo.log.MAX_WALK memory.cites.MAX_CODE_BYTES
+    """,
+    "Checks": """
+        checks.globs.MAX_GLOBS checks.globs.MAX_GLOB checks.patterns.MAX_PATTERN
+        checks.patterns.MAX_LINE checks.patterns.SECONDS gitrepo.diffs.MAX_LINES
+        gitrepo.diffs.MAX_BYTES commands.record.proposed_checks.MAX_CHANGES
+        commands.record.proposed_checks.MAX_PROPOSED checks.habits.MAX_HABITS
+    """,
+    "Sessions of agents": """
+        commands.agents.conduct.MAX_LINES commands.agents.conduct.MAX_CHARS
+        commands.agents.conduct.MAX_PENDING sessions.moments.MAX_TOLD sessions.moments.MAX_WHEN
+        sessions.moments.MAX_MOMENTS sessions.session_note.DAYS_KEPT
+        sessions.capture.MAX_TRANSCRIPT_BYTES sources.transcripts.builder.MAX_LINE
+        sessions.captured_sessions.MAX_SESSIONS sessions.session_archive.MAX_BYTES
+        sessions.session_archive.MAX_TURN
+    """,
+    "Publishing and review": """
+        commands.publish.landing.MAX_TRIES commands.publish.landing.MAX_SECONDS
+        commands.publish.text.SHOWN_BOXES commands.review.priority.PAUSE_DAYS
+        findings.MAX_ANNOTATIONS
+    """,
+    "Episodes": """
+        commands.episodes.episode.MAX_CONTENT commands.episodes.episode.MAX_WORD
+        commands.episodes.episode.MAX_CONTEXT commands.episodes.job.MAX_ASSUMPTION
+        store.episodes.MAX_DOCUMENT_BYTES store.episodes.MAX_FILE_BYTES
+        memory.episode_files.MAX_SINGLE memory.episode_files.FOLD_AFTER_DAYS
+    """,
+    "Organisation": """
+        commands.org.targets.MAX_LIST commands.org.targets.MAX_BYTES
+        commands.org.targets.MAX_ENTRIES commands.org.records.LONGEST
+        commands.org.search.MAX_SHARE commands.org.promote.MAX_PROPOSED
+    """,
+}
+"""The constants that limit what a user meets, by section; their comments explain them."""
+
+
+def render_limits() -> str:
+    """Return the page of limits, from the constants and their comments."""
+    parts = [
+        f"# Limits\n\n{NOTE}\n\nWhat is beyond a limit is left out, counted or refused. "
+        "Limits that you can set are [settings](settings.md).\n"
+    ]
+    for section, names in LIMITS.items():
+        parts.append(f"## {section}\n\n| limit | of what |\n|---|---|")
+        parts += [_limit(name) for name in names.split()]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _limit(name: str) -> str:
+    module, _, constant = name.rpartition(".")
+    value = getattr(importlib.import_module(f"memory_ci.{module}"), constant)
+    text = re.sub(
+        r"^(?:Maximum n|N)umber of (.)",
+        lambda match: match[1].upper(),
+        read_comment(module, constant),
+    )
+    text = _plain(text)
+    if value < 1:
+        shown = f"{value:.0%}" if "share" in text.lower() else f"{value:g}"
+    elif value % 2**20 == 0:
+        shown = f"{value // 2**20} Mi"
+    else:
+        shown = f"{value:,.0f}"
+    return f"| {shown} | {_cell(text)} |"
+
+
+def read_comment(module: str, constant: str) -> str:
+    """Return the comment on the line of a constant, or the docstring below it, as one line."""
+    source = (ROOT / "memory_ci" / f"{module.replace('.', '/')}.py").read_text("utf-8")
+    lines = source.splitlines()
+    nodes = ast.parse(source).body
+    for node, following in zip(nodes, [*nodes[1:], None], strict=True):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) if name == constant:
+                comment = lines[node.lineno - 1].partition("  # ")[2]
+                match following:
+                    case ast.Expr(value=ast.Constant(value=str(said))) if not comment:
+                        comment = " ".join(said.split())
+                if comment:
+                    return comment
+    raise LookupError(f"{module}.{constant} has no comment that explains the limit")
 
 
 API_INTRODUCTION = """# API
@@ -226,6 +339,7 @@ def format_docstring(text: str) -> str:
 PAGES = {
     "reference/commands.md": render_commands,
     "reference/settings.md": render_settings,
+    "reference/limits.md": render_limits,
     "api.md": render_api,
 }
 

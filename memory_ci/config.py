@@ -22,7 +22,7 @@ T = TypeVar("T")
 CONFIG_FILE = ".memory-ci.yaml"
 POLICY_FILE = ".memory/policy.yaml"
 """The policy of `extends`, as `memory-ci init --policy` fetched it for offline use."""
-MAX_BYTES = 64 * 1024
+MAX_BYTES = 64 * 1024  # Bytes of `.memory-ci.yaml`, and of a policy.
 MAX_DEPTH = 8
 MAX_STARS = 3  # `**` in one pattern; more match slowly, and fewer can say the same.
 CORE = "tag:yaml.org,2002:"

@@ -46,8 +46,8 @@ SECONDARY_WAIT = 60.0  # Seconds.
 UNSTATED_WAIT = 1.0  # Seconds to wait after a 429 that names no time.
 
 # A GITHUB_TOKEN may send 1,000 requests an hour and repository; other jobs of the hour need some.
-MAX_REQUESTS = 600
-MAX_SECONDS = 300.0
+MAX_REQUESTS = 600  # Requests to a forge that one run makes.
+MAX_SECONDS = 300.0  # Seconds that one run spends on them.
 MAX_WAIT = 60.0  # Seconds that a run waits for a limit to pass or a server to come back.
 
 CONNECT_SECONDS = 10.0

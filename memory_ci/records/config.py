@@ -58,7 +58,7 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeated: RepeatedMode = "propose"
     """What people ask in several sessions, and what fails in several: `propose` asks a person,
     `write` also writes what was asked in four sessions on three days, `off` looks for neither
-    (docs/never-twice.md).
+    (docs/learning.md).
     """
     adr_paths: tuple[str, ...] = (
         "docs/adr/*.md",
@@ -75,7 +75,7 @@ class EvidenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quotes: Quotes = "full"
     """Quotations of people in the `evidence` of entries, pull requests and reports: `full`, `link`
     (only their addresses) or `none`. A run still proves each learning by the words before it
-    removes them (docs/privacy.md).
+    removes them (docs/security.md).
     """
 
 
@@ -87,7 +87,7 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: EngineName = "auto"
     """The engine that reads the evidence, in addition to the rules: `auto` is a model that the
-    environment has credentials for, if there is one (docs/engines.md).
+    environment has credentials for, if there is one (docs/models.md).
     """
     allowed: tuple[EngineName, ...] = ()
     """Engines that may be used, also by `--engine`; if empty, all. The rules always may."""
@@ -191,20 +191,21 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_chars: Size = 8000
     """Characters that a job is served, everything counted."""
     walk: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
-    """`1` adds entries that are one relation away from the entries found (docs/relations.md)."""
+    """`1` adds entries that are one relation away from the entries found
+    (docs/serving.md#relations)."""
     embedder: EmbedderName = "auto"
     """The service that embeds texts: `auto` is the local model if it is installed
-    (docs/embedders.md).
+    (docs/models.md#embedders).
     """
     embedder_model: Annotated[str, text_like(r"^[\w.:/-]{0,200}$", "nomic-embed-text")] = ""
     """The model of that service; if empty, its usual one."""
     hints: bool = True
     """Whether hints of git history are added for a job that is served fewer than two entries
-    (docs/similar.md#hints).
+    (docs/serving.md#hints).
     """
     holdout: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.0
     """The share of sessions that are served nothing, so `health --effect` can compare them with the
-    others (docs/health.md#does-it-help).
+    others (docs/report.md#does-it-help).
     """
 
 
@@ -243,10 +244,10 @@ class NudgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HealthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The definitions by which memory is scored (docs/health.md)."""
+    """The definitions by which memory is scored (docs/report.md)."""
 
     profile: Literal["git", "crewship"] = "git"
-    """The definitions by which memory is scored (docs/health.md)."""
+    """The definitions by which memory is scored (docs/report.md)."""
 
 
 class CiConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -259,7 +260,7 @@ class CiConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 FORMAT = 1
-"""The newest format of files that this version reads and writes (docs/compatibility.md)."""
+"""The newest format of files that this version reads and writes (docs/upgrading.md)."""
 
 
 class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -289,7 +290,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
 
     format: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
     """The format of the memory files of this repository; `memory-ci check --migrate` changes it
-    (docs/compatibility.md#formats)."""
+    (docs/upgrading.md#what-is-promised)."""
     extends: Annotated[
         str,
         text_like(
@@ -318,7 +319,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     org: OrgConfig = OrgConfig()
     roles: dict[str, tuple[ScopeName, ...]] = {}
     """The scopes that each role may be served: `{reviewer: [project, team]}`
-    (docs/retrieving.md#who-asks).
+    (docs/serving.md#who-asks).
     """
 
 

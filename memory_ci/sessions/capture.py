@@ -41,7 +41,7 @@ from memory_ci.sessions.moments import list_known_forms, load_moments
 from memory_ci.sources.transcripts.digest import safe_id, write_digest
 from memory_ci.sources.transcripts.registry import is_database
 
-MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024
+MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024  # Bytes of a transcript that is captured.
 MIN_ID = 8  # Characters that an id may be shortened to.
 
 HEAD_BYTES = 256 * 1024

@@ -413,4 +413,4 @@ PRIVACY: tuple[tuple[str, DoctorCheck], ...] = (
     ("agents", check_served),
     ("forge", check_asked),
 )
-"""The checks of `doctor --privacy`, in the order of docs/privacy.md."""
+"""The checks of `doctor --privacy`, in the order of docs/security.md."""

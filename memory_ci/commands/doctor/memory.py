@@ -37,7 +37,9 @@ from memory_ci.text import plural
 SHOWN = 3  # findings that are named; `memory-ci check` names all
 REBUILD = "memory-ci index"
 EMBED = "memory-ci index --vectors"
-CHOOSE = "Give it what it lacks (`memory-ci help embedders`), or set retrieve.embedder to none."
+CHOOSE = (
+    "Give it what it lacks (`memory-ci help models#embedders`), or set retrieve.embedder to none."
+)
 
 
 # -- memory files
