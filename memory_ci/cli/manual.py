@@ -44,7 +44,7 @@ def link_to(slug: str) -> str:
     for url in list_urls():
         if url.startswith(SITE_LABEL):
             site = url.removeprefix(SITE_LABEL).rstrip("/")
-            return f"{site}/errors/#{slug}" if site else f"memory-ci help {slug}"
+            return f"{site}/errors.html#{slug}" if site else f"memory-ci help {slug}"
     return f"memory-ci help {slug}"
 
 

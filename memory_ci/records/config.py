@@ -270,7 +270,7 @@ class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "AGENTS.md"
     )
     """The file into which `export` writes its block, as a path from the root
-    (docs/agents.md#memory-in-agentsmd).
+    (docs/agents.md#an-agent-without-hooks).
     """
     record: bool = False
     """Whether each `record` updates that block, in the same commit."""
