@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 BADGE = re.compile(r"(?m)^\[?!\[[^\]]*\]\(https://img\.shields\.io/.*\n")
 """A line of the README that shows a picture from another host: the site fetches nothing from elsewhere."""
@@ -20,7 +21,8 @@ $ memory-ci init --from 90d --agent claude-code
 [First steps](tutorial.md) take 15 minutes; [how to](how-to.md) has a line for each thing that teams want.
 
 """
-OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
+OUTSIDE = r"\[([^\]]*)\]\(UP([^)#]+)(?:#[^)]*)?\)"
+"""A link out of docs/, where UP is the way from a page to the root of the repository."""
 CONSOLE = re.compile(r'(?s)<div class="language-console highlight">(.*?</pre>)')
 
 
@@ -35,10 +37,12 @@ def on_files(files: Files, config: MkDocsConfig, **_: object) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, config: MkDocsConfig, **_: object) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
     """Let links to files outside of docs/ lead to the repository, or be no links."""
+    way = "../" * (page.file.src_uri.count("/") + 1)
+    outside = OUTSIDE.replace("UP", re.escape(way))
     place = f"{config.repo_url.rstrip('/')}/blob/HEAD/" if config.repo_url else ""
-    return OUTSIDE.sub(rf"[\1]({place}\2)" if place else r"\1", markdown)
+    return re.sub(outside, rf"[\1]({place}\2)" if place else r"\1", markdown)
 
 
 def on_page_content(content: str, **_: object) -> str:
