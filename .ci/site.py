@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 BADGE = re.compile(r"(?m)^\[?!\[[^\]]*\]\(https://img\.shields\.io/.*\n")
 """A line of the README that shows a picture from another host: the site fetches nothing from elsewhere."""
@@ -17,10 +18,11 @@ START = """```console
 $ memory-ci init --from 90d --agent claude-code
 ```
 
-[First steps](tutorial.md) take 15 minutes; [how to](how-to.md) has a line for each thing that teams want.
+[First steps](docs/tutorial.md) take 15 minutes. [How to](docs/how-to.md) has a line for each thing that teams want.
 
 """
-OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
+BOOSTS = {"index.md": 0.5, "how-to.md": 0.4}
+"""What a page weighs in search if not 1: pages that only lead to others weigh less."""
 CONSOLE = re.compile(r'(?s)<div class="language-console highlight">(.*?</pre>)')
 
 
@@ -35,10 +37,13 @@ def on_files(files: Files, config: MkDocsConfig, **_: object) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, config: MkDocsConfig, **_: object) -> str:
-    """Let links to files outside of docs/ lead to the repository, or be no links."""
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
+    """Weigh a page in search, and let links to files outside of docs/ lead to the repository, or be no links."""
+    page.meta["search"] = {"boost": BOOSTS.get(page.file.src_uri, 1)}
     place = f"{config.repo_url.rstrip('/')}/blob/HEAD/" if config.repo_url else ""
-    return OUTSIDE.sub(rf"[\1]({place}\2)" if place else r"\1", markdown)
+    above = re.escape("../" * (page.file.src_uri.count("/") + 1))
+    outside = re.compile(rf"\[([^\]]*)\]\({above}([^)#]+)(?:#[^)]*)?\)")
+    return outside.sub(rf"[\1]({place}\2)" if place else r"\1", markdown)
 
 
 def on_page_content(content: str, **_: object) -> str:
