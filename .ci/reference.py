@@ -1,4 +1,4 @@
-"""Writes docs/reference/ and docs/api.md from the code; a test compares."""
+"""Writes docs/reference/, docs/api.md and docs/errors.md from the code; a test compares."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import msgspec
 import yaml
 
 import memory_ci.config
-from memory_ci import Memory, RecordOptions, RetrieveOptions
+from memory_ci import Memory, RecordOptions, RetrieveOptions, errors
+from memory_ci.cli.manual import load_explanations
 from memory_ci.commands.root import main
 from memory_ci.commands.table import COMMANDS, group_commands
 from memory_ci.records import config
@@ -140,6 +141,30 @@ def read_meanings() -> dict[tuple[str, str], str]:
                 ):
                     found[node.name, name] = inspect.cleandoc(said)
     return found
+
+
+ERROR_SECTIONS = {
+    "Finding": "Findings",
+    "FindingsError": "Refusals",
+    "UsageError": "Usage and configuration",
+    "UnreadableMemoryError": "Memory files",
+    "RepositoryError": "Repository",
+    "EngineError": "Engines and the network",
+}
+
+
+def render_errors() -> str:
+    """Return the page of errors and findings, from the explanations that the package has."""
+    parts = [(ROOT / ".ci" / "errors.md").read_text("utf-8")]
+    for name, explanations in load_explanations().items():
+        error = getattr(errors, name, None)
+        status = f" (exit status {error.exit_code})" if error else ""
+        parts.append(f"## {ERROR_SECTIONS[name]}{status}\n")
+        for slugs, text in explanations.items():
+            first, *others = slugs.split()
+            parts.append(f"### {first}\n\n{text}\n")
+            parts += [f"### {slug}\n\nAs [{first}](#{first}).\n" for slug in others]
+    return "\n".join(parts)
 
 
 LIMITS = {
@@ -341,6 +366,7 @@ PAGES = {
     "reference/settings.md": render_settings,
     "reference/limits.md": render_limits,
     "api.md": render_api,
+    "errors.md": render_errors,
 }
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import click
 import pytest
 import yaml
 
+from memory_ci.cli.manual import load_explanations
 from memory_ci.commands.table import COMMANDS
 from tests.repos import QUICK
 
@@ -291,19 +292,48 @@ class Reader:
     assert found == {"by-position", "in-a-record", "by-keyword", "otherwise", "in-an-error"}
 
 
-def test_every_slug_has_a_heading_in_the_manual(slugs: set[str]) -> None:
+def list_explained() -> dict[str, str]:
+    """The section of `cli/explanations.toml` that explains each slug and code."""
+    return {
+        slug: section
+        for section, explanations in load_explanations().items()
+        for slugs in explanations
+        for slug in slugs.split()
+    }
+
+
+def test_every_slug_is_explained_and_has_a_heading_in_the_manual(slugs: set[str]) -> None:
     assert slugs
+    assert sorted(slugs - list_explained().keys()) == []
     assert sorted(slugs - list_headings(ROOT / "docs" / "errors.md")) == []
 
 
-def test_every_slug_of_the_manual_is_still_in_use(slugs: set[str]) -> None:
-    written = {
-        heading
-        for heading in list_headings(ROOT / "docs" / "errors.md")
-        if re.fullmatch(r"[a-z0-9-]+", heading)
+def test_every_explained_slug_is_still_in_use(
+    slugs: set[str], trees: dict[Path, ast.Module]
+) -> None:
+    constants = {
+        node.value
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    assert written
-    assert sorted(written - slugs) == []
+    explained = list_explained()
+    assert sorted(explained.keys() - slugs - constants) == []
+
+
+def test_an_error_is_explained_under_its_exit_status(trees: dict[Path, ast.Module]) -> None:
+    explained = list_explained()
+    classes = set(explained.values()) - {"Finding"}
+    wrong = set()
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+            if name in classes and isinstance(node, ast.Call):
+                raised = set(find_slugs(ast.Expr(node), {}))
+                wrong |= {
+                    (slug, name) for slug in raised if explained[slug] not in (name, "Finding")
+                }
+    assert wrong == {("policy-missing", "RepositoryError")}  # a repository without one
 
 
 MANUALS = sorted(

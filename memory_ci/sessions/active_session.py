@@ -26,7 +26,10 @@ VARIABLES = {
     "GEMINI_SESSION_ID": "gemini",
     "COPILOT_AGENT_SESSION_ID": "copilot",
 }
-"""The variables that agents set for the commands they run; Claude Code since 2.1.132, Codex since January 2026."""
+"""The variables that agents set for the commands they run.
+
+Claude Code since 2.1.132, Codex since January 2026.
+"""
 
 KEY = re.compile(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)
 """The key of a session, `<agent>:<id>`, as a trailer can hold it."""

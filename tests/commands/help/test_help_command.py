@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.cli.manual import link_to
 from memory_ci.commands.help import command as manual
 from memory_ci.commands.table import COMMANDS, group_commands
 from memory_ci.text import unfenced_lines
@@ -146,3 +147,17 @@ def test_color_behind_a_command_is_told_where_it_goes(
         2,
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("urls", "link"),
+    [
+        ((), "memory-ci help bad-value"),
+        (("Documentation, https://docs.example/",), "https://docs.example/errors.html#bad-value"),
+    ],
+)
+def test_an_error_leads_to_its_explanation_on_the_site_if_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, urls: tuple[str, ...], link: str
+) -> None:
+    monkeypatch.setattr("memory_ci.cli.manual.list_urls", lambda: urls)
+    assert link_to("bad-value") == link
