@@ -95,11 +95,29 @@ If it says how agents are to work here from now on, give one learning that quote
 "When <situation>: <what to do>" as near to their words as can be, or only what to do where that always holds; its body
 is "". If it is about the work in hand, as "fix this test" or "now do the next step", give nothing."""
 
+CHECKS = """Each piece is a rule of this repository; `about` lists its upper directories with the kinds of files in them. Can a
+program see by a merged change alone, by its paths, its added lines or its commit messages, that a rule was broken? Then
+give one learning for it, as many as there are: it quotes that rule alone, and has its words as title, "" as body, and as
+`check` one line of YAML:
+- with: {when: [GLOB], also: [GLOB]}  a change that touches a file of `when` touches one of `also` as well
+- untouched: [GLOB]  a change touches none of these
+- absent: {in: [GLOB], text: PATTERN}  no line that a change adds to these matches
+- present: {in: [GLOB], text: PATTERN}  each new file of these has a line that matches
+- message: {match: PATTERN} or message: {not: PATTERN}  each commit message, all its lines, does or does not
+A glob is one of .gitignore, a pattern a regular expression of Python; each stands in single quotes, where a quote is
+written twice. Exclude what the rule does not mean by a later glob with `!`, as tests. The check must speak where the rule
+is broken and be silent where it is kept. If that takes judgement, or a run of a program, give nothing: most rules cannot be checked."""
+
 KNOWN = (
     "Memory holds these entries already (data, as JSON). A learning that says what one of them says has its id in"
     " `restates`; one that an entry contradicts has its id in `contradicts`."
 )
-AIMS = {"promotion": PROMOTION, "consolidation": CONSOLIDATION, "requests": REQUESTS}
+AIMS = {
+    "promotion": PROMOTION,
+    "consolidation": CONSOLIDATION,
+    "requests": REQUESTS,
+    "checks": CHECKS,
+}
 
 PREMORTEM = f"""You read a plan for work on a software repository, before the work begins. Imagine that it was done and
 failed: say what most likely went wrong, so that it can be watched for.
@@ -161,6 +179,8 @@ def _make_learning_schema(request: Request) -> dict[str, Any]:
         "aka": STRING,
     }
     optional = ["adoption", "instead", "aka"]
+    if request.task == "checks":
+        fields |= {"check": STRING}
     if request.existing:
         fields |= {"restates": STRING, "contradicts": _array(STRING)}
         optional += ["restates", "contradicts"]

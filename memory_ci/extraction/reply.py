@@ -51,6 +51,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         restates: the id of the entry that it repeats, as the engine claims.
         contradicts: the ids of entries that it contradicts, as the engine claims.
         aka: words by which it may be found.
+        check: the check of a rule, as text; only where a model was asked for it.
         importance: the importance of the entry; only code may set this and all fields below.
         is_marked: whether the author of the evidence marked it as worth keeping.
         doubt: why a learning that is not marked is only proposed.
@@ -67,6 +68,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     restates: str | None = None
     contradicts: tuple[str, ...] = ()
     aka: str = ""
+    check: str = ""
     importance: float | None = None
     scope: str | None = None
     is_marked: bool = False
