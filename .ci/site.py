@@ -18,11 +18,11 @@ START = """```console
 $ memory-ci init --from 90d --agent claude-code
 ```
 
-[First steps](tutorial.md) take 15 minutes; [how to](how-to.md) has a line for each thing that teams want.
+[First steps](docs/tutorial.md) take 15 minutes. [How to](docs/how-to.md) has a line for each thing that teams want.
 
 """
-OUTSIDE = r"\[([^\]]*)\]\(UP([^)#]+)(?:#[^)]*)?\)"
-"""A link out of docs/, where UP is the way from a page to the root of the repository."""
+BOOSTS = {"index.md": 0.5, "how-to.md": 0.4}
+"""What a page weighs in search if not 1: pages that only lead to others weigh less."""
 CONSOLE = re.compile(r'(?s)<div class="language-console highlight">(.*?</pre>)')
 
 
@@ -38,11 +38,12 @@ def on_files(files: Files, config: MkDocsConfig, **_: object) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
-    """Let links to files outside of docs/ lead to the repository, or be no links."""
-    way = "../" * (page.file.src_uri.count("/") + 1)
-    outside = OUTSIDE.replace("UP", re.escape(way))
+    """Weigh a page in search, and let links to files outside of docs/ lead to the repository, or be no links."""
+    page.meta["search"] = {"boost": BOOSTS.get(page.file.src_uri, 1)}
     place = f"{config.repo_url.rstrip('/')}/blob/HEAD/" if config.repo_url else ""
-    return re.sub(outside, rf"[\1]({place}\2)" if place else r"\1", markdown)
+    above = re.escape("../" * (page.file.src_uri.count("/") + 1))
+    outside = re.compile(rf"\[([^\]]*)\]\({above}([^)#]+)(?:#[^)]*)?\)")
+    return outside.sub(rf"[\1]({place}\2)" if place else r"\1", markdown)
 
 
 def on_page_content(content: str, **_: object) -> str:
