@@ -18,6 +18,7 @@ import yaml
 import memory_ci.config
 from memory_ci import Memory, RecordOptions, RetrieveOptions, errors
 from memory_ci.cli.manual import load_explanations
+from memory_ci.commands.doctor.doctor import CHECKS
 from memory_ci.commands.root import main
 from memory_ci.commands.table import COMMANDS, group_commands
 from memory_ci.records import config
@@ -73,7 +74,19 @@ def _command(path: str, command: click.Command | None) -> str:
     usage = " ".join([path, *command.collect_usage_pieces(click.Context(command))])
     code, _, more = dedent(example).partition("\n\n")
     words = "\n\n".join(filter(None, map(_plain, (words, more.replace("\b\n", "")))))
-    return f"### {path}\n\n```\n{usage}\n```\n\n{words}\n\n```\n{code.strip()}\n```\n\n{table}"
+    extra = render_checks() if command.name == "doctor" else ""
+    return (
+        f"### {path}\n\n```\n{usage}\n```\n\n{words}\n\n```\n{code.strip()}\n```\n\n{table}{extra}"
+    )
+
+
+def render_checks() -> str:
+    """Return the table of what `doctor` checks, from the docstrings of the checks."""
+    rows = ["", "| check | what it does |", "|---|---|"]
+    for name, check in CHECKS:
+        summary = (inspect.getdoc(check) or "").partition("\n\n")[0]
+        rows.append(f"| {name} | {_cell(summary)} |")
+    return "\n".join([*rows, ""])
 
 
 def _option(option: click.Option) -> str:

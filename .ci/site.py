@@ -1,4 +1,8 @@
-"""Hooks of mkdocs: the README is the start page, links out of docs/ lead to the repository, commands are copied alone."""
+"""Hooks of mkdocs.
+
+The README is the start page, links out of docs/ lead to the repository, and commands are copied
+without their output.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,15 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 BADGE = re.compile(r"(?m)^\[?!\[[^\]]*\]\(https://img\.shields\.io/.*\n")
-"""A line of the README that shows a picture from another host: the site fetches nothing from elsewhere."""
+"""A picture from another host in the README: the site fetches nothing from elsewhere."""
 CHECKOUT = re.compile(r"(?ms)^```\nmake demo.*?^```\n\n.*?\n\n")
-"""The first commands of the README, for whoever has the checkout before them, and the line below them."""
+"""The first commands of the README, which need the checkout, and the line below them."""
 START = """```console
 $ memory-ci init --from 90d --agent claude-code
 ```
 
-[First steps](docs/tutorial.md) take 15 minutes. [How to](docs/how-to.md) has a line for each thing that teams want.
+[First steps](docs/tutorial.md) take 15 minutes. [How to](docs/how-to.md) has a line for each thing
+that teams want.
 
 """
 BOOSTS = {"index.md": 0.5, "how-to.md": 0.4}
@@ -38,7 +43,7 @@ def on_files(files: Files, config: MkDocsConfig, **_: object) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
-    """Weigh a page in search, and let links to files outside of docs/ lead to the repository, or be no links."""
+    """Weigh a page in search, and let links out of docs/ lead to the repository, or be no links."""
     page.meta["search"] = {"boost": BOOSTS.get(page.file.src_uri, 1)}
     place = f"{config.repo_url.rstrip('/')}/blob/HEAD/" if config.repo_url else ""
     above = re.escape("../" * (page.file.src_uri.count("/") + 1))
@@ -47,11 +52,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: objec
 
 
 def on_page_content(content: str, **_: object) -> str:
-    """Say for each block of a terminal what its button copies: the commands, without `$` and output."""
+    """Say for each block of a terminal what its button copies: the commands alone."""
     return CONSOLE.sub(_add_commands, content)
 
 
 def _add_commands(block: re.Match[str]) -> str:
     lines = html.unescape(re.sub(r"<[^>]+>", "", block[1])).splitlines()
     commands = "\n".join(line.removeprefix("$ ") for line in lines if line.startswith("$ "))
-    return f'<div class="language-console highlight" data-copy="{html.escape(commands)}">{block[1]}'
+    opening = f'<div class="language-console highlight" data-copy="{html.escape(commands)}">'
+    return f"{opening}{block[1]}"

@@ -24,6 +24,7 @@ import pytest
 import yaml
 
 from memory_ci.cli.manual import load_explanations
+from memory_ci.cli.manual import read_topic
 from memory_ci.commands.table import COMMANDS
 from tests.repos import QUICK
 
@@ -359,6 +360,27 @@ def test_every_link_of_the_manual_leads_to_a_file_and_a_heading(manual: Path) ->
     assert [
         f"{place.name}#{one}" for place, one in places if one and one not in list_anchors(place)
     ] == []
+
+
+def test_every_page_that_the_package_names_is_there_with_its_heading() -> None:
+    """In messages as `memory-ci help PAGE#HEADING`, in docstrings as docs/PAGE.md#HEADING."""
+    texts = {path: path.read_text("utf-8") for path in (ROOT / "memory_ci").rglob("*.py")}
+    topics = {
+        topic.rstrip(".")
+        for text in texts.values()
+        for topic in re.findall(r"`memory-ci help ([\w#.-]+)`", text)
+    }
+    for topic in sorted(topics - set(COMMANDS) - {"CODE", "PAGE"}):
+        assert read_topic(topic)
+    links = {
+        link
+        for text in texts.values()
+        for link in re.findall(r"docs/((?:reference/)?[a-z-]+\.md)(?:#([\w-]+))?", text)
+    }
+    examples = {("style.md", "")}
+    for page, anchor in sorted(links - examples):
+        assert (ROOT / "docs" / page).exists(), page
+        assert not anchor or anchor in list_anchors(ROOT / "docs" / page), (page, anchor)
 
 
 @pytest.mark.parametrize("trailer", ["Memory-Retrieved", "Memory-Used", "Memory-Holdout"])

@@ -20,7 +20,7 @@ from tests.processes import Background
 from tests.project import IMPORTED_FROM
 from tests.repos import RepoBuilder, make_repo
 from tests.sources.transcripts.claude import SESSION, make_lines, make_user
-from tests.terminal_reader import ROOT, Step, TerminalReader, compare, read_blocks, read_steps
+from tests.terminal_reader import ROOT, TerminalReader, compare, read_blocks, read_steps
 
 CLIENT = "src/payments/client.py"
 TAUGHT = """fix: charge a card once
@@ -32,21 +32,17 @@ Decision: the key is the id of the order, because a restart must not lose it.
 """
 GUIDES = ("agents", "reviewing", "ci", "models", "platform", "security")
 NOT_RUN = {
-    (
-        "README.md",
-        "make demo    # the loop above, on a small repository of its own",
-    ): "tests/test_demo.py",
-    ("README.md", "pipx install ."): "installs from an index",
-    ("README.md", "cd ../your-repository"): "there is none",
-    ("docs/ci.md", "gh run download"): "needs GitHub",
-    (
-        "docs/ci.md",
-        'git clone --quiet "$REPOSITORY" work && cd work',
-    ): "tests/integration/test_workflow.py",
-    ("docs/platform.md", "git config --global gpg.format ssh"): "needs the key of a runner",
-    ("docs/platform.md", "jq -r"): "needs jq, and the jobs of many repositories",
+    "make demo": "tests/test_demo.py runs it",
+    "pipx install .": "it installs from an index",
+    "cd ../your-repository": "there is none",
+    "gh run download": "it needs GitHub",
+    "git clone --quiet": "tests/integration/test_workflow.py runs it, with a remote",
+    "git config --global gpg.format ssh": "it needs the key of a runner",
+    "jq -r": "it needs jq, and the lines of many jobs",
+    "MEMORY_CI_ORG_INDEX=postgresql": "it needs a server; tests/commands/org run one",
 }
-"""The first line of each block or the command that is not run, by page: what stands in the way."""
+"""How each block or command begins that is not run, and what stands in the way."""
+COMMAND = re.compile(r"(?m)^(?:\$ |[A-Z_]+=\S+ )?(?:memory-ci|make|git|gh|jq|pip|pipx) ")
 
 
 class Shop:
@@ -78,12 +74,15 @@ class Shop:
         self.commit(TAUGHT)
         self.reader.run("memory-ci record")
 
-    def change_the_code(self) -> None:
+    def change_what_was_taught(self) -> None:
+        """Record two things, then change the code that they are about."""
+        self.teach()
         self.edit('"shop-" + order.id')
         self.reader.run("git commit -q -a -m 'feat: give charges a prefix'")
 
     def break_memory(self) -> None:
         """Write an entry by hand on a branch, without its front matter."""
+        self.teach()
         self.reader.run("git switch -q -c side")
         memory = (self.repo.path / "MEMORY.md").read_text("utf-8")
         self.repo.write("MEMORY.md", f"{memory}\n## A learning\n\nWithout front matter.\n")
@@ -120,6 +119,14 @@ class Shop:
             org.add(name, make_entry(number, title=title, body=body))
         org.write("pay", "shop public", "infra group-ops")
         self.reader.place = self.root
+
+    def write_secret(self) -> None:
+        self.repo.write("secret.txt", "Ada's key\n")
+
+    def write_dated_section(self) -> None:
+        self.repo.write(
+            "MEMORY.md", "# Memory\n\n## [2026-03-01] Decision: retries live in the client\n"
+        )
 
     def write_claude_memory(self) -> None:
         self.come_back()
@@ -161,16 +168,14 @@ def test_the_tutorial_does_what_it_says(shop: Shop) -> None:
 PREPARED: dict[tuple[str, str], Callable[[Shop], None]] = {
     ("agents", "memory-ci init --clone"): Shop.teach,
     ("agents", "memory-ci add"): Shop.be_steered,
-    ("reviewing", "memory-ci review"): lambda shop: (shop.teach(), shop.change_the_code())[0],
-    ("reviewing", "memory-ci forget -"): lambda shop: shop.repo.write("secret.txt", "Ada's key\n"),
-    ("ci", "memory-ci verify"): lambda shop: (shop.teach(), shop.break_memory())[0],
+    ("reviewing", "memory-ci review"): Shop.change_what_was_taught,
+    ("reviewing", "memory-ci forget -"): Shop.write_secret,
+    ("ci", "memory-ci verify"): Shop.break_memory,
     ("platform", "cat memory-ci-policy.yaml"): Shop.write_policy,
     ("platform", "memory-ci init"): Shop.come_back,
     ("platform", "cat repositories.txt"): Shop.write_organisation,
     ("platform", "memory-ci import --from claude-code"): Shop.write_claude_memory,
-    ("platform", "memory-ci import --from legacy"): lambda shop: shop.repo.write(
-        "MEMORY.md", "# Memory\n\n## [2026-03-01] Decision: retries live in the client\n"
-    ),
+    ("platform", "memory-ci import --from legacy"): Shop.write_dated_section,
 }
 """What is done before the first command of a page that begins so."""
 
@@ -224,23 +229,37 @@ def test_a_terminal_shows_what_the_readme_says_of_the_demo(shop: Shop) -> None:
 PAGES = ("README.md", "docs/tutorial.md", *(f"docs/{guide}.md" for guide in GUIDES))
 
 
-def is_reason_given(page: str, line: str) -> bool:
-    return any(page == at and line.startswith(start) for at, start in NOT_RUN)
+def list_blocks_not_run() -> list[tuple[str, str]]:
+    """Return the first lines of the blocks that hold commands, and are of another kind than `console`: (page, line)."""
+    return [
+        (page, block["text"].splitlines()[0])
+        for page in PAGES
+        for block in read_blocks(page)
+        if block["kind"] in ("sh", "") and COMMAND.search(block["text"])
+    ]
 
 
 def test_each_block_of_commands_is_run_or_says_why_not() -> None:
-    """A block of another kind than `console` that holds a command is listed, and nothing else is."""
-    unlisted, used = [], set()
-    for page in PAGES:
-        for block in read_blocks(page):
-            lines = block["text"].splitlines()
-            if block["kind"] in ("sh", "") and re.search(
-                r"(?m)^(\$ )?(memory-ci|make|git) ", block["text"]
-            ):
-                used.add(lines[0])
-                unlisted += [] if is_reason_given(page, lines[0]) else [(page, lines[0])]
-        assert not re.search(r"(?m)^ {4}(\$ )?memory-ci ", (ROOT / page).read_text("utf-8")), page
+    reasons = [line for line in NOT_RUN if line not in ("pipx install .", "cd ../your-repository")]
+    unlisted = [
+        (page, line)
+        for page, line in list_blocks_not_run()
+        if not any(line.startswith(reason) for reason in reasons)
+    ]
     assert unlisted == []
+    unused = [
+        reason
+        for reason in reasons
+        if not any(line.startswith(reason) for _, line in list_blocks_not_run())
+    ]
+    assert unused == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_command_stands_in_an_indented_block(page: str) -> None:
+    """Such a block has no kind, so nobody would run it."""
+    text = (ROOT / page).read_text("utf-8")
+    assert re.findall(r"(?m)^ {4}(?:\$ )?memory-ci .*", text) == []
 
 
 def list_inline_commands() -> list[tuple[str, str]]:
