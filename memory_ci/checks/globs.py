@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-MAX_GLOBS = 50
-MAX_GLOB = 300  # Characters.
+MAX_GLOBS = 50  # Globs of one list.
+MAX_GLOB = 300  # Characters of a glob.
 
 TOKEN = re.compile(
     r"\\(?P<escaped>.)|(?P<stars>\*+)|(?P<any>\?)"

@@ -22,8 +22,8 @@ from memory_ci.records.candidate import Kind, Request, Weight
 from memory_ci.records.entry import Adoption
 from memory_ci.records.event import SHOWN_PATHS, Evidence
 
-PROMPT_TOKENS = 30_000  # Of evidence in one prompt; of more, a part is chosen.
-ANSWER_TOKENS = 8_000  # Of one answer.
+PROMPT_TOKENS = 30_000  # Tokens of evidence in one prompt; of more, a part is chosen.
+ANSWER_TOKENS = 8_000  # Tokens of one answer.
 ASKED_TITLE_WIDTH = 120
 """Number of characters that a model is asked to make a title of; a longer one may be kept."""
 

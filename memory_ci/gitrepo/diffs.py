@@ -35,8 +35,8 @@ PATCH = (
 
 SETTINGS = ("-c", "core.quotePath=false", "-c", "log.showSignature=false", "-c", "diff.noprefix=no")
 HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-MAX_BYTES = 16 * 1024 * 1024  # Bytes of added lines of one change that are kept.
-MAX_LINES = 100_000  # Added lines of one change that are kept.
+MAX_BYTES = 16 * 1024 * 1024  # Bytes of added lines of one change that are read.
+MAX_LINES = 100_000  # Added lines of one change that are read.
 MAX_LINE = 65_536  # Bytes of a line that are kept: more than any pattern is searched in.
 INDEX = "--cached"
 """Stands for the index in place of a commit."""
