@@ -23,7 +23,7 @@ COLUMNS = 100
 END_OF_INPUT = "\x04"
 FENCE = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## ", re.MULTILINE)
-ANSWER = re.compile(r"(?m)(?<=\]: )\w+$")
+ANSWER = re.compile(r"(?m)(?:(?<=\]: )|(?<=\] ))\w$")
 PROMPT = re.compile(rb"[\]?:] +$")
 PROGRESS = re.compile(r"[^\n\r]*\r(?!\n)|\x1b\[K")
 ID = r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b(?=[a-f]*\d)[0-9a-f]{6,64}\b"
