@@ -232,6 +232,8 @@ def _is_clear(habit: Habit, changes: int, touching: int) -> bool:
         return False
     if habit.recent < LEAST_RECENT or _only_describes(habit):
         return False
+    if habit.followed == habit.applicable:
+        return False  # A tool writes both; nobody forgets it.
     if habit.recently_followed < LEAST_CONFIDENCE * habit.recent:
         return False
     others = changes - habit.applicable

@@ -76,7 +76,7 @@ EACH_CHANGE = re.compile(
 )
 """Words by which a rule is about changes of any kind."""
 
-ARTICLES = frozenset("the a an our your any all in of folder directory".split())
+ARTICLES = frozenset("the a an our your any all other others in of folder directory".split())
 MAX_BARE = 2  # Words in which one may name a directory without a sign of a path.
 MIN_BARE = 3  # Characters that such a word exceeds.
 
@@ -106,6 +106,9 @@ FORBIDDEN_TEXT = re.compile(
     r"|^avoid\b",
     re.IGNORECASE,
 )
+PRODUCTION = re.compile(r"\bproduction\b", re.IGNORECASE)
+"""A word by which a rule leaves tests out."""
+
 MAX_GAP = 20  # Characters between the verb and the code that it forbids.
 CODE_LIKE = re.compile(r"[\w$]+(?:[.:]{1,2}[\w$]+)+(?:\(\))?|[\w$]+\(\)|@[\w.-]+|[A-Z]{3,}")
 TODO = re.compile(r"\b(?i:no|never|don't|do not)\b.*\b(?P<mark>TODO|FIXME|XXX)s?\b")
@@ -214,6 +217,8 @@ def _forbid_text(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
         return None
     name = quoted[1].removesuffix("()")
     call = r"\(" if quoted[1].endswith("()") else r"(?![\w$])"
+    if PRODUCTION.search(text):
+        code = (*code, *(f"!{glob}" for glob in list_tests(repository)))
     return AbsentCheck(tuple(code), rf"(?<![\w$.]){re.escape(name)}{call}")
 
 

@@ -79,7 +79,7 @@ Fields
   alone, "session" if the rest of this job alone needs it, "everyone" only if a person says that it holds for all work.
 - weight: "asked" if a person asks to remember it or says it more than once, "costly" if it broke something or took
   long, else "normal".
-- aka: up to ten words by which somebody would look for it who does not know it, and that it does not use.
+- aka: one string of up to ten words by which somebody would look for it who does not know it, and that it does not use.
 Write in the language of the quotes, without names of people, credentials, or links that are not in a quote."""
 
 PROMOTION = """The pieces are entries of this repository's memory. Give only those that hold in any project whatever,

@@ -213,7 +213,7 @@ def _drop_disallowed(item: object) -> object:
     """Return a learning without what a model must not say.
 
     This is every field that only code may set. A field that is null, "" or an unknown choice gets
-    its default.
+    its default. Models write `aka` as a list as well as a text.
     """
     if not isinstance(item, dict):
         return item
@@ -223,6 +223,9 @@ def _drop_disallowed(item: object) -> object:
         is_choice = key not in CHOICES or value in CHOICES[key]
         if key not in OWNED and not is_empty and is_choice:
             allowed[key] = value
+    aka = allowed.get("aka")
+    if isinstance(aka, list) and all(isinstance(word, str) for word in aka):
+        allowed["aka"] = " ".join(aka)
     quotes = allowed.get("quotes")
     if isinstance(quotes, list):
         allowed["quotes"] = [_cut_quote(quote) for quote in quotes]

@@ -6,6 +6,7 @@ the repository. The back-test then judges it, and a person agrees to it, as to a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
@@ -29,6 +30,24 @@ from memory_ci.store.checkfield import parse_check_text
 MAX_DIRECTORIES = 80  # Directories that a model is shown.
 MAX_DEPTH = 2  # Their depth.
 MAX_CHECK = 1_000  # Characters of a check that are read.
+
+RULE = re.compile(
+    r"\b(?:must|should|shall|never|always|do not|don't|cannot|avoid|forbidden|prefer|ensure"
+    r"|make sure|instead of|rather than|only|required?|needs?)\b"
+    r"|^(?:use|add|keep|put|place|write|update|include|follow|import|name|prefix|start)\b",
+    re.IGNORECASE,
+)
+"""Words of a sentence that says what is to be done."""
+
+SUBJECT = re.compile(
+    r"`|\b[\w-]+/[\w-]|\.\w{1,4}\b"
+    r"|\b(?:files?|folders?|director(?:y|ies)|tests?|docs|documentation|docstrings?|comments?|headers?"
+    r"|licen[cs]es?|imports?|names?|named|types?|annotations?|commits?|messages?|titles?|changelogs?"
+    r"|changesets?|functions?|methods?|class(?:es)?|variables?|migrations?|dependenc(?:y|ies)"
+    r"|snapshots?|fixtures?|code)\b",
+    re.IGNORECASE,
+)
+"""What paths, added lines or commit messages show."""
 
 
 def write_checks(
@@ -70,6 +89,20 @@ def _make_piece(number: int, rule: str) -> Evidence:
         origin=Origin(kind="file", id="rule"),
         at=UNKNOWN_TIME,
     )
+
+
+def is_about_changes(sentence: str) -> bool:
+    """Return whether a sentence of a document is a rule, and names what a change shows.
+
+    Documents have many sentences, and a model is asked about few.
+
+    >>> is_about_changes("Never import from `internal` in tests")
+    True
+    >>> is_about_changes("The server has three parts")
+    False
+    """
+    is_heading = sentence.endswith(":")
+    return not is_heading and bool(RULE.search(sentence) and SUBJECT.search(sentence))
 
 
 def describe_files(repository: RepositoryFiles) -> str:

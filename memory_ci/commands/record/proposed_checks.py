@@ -19,7 +19,7 @@ from memory_ci.checks.habits import Habit, MergedFiles, find_habits
 from memory_ci.checks.repository import RepositoryFiles, list_repository_files
 from memory_ci.checks.templates import derive_check
 from memory_ci.commands.record.gatherer import RecordRun
-from memory_ci.commands.record.model_checks import write_checks
+from memory_ci.commands.record.model_checks import is_about_changes, write_checks
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
 from memory_ci.gitrepo.history import find_range_start, plan_range
@@ -59,7 +59,7 @@ MAX_AGE = "1y"
 MAX_CHANGES = 1_000  # Merged changes that checks are tried on, the newest ones.
 LEAST_APPLICABLE = 3  # Changes that a check is about.
 MOST_SPOKEN = 0.2  # The greatest share of them in which it speaks.
-MAX_ASKED = 20  # Rules that a model is asked about in a run.
+MAX_ASKED = 30  # Rules that a model is asked about in a run.
 MAX_PROPOSED = 5  # Checks that are proposed, beside habits.
 MAX_SUBJECT = 80  # Characters of the title of a change.
 IMPORTANCE = 0.7
@@ -205,12 +205,15 @@ def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Checkabl
             )
     for located in run.draft.kept:
         entry = located.entry
-        is_rule = entry.type == "directive" and entry.check is None
-        if is_rule and is_in_force(entry, run.today):
+        # The title of what was rejected names the thing alone.
+        is_rule = entry.type == "directive" and entry.adoption != "rejected"
+        if is_rule and entry.check is None and is_in_force(entry, run.today):
             yield CheckableRule(entry.title, "entry", entry.id, entry.created_at)
+    seen: set[str] = set()
     for written in list_written_rules(run.base):
         text = EMPHASIS.sub("", written.text)
-        if SENTENCE.match(text):
+        if SENTENCE.match(text) and text not in seen and not written.is_forbidden_example:
+            seen.add(text)  # CLAUDE.md is often a copy of AGENTS.md
             yield CheckableRule(text, "document", written.place, words=written.text)
 
 
@@ -225,8 +228,13 @@ def _ask_for_checks(
         EngineError: as the engine does.
     """
     declined = {line.partition(" ")[2] for line in read_rejected(run.base)}
-    open_rules = [rule for rule in rules if rule.title not in declined]
-    asked = [rule for rule in open_rules if not is_unsafe(rule.title)][:MAX_ASKED]
+    asked = [
+        rule
+        for rule in rules
+        if rule.title not in declined
+        and (rule.source != "document" or is_about_changes(rule.title))
+        and not is_unsafe(rule.title)
+    ][:MAX_ASKED]
     if not asked:
         return
     checks = write_checks(asker, [rule.title for rule in asked], files)

@@ -102,6 +102,8 @@ def test_a_line_of_a_document_is_the_source_and_stays(worked: Project) -> None:
 
 
 def test_a_habit_of_the_history_is_proposed(worked: Project) -> None:
+    worked.clock.now = NOW - timedelta(days=120)
+    worked.commit("Name the package", {"package.json": "x\n"})
     worked.clock.now = NOW - timedelta(days=30)
     for number in range(20):
         files = {"package.json": f"{number}\n", "yarn.lock": f"{number}\n"}
@@ -109,7 +111,7 @@ def test_a_habit_of_the_history_is_proposed(worked: Project) -> None:
     checks = [item.candidate.proposal for item in list_checks(worked)]
     (proposal,) = [item for item in checks if item is not None]
     assert proposal.check == WithCheck(("package.json",), ("yarn.lock",))
-    assert (proposal.source, proposal.spoken) == ("habit", 0)
+    assert (proposal.source, proposal.spoken) == ("habit", 1)
 
 
 def test_what_a_linter_of_the_repository_tests_is_not_proposed(worked: Project) -> None:
