@@ -23,8 +23,7 @@ import click
 import pytest
 import yaml
 
-from memory_ci.cli.manual import load_explanations
-from memory_ci.cli.manual import read_topic
+from memory_ci.cli.manual import load_explanations, read_topic
 from memory_ci.commands.table import COMMANDS
 from tests.repos import QUICK
 
