@@ -91,7 +91,8 @@ FORBIDDEN_STYLES = {
 }
 """A name of one word, as `count`, is in several styles: who forbids one of them allows it."""
 
-CONSTANT = r"[A-Z][A-Z0-9_]*(?!\w)"
+CONSTANT = r"_*[A-Z][A-Z0-9_]*(?!\w)|_+(?!\w)"
+"""A constant, or a value that is not used."""
 TYPE_ALIAS = r"(?<!.)[A-Z]\w*"
 """A capitalised name at the start of a line, as `Messages = list[Message]`."""
 DUNDER = r"__\w+__(?!\w)"  # A name that Python demands.

@@ -17,16 +17,22 @@ from msgspec.structs import replace
 from memory_ci.checks.backtest import BacktestResult, PastChange, SpokenChange, backtest
 from memory_ci.checks.habits import Habit, MergedFiles, find_habits
 from memory_ci.checks.repository import RepositoryFiles, list_repository_files
-from memory_ci.checks.templates import derive_check
+from memory_ci.checks.templates import ATTRIBUTION_CHECK, derive_check
 from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.commands.record.model_checks import is_about_changes, write_checks
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
+from memory_ci.gitrepo.edits import Brought, blame_lines
 from memory_ci.gitrepo.history import find_range_start, plan_range
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.eligible import is_work, merged_on
 from memory_ci.memory.forgotten import read_rejected
-from memory_ci.memory.known_hooks import find_hook, is_linted, read_hook_settings
+from memory_ci.memory.known_hooks import (
+    find_hook,
+    is_linted,
+    is_lock_tested,
+    read_hook_settings,
+)
 from memory_ci.memory.model import Asker
 from memory_ci.memory.past_changes import iter_past_changes
 from memory_ci.memory.rules import make_rule
@@ -126,14 +132,18 @@ def judge_checks(
     """
     if run.workspace.config.extraction.repeated == "off":
         return []
-    drafted = _without_known(run, _draft_checks(run, repeated, problems))
+    drafted = _date_documents(run, _without_known(run, _draft_checks(run, repeated, problems)))
     rules = [make_rule(draft.check, draft.rule.title) for draft in drafted]
     read: list[PastChange] = []
     history = _without_lines(_iter_history(run, rules), read)
     results = backtest(rules, history, [draft.rule.since for draft in drafted])
     tested = list(zip(drafted, results, strict=True))
 
-    habits = _without_known(run, map(_draft_habit, _find_habits(run, read)))
+    settings = read_hook_settings(run.base)
+    found = [
+        habit for habit in _find_habits(run, read) if not is_lock_tested((habit.also,), settings)
+    ]
+    habits = _without_known(run, map(_draft_habit, found))
     results = backtest([make_rule(draft.check, draft.rule.title) for draft in habits], read)
     tested += zip(habits, results, strict=True)
     return _judge_all(run, tested, accepted)
@@ -243,6 +253,22 @@ def _ask_for_checks(
             yield DraftedCheck(rule, check, is_by_model=True)
 
 
+def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
+    """Return the checks, those of documents with the day on which their line was committed."""
+    blamed: dict[str, tuple[Brought, ...]] = {}
+    dated: list[DraftedCheck] = []
+    for draft in drafted:
+        rule = draft.rule
+        if rule.source == "document":
+            path, _, line = rule.place.rpartition(":")
+            if path not in blamed:
+                blamed[path] = blame_lines(run.workspace.repo, path, None, run.base.sha)
+            day = next((part.day for part in blamed[path] if part.last >= int(line)), None)
+            draft = draft._replace(rule=rule._replace(since=day))
+        dated.append(draft)
+    return dated
+
+
 def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
     """Return the habits of the merged changes of people and their agents."""
     changes = [
@@ -307,7 +333,7 @@ def _judge_all(
     proposed = 0
     for draft, result in tested:
         key = candidate_key(_make_candidate(draft, result))
-        if key in declined or not _is_worth_proposing(result):
+        if key in declined or not _is_worth_proposing(draft, result):
             continue
         if key not in accepted and draft.rule.source != "habit":
             proposed += 1
@@ -320,10 +346,16 @@ def _judge_all(
     ]
 
 
-def _is_worth_proposing(result: BacktestResult) -> bool:
-    """Return whether a check applies, speaks seldom, and could be judged."""
+def _is_worth_proposing(draft: DraftedCheck, result: BacktestResult) -> bool:
+    """Return whether a check applies, speaks seldom, and could be judged.
+
+    A rule of a document that nobody broke since it was written needs no reminder. What people ask
+    for again they have corrected before the merge, and signatures are a habit of agents.
+    """
     is_about_changes = result.applicable >= LEAST_APPLICABLE
-    return is_about_changes and result.share <= MOST_SPOKEN and not result.unjudged
+    is_seldom = result.share <= MOST_SPOKEN and not result.unjudged
+    is_needed = draft.rule.source != "document" or result.spoken or draft.check == ATTRIBUTION_CHECK
+    return is_about_changes and is_seldom and bool(is_needed)
 
 
 def _judge(draft: DraftedCheck, result: BacktestResult, accepted: Collection[str]) -> Judged:

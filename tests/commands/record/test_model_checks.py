@@ -141,7 +141,11 @@ def test_a_model_is_not_asked_about_a_rule_that_a_template_understands(worked: P
 
 
 def test_a_model_that_fails_is_reported_and_loses_no_check_of_a_template(worked: Project) -> None:
-    worked.commit("Add seeds", {"db/seeds/a.sql": "x\n", "AGENTS.md": "- Never touch db/seeds\n"})
+    rule = make_entry(
+        8, title="Never touch db/seeds", type="directive", created_at=TODAY.replace(year=2025)
+    )
+    files = {"db/seeds/a.sql": "x\n", "MEMORY.md": f"{format_entry(rule)}\n"}
+    worked.commit("Add seeds", files)
     result = plan(worked, Failing())
     assert [candidate.title for candidate in list_candidates(result)] == ["Never touch db/seeds"]
     assert "checks of rules: busy [engine-overloaded]" in result.problems
