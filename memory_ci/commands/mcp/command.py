@@ -11,6 +11,7 @@ import click
 from memory_ci.cli.common import option
 from memory_ci.cli.plain import now
 from memory_ci.errors import UsageError
+from memory_ci.sources.agent_events import AGENT_NAMES
 
 
 @click.command("mcp")
@@ -41,8 +42,22 @@ from memory_ci.errors import UsageError
     metavar="NAME",
     help="In every call see only the scopes that `roles` in the configuration gives this role.",
 )
+@option(
+    "--plugin",
+    choices=list(AGENT_NAMES),
+    metavar="AGENT",
+    hidden=True,
+    help="Started by the plugin of this agent: offer no tools where no memory is kept, or where "
+    "the project's own settings start the server too.",
+)
 def mcp_command(
-    transport: str, port: int, repo: Path | None, session: str | None, role: str | None
+    transport: str,
+    port: int,
+    *,
+    repo: Path | None,
+    session: str | None,
+    role: str | None,
+    plugin: str | None,
 ) -> None:
     """Serve memory to agents by the Model Context Protocol.
 
@@ -55,11 +70,17 @@ def mcp_command(
       memory-ci mcp
       memory-ci mcp --transport http --port 8731 --role reviewer
     """
+    from memory_ci.commands.setup.precedence import find_served_directory
     from memory_ci.memory.workspace import open_committed
 
     start = (repo or Path()).resolve()
-    # A missing repository is reported now, not at each call.
-    open_committed(start, is_named=repo is not None)
+    is_silent = False
+    if plugin is not None and repo is None:
+        served = find_served_directory(plugin, os.environ)
+        is_silent = served is None
+        start = served or start
+    if not is_silent:  # A missing repository is reported now, not at each call.
+        open_committed(start, is_named=repo is not None)
     try:
         from memory_ci.commands.mcp.server import serve_http, serve_stdio
     except ModuleNotFoundError as error:
@@ -84,7 +105,7 @@ def mcp_command(
     # A thread waits for input: no exception would end the process.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    serve_stdio(caller)
+    serve_stdio(caller, is_silent=is_silent)
 
 
 def _announce(address: str) -> None:

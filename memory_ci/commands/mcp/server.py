@@ -129,13 +129,18 @@ def build_server(caller: Caller) -> Server[Any]:
     )
 
 
-def serve_stdio(caller: Caller) -> None:
-    """Answer on standard input and output until the input ends; stderr takes other output."""
-    anyio.run(_serve_stdio, caller)
+def serve_stdio(caller: Caller, *, is_silent: bool = False) -> None:
+    """Answer on standard input and output until the input ends; stderr takes other output.
+
+    Args:
+        caller: the caller of all tools.
+        is_silent: offer no tools and no resources.
+    """
+    server = Server("memory-ci", version=__version__) if is_silent else build_server(caller)
+    anyio.run(_serve_stdio, server)
 
 
-async def _serve_stdio(caller: Caller) -> None:
-    server = build_server(caller)
+async def _serve_stdio(server: Server[Any]) -> None:
     async with stdio_server() as (reader, writer):
         await server.run(reader, writer, server.create_initialization_options())
 
