@@ -73,16 +73,13 @@ def mcp_command(
     from memory_ci.commands.setup.precedence import find_served_directory
     from memory_ci.memory.workspace import open_committed
 
-    start = (repo or Path()).resolve()
-    is_silent = False
+    start: Path | None = (repo or Path()).resolve()
     if plugin is not None and repo is None:
-        served = find_served_directory(plugin, os.environ)
-        is_silent = served is None
-        start = served or start
-    if not is_silent:  # A missing repository is reported now, not at each call.
+        start = find_served_directory(plugin, os.environ)
+    if start is not None:  # A missing repository is reported now, not at each call.
         open_committed(start, is_named=repo is not None)
     try:
-        from memory_ci.commands.mcp.server import serve_http, serve_stdio
+        from memory_ci.commands.mcp.server import serve_http, serve_nothing, serve_stdio
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "anyio", "uvicorn"):
             raise
@@ -91,6 +88,12 @@ def mcp_command(
         raise UsageError(message, slug="missing-extra", hint=hint) from error
     from memory_ci.commands.mcp.tools import Caller
 
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN and transport == "stdio":
+        # A thread waits for input: no exception would end the process.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if start is None:
+        serve_nothing()
+        return
     caller = Caller(
         start=start,
         clock=now,
@@ -102,10 +105,7 @@ def mcp_command(
     if transport == "http":
         serve_http(caller, port, _announce)
         return
-    # A thread waits for input: no exception would end the process.
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    serve_stdio(caller, is_silent=is_silent)
+    serve_stdio(caller)
 
 
 def _announce(address: str) -> None:

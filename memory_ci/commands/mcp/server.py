@@ -129,15 +129,14 @@ def build_server(caller: Caller) -> Server[Any]:
     )
 
 
-def serve_stdio(caller: Caller, *, is_silent: bool = False) -> None:
-    """Answer on standard input and output until the input ends; stderr takes other output.
+def serve_stdio(caller: Caller) -> None:
+    """Answer on standard input and output until the input ends; stderr takes other output."""
+    anyio.run(_serve_stdio, build_server(caller))
 
-    Args:
-        caller: the caller of all tools.
-        is_silent: offer no tools and no resources.
-    """
-    server = Server("memory-ci", version=__version__) if is_silent else build_server(caller)
-    anyio.run(_serve_stdio, server)
+
+def serve_nothing() -> None:
+    """Answer on standard input and output, and offer no tools and no resources."""
+    anyio.run(_serve_stdio, Server("memory-ci", version=__version__))
 
 
 async def _serve_stdio(server: Server[Any]) -> None:
