@@ -394,8 +394,8 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
     last_prompts = list_last_signs(case.workspace)
     if not found_hooks:
         for name, time in last_prompts.items():
-            what = f"{name} last read at {time:%Y-%m-%d %H:%M}, by a plugin or by hooks that are gone"
-            yield Probe("agents", "ok", what)
+            what = f"{name} last read at {time:%Y-%m-%d %H:%M}"
+            yield Probe("agents", "ok", f"{what}, by a plugin or by hooks that are gone")
     if not found_parts and not last_prompts:
         first, *others = (agent.name for agent in AGENTS)
         remedy = f"optional: {INSTALL} --agent {first} (or {', '.join(others)})"

@@ -70,11 +70,12 @@ def mcp_command(
       memory-ci mcp
       memory-ci mcp --transport http --port 8731 --role reviewer
     """
-    from memory_ci.commands.setup.precedence import find_served_directory
     from memory_ci.memory.workspace import open_committed
 
     start: Path | None = (repo or Path()).resolve()
     if plugin is not None and repo is None:
+        from memory_ci.commands.setup.precedence import find_served_directory
+
         start = find_served_directory(plugin, os.environ)
     if start is not None:  # A missing repository is reported now, not at each call.
         open_committed(start, is_named=repo is not None)
