@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from memory_ci.checks.backtest import BacktestResult, PastChange, SpokenChange, backtest
 from memory_ci.checks.habits import Habit, MergedFiles, find_habits
-from memory_ci.checks.repository import RepositoryFiles, list_repository_files
+from memory_ci.checks.repository import RepositoryFiles, has_glob, list_repository_files
 from memory_ci.checks.templates import ATTRIBUTION_CHECK, derive_check
 from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.commands.record.model_checks import is_about_changes, write_checks
@@ -140,10 +140,14 @@ def judge_checks(
     tested = list(zip(drafted, results, strict=True))
 
     settings = read_hook_settings(run.base)
+    files = list_repository_files(run.base.tree.files)
     found = [
         habit
         for habit in _find_habits(run, read)
-        if not is_lock_tested((habit.also,), settings) and not _is_ruled(habit, drafted)
+        if not is_lock_tested((habit.also,), settings)
+        and not _is_ruled(habit, drafted)
+        and has_glob(habit.when, files)
+        and has_glob(habit.also, files)
     ]
     habits = _without_known(run, map(_draft_habit, found))
     results = backtest([make_rule(draft.check, draft.rule.title) for draft in habits], read)
