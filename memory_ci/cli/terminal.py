@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import csv
 import re
+import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -339,3 +340,42 @@ def bar(share: float, width: int = 10) -> str:
     """
     full = round(min(max(share, 0.0), 1.0) * width)
     return "█" * full + "░" * (width - full)
+
+
+DRAW_SECONDS = 0.1
+"""The shortest time between two drawings of a count, for work of many thousand items."""
+
+BAR_WIDTH = 20
+
+
+class ProgressLine:
+    """One line at a terminal that is drawn again and again: `Reading files  3 of 12 ███░░░`."""
+
+    def __init__(self, width: int, write: Callable[[str], None]) -> None:
+        """Prepare a line.
+
+        Args:
+            width: the columns of the terminal; a wider line would not be overwritten.
+            write: writes to the terminal, and flushes.
+        """
+        self._width = width
+        self._write = write
+        self._label = ""
+        self._drawn_at = 0.0
+
+    def draw(self, label: str, done: int, total: int) -> None:
+        """Draw the line; a count with the same label is drawn at most every `DRAW_SECONDS`."""
+        now = time.monotonic()
+        if label == self._label and now - self._drawn_at < DRAW_SECONDS and done < total:
+            return
+        self._label = label
+        self._drawn_at = now
+        text = f"{label}…"
+        if total:
+            counts = f"{total:,}"
+            text = f"{label} {done:>{len(counts)},} of {counts} {bar(done / total, BAR_WIDTH)}"
+        self._write(f"\x1b[K{cut(text, self._width - 1)}\r")  # The next output overwrites it.
+
+    def clear(self) -> None:
+        """Remove the line."""
+        self._write("\x1b[K")

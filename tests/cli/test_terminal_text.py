@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.cli.terminal import (
+    ProgressLine,
     bar,
     columns,
     cut,
@@ -179,3 +180,23 @@ def test_carets_stand_below_wide_letters_and_many_of_them_are_painted_at_once() 
     assert columns(marks.partition("^")[0]) == columns(source.partition("値")[0])
     assert marks.endswith(" ^^")
     paint(f"{'^' * 1_000_000} no end\n")  # a painter that looks at each pair of them would not end
+
+
+def test_a_progress_line_counts_and_never_exceeds_the_terminal() -> None:
+    written: list[str] = []
+    line = ProgressLine(40, written.append)
+    line.draw("Reading merged work", 3, 12)
+    line.draw("Reading sessions of no merged change", 0, 0)
+    assert written == [
+        "\x1b[KReading merged work  3 of 12 █████░░░░…\r",
+        "\x1b[KReading sessions of no merged change…\r",
+    ]
+
+
+def test_a_count_is_not_drawn_for_each_of_many_items_but_its_end_is() -> None:
+    written: list[str] = []
+    line = ProgressLine(80, written.append)
+    for done in range(10_001):
+        line.draw("Reading files", done, 10_000)
+    assert len(written) < 5_000
+    assert written[-1].startswith("\x1b[KReading files 10,000 of 10,000 ")

@@ -24,6 +24,7 @@ from memory_ci.cli.plain import (
     open_current_workspace,
     progress,
     say,
+    shorten_path,
 )
 from memory_ci.findings import printable, printable_lines
 from memory_ci.sources.agent_events import AGENT_NAMES
@@ -158,9 +159,7 @@ def show_steps(
     for step in steps:
         is_planned = dry_run and step.result not in ("kept", "absent")
         would = "would be " if is_planned else ""
-        path = Path(step.path)
-        if root is not None and path.is_relative_to(root):
-            path = path.relative_to(root)
+        path = shorten_path(step.path, root)
         say(f"{would}{step.result:8} {step.part:13} {path}")
     if any(step.result == "renamed" for step in steps):
         say(RENAMED)
