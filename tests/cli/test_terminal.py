@@ -38,8 +38,8 @@ class Screen(StringIO):
         return True
 
 
-def at_terminal(project: Project, *argv: str, **environ: str) -> str:
-    """What a whole process shows at a terminal of 80 columns."""
+def at_terminal(project: Project, *argv: str, typed: str = "", **environ: str) -> str:
+    """What a whole process shows at a terminal of 80 columns, where a person types."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     env = {
@@ -55,6 +55,7 @@ def at_terminal(project: Project, *argv: str, **environ: str) -> str:
         env={**env, "TERM": "xterm", **environ},
     ):
         os.close(theirs)
+        os.write(ours, typed.encode())
         shown = b""
         while chunk := _read(ours):
             shown += chunk
@@ -218,6 +219,14 @@ def test_long_work_shows_that_it_goes_on_at_a_terminal_alone(
     shown = at_terminal(zoo, *argv)
     assert re.match(r"\x1b\[K\w[\w ]+…\r(?:\x1b\[K[^\r\n]+\r)*\x1b\[K", shown), shown
     assert "\x1b" not in run(*argv).output
+
+
+def test_no_question_of_init_is_broken_within_a_word(project: Project) -> None:
+    project.git("remote", "add", "origin", "https://github.com/acme/shop.git")
+    shown = at_terminal(project, "init", typed="\n\nn\n", NO_COLOR="1")
+    assert "Set up GitHub Actions to record merged work? [Y/n]" in shown
+    assert re.search(r"memory-ci\? OWNER/REPO@v[\d.]+ \(empty:\nleave them out", shown), shown
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "terminal.txt"
