@@ -227,7 +227,7 @@ def ask_text(question: str) -> str:
     Raises:
         click.Abort: the person ends the questions.
     """
-    text = _fold_question(f"{question}:")
+    text = _fold_question(question)
     answer = click.prompt(text, default="", show_default=False, prompt_suffix=" ", err=True)
     return str(answer).strip()
 

@@ -101,7 +101,7 @@ def _ask_for_release() -> Release | None:
     """Ask where the release of memory-ci is kept that others install, until it can be read."""
     question = (
         f"From which repository do they install memory-ci? OWNER/REPO@{TAG} "
-        "(empty: leave them out for now)"
+        "(empty: leave them out for now):"
     )
     while True:
         text = ask_text(question)
