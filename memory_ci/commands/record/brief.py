@@ -23,8 +23,11 @@ from memory_ci.records.report import Finding
 from memory_ci.text import plural
 
 MAX_LINES = 30
-LIMITS = (8, 5, 3, 2, 1, 0)
-"""Items of a list; the first with which the text has at most `MAX_LINES` is taken."""
+LIMITS = ((8, 5), (8, 3), (8, 1), (8, 0), (5, 0), (3, 0), (1, 0), (0, 0))
+"""Items of a list of new entries, and of any other list.
+
+The first pair with which the text has at most `MAX_LINES` is taken.
+"""
 
 STEPS: dict[Step, str] = {
     "fold": "Folded from the inbox",
@@ -46,11 +49,13 @@ class _Section(NamedTuple):
         heading: the heading, with the number of items.
         items: the items.
         advice: a line after the items, "" for none.
+        is_new: the items are entries that the run brought.
     """
 
     heading: str
     items: Sequence[str] = ()
     advice: str = ""
+    is_new: bool = False
 
 
 def render_brief(
@@ -71,13 +76,9 @@ def render_brief(
     head += list_engine_lines(plan.engine)
     sections = list(_list_sections(plan))
     text = ""
-    for limit in LIMITS:
-        lines = list(head)
-        for section in sections:
-            lines += _list_section_lines(section, limit, width)
-        if any(len(section.items) > limit for section in sections):
-            lines += ["", MORE]
-        text = _join([*lines, *outcome], width)
+    for limits in LIMITS:
+        lines = [*head, *_list_lines(sections, limits, width), *outcome]
+        text = _join(lines, width)
         if text.count("\n") <= MAX_LINES:
             break
     return text
@@ -102,17 +103,25 @@ def _join(lines: Sequence[str], width: int) -> str:
     return fold(text, width) if width else text
 
 
-def _list_section_lines(section: _Section, limit: int, width: int) -> Iterator[str]:
-    shown = section.items[:limit]
-    if shown:
-        yield ""
-    yield section.heading
-    yield from (cut(f"  {item}", width) if width else f"  {item}" for item in shown)
-    hidden = len(section.items) - len(shown)
-    if shown and hidden:
-        yield f"  … and {hidden} more"
-    if shown and section.advice:
-        yield section.advice
+def _list_lines(sections: Sequence[_Section], limits: tuple[int, int], width: int) -> Iterator[str]:
+    """Yield the lines of sections, with an empty line around each list of items."""
+    is_cut = False
+    was_list = True  # An empty line is below the range, too.
+    for section in sections:
+        shown = section.items[: limits[0] if section.is_new else limits[1]]
+        hidden = len(section.items) - len(shown)
+        if shown or was_list:
+            yield ""
+        yield section.heading
+        yield from (cut(f"  {item}", width) if width else f"  {item}" for item in shown)
+        if shown and hidden:
+            yield f"  … and {hidden} more"
+        if shown and section.advice:
+            yield section.advice
+        was_list = bool(shown)
+        is_cut = is_cut or hidden > 0
+    if is_cut:
+        yield from ("", MORE)
 
 
 def _list_counts(plan: Plan, written: Sequence[str]) -> Iterator[str]:
@@ -149,7 +158,8 @@ def _describe_step(step: PlannedStep) -> _Section:
         f"{change.entry.id[:8]}  {name_entry(change.entry)}  ({change.why})"
         for change in step.changes
     ]
-    return _Section(f"{STEPS[step.step]}: {plural(len(items), 'entry')}", items)
+    heading = f"{STEPS[step.step]}: {plural(len(items), 'entry')}"
+    return _Section(heading, items, is_new=step.step in ("fold", "extract"))
 
 
 def _list_judged(plan: Plan) -> Iterator[_Section]:
