@@ -59,6 +59,7 @@ EDITED_SYMBOL = re.compile(r"`([^`]+)` (?:edited|removed) (?=in\b|here\b)")
 """The definition that a finding on cited code names, as `CodeEdit` writes it."""
 
 NARROWEST = 40
+LEAST_TITLE = 16
 FAR = 60  # Columns before the marked part of a file's line that are shown; if more, half of them.
 
 
@@ -211,6 +212,9 @@ def render_entries(
 ) -> str:
     """Return a line for each entry: id, prominence, `used/given`, type, scope, title.
 
+    At a terminal the title follows the id and takes what the other columns leave; a column is left
+    out if all its cells are alike.
+
     Args:
         ranked: entries with their prominence.
         usage: use counts by id; without counts, the column is left out.
@@ -219,18 +223,34 @@ def render_entries(
     from memory_ci.records.entry import name_entry  # hooks, which print no entries, do not need it
 
     ids = short_ids(located.entry.id for _, located in ranked)
-    rows = []
-    if width and ranked:
-        counts = ["used/given"] if usage else []
-        rows.append(["id", "score", *counts, "type", "scope", "title"])
+    rows: list[dict[str, str]] = []
     for value, located in ranked:
         entry = located.entry
-        counts = [_render_count(usage.get(entry.id))] if usage else []
         status = "" if entry.status == "active" else f"({entry.status}) "
-        title = f"{status}{name_entry(entry)}"
-        cells = [ids[entry.id], f"{value:.2f}", *counts, entry.type, located.scope.target, title]
-        rows.append([printable(cell) for cell in cells])
-    return render_rows(rows, width)
+        row = {"id": ids[entry.id], "score": f"{value:.2f}"}
+        if usage:
+            row["used/given"] = _render_count(usage.get(entry.id))
+        row |= {"type": entry.type, "scope": located.scope.target}
+        row["title"] = f"{status}{name_entry(entry)}"
+        rows.append({name: printable(cell) for name, cell in row.items()})
+    if width and rows:
+        return _render_table(rows, width)
+    return render_rows([list(row.values()) for row in rows])
+
+
+def _render_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
+    """Return rows with the names of their columns, the title second."""
+    others = [name for name in rows[0] if name not in ("id", "title")]
+    if len(rows) > 1:
+        others = [name for name in others if len({row[name] for row in rows}) > 1]
+    table = [{name: name for name in rows[0]}, *rows]
+    sizes = {name: max(columns(row[name]) for row in table) for name in rows[0]}
+    available = width - sizes["id"] - 2 - sum(sizes[name] + 2 for name in others)
+    cells = [
+        [row["id"], cut(row["title"], max(available, LEAST_TITLE)), *(row[name] for name in others)]
+        for row in table
+    ]
+    return render_rows(cells)
 
 
 def _render_count(count: UseCount | None) -> str:

@@ -248,3 +248,19 @@ def test_what_a_terminal_of_80_columns_shows(zoo: Project, request: pytest.Fixtu
 def test_a_bar_is_of_ascii_where_a_stream_has_no_more(zoo: Project) -> None:
     shown = at_terminal(zoo, "show", "--why", "0000", NO_COLOR="1", PYTHONIOENCODING="ascii")
     assert re.search(r"(?m)^  importance     #+-+ 0\.\d+$", shown), shown
+
+
+def test_an_entry_is_read_at_a_terminal_and_is_its_file_text_elsewhere(
+    zoo: Project, run: Run
+) -> None:
+    assert at_terminal(zoo, "show", "0000", NO_COLOR="1").startswith("Retry a POST only with")
+    piped = run("show", "0000")
+    assert piped.stdout.startswith("---\nid: ")
+    assert piped.stderr.startswith("MEMORY.md:1 ")
+
+
+def test_an_empty_list_says_how_to_fill_it(zoo: Project, run: Run) -> None:
+    zoo.commit("Forget", {"MEMORY.md": "# Memory\n"})
+    listed = run("list")
+    assert (listed.stdout, listed.stderr[:15]) == ("", "No entries yet:")
+    assert run("list", "--format", "ids").stdout == ""

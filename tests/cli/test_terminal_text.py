@@ -162,10 +162,18 @@ def test_a_short_id_is_as_long_as_it_takes_to_tell_it_from_the_others() -> None:
 def test_a_table_of_entries_has_names_and_fits_at_a_terminal_and_is_whole_elsewhere() -> None:
     places = [(0.5, make_located(number, title="word " * 40)) for number in (1, 2)]
     head, *rows = render_entries(places, {}, 80).splitlines()
-    assert head.split() == ["id", "score", "type", "scope", "title"]
+    assert head.split() == ["id", "title"]
     assert {len(row) for row in rows} <= set(range(75, 81))
     assert len(render_entries(places, {}).splitlines()) == 2
     assert render_entries(places, {}).count("word") == 80
+
+
+def test_a_column_whose_cells_differ_follows_the_title_at_a_terminal() -> None:
+    places = [(0.5, make_located(1, title="word " * 40)), (0.25, make_located(2, title="Retry"))]
+    head, first, second = render_entries(places, {}, 60).splitlines()
+    assert head.split() == ["id", "title", "score"]
+    assert (first[-7:], second[-7:]) == ("…  0.50", "   0.25")
+    assert {len(head), len(first), len(second)} <= {60, 61, 59}
 
 
 def test_no_text_of_a_csv_is_a_formula() -> None:

@@ -25,6 +25,7 @@ from memory_ci.cli.plain import (
     decode_argument,
     echo,
     echo_json,
+    is_terminal,
     open_current_workspace,
     progress,
     say,
@@ -40,6 +41,8 @@ COLUMNS = (
     "id title type scope status prominence given used importance last_reinforced path line".split()
 )
 """The columns of `list --format csv`, each a key of its JSON."""
+
+NO_ENTRIES = "No entries yet: `memory-ci record` learns from merged work, `memory-ci add` by hand."
 
 
 @click.command("list")
@@ -82,6 +85,9 @@ def list_command(
         record["given"] = count.given
         record["used"] = count.used
         records.append(record)
+    if not ranked and not listing.findings:
+        nothing = "No entry of this type." if listing.entries else NO_ENTRIES
+        say(nothing, err=True)
     text = render_entries(ranked, listing.usage, terminal_width(sys.stdout, os.environ))
     rows = [[record[name] for name in COLUMNS] for record in records]
     show_rows("json" if as_json else form, records, text, COLUMNS, rows)
@@ -164,6 +170,11 @@ def _show_entry(entry_id: str, view: str | None, as_json: bool) -> None:
     shown = show_entry(open_current_workspace(), entry_id, view, today())
     if as_json:
         echo_json(shown)
+        return
+    if is_terminal():
+        from memory_ci.commands.show.text import render_entry
+
+        say(render_entry(shown))
         return
     located = shown.located
     place = f"{located.path}:{located.line}"

@@ -1,4 +1,4 @@
-"""The text of `show --why`, `--graph` and `--blame`."""
+"""The text of `show`, and of its `--why`, `--graph` and `--blame`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from memory_ci.anchors.text import format_verdict
 from memory_ci.cli.terminal import bar
 from memory_ci.commands.show.records import CountedFeedback, Edge, Graph, Node, Why
 from memory_ci.findings import printable
+from memory_ci.memory.lookup import ShownEntry
 from memory_ci.records.anchor import VerdictKind
-from memory_ci.records.entry import NO_FEEDBACK
+from memory_ci.records.entry import NO_FEEDBACK, name_entry
 from memory_ci.records.history import BlamedLines, NamedEntry
 from memory_ci.text import plural, shorten
 
@@ -132,6 +133,45 @@ def _bars(factors: Sequence[tuple[str, float]]) -> Iterator[str]:
     largest = max(1.0, *(value for _, value in factors))
     for name, value in factors:
         yield f"  {name:<14} {bar(value / largest)} {value:.3f}"
+
+
+def render_entry(shown: ShownEntry) -> str:
+    """Return an entry for a person: title, text, then what is known about it, and its place."""
+    located = shown.located
+    entry = located.entry
+    parts = [
+        [name_entry(entry)],
+        entry.body.splitlines(),
+        list(_list_facts(shown)),
+        [f"{entry.id}  {located.path}:{located.line}"],
+    ]
+    paragraphs = ["".join(f"{printable(line)}\n" for line in lines) for lines in parts if lines]
+    return "\n".join(paragraphs)
+
+
+def _list_facts(shown: ShownEntry) -> Iterator[str]:
+    """Yield what the front matter of an entry says, in words."""
+    entry = shown.located.entry
+    status = "" if entry.status == "active" else f", {entry.status}"
+    scope = shown.located.scope.target
+    weight = f"prominence {shown.prominence:.2f}, which --why explains"
+    yield f"{entry.type}, {scope}{status}; {weight}"
+    if entry.when:
+        yield f"given to agents at the moment {entry.when}"
+    learned = f"learned on {entry.created_at}" if entry.created_at else ""
+    source = f"from {entry.source}" if entry.source else ""
+    origin = _join_non_empty(", ", learned, source)
+    if origin:
+        yield origin
+    for label, values in (
+        ("cites", entry.cites),
+        ("evidence", entry.evidence),
+        ("relations", entry.relations),
+        ("supersedes", entry.supersedes),
+    ):
+        if values:
+            yield f"{label}:"
+        yield from (f"- {value}" for value in values)
 
 
 NODE_WIDTH = 80

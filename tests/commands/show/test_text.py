@@ -1,4 +1,4 @@
-"""Graphs as text and as DOT, whatever the titles hold."""
+"""Entries, and graphs as text and as DOT, whatever the titles hold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.commands.show.records import Edge, Graph, Node
-from memory_ci.commands.show.text import render_dot, render_tree
+from memory_ci.commands.show.text import render_dot, render_entry, render_tree
+from memory_ci.memory.lookup import ShownEntry
+from tests.make import make_id, make_located
 
 
 def node(name: str, title: str = "", **fields: object) -> Node:
@@ -89,3 +91,19 @@ def test_no_title_leaves_its_line_or_its_quotes(title: str) -> None:
 def test_what_would_end_a_string_or_be_an_escape_in_dot_is_escaped() -> None:
     graph = Graph("a" * 8, 1, (node("a", 'x"]; evil [label="\\N \x1b[31m'),), ())
     assert 'x\\"]; evil [label=\\"\\\\N \\\\x1b[31m' in render_dot(graph)
+
+
+def test_an_entry_is_shown_with_its_title_first_and_its_place_last() -> None:
+    located = make_located(1, title="Retry \x1b[2Jonce", body="With a key.", evidence=("So said.",))
+    text = render_entry(ShownEntry(located, "raw", 0.5))
+    assert text.splitlines() == [
+        "Retry \\x1b[2Jonce",
+        "",
+        "With a key.",
+        "",
+        "procedural, project; prominence 0.50, which --why explains",
+        "evidence:",
+        "- So said.",
+        "",
+        f"{make_id(1)}  {located.path}:{located.line}",
+    ]
