@@ -44,6 +44,18 @@ LOOKS = (
     (r"\[[a-z]+(?:-[a-z]+)+\]$", DIM),
 )
 PAINT = re.compile("|".join(f"({pattern})" for pattern, _ in LOOKS), re.MULTILINE)
+HELP_STYLES = {"heading": f"{BOLD};{GREEN}", "example": DIM, "name": f"{BOLD};{CYAN}"}
+HELP_STYLES |= {"flag": f"{BOLD};{CYAN}", "code": CYAN}
+HELP_PAINT = re.compile(
+    r"(?P<heading>^(?:[A-Z][A-Za-z ]+| +Example):(?= |$))"
+    r"|(?P<example>(?<=^    )(?:memory-ci|git|GITHUB_TOKEN).*$|(?<=  )\$ memory-ci .*$)"
+    r"|(?P<name>(?<=^  )[a-z][a-z-]*(?=  +\S))"
+    r"|(?P<flag>(?<![\w-])(?:-\w, )?--[a-z][\w-]*)"
+    r"|(?P<code>`[^`\n]+`)",
+    re.MULTILINE,
+)
+"""The parts of a page of help that have a colour of their own."""
+
 LEAD = re.compile(r"[\s│├└─>]*(?:-> |[-*-] |\d+\. )?")
 WORD = re.compile(r"(?:`[^`]{1,60}`|\S)+")  # A quotation in backticks is one word.
 CELL = re.compile(r"\S  +(?=\S)")
@@ -71,6 +83,16 @@ def paint(text: str) -> str:
 def _paint_match(match: re.Match[str]) -> str:
     _, style = LOOKS[(match.lastindex or 1) - 1]
     return f"\x1b[{style}m{match[0]}\x1b[0m"
+
+
+def paint_help(text: str) -> str:
+    """Return the help of a command with colours for headings, names, options and examples."""
+    return HELP_PAINT.sub(_paint_help_match, text)
+
+
+def _paint_help_match(match: re.Match[str]) -> str:
+    name = match.lastgroup or ""
+    return f"\x1b[{HELP_STYLES[name]}m{match[0]}\x1b[0m"
 
 
 def fold(text: str, width: int) -> str:

@@ -22,6 +22,7 @@ import pytest
 from memory_ci.cli import manual
 from memory_ci.cli.plain import choose_color, is_colored_for, terminal_width
 from memory_ci.commands.root import main
+from memory_ci.commands.table import group_commands
 from memory_ci.store.edits import format_entry
 from memory_ci.text import shorten
 from tests.command_line import Run
@@ -257,6 +258,26 @@ def test_an_entry_is_read_at_a_terminal_and_is_its_file_text_elsewhere(
     piped = run("show", "0000")
     assert piped.stdout.startswith("---\nid: ")
     assert piped.stderr.startswith("MEMORY.md:1 ")
+
+
+def test_help_is_in_colour_at_a_terminal_and_nowhere_else(project: Project, run: Run) -> None:
+    shown = at_terminal(project, "--help")
+    assert "\x1b[1;32mEveryday:\x1b[0m\n  \x1b[1;36mrecord\x1b[0m " in shown
+    assert "\x1b[2m$ memory-ci record\x1b[0m\n" in shown
+    assert "\x1b[1;36m--since\x1b[0m REV|AGE" in at_terminal(project, "record", "--help")
+    assert "\x1b" not in at_terminal(project, "--help", NO_COLOR="1")
+    assert "\x1b" not in run("--help").stdout
+
+
+def test_each_command_of_every_day_has_an_example_in_the_overview(run: Run) -> None:
+    overview = run("--help").stdout
+    for name in group_commands()["Everyday"]:
+        assert re.search(rf"(?m)^  {name} .*\n +\$ memory-ci {name}\b", overview), name
+
+
+def test_an_error_of_the_command_line_is_folded_between_words(project: Project) -> None:
+    shown = at_terminal(project, "report", NO_COLOR="1")
+    assert "print the values with\n--json.\n" in shown
 
 
 def test_an_empty_list_says_how_to_fill_it(zoo: Project, run: Run) -> None:

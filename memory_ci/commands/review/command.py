@@ -105,7 +105,7 @@ def _run(
         dry_run: commit nothing.
         as_json: print JSON.
     """
-    from memory_ci.commands.review.asking import ask_each
+    from memory_ci.commands.review.dialog import ask_each
     from memory_ci.commands.review.review import answer
 
     repository = open_current_workspace()
@@ -310,7 +310,7 @@ def _render_question(number: int, question: Question) -> Iterator[str]:
 
 def _describe_question(question: Question) -> Iterator[str]:
     """Yield the subject of a question, then its reason and its source."""
-    from memory_ci.commands.review.asking import describe_repetition, name_changes
+    from memory_ci.commands.review.dialog import describe_repetition, name_changes
 
     if question.located:
         place = question.located

@@ -229,24 +229,6 @@ def _arrow(edge: Edge, id_: str) -> str:
     return "→" if edge.source == id_ else "←"
 
 
-def render_dot(graph: Graph) -> str:
-    """Return a directed graph in DOT; text of entries is in quoted strings only."""
-    lines = ["digraph memory {", "  node [shape=box];"]
-    for node in graph.nodes:
-        style = ", style=dashed" if node.is_missing or node.status == "retired" else ""
-        if node.id == graph.center:
-            style += ", penwidth=2"
-        label = _quote_dot(_describe_node(node))
-        lines.append(f"  {_quote_dot(node.id)} [label={label}{style}];")
-    for edge in graph.edges:
-        label = _quote_dot(f"{edge.kind} {edge.weight:.2f}")
-        style = ", dir=none" if edge.kind == "similar" else ""
-        ends = f"{_quote_dot(edge.source)} -> {_quote_dot(edge.target)}"
-        lines.append(f"  {ends} [label={label}{style}];")
-    lines.append("}")
-    return "".join(f"{line}\n" for line in lines)
-
-
 def _describe_node(node: Node) -> str:
     """Return `0f6f1f0e Retry a POST only with a key (corrective, project)`."""
     id_ = node.id[:ID_WIDTH]
@@ -254,15 +236,6 @@ def _describe_node(node: Node) -> str:
         return f"{id_} (not in memory)"
     status = f", {node.status}" if node.status != "active" else ""
     return f"{id_} {shorten(node.title, NODE_WIDTH)} ({node.type}, {node.scope}{status})"
-
-
-def _quote_dot(text: str) -> str:
-    r"""Return a string of DOT.
-
-    A backslash begins an escape in labels (`\N` is the node's name), so each is doubled.
-    """
-    safe = printable(text).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{safe}"'
 
 
 def render_blame(blamed: Sequence[BlamedLines]) -> str:
