@@ -12,7 +12,7 @@ from memory_ci.records.plan import Change, EngineUse, Join, Plan, PlannedStep, P
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import IndexUse
 from memory_ci.store.episodes import list_ids
-from memory_ci.text import plural, shorten
+from memory_ci.text import plural
 
 MAX_SHOWN = 20
 """Number of items of one list that a terminal shows; the JSON has all of them."""
@@ -81,10 +81,7 @@ def _list_plan_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     yield from _list_episode_lines(plan, written)
     for verdict, heading in VERDICTS:
         judged = [item for item in plan.judged if item.verdict == verdict]
-        lines = [
-            f"  {item.change:8}  {shorten(item.candidate.title, 90)}  ({item.reason})"
-            for item in judged
-        ]
+        lines = [f"  {item.change:8}  {item.candidate.title}  ({item.reason})" for item in judged]
         yield from _list_section(f"{heading}: {len(lines)}", lines)
     yield from _list_left_out(plan)
     has_learned = any(step.step in ("fold", "extract") for step in plan.steps)
@@ -131,7 +128,7 @@ def _list_section(heading: str, lines: Sequence[str]) -> Iterator[str]:
 def _list_step_lines(step: PlannedStep) -> Iterator[str]:
     yield from ("", f"{step.step}: {plural(len(step.changes), 'change')}")
     for change in step.changes:
-        title = shorten(name_entry(change.entry), 90)
+        title = name_entry(change.entry)
         yield f"  {change.entry.id[:8]}  {change.path}  {title}  ({change.why})"
 
 
