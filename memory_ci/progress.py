@@ -6,7 +6,7 @@ command line shows it at a terminal (`cli.plain.progress`); without a listener n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -35,12 +35,19 @@ def report(label: str, done: int = 0, total: int = 0) -> None:
         listener(label, done, total)
 
 
-def count(label: str, items: Collection[T]) -> Iterator[T]:
+def count(label: str, items: Iterable[T], total: int | None = None) -> Iterator[T]:
     """Yield the items, and report before each one how many are done.
+
+    Args:
+        label: the work, in plain words.
+        items: the items.
+        total: the number of items; None for that of a collection.
 
     >>> list(count("Reading files", ["a", "b"]))
     ['a', 'b']
     """
+    if total is None:
+        total = len(items) if isinstance(items, Sized) else 0
     for done, item in enumerate(items):
-        report(label, done, len(items))
+        report(label, done, total)
         yield item

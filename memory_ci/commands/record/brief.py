@@ -76,9 +76,10 @@ def render_brief(
     head += list_engine_lines(plan.engine)
     sections = list(_list_sections(plan))
     text = ""
-    for limits in LIMITS:
-        lines = [*head, *_list_lines(sections, limits, width), *outcome]
-        text = _join(lines, width)
+    # Items are folded if there is room for it, else cut.
+    attempts = [(LIMITS[0], 0), *((limits, width) for limits in LIMITS)]
+    for limits, cut_width in attempts:
+        text = _join([*head, *_list_lines(sections, limits, cut_width), *outcome], width)
         if text.count("\n") <= MAX_LINES:
             break
     return text
