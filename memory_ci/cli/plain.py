@@ -308,10 +308,12 @@ def open_committed_workspace() -> Workspace:
 
 
 def shorten_path(path: str | Path, root: Path | None) -> str:
-    """Return a path as people read it: relative to the work tree if it is below it."""
+    """Return a path as people read it: relative to the work tree, or after `~` in the home."""
     absolute = Path(path)
     if root is not None and absolute.is_relative_to(root):
         return str(absolute.relative_to(root))
+    if absolute.is_relative_to(Path.home()):
+        return str("~" / absolute.relative_to(Path.home()))
     return str(path)
 
 

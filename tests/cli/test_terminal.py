@@ -280,6 +280,11 @@ def test_an_error_of_the_command_line_is_folded_between_words(project: Project) 
     assert "print the values with\n--json.\n" in shown
 
 
+def test_a_task_that_finds_nothing_says_so_at_a_terminal_alone(zoo: Project, run: Run) -> None:
+    assert "Memory holds nothing on this" in at_terminal(zoo, "retrieve", "quantum", NO_COLOR="1")
+    assert run("retrieve", "quantum").output == ""
+
+
 def test_an_empty_list_says_how_to_fill_it(zoo: Project, run: Run) -> None:
     zoo.commit("Forget", {"MEMORY.md": "# Memory\n"})
     listed = run("list")

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from memory_ci.cli.common import (
     RangeArguments,
     change_options,
+    confirm,
     engine_option,
     flag,
     now_option,
@@ -260,7 +261,7 @@ def _confirm_episodes(workspace: Workspace, options: RecordOptions, plan: Plan) 
             slug="many-episodes",
             hint="Agree with --yes, or begin later: --since REV.",
         )
-        _confirm(f"\nThis first run writes {count} episodes. Go on?", error)
+        _confirm(f"This first run writes {count} episodes. Go on?", error)
 
 
 def wait_for_batches(pending: Pending) -> None:
@@ -278,7 +279,8 @@ def _confirm(question: str, refusal: UsageError) -> None:
     """
     if has_input():
         raise refusal
-    click.confirm(question, abort=True, err=True)
+    if not confirm(question, default=False):
+        raise click.Abort
 
 
 def _write_summary(
