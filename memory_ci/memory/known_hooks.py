@@ -7,8 +7,10 @@ What a tool of the repository tests already is not proposed; where a known hook 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from memory_ci.checks.habits import LOCKED
 from memory_ci.memory.workspace import Snapshot
 
 MAX_SETTINGS = 200_000  # Bytes of a file of settings that are read.
@@ -84,6 +86,17 @@ HOOKS = (
 )
 
 LINTED = (
+    (re.compile(r"\bf-?strings?\b", re.IGNORECASE), re.compile(r"\bruff\b")),
+    (
+        re.compile(r"\btype (?:annotation|hint)s?\b|\bannotat", re.IGNORECASE),
+        re.compile(r"disallow_untyped_defs|mypy --strict|strict ?= ?true|\bANN\d*\b|pyright"),
+    ),
+    (
+        re.compile(r"\bchangesets?\b", re.IGNORECASE),
+        re.compile(
+            r"changeset status|(?:verify|check|require|enforce)[\w -]*changeset", re.IGNORECASE
+        ),
+    ),
     (re.compile(r"\bprint\b", re.IGNORECASE), re.compile(r"\bT20\d?\b|flake8-print")),
     (re.compile(r"\bconsole\.log\b"), re.compile(r"no-console|noConsole")),
     (re.compile(r"\bdebugger\b|\bbreakpoint\b"), re.compile(r"debug-statements|no-debugger")),
@@ -98,6 +111,20 @@ LINTED = (
     ),
 )
 """Words of a rule, and the settings of a tool that tests it."""
+
+ENFORCED = re.compile(
+    r"\benforced? (?:by|in|with)\b|\benforces? (?:this|it)\b"
+    r"|\b(?:lint(?:er)?|CI|check) (?:will )?fails?\b"
+    r"|\bfails? (?:the )?(?:`?(?:errcheck|lint(?:er)?|CI|build|clippy|eslint|ruff|mypy)\b)",
+    re.IGNORECASE,
+)
+"""Words of a rule by which something tests it already."""
+
+LOCK_CHECK = re.compile(
+    r"\bnpm ci\b|--frozen|--locked|--immutable|\buv lock --check\b|\bpoetry check\b"
+    r"|\bgo mod (?:tidy|verify)\b|\bpnpm (?:i|install)\b|\bbundle install --deployment\b"
+)
+"""Commands of CI that fail where a lock file does not fit."""
 
 
 def read_hook_settings(snapshot: Snapshot) -> str:
@@ -114,8 +141,15 @@ def find_hook(rule: str) -> KnownHook | None:
 
 
 def is_linted(rule: str, settings: str) -> bool:
-    """Return whether a tool of the repository tests a rule already."""
-    return any(words.search(rule) and tool.search(settings) for words, tool in LINTED)
+    """Return whether a tool of the repository tests a rule already, or the rule says so itself."""
+    return ENFORCED.search(rule) is not None or any(
+        words.search(rule) and tool.search(settings) for words, tool in LINTED
+    )
+
+
+def is_lock_tested(globs: Iterable[str], settings: str) -> bool:
+    """Return whether globs name a lock file, and CI fails where it does not fit."""
+    return any(LOCKED.fullmatch(glob) for glob in globs) and bool(LOCK_CHECK.search(settings))
 
 
 def suggest_hook(rule: str, settings: str) -> str:

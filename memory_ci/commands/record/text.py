@@ -46,7 +46,7 @@ LEFT_OUT = {
     "ci-output": "checks",
     "duplicate": "what was said twice",
 }
-"""What is left out of evidence, in plain words (docs/extraction.md)."""
+"""What is left out of evidence, in plain words (docs/learning.md)."""
 
 WAYS = (
     ("memory-ci learn --since 90d", "a model reads it; says the price first"),
