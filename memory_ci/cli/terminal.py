@@ -72,6 +72,7 @@ EDITED_SYMBOL = re.compile(r"`([^`]+)` (?:edited|removed) (?=in\b|here\b)")
 
 NARROWEST = 40
 LEAST_TITLE = 16
+READABLE_TITLE = 50
 FAR = 60  # Columns before the marked part of a file's line that are shown; if more, half of them.
 
 
@@ -261,13 +262,18 @@ def render_entries(
 
 
 def _render_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
-    """Return rows with the names of their columns, the title second."""
+    """Return rows with the names of their columns, the title second.
+
+    The last columns are left out if they leave too little for the title.
+    """
     others = [name for name in rows[0] if name not in ("id", "title")]
     if len(rows) > 1:
         others = [name for name in others if len({row[name] for row in rows}) > 1]
     table = [{name: name for name in rows[0]}, *rows]
     sizes = {name: max(columns(row[name]) for row in table) for name in rows[0]}
     available = width - sizes["id"] - 2 - sum(sizes[name] + 2 for name in others)
+    while others[1:] and available < min(sizes["title"], READABLE_TITLE):
+        available += sizes[others.pop()] + 2
     cells = [
         [row["id"], cut(row["title"], max(available, LEAST_TITLE)), *(row[name] for name in others)]
         for row in table

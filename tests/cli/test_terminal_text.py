@@ -176,6 +176,23 @@ def test_a_column_whose_cells_differ_follows_the_title_at_a_terminal() -> None:
     assert {len(head), len(first), len(second)} <= {60, 61, 59}
 
 
+def test_columns_that_would_cut_a_title_too_short_are_left_out_at_a_terminal() -> None:
+    places = [
+        (0.5, make_located(1, title="word " * 40)),
+        (
+            0.25,
+            make_located(2, "institutional.md", "institutional", title="Retry", type="directive"),
+        ),
+    ]
+    assert render_entries(places, {}, 80).splitlines()[0].split() == [
+        "id",
+        "title",
+        "score",
+        "type",
+    ]
+    assert render_entries(places, {}, 120).splitlines()[0].split()[-1] == "scope"
+
+
 def test_no_text_of_a_csv_is_a_formula() -> None:
     text = render_csv(
         ("id", "title", "score"), [("1", '=HYPERLINK("x")', -0.5), ("2", 'a, "b"\x1b[2J', 1)]

@@ -39,7 +39,6 @@ STEPS: dict[Step, str] = {
     "compact": "Compacted",
 }
 MORE = "Some lines were left out: --verbose prints all, --json is for programs."
-REVIEW = "  memory-ci review asks you about them, the most useful first"
 
 
 class _Section(NamedTuple):
@@ -48,13 +47,11 @@ class _Section(NamedTuple):
     Attributes:
         heading: the heading, with the number of items.
         items: the items.
-        advice: a line after the items, "" for none.
         is_new: the items are entries that the run brought.
     """
 
     heading: str
     items: Sequence[str] = ()
-    advice: str = ""
     is_new: bool = False
 
 
@@ -117,8 +114,6 @@ def _list_lines(sections: Sequence[_Section], limits: tuple[int, int], width: in
         yield from (cut(f"  {item}", width) if width else f"  {item}" for item in shown)
         if shown and hidden:
             yield f"  … and {hidden} more"
-        if shown and section.advice:
-            yield section.advice
         was_list = bool(shown)
         is_cut = is_cut or hidden > 0
     if is_cut:
@@ -171,7 +166,8 @@ def _list_judged(plan: Plan) -> Iterator[_Section]:
             continue
         if verdict == "suspected":
             best = [suggestion.candidate.title for suggestion in list_suggestions(judged, ())]
-            yield _Section(f"{heading}: {len(judged)}, {len(best)} for you to decide", best, REVIEW)
+            question = f"{len(best)} for you to decide (memory-ci review)"
+            yield _Section(f"{heading}: {len(judged)}, {question}", best)
             continue
         items = [f"{item.change:8}  {item.candidate.title}  ({item.reason})" for item in judged]
         yield _Section(f"{heading}: {len(judged)}", items)
