@@ -205,19 +205,6 @@ def show(value: Any, text: str | Iterable[str], as_json: bool, remarks: Iterable
         say(remark, err=True)
 
 
-class HelpFormatter(click.HelpFormatter):
-    """Help that is in colour where text for people is."""
-
-    def getvalue(self) -> str:
-        """Return the help."""
-        text = super().getvalue()
-        if not is_colored_for(sys.stdout, os.environ):
-            return text
-        from memory_ci.cli.terminal import paint_help
-
-        return paint_help(text)
-
-
 branch_option = option(
     "--branch", metavar="NAME", help="Work on this branch instead of the one checked out."
 )

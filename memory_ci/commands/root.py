@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from memory_ci import __version__
-from memory_ci.cli.common import HelpFormatter
 from memory_ci.cli.plain import (
     COLORS,
     choose_color,
@@ -25,6 +24,19 @@ from memory_ci.commands import former
 from memory_ci.commands.table import COMMANDS, group_commands
 
 ARGUMENTS = "memory_ci.arguments"  # Key of the context for the command and its arguments.
+
+
+class HelpFormatter(click.HelpFormatter):
+    """Help that is in colour where text for people is."""
+
+    def getvalue(self) -> str:
+        """Return the help."""
+        text = super().getvalue()
+        if not is_colored_for(sys.stdout, os.environ):
+            return text
+        from memory_ci.cli.terminal import paint_help
+
+        return paint_help(text)
 
 
 class HelpContext(click.Context):
