@@ -94,7 +94,9 @@ LINTED = (
     (
         re.compile(r"\bchangesets?\b", re.IGNORECASE),
         re.compile(
-            r"changeset status|(?:verify|check|require|enforce)[\w -]*changeset", re.IGNORECASE
+            r"changeset status|(?:verify|validate|check|require|enforce)[\w -]*changeset"
+            r"|changesets?[ _-](?:validat|verif|check|require|enforce|bot)",
+            re.IGNORECASE,
         ),
     ),
     (re.compile(r"\bprint\b", re.IGNORECASE), re.compile(r"\bT20\d?\b|flake8-print")),
