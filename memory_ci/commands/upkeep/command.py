@@ -22,12 +22,15 @@ from memory_ci.cli.plain import (
     open_committed_workspace,
     open_current_workspace,
     progress,
+    say,
+    shorten_path,
     today,
 )
 from memory_ci.findings import render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
+    from memory_ci.memory.index import IndexReport
     from memory_ci.records.plan import Step
 
 STALE_DAYS = 90
@@ -172,6 +175,8 @@ def index_command(
         with progress("Comparing the index with the files"):
             findings = verify_index(open_current_workspace(), view, db)
         show(findings, map(render_finding, findings), as_json)
+        if not findings and not as_json:
+            say("The index equals the files.", err=True)
         raise SystemExit(1 if findings else 0)
     elif vectors:
         from memory_ci.memory.embedding import build_vectors
@@ -181,14 +186,17 @@ def index_command(
         show(built, [f"{plural(built.embedded, 'entry')} embedded by {built.model_id}"], as_json)
     else:
         with progress("Building the index"):
-            report = build_index(open_current_workspace(), view, db)
-        how = (
-            "rebuilt"
-            if report.was_rebuilt
-            else "up to date"
-            if not report.files_read
-            else "updated"
-        )
-        indexed = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}"
-        counted = f"{indexed}, {report.files_read} read"
-        show(report, [f"{how}: {counted}", report.path, report.key], as_json)
+            current_workspace = open_current_workspace()
+            report = build_index(current_workspace, view, db)
+        show(report, [_describe_index(report, current_workspace.repo.root)], as_json)
+
+
+def _describe_index(report: IndexReport, root: Path | None) -> str:
+    """Return how the index was built and from what, in one line."""
+    how = "updated"
+    if report.was_rebuilt:
+        how = "rebuilt"
+    elif not report.files_read:
+        how = "up to date"
+    indexed = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}"
+    return f"{how}: {indexed}, {report.files_read} read; {shorten_path(report.path, root)}"
