@@ -17,9 +17,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-MASK = re.compile(r"\[redacted:[a-z-]+\]")
+from memory_ci.regex import Regex
+
+MASK = Regex(r"\[redacted:[a-z-]+\]")
 INVISIBLE = "\u200b-\u200d\u2060\ufeff"
-ESCAPED = re.compile(
+ESCAPED = Regex(
     rf"[\\%\x1b^=&\x9b{INVISIBLE}](?:"
     # The beginning of a key is no escape: `C:\dir\npm_…`.
     r"(?<=\\)(?P<space>[nrt])(?!pm_|tn_|fp_|api_|8_|k_|e_|nd_|dme_|zp_|ubygems_|skey-|k-us-|vly-)"
@@ -401,9 +403,7 @@ LETTERS = bytes(
 )
 """A table for bytes.translate: all but a-z becomes a blank."""
 
-NAME_OR_QUANTITY = re.compile(
-    r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*|\d[\d.,]*[A-Za-z]{1,3}"
-)
+NAME_OR_QUANTITY = Regex(r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*|\d[\d.,]*[A-Za-z]{1,3}")
 """A name made of words (`settings.oauth_token_v2`), or a number with a unit (`2.119834ms`).
 
 The first is the name of a key, not a key. Logs print the second after `token`.

@@ -11,18 +11,20 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from memory_ci.regex import Regex
+
 MAX_GLOBS = 50
 MAX_GLOB = 300  # Characters.
 
-TOKEN = re.compile(
+TOKEN = Regex(
     r"\\(?P<escaped>.)|(?P<stars>\*+)|(?P<any>\?)"
     r"|\[(?P<not>[!^])?(?P<members>\]?[^\]\[/\\]*)\]|(?P<literal>[^\\\[*?])",
     re.DOTALL,
 )
-WILD = re.compile(r"[*?\[\\]")
+WILD = Regex(r"[*?\[\\]")
 
 
-SLASH = re.compile("/")
+SLASH = Regex("/")
 
 
 class GlobError(ValueError):

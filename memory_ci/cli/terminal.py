@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from memory_ci.findings import printable
 from memory_ci.records.report import Finding
+from memory_ci.regex import Regex
 from memory_ci.text import unfenced_lines
 
 if TYPE_CHECKING:
@@ -42,19 +43,19 @@ LOOKS = (
     (r"(?<!\^)\^+$", f"{BOLD};{RED}"),
     (r"\[[a-z]+(?:-[a-z]+)+\]$", DIM),
 )
-PAINT = re.compile("|".join(f"({pattern})" for pattern, _ in LOOKS), re.MULTILINE)
-LEAD = re.compile(r"[\s│├└─>]*(?:-> |[-*-] |\d+\. )?")
-WORD = re.compile(r"(?:`[^`]{1,60}`|\S)+")  # A quotation in backticks is one word.
-CELL = re.compile(r"\S  +(?=\S)")
-COMMAND = re.compile(r"(?:^\s*(?:-> )?(?:memory-ci|git|gh)|: (?:git|gh)) \w")
+PAINT = Regex("|".join(f"({pattern})" for pattern, _ in LOOKS), re.MULTILINE)
+LEAD = Regex(r"[\s│├└─>]*(?:-> |[-*-] |\d+\. )?")
+WORD = Regex(r"(?:`[^`]{1,60}`|\S)+")  # A quotation in backticks is one word.
+CELL = Regex(r"\S  +(?=\S)")
+COMMAND = Regex(r"(?:^\s*(?:-> )?(?:memory-ci|git|gh)|: (?:git|gh)) \w")
 """A command in a line, which somebody may copy; a line break would break it."""
 
-BLOCK = re.compile(r"#|>|<!--| *(?:[-*+]|\d+\.) ")
+BLOCK = Regex(r"#|>|<!--| *(?:[-*+]|\d+\.) ")
 """The start of a block in a line of Markdown."""
 
-EXCERPT = re.compile(r" *\d* \| ")
-LITERAL = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
-EDITED_SYMBOL = re.compile(r"`([^`]+)` (?:edited|removed) (?=in\b|here\b)")
+EXCERPT = Regex(r" *\d* \| ")
+LITERAL = Regex(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
+EDITED_SYMBOL = Regex(r"`([^`]+)` (?:edited|removed) (?=in\b|here\b)")
 """The definition that a finding on cited code names, as `CodeEdit` writes it."""
 
 NARROWEST = 40

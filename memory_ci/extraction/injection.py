@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from memory_ci.regex import Regex
 from memory_ci.secrets import letter_words, lower_case
 from memory_ci.text import spell_negations
 
@@ -388,10 +389,8 @@ ORDER_PARTS = (
 """Parts of words: every order of languages.toml has one, or one of `OTHER_LETTERS`."""
 
 OTHER_LETTERS = "[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff]"
-QUOTED = re.compile(
-    '"[^"]*"|\u201c[^\u201d]*\u201d|\u201e[^\u201c]*\u201c|«[^»]*»|「[^」]*」|`[^`]*`'
-)
-STOP = re.compile("[.;!?\u3002\uff01\uff1f\n]")
+QUOTED = Regex('"[^"]*"|\u201c[^\u201d]*\u201d|\u201e[^\u201c]*\u201c|«[^»]*»|「[^」]*」|`[^`]*`')
+STOP = Regex("[.;!?\u3002\uff01\uff1f\n]")
 NEGATION_DISTANCE = 40
 """Number of characters in front of a phrase in which a negation forbids it."""
 
@@ -418,10 +417,10 @@ SELECTORS = dict.fromkeys([0x34F, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10)
 """Marks without a shape of their own: the grapheme joiner and the variation selectors."""
 
 # The pattern begins with a set of characters, which `re` finds quickly.
-EMPHASIS = re.compile("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
+EMPHASIS = Regex("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
 """Emphasis and quotation marks, but no underscore or apostrophe within a word."""
 
-LEAD = re.compile(r"\n[\s#>*+\u2022.)\d-]*")
+LEAD = Regex(r"\n[\s#>*+\u2022.)\d-]*")
 """Bullets, numbers and heading marks in front of a clause."""
 
 

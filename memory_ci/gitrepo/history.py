@@ -29,6 +29,7 @@ from memory_ci.gitrepo.repo import (
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import FULL_ID, SERVED_TRAILER
+from memory_ci.regex import Regex
 
 STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
@@ -37,7 +38,7 @@ RANGE = "Memory-CI-Range"
 COUNTED = "Memory-CI-Counted"
 SURFACE = "Memory-Surface"
 MAX_READERS = 5_000  # Newest commits with served memory that are searched for agents.
-AGE = re.compile(r"(?P<count>\d{1,4})(?P<unit>[dwmy])")
+AGE = Regex(r"(?P<count>\d{1,4})(?P<unit>[dwmy])")
 DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 EPOCH = date(1970, 1, 1)
 """No commit is older. Git takes an earlier date for a missing one, and uses the current time."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -20,10 +19,11 @@ from memory_ci.memory.cites import JudgedView, make_key
 from memory_ci.memory.workspace import Workspace, build_memory_test
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry
+from memory_ci.regex import Regex
 from memory_ci.store.layout import memory_pathspecs
 
-SOURCE = re.compile(r"(?<!claimed:)\bcommit:([0-9a-f]{7,64})\b")
-PATH = re.compile(r"(?<![\w./-])(?:[\w-][\w.-]*/)+[\w.-]*\w")
+SOURCE = Regex(r"(?<!claimed:)\bcommit:([0-9a-f]{7,64})\b")
+PATH = Regex(r"(?<![\w./-])(?:[\w-][\w.-]*/)+[\w.-]*\w")
 
 MIN_NAME = 4
 """Length of the shortest name; shorter ones occur in too many places, and `e.g` is none."""

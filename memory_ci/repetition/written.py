@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from memory_ci.regex import Regex
 from memory_ci.repetition.clauses import list_clauses, read_clause
 
-RULE_FILES = re.compile(
+RULE_FILES = Regex(
     r"(?:.*/)?(?:AGENTS|CLAUDE|GEMINI|CONVENTIONS|CONTRIBUTING)\.md"
     r"|\.cursor/rules/.+\.mdc?|\.cursorrules|\.github/copilot-instructions\.md"
     r"|\.claude/rules/.+\.md|\.windsurfrules"

@@ -13,6 +13,7 @@ from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.sessionrefs import list_unpushed, push
 from memory_ci.memory.workspace import Workspace, work_tree
+from memory_ci.regex import Regex
 from memory_ci.sessions.public_remote import find_audience
 from memory_ci.sessions.served_ids import add_trailer
 from memory_ci.sessions.session_note import Sign, list_recent, read_head
@@ -28,7 +29,7 @@ VARIABLES = {
 }
 """The variables that agents set for the commands they run; docs/sessions.md has since when."""
 
-KEY = re.compile(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)
+KEY = Regex(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)
 """The key of a session, `<agent>:<id>`, as a trailer can hold it."""
 
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from memory_ci.regex import Regex
+
 EventKind = Literal["start", "prompt", "file", "stop", "end"]
 
 AGENT_NAMES = (
@@ -43,7 +45,7 @@ TOLD_BEFORE = ("claude-code", "codex", "copilot", "vscode")
 TOLD_AFTER = ("gemini", "opencode", "cursor")
 """Agents that add a hook's text to the context only after a tool call."""
 
-FAILED = re.compile(
+FAILED = Regex(
     r"\A\W{0,3}(?:[\w\s\"{]{0,40}[Ee]xit[ _][Cc]ode\"?:? ?[1-9]|Process exited with code [1-9])"
 )
 """The beginning of a tool's response whose command failed."""
@@ -58,10 +60,10 @@ FORGETTING = ("compact", "clear")
 """Sources of the start of a session whose agent has lost its context."""
 
 PATHS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file")
-PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
-WORD = re.compile(r"[\w./@+-]*[\w-]\.\w{1,10}|[\w.@+-]+(?:/[\w.@+-]+)+")
+PATCHED = Regex(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+WORD = Regex(r"[\w./@+-]*[\w-]\.\w{1,10}|[\w.@+-]+(?:/[\w.@+-]+)+")
 
-EDITS = re.compile(r"edit|write|patch|replace|create", re.IGNORECASE)
+EDITS = Regex(r"edit|write|patch|replace|create", re.IGNORECASE)
 """Tools that change the files they name; of a shell command only its patches are recognised."""
 
 MAX_PATHS = 3

@@ -6,7 +6,6 @@ The raw texts of the segments joined are the file, so every byte that is not edi
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from memory_ci.errors import UsageError
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import MAX_CHARS, PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.report import Finding, Level, LoadedFile
+from memory_ci.regex import Regex
 from memory_ci.store.frontmatter import (
     CONVERTERS,
     CORE_KEYS,
@@ -39,15 +39,15 @@ from memory_ci.store.layout import classify_scope, is_fragment, parse_target
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten
 
-ENTRY_KEY = re.compile(
+ENTRY_KEY = Regex(
     r"(id|type|domain|importance|status|reinforcement_count|last_reinforced|created_at)\s*:"
 )
-KEY_ANYWHERE = re.compile(rf"\b{ENTRY_KEY.pattern}")
-FIELD = re.compile(r"[a-z_]+\s*:")
-KEY = re.compile(r"['\"]?([A-Za-z_][\w-]*)(?:[ \t]*:(?:\s|$)|['\"][ \t]*:)")
-ID_FIELD = re.compile(rf"\s*['\"]?id['\"]?[ \t]*:\s*['\"]?{UUID.pattern}")
-OLD_MAC = re.compile(r"(?:^|\r)---[ \t]*\r")
-LEADING_BLANK = re.compile(r"\A(?:[ \t]*\n)+")
+KEY_ANYWHERE = Regex(rf"\b{ENTRY_KEY.pattern}")
+FIELD = Regex(r"[a-z_]+\s*:")
+KEY = Regex(r"['\"]?([A-Za-z_][\w-]*)(?:[ \t]*:(?:\s|$)|['\"][ \t]*:)")
+ID_FIELD = Regex(rf"\s*['\"]?id['\"]?[ \t]*:\s*['\"]?{UUID.pattern}")
+OLD_MAC = Regex(r"(?:^|\r)---[ \t]*\r")
+LEADING_BLANK = Regex(r"\A(?:[ \t]*\n)+")
 ENTRY_START = b"\n---\nid: "
 BOM = b"\xef\xbb\xbf"
 CONFLICT = (b"<<<<<<< ", b">>>>>>> ")

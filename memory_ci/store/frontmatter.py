@@ -24,6 +24,7 @@ from memory_ci.records.entry import (
     Priority,
     Status,
 )
+from memory_ci.regex import Regex
 from memory_ci.store.yamltext import (
     Field,
     YamlTextError,
@@ -34,11 +35,11 @@ from memory_ci.store.yamltext import (
 )
 from memory_ci.text import did_you_mean
 
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+UUID = Regex(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # Half a character: a path that is not UTF-8 decodes to some.
-SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = Regex("[\ud800-\udfff]")
 MAX_COUNT = 10**18 - 1  # The highest count that is read and written: it fits integers of the index.
-DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
+DATE = Regex(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
 Value = str | tuple[str, ...] | None
 
 

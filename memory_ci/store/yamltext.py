@@ -12,22 +12,23 @@ from typing import Any
 
 import msgspec
 
+from memory_ci.regex import Regex
 from memory_ci.text import yaml_fault
 
 FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
 # A line of the fast path: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`; ASCII, no
 # escapes.
-FAST_LINE = re.compile(rf"(?:([A-Za-z_][A-Za-z0-9_-]*):|-)(?: (?:({FAST_PLAIN})|'([ -&(-~]*)'))?")
-PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 _./@+-]|:(?=[^\s]))*(?<! )")
+FAST_LINE = Regex(rf"(?:([A-Za-z_][A-Za-z0-9_-]*):|-)(?: (?:({FAST_PLAIN})|'([ -&(-~]*)'))?")
+PLAIN = Regex(r"[A-Za-z](?:[A-Za-z0-9 _./@+-]|:(?=[^\s]))*(?<! )")
 RETYPED = frozenset("y n yes no on off true false null nan inf".split())
-QUOTED = re.compile(r"[ \t]*+(?:'(?:[^']|'')*+'|\"(?:[^\"\\]|\\.)*+\")")
-COMMENT = re.compile(r"(?<=[ \t])#")
+QUOTED = Regex(r"[ \t]*+(?:'(?:[^']|'')*+'|\"(?:[^\"\\]|\\.)*+\")")
+COMMENT = Regex(r"(?<=[ \t])#")
 # Ends a line in YAML 1.1, but not here: its parser would count lines differently.
-LINE_BREAK = re.compile("[\r\x85\u2028\u2029]")
+LINE_BREAK = Regex("[\r\x85\u2028\u2029]")
 # A parser's time grows with the square of the depth, and with the length of a line in braces.
 MAX_DEPTH = 20
 MAX_LINE = 100_000  # Characters.
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+UNPRINTABLE = Regex("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
 class YamlTextError(Exception):

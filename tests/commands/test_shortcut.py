@@ -52,7 +52,7 @@ ODD = [
 ]
 
 ON_THE_PATH = set(
-    """memory_ci memory_ci.__main__ memory_ci.api memory_ci.errors memory_ci.config memory_ci.files memory_ci.text
+    """memory_ci memory_ci.__main__ memory_ci.api memory_ci.errors memory_ci.config memory_ci.files memory_ci.text memory_ci.regex
     memory_ci.cli memory_ci.cli.plain memory_ci.commands.retrieve.shortcut memory_ci.commands.shortcut
     memory_ci.memory memory_ci.memory.index memory_ci.commands.retrieve
     memory_ci.memory.past_tasks memory_ci.commands.retrieve.similar

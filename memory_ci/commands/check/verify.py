@@ -44,6 +44,7 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.report import Finding
+from memory_ci.regex import Regex
 from memory_ci.store.layout import is_fragment
 
 BACK_HINT = "Take it out again; what holds after all gets a new id (`memory-ci add`)."
@@ -61,7 +62,7 @@ CO_AUTHOR = "Co-authored-by"
 TRAILERS = (STEP, SESSION, CO_AUTHOR)
 """The trailers of commits that no person alone made."""
 
-MENTIONS_REVERT = re.compile(r"\bre(?:vert|apply)", re.IGNORECASE)
+MENTIONS_REVERT = Regex(r"\bre(?:vert|apply)", re.IGNORECASE)
 """Every message that `find_reverts` recognises matches; otherwise no older commit is read."""
 
 
