@@ -1,9 +1,13 @@
 """The command `memory-ci`, also as `python -m memory_ci`."""
 
+from __future__ import annotations
+
 import os
-import signal
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = False  # The import of typing takes as long as Python's own start.
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 INTERRUPTED = 130  # The exit status of shells after SIGINT (2): 128 + 2.
 INFORMATION = ("--help", "-h", "--version")
@@ -15,6 +19,14 @@ def main() -> None:
     if is_off and not any(argument in INFORMATION for argument in sys.argv):
         sys.stderr.write("memory-ci is off (MEMORY_CI=off): nothing was done.\n")
         return
+    if sys.argv[1:] == ["--version"]:
+        from memory_ci import __version__
+
+        sys.stdout.write(f"memory-ci, version {__version__}\n")  # what click prints
+        return
+
+    import signal
+
     # A process that ignores it (`&`, nohup) continues to do so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)

@@ -530,14 +530,16 @@ def _near_keywords(lowered: str) -> dict[int, list[str]]:
 def _match_pattern(
     pattern: Pattern, keywords: list[str], text: str, lowered: str
 ) -> Iterator[Secret]:
-    regex = re.compile(pattern.regex)
-    group = "secret" if "secret" in regex.groupindex else 0
     offsets: list[int] = []
     if pattern.anchor:
         offsets = [match.start() for match in re.finditer(pattern.anchor, text)]
     else:
         for keyword in keywords:
             offsets += _find_all(keyword, lowered)
+    if not offsets:
+        return
+    regex = re.compile(pattern.regex)
+    group = "secret" if "secret" in regex.groupindex else 0
     free_from = 0
     for start in _list_starts(offsets, pattern.reach):
         match = regex.match(text, start) if start >= free_from else None
