@@ -397,6 +397,7 @@ for _number, _keyword in KEYWORDS:
     if not _is_within_words(_keyword):
         last_word = re.findall("[a-z]+", _keyword)[-1]
         BY_WORD.setdefault(last_word, []).append((_number, _keyword))
+KEYWORD_WORDS = frozenset(BY_WORD)
 
 LETTERS = bytes(
     byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz" else ord(" ") for byte in range(256)
@@ -519,7 +520,7 @@ def _near_keywords(lowered: str) -> dict[int, list[str]]:
     Most texts hold none.
     """
     pairs = [(number, keyword) for number, keyword in WITHIN_WORDS if keyword in lowered]
-    for word in BY_WORD.keys() & letter_words(lowered):
+    for word in KEYWORD_WORDS.intersection(letter_words(lowered)):
         pairs += BY_WORD[word]
     keywords: dict[int, list[str]] = {}
     for number, keyword in sorted(pairs):

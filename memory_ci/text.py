@@ -30,12 +30,16 @@ Hangul words have particles. The words of all these are pairs of neighbouring le
 Lucene's CJKBigramFilter.
 """
 
-BARE_NEGATION = Regex(
-    r"\b(aren|can|couldn|didn|doesn|don|hadn|hasn|haven|isn|mustn|needn|shouldn|wasn|weren|won"
-    r"|wouldn)(?:\u2019|\u00b4)?t\b",
-    re.IGNORECASE,
+BARE_STEMS = (
+    "aren|can|couldn|didn|doesn|don|hadn|hasn|haven|isn|mustn|needn|shouldn|wasn|weren|won|wouldn"
 )
+BARE_NEGATION = Regex(rf"\b({BARE_STEMS})(?:\u2019|\u00b4)?t\b", re.IGNORECASE)
 """A negation without its apostrophe, or with a typographic one."""
+
+BARE_STEM = Regex(rf"\b(?:{BARE_STEMS})\Z", re.IGNORECASE)
+MAX_STEM = 8  # Characters of the longest of them.
+BARE_ENDING = Regex("[nN][\u2019\u00b4]?[tT](?!\\w)")
+"""The end of a BARE_NEGATION. It begins with a set of characters, which `re` finds quickly."""
 
 PUNCTUATION = ".,;:!?()[]{}<>\"'`*"  # Signs around a word in prose.
 FENCE = Regex(r"[ \t]*(?:[-*+][ \t]+)?(`{3,}|~{3,})(.*)")
@@ -69,7 +73,14 @@ def spell_negations(text: str) -> str:
     >>> spell_negations("dont do it, it Doesn\u2019t work")
     "don't do it, it Doesn't work"
     """
-    return BARE_NEGATION.sub(r"\1't", text)
+    return BARE_ENDING.sub(_spell_negation, text)
+
+
+def _spell_negation(ending: re.Match[str]) -> str:
+    """Return the end of a negation with its apostrophe; that of any other word unchanged."""
+    start = max(0, ending.start() - MAX_STEM)
+    is_bare = BARE_STEM.search(ending.string, start, ending.start() + 1)
+    return f"{ending[0][0]}'t" if is_bare else ending[0]
 
 
 def count_words(text: str) -> int:

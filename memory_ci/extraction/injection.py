@@ -402,6 +402,7 @@ FORBIDDING = (
 NEEDS = frozenset().union(
     *(group for phrase in (*PHRASES, *LINE_PHRASES) for group in phrase.needs)
 )
+WORD_NEEDS = frozenset(need for need in NEEDS if need.isalpha())
 SYMBOL_NEEDS = tuple(sorted(need for need in NEEDS if not need.isalpha()))
 
 CONFUSABLES = str.maketrans(
@@ -462,8 +463,9 @@ def find_injection(text: str) -> list[Injection]:
 
 def find_needs(folded: str) -> Set[str]:
     """Return the needs of all phrases that a folded text in lower case contains."""
+    needs = WORD_NEEDS.intersection(letter_words(folded))
     symbols = [symbol for symbol in SYMBOL_NEEDS if symbol in folded]
-    return NEEDS.intersection(letter_words(folded)).union(symbols)
+    return needs.union(symbols) if symbols else needs
 
 
 def select_phrases(phrases: Sequence[Phrase], needs: Set[str]) -> list[Phrase]:
@@ -563,8 +565,9 @@ def find_orders(text: str) -> Iterator[Injection]:
 def _may_have_order(text: str) -> bool:
     """Return whether a text has parts of an order: this costs little, and few texts have."""
     lowered = lower_case(text)
-    if any(part in lowered for part in ORDER_PARTS):
-        return True
+    for part in ORDER_PARTS:
+        if part in lowered:
+            return True
     return not text.isascii() and re.search(OTHER_LETTERS, text) is not None
 
 
