@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import chain, groupby, islice
@@ -685,6 +685,29 @@ def find_commit_of_day(repo: Repository, rev: str, day: date) -> str | None:
         RepositoryError: shallow-clone, when history ends before that day is reached.
     """
     return find_commit_until(repo, rev, datetime.combine(day, time.max, UTC))
+
+
+def find_commits_of_days(repo: Repository, rev: str, days: Collection[date]) -> dict[date, str]:
+    """Return for each day the newest first-parent commit of `rev` made on it (UTC) or earlier.
+
+    It takes one process, which ends at the oldest of the days. A day that is before all commits,
+    or before those of a shallow clone, is left out.
+    """
+    pending = sorted((day for day in days if day >= EPOCH), reverse=True)
+    tip = find_commit(repo, rev) if pending else None
+    if tip is None:
+        return {}
+    commits: dict[date, str] = {}
+    args = ("rev-list", "--first-parent", "--timestamp", tip, "--")
+    with stream_git(repo.cwd, *args) as stream:
+        for line in stream:
+            seconds, sha = line.decode().split()
+            committed_on = datetime.fromtimestamp(int(seconds), UTC).date()
+            while pending and committed_on <= pending[0]:
+                commits[pending.pop(0)] = sha
+            if not pending:
+                break
+    return commits
 
 
 def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | None:

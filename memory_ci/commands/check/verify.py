@@ -26,11 +26,12 @@ from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.reverts import find_reverts
 from memory_ci.lifecycle.upkeep import Touch, list_touch_findings
-from memory_ci.memory.cites import JudgedView, Verdicts, judge_views, read_texts
+from memory_ci.memory.cites import Verdicts, judge_views, read_texts
 from memory_ci.memory.claims import Claims, find_claimed_uses, find_note_claims, list_refused
 from memory_ci.memory.edits import name_edits
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.index import build_index, verify_index
+from memory_ci.memory.judged_view import JudgedView
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.workspace import (
     Snapshot,
