@@ -85,7 +85,7 @@ def _spell_negation(ending: re.Match[str]) -> str:
 
 def count_words(text: str) -> int:
     """Count the words between blanks; in scripts without blanks, those of `words`."""
-    if UNSPACED.search(text):
+    if not text.isascii() and UNSPACED.search(text):
         return sum(1 for _ in words(text))
     return len(text.split())
 

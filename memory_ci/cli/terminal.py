@@ -5,7 +5,6 @@ Text means the same without it: output to a pipe is neither folded nor cut nor c
 
 from __future__ import annotations
 
-import csv
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -248,6 +247,8 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
 
 def render_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return rows as CSV (RFC 4180); an apostrophe keeps text from being a formula."""
+    import csv  # only `list --format csv` needs it
+
     text = StringIO()
     writer = csv.writer(text)
     for row in (head, *rows):

@@ -555,11 +555,11 @@ class SteeringRule(NamedTuple):
     """A form of a sentence that steers, and what a person does with it."""
 
     action: str
-    pattern: re.Pattern[str]
+    pattern: Regex[str]
 
 
 def _rule(action: str, pattern: str) -> SteeringRule:
-    return SteeringRule(action, re.compile(pattern, re.IGNORECASE))
+    return SteeringRule(action, Regex(pattern, re.IGNORECASE))
 
 
 WISH = Regex(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import string
 from collections.abc import Iterable, Iterator
 from datetime import date
 from operator import attrgetter
@@ -54,9 +53,9 @@ unpack_front = msgspec.msgpack.Decoder(Front).decode
 
 def _shape_of(byte: int) -> str:
     character = chr(byte)
-    if character in string.ascii_lowercase:
-        return "a"
-    return "A" if character in string.ascii_uppercase + string.digits else " "
+    if not character.isascii() or not character.isalnum():
+        return " "
+    return "a" if character.islower() else "A"
 
 
 SHAPES = "".join(_shape_of(byte) for byte in range(256)).encode()

@@ -271,7 +271,7 @@ def _list_grams(line: str) -> frozenset[bytes]:
     for word in LETTERS.findall(line.lower()):
         if word in STOP_WORDS:
             continue
-        is_unspaced = UNSPACED.search(word) is not None
+        is_unspaced = not word.isascii() and UNSPACED.search(word) is not None
         size = PAIR if is_unspaced else GRAM
         text = word if is_unspaced else f" {word} "
         grams.update(text[start : start + size].encode() for start in range(len(text) - size + 1))
