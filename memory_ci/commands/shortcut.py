@@ -20,6 +20,7 @@ MODULES = {
     "check": "check.shortcut",
     "add": "add.shortcut",
     "list": "show.shortcut",
+    "index": "upkeep.shortcut",
     "hook agent": "agents.shortcut",
     "hook": "agents.git_hooks",
 }

@@ -206,7 +206,10 @@ def check_words(text: str, *, credentials: bool = True) -> list[str]:
 
 def _has_form(form: Form, text: str, lowered: str) -> bool:
     for group in form.needs:
-        if not any(need in lowered for need in group):
+        for need in group:
+            if need in lowered:
+                break
+        else:
             return False
     return re.search(form.regex, text, re.MULTILINE) is not None
 

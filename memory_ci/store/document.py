@@ -368,6 +368,9 @@ def _parse_head(lines: Sequence[str]) -> tuple[Field, ...]:
 
 def _is_only_fields(title: str, text: str) -> bool:
     """Return whether a body is nothing but fields of an entry, below one another or in a line."""
+    first_line = title.strip(" \t#-")
+    if first_line and not ENTRY_KEY.match(first_line):
+        return False  # so do almost all titles begin
     lines = [line.strip(" \t#-") for line in (title, *text.split("\n"))]
     lines = [line for line in lines if line]
     if not lines or not ENTRY_KEY.match(lines[0]):
@@ -407,7 +410,11 @@ def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
         body_start = start + 2
     else:
         body_start = start
-    text = LEADING_BLANK.sub("", "\n".join(lines[body_start:])).rstrip()
+    text = "\n".join(lines[body_start:])
+    blank = LEADING_BLANK.match(text)
+    if blank:
+        text = text[blank.end() :]
+    text = text.rstrip()
     return title or None, text
 
 
@@ -523,14 +530,16 @@ def _is_closed(text: bytes, separators: int) -> bool:
     """
     if (b"\n" + text).count(b"\n---") != separators:
         return False
-    if any(sign in text for sign in (b"\r", BOM, *CONFLICT)):
-        return False
+    for sign in (b"\r", BOM, *CONFLICT):
+        if sign in text:
+            return False
     try:
-        lines = text.decode().split("\n")
+        decoded = text.decode()
     except UnicodeDecodeError:
         return False
     if b"```" not in text and b"~~~" not in text:
         return True
+    lines = decoded.split("\n")
     fenced = mark_fenced_lines(lines)
     return all(fenced[number] for number, line in enumerate(lines) if FENCE.match(line))
 

@@ -196,8 +196,9 @@ def list_missing(fields: Sequence[Field]) -> tuple[str, ...]:
     unknown_keys = {field.key for field in fields if field.key not in CONVERTERS}
     missing: list[str] = []
     for key in CORE_KEYS:
-        is_needed = key in REQUIRED or any(did_you_mean(name, [key]) for name in unknown_keys)
-        if key not in present and is_needed:
+        if key in present:
+            continue
+        if key in REQUIRED or any(did_you_mean(name, [key]) for name in unknown_keys):
             missing.append(key)
     if present.isdisjoint({"created_at", "last_reinforced"}) and "last_reinforced" not in missing:
         missing.append("created_at")

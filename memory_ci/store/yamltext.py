@@ -85,12 +85,17 @@ def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
     fields = _fast_fields(lines)
     if fields is None:
         fields = _yaml_fields(lines)
+    if len({field.key for field in fields}) < len(fields):
+        _refuse_duplicate(fields)
+    return tuple(fields)
+
+
+def _refuse_duplicate(fields: Sequence[Field]) -> None:
     seen: set[str] = set()
     for field in fields:
         if field.key in seen:
             raise YamlTextError(field.first, f"the key {field.key!r} stands here twice")
         seen.add(field.key)
-    return tuple(fields)
 
 
 def parse_nested(lines: Sequence[str]) -> dict[str, YamlNode]:
@@ -105,6 +110,8 @@ def parse_nested(lines: Sequence[str]) -> dict[str, YamlNode]:
 
 
 def _refuse_long(lines: Sequence[str]) -> None:
+    if max(map(len, lines), default=0) <= MAX_LINE:
+        return
     for number, line in enumerate(lines):
         if len(line) > MAX_LINE:
             raise YamlTextError(number, f"a line of more than {MAX_LINE:,} characters")

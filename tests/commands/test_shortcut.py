@@ -186,7 +186,8 @@ def test_colour_is_read_without_click(
 
 
 def test_other_commands_are_left_to_click() -> None:
-    assert not run_shortcut(["index"], {})
+    assert not run_shortcut(["index", "--key"], {})
+    assert not run_shortcut(["health"], {})
     assert not run_shortcut([], {})
 
 
