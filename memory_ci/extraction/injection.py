@@ -402,6 +402,7 @@ FORBIDDING = (
 NEEDS = frozenset().union(
     *(group for phrase in (*PHRASES, *LINE_PHRASES) for group in phrase.needs)
 )
+FIRST_NEEDS = frozenset().union(*(phrase.needs[0] for phrase in (*PHRASES, *LINE_PHRASES)))
 WORD_NEEDS = frozenset(need for need in NEEDS if need.isalpha())
 SYMBOL_NEEDS = tuple(sorted(need for need in NEEDS if not need.isalpha()))
 
@@ -473,6 +474,8 @@ def select_phrases(phrases: Sequence[Phrase], needs: Set[str]) -> list[Phrase]:
 
     Few texts contain the first need of a phrase, so it is tested first.
     """
+    if needs.isdisjoint(FIRST_NEEDS):
+        return []
     selected: list[Phrase] = []
     for phrase in phrases:
         if needs.isdisjoint(phrase.needs[0]):

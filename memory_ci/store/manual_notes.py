@@ -219,7 +219,10 @@ def _blank_comments(lines: Sequence[str]) -> list[str]:
     The parser knows no comments: they open no fence, and none continues after a heading of level 1,
     which ends an entry.
     """
-    sections = SECTION.split("\n".join(lines))
+    text = "\n".join(lines)
+    if "<!--" not in text:
+        return list(lines)
+    sections = SECTION.split(text)
     plain = "".join(strip_comments(section, keeps_lines=True) for section in sections)
     return plain.split("\n")
 
