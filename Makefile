@@ -31,7 +31,7 @@ test: $(VENV)/dev.stamp ## run the tests
 test-slow: $(VENV)/slow.stamp ## run the others: a runner, commits in a shell, environments of pre-commit, a browser, a database
 	$(BIN)/pytest --numprocesses auto --dist worksteal -m slow $(ARGS)
 
-attack: $(VENV)/dev.stamp ## attack it in some hundred ways, as docs/security.md lists them: ARGS="-k killed"
+attack: $(VENV)/dev.stamp ## attack it in some hundred ways, as tests/attacks/README.md lists them: ARGS="-k killed"
 	$(BIN)/pytest tests/attacks --numprocesses auto --dist worksteal -m slow $(ARGS)
 
 clients: $(VENV)/dev.stamp ## type into real coding agents (npm), whose model is a script: RELEASE=latest, ARGS="-k codex"
@@ -71,7 +71,7 @@ sdks: ## run the fault suite of the model client against the oldest and newest s
 docs: $(VENV)/docs.stamp ## build the site of the documents into site/; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build $(ARGS)
 
-reference: $(VENV)/base.stamp ## write docs/reference/ and docs/api.md from the code
+reference: $(VENV)/base.stamp ## write docs/reference/, docs/api.md and docs/errors.md from the code
 	$(BIN)/python .ci/reference.py
 
 dist: $(VENV)/dev.stamp ## build the sdist and the wheel into dist/, and check them

@@ -1,8 +1,9 @@
-"""Writes docs/reference/ and docs/api.md from the code; a test compares."""
+"""Writes docs/reference/, docs/api.md and docs/errors.md from the code; a test compares."""
 
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -15,9 +16,11 @@ import msgspec
 import yaml
 
 import memory_ci.config
-from memory_ci import Memory, RecordOptions, RetrieveOptions
+from memory_ci import Memory, RecordOptions, RetrieveOptions, errors
+from memory_ci.cli.manual import load_explanations
+from memory_ci.commands.doctor.doctor import CHECKS
 from memory_ci.commands.root import main
-from memory_ci.commands.table import group_commands
+from memory_ci.commands.table import COMMANDS, group_commands
 from memory_ci.records import config
 
 ROOT = Path(__file__).parent.parent
@@ -27,7 +30,8 @@ NOTE = "<!-- Written from the code by `make reference`. -->"
 def render_commands() -> str:
     parts = [
         f"# Commands\n\n{NOTE}\n\n"
-        "All have `--help`. Errors and exit statuses: [errors](../errors.md).\n"
+        "All have `--help`. Errors and exit statuses: [errors](../errors.md).\n",
+        render_overview(),
     ]
     for group, names in group_commands().items():
         parts.append(f"## {group}\n")
@@ -36,6 +40,22 @@ def render_commands() -> str:
             for name in names
         ]
     return "\n".join(parts)
+
+
+def render_overview() -> str:
+    """Return the table of all commands, with what each is for."""
+    rows = ["| command | what it does |", "|---|---|"]
+    for names in group_commands().values():
+        for name in names:
+            anchor = f"memory-ci-{name}"
+            command = main.get_command(click.Context(main), name)
+            label = f"`memory-ci {name}`"
+            if isinstance(command, click.Group):
+                subcommands = command.list_commands(click.Context(command))
+                anchor = f"{anchor}-{subcommands[0]}"
+                label += f" ({', '.join(subcommands)})"
+            rows.append(f"| [{label}](#{anchor}) | {_cell(COMMANDS[name].summary)} |")
+    return "\n".join([*rows, ""])
 
 
 def _command(path: str, command: click.Command | None) -> str:
@@ -54,7 +74,19 @@ def _command(path: str, command: click.Command | None) -> str:
     usage = " ".join([path, *command.collect_usage_pieces(click.Context(command))])
     code, _, more = dedent(example).partition("\n\n")
     words = "\n\n".join(filter(None, map(_plain, (words, more.replace("\b\n", "")))))
-    return f"### {path}\n\n```\n{usage}\n```\n\n{words}\n\n```\n{code.strip()}\n```\n\n{table}"
+    extra = render_checks() if command.name == "doctor" else ""
+    return (
+        f"### {path}\n\n```\n{usage}\n```\n\n{words}\n\n```\n{code.strip()}\n```\n\n{table}{extra}"
+    )
+
+
+def render_checks() -> str:
+    """Return the table of what `doctor` checks, from the docstrings of the checks."""
+    rows = ["", "| check | what it does |", "|---|---|"]
+    for name, check in CHECKS:
+        summary = (inspect.getdoc(check) or "").partition("\n\n")[0]
+        rows.append(f"| {name} | {_cell(summary)} |")
+    return "\n".join([*rows, ""])
 
 
 def _option(option: click.Option) -> str:
@@ -79,16 +111,13 @@ def _cell(text: str) -> str:
 
 
 def render_settings() -> str:
-    head = (
-        "Each key of `.memory-ci.yaml`; what they have in common: "
-        "[configuration](../configuration.md)."
-    )
     table = [
         "| key | default | value | meaning |",
         "|---|---|---|---|",
         *_keys(config.Config, read_meanings()),
     ]
-    return "\n".join([f"# All keys\n\n{NOTE}\n\n{head}\n", *table, ""])
+    introduction = (ROOT / ".ci" / "settings.md").read_text("utf-8")
+    return "\n".join([introduction, *table, ""])
 
 
 def _keys(
@@ -125,6 +154,145 @@ def read_meanings() -> dict[tuple[str, str], str]:
                 ):
                     found[node.name, name] = inspect.cleandoc(said)
     return found
+
+
+ERROR_SECTIONS = {
+    "Finding": "Findings",
+    "FindingsError": "Refusals",
+    "UsageError": "Usage and configuration",
+    "UnreadableMemoryError": "Memory files",
+    "RepositoryError": "Repository",
+    "EngineError": "Engines and the network",
+}
+
+
+def render_errors() -> str:
+    """Return the page of errors and findings, from the explanations that the package has."""
+    parts = [(ROOT / ".ci" / "errors.md").read_text("utf-8")]
+    for name, explanations in load_explanations().items():
+        error = getattr(errors, name, None)
+        status = f" (exit status {error.exit_code})" if error else ""
+        parts.append(f"## {ERROR_SECTIONS[name]}{status}\n")
+        for slugs, text in explanations.items():
+            first, *others = slugs.split()
+            parts.append(f"### {first}\n\n{text}\n")
+            parts += [f"### {slug}\n\nAs [{first}](#{first}).\n" for slug in others]
+    return "\n".join(parts)
+
+
+LIMITS = {
+    "Entries and notes": """
+        records.entry.MAX_CHARS extraction.gate.MARKED_TITLE_WIDTH extraction.gate.TITLE_WIDTH
+        extraction.gate.BODY_WIDTH extraction.entries.MAX_AKA anchors.subjects.MAX_CITES
+        memory.quotes.MAX_CHARS memory.quotes.MAX_MARKS lifecycle.relations.MIN_PREFIX
+        memory.workspace.MAX_FILE_BYTES cli.plain.MAX_INPUT config.MAX_BYTES
+    """,
+    "What is read": """
+        evidence.ingestion.MAX_LENGTH extraction.judge.MAX_PER_PIECE
+        commands.record.run.FREE_EPISODES commands.record.gatherer.MAX_DECLINED
+        forge.http.MAX_REQUESTS forge.http.MAX_SECONDS forge.rest.MAX_PAGES
+        gitrepo.squash_trailers.MAX_CARRIERS gitrepo.squash_trailers.MAX_WALK
+        gitrepo.squash_trailers.MAX_BRANCHES
+    """,
+    "Models": """
+        extraction.prompt.PROMPT_TOKENS extraction.prompt.ANSWER_TOKENS
+        extraction.prompt.MAX_LEARNINGS extraction.engines.anthropic_api.TRIES
+        extraction.engines.anthropic_api.MAX_WAIT extraction.engines.program.MAX_OUTPUT
+        extraction.engines.program.MAX_SECONDS commands.record.learn.CHUNK_REQUESTS
+        commands.record.learn.CHUNK_BYTES
+    """,
+    "Retrieval": """
+        search.strength.MAX_HITS commands.retrieve.options.MAX_LIMIT
+        commands.retrieve.options.MAX_CHARS commands.retrieve.retrieve.MAX_NORM_CHARS
+        commands.retrieve.retrieve.MAX_ABOUT commands.retrieve.text.HOOK_CHARS
+        commands.retrieve.text.HINT_LINES commands.retrieve.text.HINT_CHARS
+        search.query.MAX_CHARS memory.past_tasks.MAX_CHANGES search.vectors.MAX_AT_QUERY
+        search.vectors.LEAST_COVERAGE commands.mcp.tools.MAX_CHARS
+        memory.agents_block.MAX_CHARS memory.agents_block.MAX_ENTRIES
+    """,
+    "Cited code": """
+        gitrepo.log.MAX_WALK memory.cites.MAX_CODE_BYTES
+    """,
+    "Checks": """
+        checks.globs.MAX_GLOBS checks.globs.MAX_GLOB checks.patterns.MAX_PATTERN
+        checks.patterns.MAX_LINE checks.patterns.SECONDS gitrepo.diffs.MAX_LINES
+        gitrepo.diffs.MAX_BYTES commands.record.proposed_checks.MAX_CHANGES
+        commands.record.proposed_checks.MAX_PROPOSED checks.habits.MAX_HABITS
+    """,
+    "Sessions of agents": """
+        commands.agents.conduct.MAX_LINES commands.agents.conduct.MAX_CHARS
+        commands.agents.conduct.MAX_PENDING sessions.moments.MAX_TOLD sessions.moments.MAX_WHEN
+        sessions.moments.MAX_MOMENTS sessions.session_note.DAYS_KEPT
+        sessions.capture.MAX_TRANSCRIPT_BYTES sources.transcripts.builder.MAX_LINE
+        sessions.captured_sessions.MAX_SESSIONS sessions.session_archive.MAX_BYTES
+        sessions.session_archive.MAX_TURN
+    """,
+    "Publishing and review": """
+        commands.publish.landing.MAX_TRIES commands.publish.landing.MAX_SECONDS
+        commands.publish.text.SHOWN_BOXES commands.review.priority.PAUSE_DAYS
+        findings.MAX_ANNOTATIONS
+    """,
+    "Episodes": """
+        commands.episodes.episode.MAX_CONTENT commands.episodes.episode.MAX_WORD
+        commands.episodes.episode.MAX_CONTEXT commands.episodes.job.MAX_ASSUMPTION
+        store.episodes.MAX_DOCUMENT_BYTES store.episodes.MAX_FILE_BYTES
+        memory.episode_files.MAX_SINGLE memory.episode_files.FOLD_AFTER_DAYS
+    """,
+    "Organisation": """
+        commands.org.targets.MAX_LIST commands.org.targets.MAX_BYTES
+        commands.org.targets.MAX_ENTRIES commands.org.records.LONGEST
+        commands.org.search.MAX_SHARE commands.org.promote.MAX_PROPOSED
+    """,
+}
+"""The constants that limit what a user meets, by section; their comments explain them."""
+
+
+def render_limits() -> str:
+    """Return the page of limits, from the constants and their comments."""
+    parts = [
+        f"# Limits\n\n{NOTE}\n\nWhat is beyond a limit is left out, counted or refused. "
+        "Limits that you can set are [settings](settings.md).\n"
+    ]
+    for section, names in LIMITS.items():
+        parts.append(f"## {section}\n\n| limit | of what |\n|---|---|")
+        parts += [_limit(name) for name in names.split()]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _limit(name: str) -> str:
+    module, _, constant = name.rpartition(".")
+    value = getattr(importlib.import_module(f"memory_ci.{module}"), constant)
+    text = re.sub(
+        r"^(?:Maximum n|N)umber of (.)",
+        lambda match: match[1].upper(),
+        read_comment(module, constant),
+    )
+    text = _plain(text)
+    if value < 1:
+        shown = f"{value:.0%}" if "share" in text.lower() else f"{value:g}"
+    elif value % 2**20 == 0:
+        shown = f"{value // 2**20} Mi"
+    else:
+        shown = f"{value:,.0f}"
+    return f"| {shown} | {_cell(text)} |"
+
+
+def read_comment(module: str, constant: str) -> str:
+    """Return the comment on the line of a constant, or the docstring below it, as one line."""
+    source = (ROOT / "memory_ci" / f"{module.replace('.', '/')}.py").read_text("utf-8")
+    lines = source.splitlines()
+    nodes = ast.parse(source).body
+    for node, following in zip(nodes, [*nodes[1:], None], strict=True):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) if name == constant:
+                comment = lines[node.lineno - 1].partition("  # ")[2]
+                match following:
+                    case ast.Expr(value=ast.Constant(value=str(said))) if not comment:
+                        comment = " ".join(said.split())
+                if comment:
+                    return comment
+    raise LookupError(f"{module}.{constant} has no comment that explains the limit")
 
 
 API_INTRODUCTION = """# API
@@ -209,7 +377,9 @@ def format_docstring(text: str) -> str:
 PAGES = {
     "reference/commands.md": render_commands,
     "reference/settings.md": render_settings,
+    "reference/limits.md": render_limits,
     "api.md": render_api,
+    "errors.md": render_errors,
 }
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m benchmarks.loop DIRECTORY
 
-DIRECTORY holds entries.jsonl, queries.jsonl and qrels.jsonl with times (docs/ranking.md, evaluation). Queries are asked
+DIRECTORY holds entries.jsonl, queries.jsonl and qrels.jsonl with times (docs/serving.md, evaluation). Queries are asked
 in order of time; the first five of each answer are reinforced on the day of the query.
 """
 

@@ -23,7 +23,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.memorycode_checks import ExpressionResult, compare_expression
+from benchmarks.memorycode_checks import (
+    Checks,
+    ExpressionResult,
+    compare_expression,
+    find_checks,
+)
 from benchmarks.memorycode_data import Dialogue, Instruction, read_dialogues, says, says_filler
 from benchmarks.memorycode_memory import KeptEntry, remember
 from memory_ci.errors import EngineError
@@ -66,8 +71,14 @@ class Counts(NamedTuple):
         return Counts(*(left + right for left, right in zip(self, other, strict=True)))
 
 
-def count(dialogue: Dialogue, entries: Sequence[KeptEntry]) -> Counts:
-    """Return the counts of a dialogue after its last session."""
+def count(dialogue: Dialogue, entries: Sequence[KeptEntry], checks: Checks) -> Counts:
+    """Return the counts of a dialogue after its last session.
+
+    Args:
+        dialogue: the dialogue.
+        entries: the entries after it.
+        checks: the checks of their titles.
+    """
     current = [entry for entry in entries if entry.is_in_force]
     latest = {item.pivot: item for item in dialogue.instructions}
     older = [item for item in dialogue.instructions if latest[item.pivot] is not item]
@@ -75,7 +86,7 @@ def count(dialogue: Dialogue, entries: Sequence[KeptEntry]) -> Counts:
     older = [item for item in older if (item.pivot, item.text) not in repeated]
     noticed = [item for item in older if _find_saying(item, entries, latest)]
     serving = [saying for item in noticed if (saying := _find_saying(item, current, latest))]
-    results = [_compare_best(item, current) for item in latest.values()]
+    results = [_compare_best(item, current, checks) for item in latest.values()]
     expressible = [result for result in results if result is not None and result.is_expressible]
     return Counts(
         in_force=len(latest),
@@ -102,9 +113,12 @@ def _find_saying(
     ]
 
 
-def _compare_best(item: Instruction, entries: Iterable[KeptEntry]) -> ExpressionResult | None:
+def _compare_best(
+    item: Instruction, entries: Iterable[KeptEntry], checks: Checks
+) -> ExpressionResult | None:
     """Return how the best check of the entries that say an instruction compares."""
-    results = [compare_expression(item, entry.title) for entry in entries if says(entry.text, item)]
+    saying = [entry for entry in entries if says(entry.text, item)]
+    results = [compare_expression(item, checks[entry.title]) for entry in saying]
     return max(results, key=lambda result: (result.is_equal, result.is_understood), default=None)
 
 
@@ -128,7 +142,9 @@ def main(arguments: Sequence[str]) -> None:
     if options.replies:
         replies = ReplayEngine(options.replies)
         _print_memory("with replies", dialogues, replies, is_shown=options.show)
-    _print_checks(dialogues)
+    _print_checks("templates", dialogues, None)
+    if options.replies:
+        _print_checks("templates and replies", dialogues, replies)
 
 
 def _print_memory(
@@ -140,6 +156,8 @@ def _print_memory(
     for dialogue in dialogues:
         try:
             entries = remember(dialogue, engine)
+            titles = {entry.title: None for entry in entries if entry.is_in_force}
+            checks = find_checks(titles, engine)
         except EngineError as error:
             if error.slug != "replay-miss":
                 raise
@@ -147,7 +165,7 @@ def _print_memory(
         if is_shown:
             for line in _list_faults(dialogue, entries):
                 print(line)
-        counts = count(dialogue, entries)
+        counts = count(dialogue, entries, checks)
         group = _name_group(len(dialogue.sessions))
         groups[group] = groups.get(group, Counts()) + counts
         total += counts
@@ -190,10 +208,16 @@ def _list_faults(dialogue: Dialogue, entries: Sequence[KeptEntry]) -> Iterator[s
             yield f"no instruction, dialogue {dialogue.number}: {entry.text[:160]}"
 
 
-def _print_checks(dialogues: Iterable[Dialogue]) -> None:
+def _print_checks(source: str, dialogues: Iterable[Dialogue], engine: Engine | None) -> None:
     """Print how many expressions a check agrees with, by instruction and by wording."""
     wordings = {item.text: item for dialogue in dialogues for item in dialogue.instructions}
-    results = {text: compare_expression(item) for text, item in wordings.items()}
+    try:
+        checks = find_checks(wordings, engine)
+    except EngineError as error:
+        print(f"checks by {source}: {error.message}")
+        return
+    results = {text: compare_expression(item, checks[text]) for text, item in wordings.items()}
+    print(f"checks by {source}")
     uses = [item.text for dialogue in dialogues for item in dialogue.instructions]
 
     def tell(name: str, texts: Sequence[str], kind: Callable[[ExpressionResult], str]) -> None:

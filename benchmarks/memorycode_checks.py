@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from benchmarks.memorycode_data import Instruction
 from memory_ci.checks.judge import AddedLine, CheckedChange, judge
 from memory_ci.checks.repository import list_repository_files
 from memory_ci.checks.templates import derive_check
+from memory_ci.commands.record.model_checks import write_checks
+from memory_ci.commands.record.proposed_checks import MAX_ASKED
+from memory_ci.extraction.engines import Engine
+from memory_ci.records.check import ChangeCheck
 from memory_ci.records.history import FileChange
+
+Checks = dict[str, ChangeCheck | None]
+"""The check of each text, None for a text without one."""
 
 PATH = "app/totals.py"
 REPOSITORY = list_repository_files([PATH, "app/__init__.py"])
@@ -43,7 +50,7 @@ class ExpressionResult(NamedTuple):
 
     Attributes:
         is_expressible: whether a line, or a new file, shows what is wanted.
-        is_understood: whether a template understands the instruction.
+        is_understood: whether it has a check.
         differences: the examples that are judged otherwise.
     """
 
@@ -64,14 +71,26 @@ class Example(NamedTuple):
     is_accepted: bool
 
 
-def compare_expression(instruction: Instruction, text: str | None = None) -> ExpressionResult:
-    """Return how the check of an instruction's words compares with its expression.
+def find_checks(texts: Iterable[str], engine: Engine | None = None) -> Checks:
+    """Return the checks of texts: those of templates, and for other texts those of a model.
 
     Args:
-        instruction: the instruction.
-        text: the words from which the check is derived; None: those of the template.
+        texts: the words of instructions, or titles of entries.
+        engine: the model; None for templates alone.
+
+    Raises:
+        EngineError: as the engine.
     """
-    check = derive_check(text or instruction.text, REPOSITORY)
+    checks: Checks = {text: derive_check(text, REPOSITORY) for text in texts}
+    unclear = [text for text, check in checks.items() if check is None]
+    if engine is not None:
+        for rules in batched(unclear, MAX_ASKED):
+            checks |= zip(rules, write_checks(engine, rules, REPOSITORY), strict=True)
+    return checks
+
+
+def compare_expression(instruction: Instruction, check: ChangeCheck | None) -> ExpressionResult:
+    """Return how the check of an instruction's words compares with its expression."""
     is_expressible = instruction.object in LINE_SHOWS
     if check is None:
         return ExpressionResult(is_expressible, is_understood=False)
@@ -87,6 +106,12 @@ def compare_expression(instruction: Instruction, text: str | None = None) -> Exp
         if is_accepted != example.is_accepted:
             differences.append(example.text.strip())
     return ExpressionResult(is_expressible, is_understood=True, differences=tuple(differences))
+
+
+def batched(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """Yield slices of texts."""
+    for start in range(0, len(texts), size):
+        yield texts[start : start + size]
 
 
 def list_examples(instruction: Instruction) -> Iterator[Example]:

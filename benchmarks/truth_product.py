@@ -1,6 +1,6 @@
 """What a judge of anchors asks of memory-ci: anchor entries, and say what became of the code that they cite.
 
-These names are the whole interface of such a judge (see docs/anchors.md); it follows when the insides move.
+These names are the whole interface of such a judge (see docs/serving.md#anchors); it follows when the insides move.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ T = TypeVar("T")
 CONFIG_FILE = ".memory-ci.yaml"
 POLICY_FILE = ".memory/policy.yaml"
 """The policy of `extends`, as `memory-ci init --policy` fetched it for offline use."""
-MAX_BYTES = 64 * 1024
+MAX_BYTES = 64 * 1024  # Bytes of `.memory-ci.yaml`, and of a policy.
 MAX_DEPTH = 8
 MAX_STARS = 3  # `**` in one pattern; more match slowly, and fewer can say the same.
 CORE = "tag:yaml.org,2002:"
@@ -354,7 +354,7 @@ def _suggest_key(key: str, valid_keys: tuple[str, ...]) -> str:
     if not is_typo and OUTSIDE & set(re.split(r"[^a-z]+", key.lower())):
         return (
             "Keys, addresses and programs come from the environment only: "
-            "see `memory-ci help configuration`."
+            "see `memory-ci help settings`."
         )
     close = get_close_matches(key, valid_keys, n=1, cutoff=0.5)
     if close:
@@ -363,6 +363,6 @@ def _suggest_key(key: str, valid_keys: tuple[str, ...]) -> str:
 
 
 def _error(path: str, line: int, message: str, hint: str = "") -> UsageError:
-    hint = hint or "All keys: `memory-ci help configuration`."
+    hint = hint or "All keys: `memory-ci help settings`."
     place = (path, line, "")
     return UsageError(f"{path}:{line}: {message}", slug="bad-config", hint=hint, place=place)

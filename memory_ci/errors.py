@@ -1,6 +1,6 @@
 """Errors that a user can act on.
 
-Each subclass has its own exit status, each slug a paragraph in docs/errors.md.
+Each subclass has its own exit status, each slug an explanation in cli/explanations.toml.
 """
 
 from __future__ import annotations

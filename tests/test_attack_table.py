@@ -10,7 +10,7 @@ import pytest
 from tests.attacks.attack import BELIEVED, BOUNDED, COMMAND, ERROR, LOST, SECRET
 from tests.attacks.table import BEGIN, END, MODULES, list_modules, list_rows, render_table
 
-PAGE = Path(__file__).parent.parent / "docs" / "security.md"
+PAGE = Path(__file__).parent / "attacks" / "README.md"
 
 
 def test_the_documented_table_is_that_of_the_cases(request: pytest.FixtureRequest) -> None:

@@ -23,6 +23,7 @@ import click
 import pytest
 import yaml
 
+from memory_ci.cli.manual import load_explanations, read_topic
 from memory_ci.commands.table import COMMANDS
 from tests.repos import QUICK
 
@@ -309,19 +310,48 @@ class Reader:
     assert found == {"by-position", "in-a-record", "by-keyword", "otherwise", "in-an-error"}
 
 
-def test_every_slug_has_a_heading_in_the_manual(slugs: set[str]) -> None:
+def list_explained() -> dict[str, str]:
+    """The section of `cli/explanations.toml` that explains each slug and code."""
+    return {
+        slug: section
+        for section, explanations in load_explanations().items()
+        for slugs in explanations
+        for slug in slugs.split()
+    }
+
+
+def test_every_slug_is_explained_and_has_a_heading_in_the_manual(slugs: set[str]) -> None:
     assert slugs
+    assert sorted(slugs - list_explained().keys()) == []
     assert sorted(slugs - list_headings(ROOT / "docs" / "errors.md")) == []
 
 
-def test_every_slug_of_the_manual_is_still_in_use(slugs: set[str]) -> None:
-    written = {
-        heading
-        for heading in list_headings(ROOT / "docs" / "errors.md")
-        if re.fullmatch(r"[a-z0-9-]+", heading)
+def test_every_explained_slug_is_still_in_use(
+    slugs: set[str], trees: dict[Path, ast.Module]
+) -> None:
+    constants = {
+        node.value
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    assert written
-    assert sorted(written - slugs) == []
+    explained = list_explained()
+    assert sorted(explained.keys() - slugs - constants) == []
+
+
+def test_an_error_is_explained_under_its_exit_status(trees: dict[Path, ast.Module]) -> None:
+    explained = list_explained()
+    classes = set(explained.values()) - {"Finding"}
+    wrong = set()
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+            if name in classes and isinstance(node, ast.Call):
+                raised = set(find_slugs(ast.Expr(node), {}))
+                wrong |= {
+                    (slug, name) for slug in raised if explained[slug] not in (name, "Finding")
+                }
+    assert wrong == {("policy-missing", "RepositoryError")}  # a repository without one
 
 
 MANUALS = sorted(
@@ -347,6 +377,27 @@ def test_every_link_of_the_manual_leads_to_a_file_and_a_heading(manual: Path) ->
     assert [
         f"{place.name}#{one}" for place, one in places if one and one not in list_anchors(place)
     ] == []
+
+
+def test_every_page_that_the_package_names_is_there_with_its_heading() -> None:
+    """In messages as `memory-ci help PAGE#HEADING`, in docstrings as docs/PAGE.md#HEADING."""
+    texts = {path: path.read_text("utf-8") for path in (ROOT / "memory_ci").rglob("*.py")}
+    topics = {
+        topic.rstrip(".")
+        for text in texts.values()
+        for topic in re.findall(r"`memory-ci help ([\w#.-]+)`", text)
+    }
+    for topic in sorted(topics - set(COMMANDS) - {"CODE", "PAGE"}):
+        assert read_topic(topic)
+    links = {
+        link
+        for text in texts.values()
+        for link in re.findall(r"docs/((?:reference/)?[a-z-]+\.md)(?:#([\w-]+))?", text)
+    }
+    examples = {("style.md", "")}
+    for page, anchor in sorted(links - examples):
+        assert (ROOT / "docs" / page).exists(), page
+        assert not anchor or anchor in list_anchors(ROOT / "docs" / page), (page, anchor)
 
 
 @pytest.mark.parametrize("trailer", ["Memory-Retrieved", "Memory-Used", "Memory-Holdout"])
@@ -401,14 +452,10 @@ def test_every_option_of_every_command_is_explained() -> None:
     assert unexplained == []
 
 
-def test_every_command_stands_in_the_how_to() -> None:
-    page = (ROOT / "docs" / "how-to.md").read_text(encoding="utf-8")
-    missing = [
-        name
-        for name, _ in list_our_commands()
-        if not re.search(rf"memory-ci {re.escape(name)}\b", page)
-    ]
-    assert missing == []
+def test_every_command_has_its_heading_in_the_reference() -> None:
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    headings = re.findall(r"(?m)^### memory-ci (.+)$", page)
+    assert sorted(headings) == sorted(name for name, _ in list_our_commands())
 
 
 def test_pre_commit_checks_with_the_versions_of_the_dev_extra() -> None:

@@ -1,4 +1,4 @@
-"""Anchors: parsed, formatted, and made from the text that they cite (docs/anchors.md)."""
+"""Anchors: parsed, formatted, and made from the text that they cite (docs/serving.md#anchors)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from memory_ci.anchors.symbols import (
 )
 from memory_ci.regex import Regex
 
-MAX_CITES = 3
+MAX_CITES = 3  # Places of code that an entry is given as cites.
 # Files. Definitions of more files are no guess for an entry that names none of them.
 MAX_FILES = 2
 SUPPORT_FILE = Regex(

@@ -1,4 +1,4 @@
-"""Verdicts on whether the code that an entry cites is still the same (docs/anchors.md)."""
+"""Verdicts on whether the code that an entry cites is still the same (docs/serving.md#anchors)."""
 
 from __future__ import annotations
 

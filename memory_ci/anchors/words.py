@@ -1,4 +1,4 @@
-"""Lexers that reduce source text to the words that matter to a machine (docs/anchors.md).
+"""Lexers that reduce source text to the words that matter to a machine (docs/serving.md#anchors).
 
 Layout, comments and docstrings do not count. There is a lexer of a few lines for each family of
 languages and no parser: a lexer misreads the same text in the same way each time.

@@ -92,7 +92,10 @@ FORBIDDEN_STYLES = {
 }
 """A name of one word, as `count`, is in several styles: who forbids one of them allows it."""
 
-CONSTANT = r"[A-Z][A-Z0-9_]*(?!\w)"
+CONSTANT = r"_*[A-Z][A-Z0-9_]*(?!\w)|_+(?!\w)"
+"""A constant, or a value that is not used."""
+TYPE_ALIAS = r"(?<!.)[A-Z]\w*"
+"""A capitalised name at the start of a line, as `Messages = list[Message]`."""
 DUNDER = r"__\w+__(?!\w)"  # A name that Python demands.
 
 ANNOTATIONS = Regex(
@@ -203,7 +206,8 @@ def _match_broken_name(rule: NameRule, language: CodeLanguage) -> str:
     before, after = language.lines[rule.thing]
     exempt = DUNDER
     if rule.form == "style" and rule.thing == "variable":
-        exempt = f"{DUNDER}|{CONSTANT}"  # a constant has a style of its own
+        # A constant and an alias of a type have styles of their own.
+        exempt = f"{DUNDER}|{CONSTANT}|{TYPE_ALIAS}"
     look = "=" if rule.is_forbidden else "!"
     return rf"{before}(?!{exempt})(?{look}{wanted}){NAME}{after}"
 

@@ -1,6 +1,9 @@
-"""The globs of checks, which are those of gitignore(5).
+"""The globs of checks, which are those of gitignore(5), but that `!` always takes files out.
 
-They are translated to regular expressions without catastrophic backtracking: what follows a `*` or
+git takes nothing out again below a directory that an earlier glob names. A check may say
+`src/**` and `!*.test.*`.
+
+Globs are translated to regular expressions without catastrophic backtracking: what follows a `*` or
 a `**` is matched as early as possible, and the choice is not taken back (an atomic group).
 """
 
@@ -9,12 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from memory_ci.regex import Regex
 
-MAX_GLOBS = 50
-MAX_GLOB = 300  # Characters.
+MAX_GLOBS = 50  # Globs of one list.
+MAX_GLOB = 300  # Characters of a glob.
 
 TOKEN = Regex(
     r"\\(?P<escaped>.)|(?P<stars>\*+)|(?P<any>\?)"
@@ -24,32 +26,15 @@ TOKEN = Regex(
 WILD = Regex(r"[*?\[\\]")
 
 
-SLASH = Regex("/")
-
-
 class GlobError(ValueError):
     """A glob that is not allowed; the message says why."""
 
 
-class _Rule(NamedTuple):
-    """A glob without its negation.
-
-    Attributes:
-        at_start: a pattern that a path begins with if the glob names it or a directory above it.
-        whole: the pattern of the files and directories themselves.
-        is_directory: whether it names directories alone.
-    """
-
-    at_start: str
-    whole: re.Pattern[str]
-    is_directory: bool
-
-
 class Globs:
-    """A list of globs, of which the last that matches a path decides, as in a `.gitignore`.
+    """A list of globs, of which the last that names a file decides.
 
-    A glob that matches a directory matches all files below it. The case of letters counts on every
-    system. `!` takes files out again that an earlier glob of the list matches.
+    A glob that names a directory names all files below it. The case of letters counts on every
+    system. `!` takes files out again that an earlier glob of the list names.
     """
 
     def __init__(self, globs: Sequence[str]) -> None:
@@ -59,10 +44,11 @@ class Globs:
             GlobError: one of them is not allowed.
         """
         refuse_globs(globs)
-        self._has_negation = any(glob.startswith("!") for glob in globs)
-        self._rules = [(glob.startswith("!"), _compile(glob.removeprefix("!"))) for glob in globs]
-        alternatives = "|".join(rule.at_start for _, rule in self._rules)
-        self._any = re.compile(alternatives, re.DOTALL)
+        rules = [(glob.startswith("!"), _compile(glob.removeprefix("!"))) for glob in globs]
+        self._rules = [(is_negated, re.compile(rule, re.DOTALL)) for is_negated, rule in rules]
+        self._any = re.compile(
+            "|".join(rule for is_negated, rule in rules if not is_negated), re.DOTALL
+        )
 
     def matches(self, path: str) -> bool:
         """Return whether a file is among those that the globs name.
@@ -71,23 +57,16 @@ class Globs:
         >>> [globs.matches(path) for path in ("src/a.py", "src/api/b.py")]
         [True, False]
         """
-        if not self._has_negation:
-            return self._any.match(path) is not None
-        directories = (path[: match.start()] for match in SLASH.finditer(path))
-        if any(self._decide(directory, is_directory=True) for directory in directories):
-            return True  # Nothing below a directory is taken out again.
-        return self._decide(path, is_directory=False)
+        if self._any.match(path) is None:
+            return False
+        for is_negated, rule in reversed(self._rules):
+            if rule.match(path):
+                return not is_negated
+        return False
 
     def select(self, paths: Iterable[str]) -> list[str]:
         """Return the paths that the globs name."""
         return [path for path in paths if self.matches(path)]
-
-    def _decide(self, path: str, *, is_directory: bool) -> bool:
-        """Return what the last glob that matches a directory or a file says of it."""
-        for is_negated, rule in reversed(self._rules):
-            if (is_directory or not rule.is_directory) and rule.whole.fullmatch(path):
-                return not is_negated
-        return False
 
 
 @lru_cache(maxsize=256)
@@ -136,8 +115,10 @@ def refuse_globs(globs: Sequence[str]) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _compile(glob: str) -> _Rule:
-    """Translate a glob without its negation.
+def _compile(glob: str) -> str:
+    """Return the pattern of a glob without its negation.
+
+    It matches at the start of a path that the glob names, or of a path below such a directory.
 
     Raises:
         GlobError: the glob is not allowed.
@@ -156,19 +137,13 @@ def _compile(glob: str) -> _Rule:
     if "/" not in body:
         segments = ["**", *segments]  # A glob without a slash matches at any depth.
     end = "(?=/)" if is_directory else r"(?=/|\Z)"
-    at_start = f"(?:{_translate_path(segments, '(?>')}{end})"
-    whole = re.compile(_translate_path(segments, "(?:"), re.DOTALL)
-    return _Rule(at_start, whole, is_directory)
+    return f"(?:{_translate_path(segments)}{end})"
 
 
-def _translate_path(segments: Sequence[str], last_group: str) -> str:
+def _translate_path(segments: Sequence[str]) -> str:
     """Return the pattern of the segments of a path.
 
     The segments between two `**` are found as early as possible.
-
-    Args:
-        segments: the segments.
-        last_group: the group of what follows the last `**`: atomic if the path may go on.
     """
     chunks: list[list[str]] = [[]]
     for segment in segments:
@@ -186,9 +161,9 @@ def _translate_path(segments: Sequence[str], last_group: str) -> str:
             pattern += body
         elif not chunk:
             # `a/**` names all that is in a.
-            pattern += "[^/]+" if last_group == "(?>" else ".+"
+            pattern += "[^/]+"
         elif number == last:
-            pattern += rf"{last_group}(?:[^/]+/)*?{body}(?=/|\Z))"
+            pattern += rf"(?>(?:[^/]+/)*?{body}(?=/|\Z))"
         else:
             pattern += f"(?>(?:[^/]+/)*?{body})"
     return pattern

@@ -120,12 +120,13 @@ def find_habits(changes: Iterable[MergedFiles], today: date) -> list[Habit]:
     """Return the habits of the last year that still hold, the clearest first.
 
     Args:
-        changes: merged changes without those of bots, in any order.
+        changes: merged changes without those of bots, those of a day oldest first.
         today: the day of the newest one that counts.
     """
     of_year = [
         change for change in changes if today - YEAR < change.day <= today and not change.is_routine
     ]
+    of_year.sort(key=lambda change: change.day)
     counted = _count_kinds(of_year, today)
     touching: Counter[str] = Counter(kind for change in counted for kind in change.kinds)
     written = {
@@ -212,8 +213,8 @@ def _count_pair(changes: Iterable[_Counted], when: str, also: str) -> Habit:
     for change in changes:
         first = change.kinds.get(when, frozenset())
         second = change.kinds.get(also, frozenset())
-        if not first - second:
-            continue
+        if not first - second or not (second or applicable):
+            continue  # It follows another habit, or the second kind is not there yet.
         second -= first if when.endswith("/**") else frozenset()  # its own files show no habit
         applicable += 1
         followed += bool(second)
@@ -234,6 +235,8 @@ def _is_clear(habit: Habit, changes: int, touching: int) -> bool:
         return False
     if habit.recent < LEAST_RECENT or _only_describes(habit):
         return False
+    if habit.followed == habit.applicable:
+        return False  # A tool writes both; nobody forgets it.
     if habit.recently_followed < LEAST_CONFIDENCE * habit.recent:
         return False
     others = changes - habit.applicable

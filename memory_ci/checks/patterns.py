@@ -18,7 +18,7 @@ from types import FrameType
 
 MAX_PATTERN = 500  # Characters of a pattern.
 MAX_LINE = 10_000  # Characters of a line that is searched.
-SECONDS = 0.5  # The time for all lines that one check searches in one change.
+SECONDS = 0.5  # Seconds for all lines that one check searches in one change.
 
 
 class PatternError(ValueError):

@@ -77,7 +77,7 @@ EACH_CHANGE = Regex(
 )
 """Words by which a rule is about changes of any kind."""
 
-ARTICLES = frozenset("the a an our your any all in of folder directory".split())
+ARTICLES = frozenset("the a an our your any all other others in of folder directory".split())
 MAX_BARE = 2  # Words in which one may name a directory without a sign of a path.
 MIN_BARE = 3  # Characters that such a word exceeds.
 
@@ -90,6 +90,7 @@ ATTRIBUTION_PATTERN = (
     r"(?im)^co-authored-by:.*\b(?:claude|codex|copilot|cursor|gemini|aider|anthropic|openai)\b"
     r"|\bgenerated with \[?claude code"
 )
+ATTRIBUTION_CHECK = MessageCheck(ATTRIBUTION_PATTERN, is_forbidden=True)
 EMOJI = Regex(r"\bemojis?\b", re.IGNORECASE)
 EMOJI_PATTERN = "[\u2600-\u27bf\U0001f300-\U0001faff]"
 ISSUE = Regex(
@@ -107,6 +108,14 @@ FORBIDDEN_TEXT = Regex(
     r"|^avoid\b",
     re.IGNORECASE,
 )
+QUALIFIER = Regex(
+    r"[^.;]*?\b(?!in (?:the |our |your |new |all |any )*"
+    r"(?:code|codebase|repo(?:sitory)?|project)\b)"
+    r"(?:in|on|at|inside|within|outside|under|for|from|when|where|while|during|with)\b",
+    re.IGNORECASE,
+)
+"""Words behind the forbidden code that say where alone it is forbidden."""
+
 MAX_GAP = 20  # Characters between the verb and the code that it forbids.
 CODE_LIKE = Regex(r"[\w$]+(?:[.:]{1,2}[\w$]+)+(?:\(\))?|[\w$]+\(\)|@[\w.-]+|[A-Z]{3,}")
 TODO = Regex(r"\b(?i:no|never|don't|do not)\b.*\b(?P<mark>TODO|FIXME|XXX)s?\b")
@@ -145,7 +154,7 @@ def _about_message(text: str, repository: RepositoryFiles) -> ChangeCheck | None
     if is_forbidding and EMOJI.search(text):
         return MessageCheck(EMOJI_PATTERN, is_forbidden=True)
     if is_forbidding and ATTRIBUTION.search(text):
-        return MessageCheck(ATTRIBUTION_PATTERN, is_forbidden=True)
+        return ATTRIBUTION_CHECK
     if not MESSAGE.search(text):
         return None
     if ISSUE.search(text) and not is_forbidding:
@@ -212,6 +221,8 @@ def _forbid_text(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     if quoted is None or quoted.start() - match.end() > MAX_GAP:
         return None
     if not CODE_LIKE.fullmatch(quoted[1]) or _list_globs(quoted[0], repository):
+        return None
+    if QUALIFIER.match(text, quoted.end()):
         return None
     name = quoted[1].removesuffix("()")
     call = r"\(" if quoted[1].endswith("()") else r"(?![\w$])"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, metadata
@@ -17,6 +18,7 @@ from memory_ci.text import unfenced_lines
 
 PACKAGE = Path(memory_ci.__file__).parent
 PLACES = (PACKAGE / "_docs", PACKAGE.parent / "docs")  # in a wheel, and in a checkout
+EXPLANATIONS = Path(__file__).with_name("explanations.toml")
 SITE_LABEL = "Documentation, "  # The label of the documentation's site in the metadata.
 HEADING = Regex(r"(#{1,6}) (.+)")
 KEY_ROW = Regex(r"(?m)^\| `([a-z_.]+)` \| (.*?) \| (.*?) \| (.*) \|$")
@@ -45,7 +47,7 @@ def link_to(slug: str) -> str:
     for url in list_urls():
         if url.startswith(SITE_LABEL):
             site = url.removeprefix(SITE_LABEL).rstrip("/")
-            return f"{site}/errors/#{slug}" if site else f"memory-ci help {slug}"
+            return f"{site}/errors.html#{slug}" if site else f"memory-ci help {slug}"
     return f"memory-ci help {slug}"
 
 
@@ -74,7 +76,7 @@ def read_topic(name: str) -> str:
         return pages[page]
 
     explanations = {
-        **_explain_errors(pages.get("errors", "")),
+        **_explain_errors(),
         **_explain_keys(pages.get("settings", "")),
     }
     slug = anchor if page == "errors" else name
@@ -96,12 +98,20 @@ def read_topic(name: str) -> str:
     raise UsageError(message, slug="unknown-topic", hint=hint)
 
 
-def _explain_errors(page: str) -> dict[str, str]:
-    """Return the explanation of each slug and code in the page of errors."""
-    parts = re.split(r"(?m)^### ([a-z0-9-]+)\n", re.sub(r"(?m)^## .*\n", "", page))
-    slugs = parts[1::2]
-    bodies = parts[2::2]
-    return {slug: f"{slug}\n\n{body.strip()}\n" for slug, body in zip(slugs, bodies, strict=True)}
+def load_explanations() -> dict[str, dict[str, str]]:
+    """Return the explanation of each slug and code, by the error class that has it, or Finding.
+
+    A key with several codes explains each of them.
+    """
+    return tomllib.loads(EXPLANATIONS.read_text("utf-8"))
+
+
+def _explain_errors() -> dict[str, str]:
+    explanations = {}
+    for section in load_explanations().values():
+        for slugs, text in section.items():
+            explanations.update({slug: f"{slug}\n\n{text}\n" for slug in slugs.split()})
+    return explanations
 
 
 def _explain_keys(page: str) -> dict[str, str]:

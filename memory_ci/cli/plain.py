@@ -32,7 +32,7 @@ MAX_INPUT = 10_000_000
 UNSAFE_IN_JSON = Regex(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that are legal in a JSON string (RFC 8259, section 7), but that a terminal obeys."""
 
-JSON_VERSION = 1  # The version of the output of `--json` (docs/compatibility.md).
+JSON_VERSION = 1  # The version of the output of `--json` (docs/upgrading.md).
 COLORS = ("auto", "always", "never")
 DISK_ERRORS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EROFS)
 

@@ -31,7 +31,7 @@ EARLIEST_DATE = date(2000, 1, 1)
 OWN_EVIDENCE = ("accepted ", "revert:")
 """The beginnings of lines of evidence that quote nobody."""
 
-MAX_AKA = 10
+MAX_AKA = 10  # Search words of an entry that its text does not say.
 AKA = Regex(r"[^\W\d_][\w-]{3,29}")
 WORK_WORDS = frozenset(
     """add added adds branch bug bugfix build change changed changes chore ci doc docs feat feature

@@ -1,7 +1,8 @@
 """Whether a sentence that nobody marked is about how work is done, and not about the work at hand.
 
-Set on the sessions of thirteen repositories, and tried on four others (docs/extraction.md). A
-sentence must have the form of an order or a norm, and speak of the work process or give a reason.
+Set on the sessions of thirteen repositories, and tried on four others
+(benchmarks/results/extraction.md). A sentence must have the form of an order or a norm, and speak
+of the work process or give a reason.
 Statements of what the code does, guesses, printed errors, and sentences whose subject stands
 elsewhere are left out: a maintainer who reads them alone cannot agree to them.
 """

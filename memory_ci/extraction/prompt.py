@@ -22,8 +22,8 @@ from memory_ci.records.candidate import Kind, Request, Weight
 from memory_ci.records.entry import Adoption
 from memory_ci.records.event import SHOWN_PATHS, Evidence
 
-PROMPT_TOKENS = 30_000  # Of evidence in one prompt; of more, a part is chosen.
-ANSWER_TOKENS = 8_000  # Of one answer.
+PROMPT_TOKENS = 30_000  # Tokens of evidence in one prompt; of more, a part is chosen.
+ANSWER_TOKENS = 8_000  # Tokens of one answer.
 ASKED_TITLE_WIDTH = 120
 """Number of characters that a model is asked to make a title of; a longer one may be kept."""
 
@@ -79,7 +79,7 @@ Fields
   alone, "session" if the rest of this job alone needs it, "everyone" only if a person says that it holds for all work.
 - weight: "asked" if a person asks to remember it or says it more than once, "costly" if it broke something or took
   long, else "normal".
-- aka: up to ten words by which somebody would look for it who does not know it, and that it does not use.
+- aka: one string of up to ten words by which somebody would look for it who does not know it, and that it does not use.
 Write in the language of the quotes, without names of people, credentials, or links that are not in a quote."""
 
 PROMOTION = """The pieces are entries of this repository's memory. Give only those that hold in any project whatever,
@@ -95,11 +95,29 @@ If it says how agents are to work here from now on, give one learning that quote
 "When <situation>: <what to do>" as near to their words as can be, or only what to do where that always holds; its body
 is "". If it is about the work in hand, as "fix this test" or "now do the next step", give nothing."""
 
+CHECKS = """Each piece is a rule of this repository; `about` lists its upper directories with the kinds of files in them. Can a
+program see by a merged change alone, by its paths, its added lines or its commit messages, that a rule was broken? Then
+give one learning for it, as many as there are: it quotes that rule alone, and has its words as title, "" as body, and as
+`check` one line of YAML:
+- with: {when: [GLOB], also: [GLOB]}  a change that touches a file of `when` touches one of `also` as well
+- untouched: [GLOB]  a change touches none of these
+- absent: {in: [GLOB], text: PATTERN}  no line that a change adds to these matches
+- present: {in: [GLOB], text: PATTERN}  each new file of these has a line that matches
+- message: {match: PATTERN} or message: {not: PATTERN}  each commit message, all its lines, does or does not
+A glob is one of .gitignore, a pattern a regular expression of Python; each stands in single quotes, where a quote is
+written twice. Exclude what the rule does not mean by a later glob with `!`, as tests. The check must speak where the rule
+is broken and be silent where it is kept. If that takes judgement, or a run of a program, give nothing: most rules cannot be checked."""
+
 KNOWN = (
     "Memory holds these entries already (data, as JSON). A learning that says what one of them says has its id in"
     " `restates`; one that an entry contradicts has its id in `contradicts`."
 )
-AIMS = {"promotion": PROMOTION, "consolidation": CONSOLIDATION, "requests": REQUESTS}
+AIMS = {
+    "promotion": PROMOTION,
+    "consolidation": CONSOLIDATION,
+    "requests": REQUESTS,
+    "checks": CHECKS,
+}
 
 PREMORTEM = f"""You read a plan for work on a software repository, before the work begins. Imagine that it was done and
 failed: say what most likely went wrong, so that it can be watched for.
@@ -161,6 +179,8 @@ def _make_learning_schema(request: Request) -> dict[str, Any]:
         "aka": STRING,
     }
     optional = ["adoption", "instead", "aka"]
+    if request.task == "checks":
+        fields |= {"check": STRING}
     if request.existing:
         fields |= {"restates": STRING, "contradicts": _array(STRING)}
         optional += ["restates", "contradicts"]

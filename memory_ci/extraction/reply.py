@@ -52,6 +52,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         restates: the id of the entry that it repeats, as the engine claims.
         contradicts: the ids of entries that it contradicts, as the engine claims.
         aka: words by which it may be found.
+        check: the check of a rule, as text; only where a model was asked for it.
         importance: the importance of the entry; only code may set this and all fields below.
         is_marked: whether the author of the evidence marked it as worth keeping.
         doubt: why a learning that is not marked is only proposed.
@@ -68,6 +69,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     restates: str | None = None
     contradicts: tuple[str, ...] = ()
     aka: str = ""
+    check: str = ""
     importance: float | None = None
     scope: str | None = None
     is_marked: bool = False
@@ -212,7 +214,7 @@ def _drop_disallowed(item: object) -> object:
     """Return a learning without what a model must not say.
 
     This is every field that only code may set. A field that is null, "" or an unknown choice gets
-    its default.
+    its default. Models write `aka` as a list as well as a text.
     """
     if not isinstance(item, dict):
         return item
@@ -222,6 +224,9 @@ def _drop_disallowed(item: object) -> object:
         is_choice = key not in CHOICES or value in CHOICES[key]
         if key not in OWNED and not is_empty and is_choice:
             allowed[key] = value
+    aka = allowed.get("aka")
+    if isinstance(aka, list) and all(isinstance(word, str) for word in aka):
+        allowed["aka"] = " ".join(aka)
     quotes = allowed.get("quotes")
     if isinstance(quotes, list):
         allowed["quotes"] = [_cut_quote(quote) for quote in quotes]

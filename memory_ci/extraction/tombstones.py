@@ -2,7 +2,7 @@
 
 A line is `forgotten:<kind>:<words>:<salt>:<hash>`. Words are compared without case, punctuation and
 layout. A phrase of more than `CHUNK` words is stored as windows of that many words. Whoever has the
-file can test guesses (docs/forgetting.md).
+file can test guesses (docs/reviewing.md).
 """
 
 from __future__ import annotations

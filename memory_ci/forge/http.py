@@ -38,7 +38,7 @@ LASTING = frozenset({"forge-rate-limited", "forge-budget-spent"})
 
 RIGHTS = (
     "Give the token the right to write contents and pull requests "
-    "(`memory-ci help publishing` says where)."
+    "(`memory-ci help platform#the-token` says where)."
 )
 
 SECONDARY = b"secondary rate limit"
@@ -46,8 +46,8 @@ SECONDARY_WAIT = 60.0  # Seconds.
 UNSTATED_WAIT = 1.0  # Seconds to wait after a 429 that names no time.
 
 # A GITHUB_TOKEN may send 1,000 requests an hour and repository; other jobs of the hour need some.
-MAX_REQUESTS = 600
-MAX_SECONDS = 300.0
+MAX_REQUESTS = 600  # Requests to a forge that one run makes.
+MAX_SECONDS = 300.0  # Seconds that one run spends on them.
 MAX_WAIT = 60.0  # Seconds that a run waits for a limit to pass or a server to come back.
 
 CONNECT_SECONDS = 10.0
@@ -133,7 +133,7 @@ def forge_failed(url: str, problem: str) -> EngineError:
     """Return the error of an unusable reply of the forge, or of a proxy in its place."""
     hint = (
         "Try again later; if it stays, see whether the token may read pull requests "
-        "(`memory-ci help forge`)."
+        "(`memory-ci help ci`)."
     )
     return EngineError(f"{_format_place(url)} {problem}", slug="forge-failed", hint=hint)
 
@@ -149,7 +149,7 @@ def forge_unauthorised(url: str) -> EngineError:
     message = f"{host_of(url)} does not accept the token"
     hint = (
         "Give a token that is valid and may read the repository "
-        "(`memory-ci help forge` says which rights)."
+        "(`memory-ci help ci` says which rights)."
     )
     return EngineError(message, slug="forge-unauthorised", hint=hint)
 

@@ -45,7 +45,7 @@ from memory_ci.text import shorten
 T = TypeVar("T")
 Payload = TypeVar("Payload")
 PAUSES = (1.0, 2.0)  # Seconds before the second and the third attempt; there is no fourth.
-MAX_PAGES = 20
+MAX_PAGES = 20  # Pages of 100 items of one list that are read.
 TRANSIENT = frozenset({500, 502, 503, 504})
 ABSENT = frozenset({404, 422})
 """Statuses for a missing object: GitHub answers 422 for a commit that it does not know."""
@@ -304,7 +304,7 @@ def require(listing: Listing[T]) -> Listing[T]:
         EngineError: the error of the listing.
     """
     if listing.problem and not listing.items:
-        hint = "Check the token and its rights, or try again later (`memory-ci help forge`)."
+        hint = "Check the token and its rights, or try again later (`memory-ci help ci`)."
         raise EngineError(listing.problem, slug=listing.slug, hint=hint)
     return listing
 

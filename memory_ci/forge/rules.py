@@ -1,7 +1,7 @@
 """The rules of a repository that refuse a push or a request, and the settings that help.
 
 A rule is recognised by the words of GitHub and GitLab on a push or in a reply. For other words the
-words alone are shown. docs/publishing.md has the table, and a test compares.
+words alone are shown. docs/platform.md has the table, and a test compares.
 """
 
 from __future__ import annotations

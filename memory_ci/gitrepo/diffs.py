@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -34,8 +35,8 @@ PATCH = (
 
 SETTINGS = ("-c", "core.quotePath=false", "-c", "log.showSignature=false", "-c", "diff.noprefix=no")
 HUNK = Regex(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-MAX_BYTES = 16 * 1024 * 1024  # Bytes of added lines of one change that are kept.
-MAX_LINES = 100_000  # Added lines of one change that are kept.
+MAX_BYTES = 16 * 1024 * 1024  # Bytes of added lines of one change that are read.
+MAX_LINES = 100_000  # Added lines of one change that are read.
 MAX_LINE = 65_536  # Bytes of a line that are kept: more than any pattern is searched in.
 INDEX = "--cached"
 """Stands for the index in place of a commit."""
@@ -45,11 +46,19 @@ Wanted = Callable[[str], bool]
 
 
 class Addition(NamedTuple):
-    """A line that a change adds to a file, with its number there."""
+    """A line that a change adds to a file.
+
+    Attributes:
+        path: the path of the file.
+        number: the number of the line there, from 1.
+        text: the line.
+        is_moved: whether the change removes a line that differs at most in white space around it.
+    """
 
     path: str
     number: int
     text: str
+    is_moved: bool = False
 
 
 class Additions(NamedTuple):
@@ -174,7 +183,9 @@ def _read_patch(stream: IO[bytes], wanted: Wanted) -> tuple[Additions, bytes]:
             continue
         removed, start, added = (int(1 if number is None else number) for number in hunk.groups())
         for number, text in _read_hunk(stream, removed, added, start):
-            if path:
+            if number is None:
+                kept.remove(text)
+            elif path:
                 kept.add(path, number, text)
     return kept.close(), b""
 
@@ -184,6 +195,7 @@ class _KeptLines:
 
     def __init__(self) -> None:
         self._lines: list[Addition] = []
+        self._removed: Counter[str] = Counter()
         self._size = 0
         self._is_full = False
 
@@ -193,14 +205,34 @@ class _KeptLines:
         if not self._is_full:
             self._lines.append(Addition(path, number, text.decode("utf-8", "replace")))
 
+    def remove(self, text: bytes) -> None:
+        """Count a removed line, up to the limit of lines."""
+        stripped = text.strip()
+        if stripped and len(self._removed) < MAX_LINES:
+            self._removed[stripped.decode("utf-8", "replace")] += 1
+
     def close(self) -> Additions:
-        return Additions(tuple(self._lines), not self._is_full)
+        """Return the lines, those marked as moved for which one was removed."""
+        lines = self._lines
+        if self._removed:
+            lines = [self._mark(line) for line in lines]
+        return Additions(tuple(lines), not self._is_full)
+
+    def _mark(self, line: Addition) -> Addition:
+        """Return a line, marked as moved if it takes the place of a removed one."""
+        stripped = line.text.strip()
+        if stripped not in self._removed:
+            return line
+        self._removed[stripped] -= 1
+        if not self._removed[stripped]:
+            del self._removed[stripped]
+        return line._replace(is_moved=True)
 
 
 def _read_hunk(
     stream: IO[bytes], removed: int, count: int, start: int
-) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the text of each added line of a hunk, and read all of its lines."""
+) -> Iterator[tuple[int | None, bytes]]:
+    """Yield the changed lines of a hunk, those that are added with their numbers."""
     number = start
     while removed > 0 or count > 0:
         line = _read_line(stream)
@@ -210,6 +242,7 @@ def _read_hunk(
             number += 1
         elif line.startswith(b"-"):
             removed -= 1
+            yield None, line[1:]
         elif line.startswith((b" ", b"\n")):  # context, which diff.suppressBlankEmpty may empty
             removed -= 1
             count -= 1

@@ -46,8 +46,8 @@ REQUEST = Regex(r"refs/(?:remotes/(?:[^/]+/)?)?(?:pull|pr|merge-requests)/(\d{1,
 Either as a forge keeps it, or as people and CI fetch it (`refs/remotes/origin/pr/7`).
 """
 
-MAX_CARRIERS = 2_000
-MAX_BRANCHES = 200
+MAX_CARRIERS = 2_000  # Unmerged commits with trailers that are compared with merged work.
+MAX_BRANCHES = 200  # Branches that are compared with one merged change.
 MAX_WALK = 20_000  # Unmerged commits, the newest first; older ones are ignored.
 MAX_PATCH = 8_000_000
 """Bytes: a longer patch gets no id, and patches of that size together are in memory at once."""

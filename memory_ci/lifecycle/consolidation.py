@@ -44,7 +44,7 @@ def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]
     Two that set the same thing to different values are such a pair, too.
 
     Rejected entries give no advice that could be opposed. A pair is settled if one entry
-    supersedes, supports or duplicates the other. See docs/lifecycle.md.
+    supersedes, supports or duplicates the other. See docs/serving.md.
     """
     contradictions: dict[Key, Contradiction] = {}
     located = list(located)

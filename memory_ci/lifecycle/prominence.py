@@ -64,7 +64,7 @@ def ranking_prominence(entry: Entry, today: date) -> float:
     """Return the factor of an entry in ranking: importance x recency x (1 + log2(1 + n) / 8).
 
     A retired entry has 0. With the linear reinforcement, what was served once would be served ever
-    after (docs/ranking.md).
+    after (benchmarks/results/retrieval.md).
     """
     if entry.status == "retired":
         return 0.0

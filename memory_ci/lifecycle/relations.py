@@ -103,7 +103,7 @@ def _list_known_ids(places: Iterable[Located]) -> set[str]:
 
 
 MIN_PREFIX = 4
-"""Length of the shortest start of an id that names an entry, as for git (core.abbrev)."""
+"""Characters of the start of an id that names an entry, at least, as for git (core.abbrev)."""
 
 
 def find_ids(entries: Iterable[Entry], prefix: str) -> frozenset[str]:

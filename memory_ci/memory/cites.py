@@ -34,7 +34,7 @@ from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry, Located
 
 MAX_CODE_BYTES = 1 << 20
-"""Size above which a file is data and not code: its anchors are compared by object id alone."""
+"""Bytes of a file of code; anchors in a larger one are compared by object id alone."""
 
 MAX_NAMESAKES = 20
 """Number of files of one name (`__init__.py`) above which the name does not tell where one went."""

@@ -41,7 +41,7 @@ from memory_ci.store.layout import EPISODES
 from memory_ci.store.ranges import Recorded, RecordedRange, format_recorded, parse_recorded
 
 MAX_SINGLE = 3  # Episodes of one run that are a file each.
-FOLD_AFTER_DAYS = 180  # How old a month is when the files of its episodes become one.
+FOLD_AFTER_DAYS = 180  # Days after a month when the files of its episodes become one.
 
 
 def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:

@@ -22,7 +22,7 @@ HEADER = (
 MAX_BYTES = 16 * 1024 * 1024
 """Size of the largest file of tombstones that is read; a line has about 80 bytes."""
 
-HINT = "Reword it; `memory-ci help forgetting` says how to take it back."
+HINT = "Reword it; `memory-ci help reviewing` says how to take it back."
 
 
 def copy_path(workspace: Workspace) -> Path:

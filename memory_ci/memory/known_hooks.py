@@ -7,8 +7,10 @@ What a tool of the repository tests already is not proposed; where a known hook 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from memory_ci.checks.habits import LOCKED
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.regex import Regex
 
@@ -83,6 +85,15 @@ HOOKS = (
 )
 
 LINTED = (
+    (Regex(r"\bf-?strings?\b", re.IGNORECASE), Regex(r"\bruff\b")),
+    (
+        Regex(r"\btype (?:annotation|hint)s?\b|\bannotat", re.IGNORECASE),
+        Regex(r"disallow_untyped_defs|mypy --strict|strict ?= ?true|\bANN\d*\b|pyright"),
+    ),
+    (
+        Regex(r"\bchangesets?\b", re.IGNORECASE),
+        Regex(r"changeset status|(?:verify|check|require|enforce)[\w -]*changeset", re.IGNORECASE),
+    ),
     (Regex(r"\bprint\b", re.IGNORECASE), Regex(r"\bT20\d?\b|flake8-print")),
     (Regex(r"\bconsole\.log\b"), Regex(r"no-console|noConsole")),
     (Regex(r"\bdebugger\b|\bbreakpoint\b"), Regex(r"debug-statements|no-debugger")),
@@ -97,6 +108,20 @@ LINTED = (
     ),
 )
 """Words of a rule, and the settings of a tool that tests it."""
+
+ENFORCED = Regex(
+    r"\benforced? (?:by|in|with)\b|\benforces? (?:this|it)\b"
+    r"|\b(?:lint(?:er)?|CI|check) (?:will )?fails?\b"
+    r"|\bfails? (?:the )?(?:`?(?:errcheck|lint(?:er)?|CI|build|clippy|eslint|ruff|mypy)\b)",
+    re.IGNORECASE,
+)
+"""Words of a rule by which something tests it already."""
+
+LOCK_CHECK = Regex(
+    r"\bnpm ci\b|--frozen|--locked|--immutable|\buv lock --check\b|\bpoetry check\b"
+    r"|\bgo mod (?:tidy|verify)\b|\bpnpm (?:i|install)\b|\bbundle install --deployment\b"
+)
+"""Commands of CI that fail where a lock file does not fit."""
 
 
 def read_hook_settings(snapshot: Snapshot) -> str:
@@ -113,8 +138,15 @@ def find_hook(rule: str) -> KnownHook | None:
 
 
 def is_linted(rule: str, settings: str) -> bool:
-    """Return whether a tool of the repository tests a rule already."""
-    return any(words.search(rule) and tool.search(settings) for words, tool in LINTED)
+    """Return whether a tool of the repository tests a rule already, or the rule says so itself."""
+    return ENFORCED.search(rule) is not None or any(
+        words.search(rule) and tool.search(settings) for words, tool in LINTED
+    )
+
+
+def is_lock_tested(globs: Iterable[str], settings: str) -> bool:
+    """Return whether globs name a lock file, and CI fails where it does not fit."""
+    return any(LOCKED.fullmatch(glob) for glob in globs) and bool(LOCK_CHECK.search(settings))
 
 
 def suggest_hook(rule: str, settings: str) -> str:

@@ -1,4 +1,4 @@
-"""The cache of past tasks next to the index (docs/similar.md)."""
+"""The cache of past tasks next to the index (docs/serving.md#hints)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memory_ci.records.retrieval import Habits, Task
 from memory_ci.search.similar_tasks import PromptIndex
 
 MAX_CHANGES = 2_000
-"""Number of the newest merged changes that are gathered, unless all history is needed."""
+"""Merged changes, the newest ones, among which similar tasks are searched."""
 
 FORMAT = b"memory-ci tasks 4\n"
 """The first bytes of the file; a SHA-256 and the payload follow.

@@ -67,7 +67,7 @@ MIN_CHARS = 15
 """Length of the shortest quote; shorter ones occur in any session."""
 
 MAX_CHARS = 500
-"""Length of the longest quote in characters; a longer one is no rule."""
+"""Characters of a quote of `add --quote`; a longer one is no rule."""
 
 EDITS = Regex(r"edit|write|patch|replace|create|exec|shell", re.IGNORECASE)
 """Names of tools that change files. For a shell a transcript has only the files of a patch."""

@@ -1,6 +1,6 @@
 """Tasks of the past: merged and declined changes, their outcomes, and habits of the newest ones.
 
-`past_tasks` caches them (docs/similar.md).
+`past_tasks` caches them (docs/serving.md#hints).
 """
 
 from __future__ import annotations

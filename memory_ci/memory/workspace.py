@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from memory_ci.store.document import MemoryFile
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
-"""Size above which a memory file is a finding and is not read; the other files are served."""
+"""Bytes of a memory file; a larger one is a finding and is not read, the others are served."""
 
 STAGED = ":staged"
 """The view of the files that the next commit would hold; no revision can be spelt like this."""

@@ -1,4 +1,4 @@
-"""Anchors of cites, and verdicts on whether the cited code still holds (docs/anchors.md)."""
+"""Anchors of cites, and verdicts on whether the cited code holds (docs/serving.md#anchors)."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ class CheckProposal(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         check: the check.
-        source: what it was derived from.
+        source: where the rule stands that it was derived from.
+        is_by_model: whether a model wrote it.
         place: the entry whose rule it is, or the document and line; "" for none.
         applicable: the number of merged changes that it is about.
         spoken: the number of those in which it would have spoken.
@@ -81,6 +82,7 @@ class CheckProposal(msgspec.Struct, frozen=True, kw_only=True):
 
     check: ChangeCheck
     source: CheckSource
+    is_by_model: bool = False
     place: str = ""
     applicable: int
     spoken: int
@@ -171,7 +173,7 @@ class Suggestion(msgspec.Struct, frozen=True):
         return bool(self.candidate.accepted)
 
 
-EngineTask = Literal["learnings", "premortem", "promotion", "consolidation", "requests"]
+EngineTask = Literal["learnings", "premortem", "promotion", "consolidation", "requests", "checks"]
 
 
 class ExistingEntry(msgspec.Struct, frozen=True):

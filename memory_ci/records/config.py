@@ -1,4 +1,4 @@
-"""Settings of a repository, which are read once and passed down (docs/configuration.md)."""
+"""Settings of a repository, which are read once and passed down (docs/reference/settings.md)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeated: RepeatedMode = "propose"
     """What people ask in several sessions, and what fails in several: `propose` asks a person,
     `write` also writes what was asked in four sessions on three days, `off` looks for neither
-    (docs/never-twice.md).
+    (docs/learning.md).
     """
     adr_paths: tuple[str, ...] = (
         "docs/adr/*.md",
@@ -75,7 +75,7 @@ class EvidenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quotes: Quotes = "full"
     """Quotations of people in the `evidence` of entries, pull requests and reports: `full`, `link`
     (only their addresses) or `none`. A run still proves each learning by the words before it
-    removes them (docs/privacy.md).
+    removes them (docs/security.md).
     """
 
 
@@ -87,7 +87,7 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: EngineName = "auto"
     """The engine that reads the evidence, in addition to the rules: `auto` is a model that the
-    environment has credentials for, if there is one (docs/engines.md).
+    environment has credentials for, if there is one (docs/models.md).
     """
     allowed: tuple[EngineName, ...] = ()
     """Engines that may be used, also by `--engine`; if empty, all. The rules always may."""
@@ -120,11 +120,11 @@ class SessionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     read: bool = True
     """Whether captured and committed sessions, Entire's checkpoints and git-ai's notes are read
-    (docs/sessions.md).
+    (docs/agents.md#sessions).
     """
     push: bool | Literal["private"] = "private"
     """Whether captured sessions are pushed with the branch: `private` only to a remote that does
-    not answer strangers (docs/sessions.md#sharing-and-forgetting), `true` to any, `false` to none.
+    not answer strangers (docs/agents.md#where-sessions-go), `true` to any, `false` to none.
     """
     keep_days: Size = 90
     """Days that captured sessions are kept in a clone."""
@@ -135,15 +135,15 @@ class ForgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: ForgeName = "auto"
     """The forge whose pull requests and reviews are read: `auto` is the forge that the environment
-    of the job names, if it names one (docs/forge.md).
+    of the job names, if it names one (docs/ci.md#what-is-read-from-the-forge).
     """
 
 
 class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of publishing the commits of a run (docs/publishing.md)."""
+    """Settings of publishing the commits of a run (docs/platform.md)."""
 
     mode: PublishMode = "none"
-    """How `record` publishes its commits, if the command does not say (docs/publishing.md)."""
+    """How `record` publishes its commits, if the command does not say (docs/platform.md)."""
     allowed: tuple[PublishMode, ...] = ()
     """Modes that may be used, also by `--push`; if empty, all. `none` always may."""
     branch: Annotated[
@@ -157,9 +157,9 @@ class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         text_like(r"^(?:merge|day|week|[1-9]\d{0,3} entr(?:y|ies))(?!\n)$", "week", "20 entries"),
     ] = "merge"
     """How often a run publishes: at each `merge`, once a `day` or a `week`, or at `N entries`
-    (docs/publishing.md#how-often)."""
+    (docs/reviewing.md#how-often)."""
     labels: tuple[Annotated[str, text_like(r"^[^,\n]{1,50}(?!\n)$", "memory")], ...] = ()
-    """Labels of a new memory pull request (docs/publishing.md#labels-drafts-reviewers-auto-merge).
+    """Labels of a new memory pull request (docs/platform.md#under-the-rules-of-a-repository).
     """
     draft: bool = False
     """Whether a new memory pull request is a draft."""
@@ -175,7 +175,7 @@ class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             r"^(?:[^<>\s][^<>\n]{0,100} <[^<>@\s]+@[^<>@\s]+>)?(?!\n)$", "Ann <ann@example.com>"
         ),
     ] = ""
-    """The author of commits of memory, `NAME <MAIL>` (docs/publishing.md#who-commits)."""
+    """The author of commits of memory, `NAME <MAIL>` (docs/platform.md#who-commits)."""
     signoff: bool = False
     """Whether these commits have a Signed-off-by of the author (DCO)."""
     sign: bool = False
@@ -191,20 +191,21 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_chars: Size = 8000
     """Characters that a job is served, everything counted."""
     walk: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
-    """`1` adds entries that are one relation away from the entries found (docs/relations.md)."""
+    """`1` adds entries that are one relation away from the entries found
+    (docs/serving.md#relations)."""
     embedder: EmbedderName = "auto"
     """The service that embeds texts: `auto` is the local model if it is installed
-    (docs/embedders.md).
+    (docs/models.md#embedders).
     """
     embedder_model: Annotated[str, text_like(r"^[\w.:/-]{0,200}$", "nomic-embed-text")] = ""
     """The model of that service; if empty, its usual one."""
     hints: bool = True
     """Whether hints of git history are added for a job that is served fewer than two entries
-    (docs/similar.md#hints).
+    (docs/serving.md#hints).
     """
     holdout: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.0
     """The share of sessions that are served nothing, so `health --effect` can compare them with the
-    others (docs/health.md#does-it-help).
+    others (docs/report.md#does-it-help).
     """
 
 
@@ -243,10 +244,10 @@ class NudgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HealthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The definitions by which memory is scored (docs/health.md)."""
+    """The definitions by which memory is scored (docs/report.md)."""
 
     profile: Literal["git", "crewship"] = "git"
-    """The definitions by which memory is scored (docs/health.md)."""
+    """The definitions by which memory is scored (docs/report.md)."""
 
 
 class CiConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -259,7 +260,7 @@ class CiConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 FORMAT = 1
-"""The newest format of files that this version reads and writes (docs/compatibility.md)."""
+"""The newest format of files that this version reads and writes (docs/upgrading.md)."""
 
 
 class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -269,7 +270,7 @@ class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "AGENTS.md"
     )
     """The file into which `export` writes its block, as a path from the root
-    (docs/agents.md#memory-in-agentsmd).
+    (docs/agents.md#an-agent-without-hooks).
     """
     record: bool = False
     """Whether each `record` updates that block, in the same commit."""
@@ -289,7 +290,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
 
     format: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
     """The format of the memory files of this repository; `memory-ci check --migrate` changes it
-    (docs/compatibility.md#formats)."""
+    (docs/upgrading.md#what-is-promised)."""
     extends: Annotated[
         str,
         text_like(
@@ -297,7 +298,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
         ),
     ] = ""
     """The policy that narrows these settings, `SOURCE@REV sha256:…`; `memory-ci init --policy`
-    writes it (docs/configuration.md#policy)."""
+    writes it (docs/platform.md#a-policy-for-all-repositories)."""
     minimum_version: Annotated[str, text_like(VERSION, "0.2.0")] = ""
     """An older memory-ci refuses to run: `"0.2"`."""
     scopes: ScopePatterns = ScopePatterns()
@@ -318,7 +319,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     org: OrgConfig = OrgConfig()
     roles: dict[str, tuple[ScopeName, ...]] = {}
     """The scopes that each role may be served: `{reviewer: [project, team]}`
-    (docs/retrieving.md#who-asks).
+    (docs/serving.md#who-asks).
     """
 
 

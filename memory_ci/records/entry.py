@@ -27,7 +27,7 @@ MOMENT = Regex(
     r"start|before:(?:commit|push|pull-request)|before:command \S.*|before:edit \S+"
     r"|after:failure \S.*"
 )
-"""The moments at which an entry may be due (docs/never-twice.md)."""
+"""The moments at which an entry may be due (docs/learning.md)."""
 
 NO_FEEDBACK = 0.5
 """The utility of an entry without feedback: it leaves a score unchanged."""

@@ -3,8 +3,8 @@
 Requests are compared by keys: two terms of a clause, a negated term, or the name of a document or
 tool. A key that recurs in several sessions is a candidate. What separates requests about how to
 work from orders of the work in hand was measured on two teams by reading their sessions
-(docs/never-twice.md): the former are orders or complaints, say little beside the key, and their
-terms come once in a session, not all the time as its subject does.
+(benchmarks/results/never-twice.md): the former are orders or complaints, say little beside the key,
+and their terms come once in a session, not all the time as its subject does.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ from memory_ci.text import jaccard
 MAX_SIMILAR = 3  # Similar entries that are returned.
 LEAST_COSINE = 0.80  # From this cosine on entries are similar (Crewship).
 LEAST_JACCARD = 0.45
-"""From this Jaccard index on entries are similar where there are no vectors (docs/relations.md)."""
+"""From this Jaccard index on entries are similar where there are no vectors
+(docs/serving.md#relations)."""
 
 NEAREST = 16
 """Nearest vectors that are read: the entry itself is among them, and its copies in other files."""

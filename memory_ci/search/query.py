@@ -33,12 +33,12 @@ def idf(df: int, total: int) -> float:
 
 
 # A query takes time for each term, and measured on issue texts more of them change little
-# (docs/ranking.md).
+# (benchmarks/results/retrieval.md).
 MAX_TITLE_TERMS = 32
 MAX_BODY_TERMS = 20
 MAX_PATH_TERMS = 20
 MAX_WEIGHED = 60  # The most frequent terms of a body, whose rarity the index is asked for.
-MAX_CHARS = 20_000  # Of a task without code and logs; people write less.
+MAX_CHARS = 20_000  # Characters of a task that are searched for, without code and logs.
 POSSESSIVE = Regex(r"(?<=\w)['\u2019]s\b")
 
 # `o1` of `o1-preview`: the index has it whole, identifier_parts returns `o` and `1`.

@@ -24,7 +24,8 @@ Lane = Mapping[Place, float]
 """Scores of the entries that a lane found: higher is better, comparable within the lane only."""
 
 VECTOR_WEIGHT = 0.4
-"""For all-MiniLM-L6-v2; static embedders are weaker and do best with 0.3 (docs/ranking.md)."""
+"""For all-MiniLM-L6-v2; static embedders are weaker and do best with 0.3
+(benchmarks/results/retrieval.md)."""
 
 LEAST_RELEVANCE = 1e-9  # Of a match whose score is no number: it was found nevertheless.
 
@@ -117,7 +118,7 @@ SCOPE_FACTORS: Mapping[ScopeName, float] = {
     "session": 1.0,
     "global": 1.0,
 }
-"""The nearer, the better (docs/ranking.md); institutional memory is not ranked."""
+"""The nearer, the better (docs/serving.md); institutional memory is not ranked."""
 
 OWN_SESSION_FACTOR = 1.5
 
@@ -277,7 +278,8 @@ def _follow(start: str, older_ids: Mapping[str, Iterable[str]]) -> frozenset[str
 
 
 NOVELTY_LOSS = 0.4
-"""Share of its score that an exact repetition loses. Measured: quality stays (docs/ranking.md)."""
+"""Share of its score that an exact repetition loses. Measured: quality stays
+(benchmarks/results/retrieval.md)."""
 
 NEAR_DUPLICATE = 0.5
 """Jaccard index from which an entry is a near duplicate and is pushed down."""

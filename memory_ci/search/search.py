@@ -33,7 +33,7 @@ MAX_DEPTH = 10_000
 COLUMN_WEIGHT = 4.0
 """FTS5 multiplies the count of a term by this. Its k1 is fixed at 1.2, so the effect is that of a
 k1 of 0.3: in a text of few lines a word that occurs twice means little more than one that occurs
-once (docs/ranking.md)."""
+once (benchmarks/results/retrieval.md)."""
 
 CITED_WEIGHT = 2.0
 """Of the words of cites: where an entry belongs means less than its text."""

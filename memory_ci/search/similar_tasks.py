@@ -1,4 +1,4 @@
-"""Merged tasks that are similar to the current one (docs/similar.md)."""
+"""Merged tasks that are similar to the current one (docs/serving.md#hints)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ B = 0.5
 
 GATE = 20.0
 """Score from which a change is named to a job: read by hand, three of four are related
-(docs/similar.md)."""
+(benchmarks/results/retrieval.md)."""
 
 YOUNG = 200  # Changes below which GATE_SHARE holds instead of GATE.
 GATE_SHARE = 0.3

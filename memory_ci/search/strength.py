@@ -21,8 +21,8 @@ from memory_ci.text import (
 )
 
 HIT_COVERAGE = 0.45
-"""From here 4 of 100 tasks of another repository are taken for answered (docs/ranking.md,
-calibration)."""
+"""From here 4 of 100 tasks of another repository are taken for answered
+(benchmarks/results/retrieval.md, the verdict)."""
 
 MISS_COVERAGE = 0.25
 """Below it are 6 to 10 of 100 tasks that have an answer, and 70 of 100 that have none."""
@@ -211,7 +211,8 @@ def _strip_accents(text: str) -> str:
     return unicodedata.normalize("NFC", bare)  # Composes the syllables of Hangul again.
 
 
-# Weight of the share of the first line's letters in a row that an entry has (docs/ranking.md).
+# Weight of the share of the first line's letters in a row that an entry has
+# (benchmarks/results/retrieval.md).
 GRAM_WEIGHT = 0.4
 GRAM = 4  # Letters.
 PAIR = 2  # Letters of a script without blanks.

@@ -36,7 +36,7 @@ LEAST_COVERAGE = 0.95
 """Share of entries that must have a vector.
 
 An entry without one counts as the farthest, so with fewer vectors the two lanes together find less
-than words alone (docs/embedders.md).
+than words alone (benchmarks/results/retrieval.md).
 """
 
 READ = "SELECT dim, hashes, length(data) FROM vectors WHERE model_id = ?"

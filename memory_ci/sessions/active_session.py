@@ -24,7 +24,10 @@ VARIABLES = {
     "GEMINI_SESSION_ID": "gemini",
     "COPILOT_AGENT_SESSION_ID": "copilot",
 }
-"""The variables that agents set for the commands they run; docs/sessions.md has since when."""
+"""The variables that agents set for the commands they run.
+
+Claude Code since 2.1.132, Codex since January 2026.
+"""
 
 KEY = Regex(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)
 """The key of a session, `<agent>:<id>`, as a trailer can hold it."""
@@ -181,7 +184,7 @@ def push_sessions(
             reason = "does not tell who can read it"
             if audience.readers == "anybody":
                 reason = "answers anybody"
-            help_text = "(`memory-ci help sessions`, `sessions.push`)"
+            help_text = "(`memory-ci help agents`, `sessions.push`)"
             return f"{count} kept here: {remote} {reason} {help_text}"
     push(workspace.repo, remote, sessions)
     return f"{count} sent to {remote} (refs/memory-ci/sessions/)"

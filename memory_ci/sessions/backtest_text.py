@@ -111,7 +111,8 @@ def describe_proposal(proposal: CheckProposal) -> Iterator[str]:
     """Yield the check, where it comes from, and each change in which it would have spoken."""
     place = proposal.place[:8] if proposal.source == "entry" else proposal.place
     source = " ".join([SOURCES[proposal.source], place]).strip()
-    yield f"check: {format_check(proposal.check)} ({source})"
+    writer = "; written by a model" if proposal.is_by_model else ""
+    yield f"check: {format_check(proposal.check)} ({source}{writer})"
     changes = plural(proposal.applicable, "change")
     line = f"would have spoken {plural(proposal.spoken, 'time')} in {changes}"
     if proposal.known:

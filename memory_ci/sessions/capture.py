@@ -41,7 +41,7 @@ from memory_ci.sessions.moments import list_known_forms, load_moments
 from memory_ci.sources.transcripts.digest import safe_id, write_digest
 from memory_ci.sources.transcripts.registry import is_database
 
-MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024
+MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024  # Bytes of a transcript that is captured.
 MIN_ID = 8  # Characters that an id may be shortened to.
 
 HEAD_BYTES = 256 * 1024
@@ -225,7 +225,7 @@ def read_repository_sessions(
     ]
     if not sessions:
         message = f"{path} holds no session that can be read"
-        hint = "`memory-ci help sessions` lists the formats; --agent must be the one that wrote it."
+        hint = "`memory-ci help agents` lists the formats; --agent must be the one that wrote it."
         raise UsageError(message, slug="unknown-transcript", hint=hint)
     return sessions
 

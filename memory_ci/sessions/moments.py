@@ -29,10 +29,10 @@ RULES = "checks.json"
 """The checks of the default branch, in `.git/memory-ci`; `sessions.rule_table` reads it."""
 
 MAX_TABLE = 500_000  # Bytes of the table that are read.
-MAX_MOMENTS = 200  # Lines of the table that are compared.
+MAX_MOMENTS = 200  # Moments that are compared with what an agent does.
 MAX_WHEN = 200  # Characters of a moment; comparing a longer pattern takes quadratic time.
 MAX_NOTE = 10_000  # Bytes of what a session was told.
-MAX_TOLD = 3  # Lines that one session is told at such moments.
+MAX_TOLD = 3  # Lines that one session is told at moments of its work.
 NOTE_WIDTH = 24  # Digits of the hash of a session that names its note.
 NOTE = Regex(rf"[0-9a-f]{{{NOTE_WIDTH}}}")
 ENTRY_ID = Regex(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

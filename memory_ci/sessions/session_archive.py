@@ -47,7 +47,7 @@ CACHE_VERSION = 6
 MAX_CACHE = 500_000_000  # Bytes of the cache that are read.
 MAX_BYTES = 1_000_000_000  # Bytes of transcripts that one run parses.
 MAX_PARTS = 4 * MAX_TRANSCRIPT  # Bytes of the parts of one long transcript.
-MAX_TURN = 20_000  # Characters kept of a turn.
+MAX_TURN = 20_000  # Characters of a turn that are kept.
 MAX_OUTPUT = 2_000  # Characters kept of a command's output.
 MASKED = 3  # How many times the kept characters are masked: a mask is shorter than a secret.
 

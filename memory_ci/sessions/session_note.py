@@ -30,7 +30,7 @@ ServedItem = Hit | Norm | SimilarTask | str
 CLEARED = "-"
 HELD_OUT = "held-out"  # The session is served nothing, for comparison (`retrieve.holdout`).
 MAX_BYTES = 1 << 20  # Some 60,000 lines; no single session writes more.
-DAYS_KEPT = 30
+DAYS_KEPT = 30  # Days that a clone keeps what a session was served.
 
 LIVE = timedelta(hours=8)
 """How long after its last prompt a session whose end was not noted may still be at work."""

@@ -34,8 +34,8 @@ from memory_ci.store.yamltext import (
     quote_scalar,
 )
 
-MAX_DOCUMENT_BYTES = 64_000
-MAX_FILE_BYTES = 20 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 64_000  # Bytes of one episode or amendment.
+MAX_FILE_BYTES = 20 * 1024 * 1024  # Bytes of a file of episodes.
 PATH = Regex(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))/[^/]+\.md", re.DOTALL)
 # The file of a folded month. It stays in its directory: if that were gone, git would move files
 # that others add to it elsewhere.

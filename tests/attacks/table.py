@@ -1,4 +1,4 @@
-"""The table of the campaign in docs/security.md, made from the cases themselves."""
+"""The table of the campaign in README.md, made from the cases themselves."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import memorycode
-from benchmarks.memorycode_checks import compare_expression
+from benchmarks.memorycode_checks import compare_expression, find_checks
 from benchmarks.memorycode_data import Instruction, parse_dialogue, read_dialogues, says
 from benchmarks.memorycode_memory import remember
 from memory_ci.errors import EngineError
@@ -59,7 +59,9 @@ def test_only_the_mentor_gives_instructions() -> None:
 
 
 def test_the_last_instruction_is_in_memory_and_the_first_is_not_served() -> None:
-    counts = memorycode.count(DIALOGUE, remember(DIALOGUE, None))
+    entries = remember(DIALOGUE, None)
+    checks = find_checks(entry.title for entry in entries)
+    counts = memorycode.count(DIALOGUE, entries, checks)
     assert (counts.in_force, counts.held) == (1, 1)
     assert (counts.superseded, counts.noticed, counts.served) == (1, 1, 0)
 
@@ -90,7 +92,8 @@ def test_an_entry_says_an_instruction_by_its_object_and_value(text: str, expecte
 def test_a_check_is_compared_with_an_expression(
     text: str, object_: str, expression: str | bool, is_expressible: bool, is_equal: bool
 ) -> None:
-    result = compare_expression(Instruction(1, 0, text, object_, expression))
+    check = find_checks([text])[text]
+    result = compare_expression(Instruction(1, 0, text, object_, expression), check)
     assert (result.is_expressible, result.is_equal) == (is_expressible, is_equal)
 
 

@@ -39,12 +39,22 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(listed=st.lists(globs(), min_size=1, max_size=3))
-def test_globs_name_the_files_that_git_ignores(repository: Path, listed: list[str]) -> None:
+def test_the_last_glob_by_which_git_ignores_a_file_decides(
+    repository: Path, listed: list[str]
+) -> None:
     try:
         compiled = Globs(listed)
     except GlobError:
         return
-    (repository / ".git/info/exclude").write_text("\n".join(listed) + "\n")
+    named: set[str] = set()
+    for glob in listed:
+        ignored = list_ignored(repository, glob.removeprefix("!"))
+        named = named - ignored if glob.startswith("!") else named | ignored
+    assert compiled.select(PATHS) == sorted(named)
+
+
+def list_ignored(repository: Path, glob: str) -> set[str]:
+    (repository / ".git/info/exclude").write_text(f"{glob}\n")
     ignored = subprocess.run(
         ["git", "check-ignore", "--no-index", "-z", "--stdin"],
         cwd=repository,
@@ -52,7 +62,13 @@ def test_globs_name_the_files_that_git_ignores(repository: Path, listed: list[st
         capture_output=True,
         check=False,
     )
-    assert compiled.select(PATHS) == ignored.stdout.decode().split("\0")[:-1]
+    return set(ignored.stdout.decode().split("\0")[:-1])
+
+
+def test_a_negated_glob_takes_files_out_below_a_directory() -> None:
+    listed = Globs(["packages/**/src/**", "!*.test.*"])
+    paths = ["packages/ai/src/read/a.ts", "packages/ai/src/read/a.test.ts"]
+    assert listed.select(paths) == paths[:1]
 
 
 @pytest.mark.parametrize(

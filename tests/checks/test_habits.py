@@ -21,6 +21,12 @@ def merge(
     return [MergedFiles(day, paths, subject) for day in days]
 
 
+def forget_once(first: str, second: str, count: int) -> list[MergedFiles]:
+    """Changes of the first file, of which an old one does not touch the second."""
+    alone = MergedFiles(TODAY - timedelta(days=200), (first,), "Add a page")
+    return [*merge(count - 1, first, second), alone]
+
+
 OTHERS = merge(60, "src/app.py")
 
 
@@ -37,7 +43,11 @@ def test_a_file_that_changes_with_another_is_a_habit_with_its_counts() -> None:
 
 @pytest.mark.parametrize("count", [19, 20])
 def test_it_takes_twenty_changes(count: int) -> None:
-    assert bool(find(merge(count, "package.json", "yarn.lock"))) == (count == 20)
+    assert bool(find(forget_once("package.json", "yarn.lock", count))) == (count == 20)
+
+
+def test_a_habit_that_nobody_ever_forgot_needs_no_check() -> None:
+    assert not find(merge(40, "package.json", "yarn.lock"))
 
 
 def test_one_in_ten_may_be_without_the_other() -> None:
@@ -77,11 +87,12 @@ def test_large_changes_are_left_out() -> None:
 
 
 def test_the_clearer_of_two_about_the_same_files_is_kept() -> None:
-    assert find(merge(30, "db/schema.json", "db/models.yml")) == [("models.yml", "schema.json")]
+    changes = forget_once("db/models.yml", "db/schema.json", 30)
+    assert find(changes) == [("models.yml", "schema.json")]
 
 
 def test_at_most_three_are_returned() -> None:
-    pairs = [merge(20, f"{name}.json", f"{name}.yml") for name in "abcde"]
+    pairs = [forget_once(f"{name}.json", f"{name}.yml", 20) for name in "abcde"]
     assert len(find(*pairs)) == 3
 
 

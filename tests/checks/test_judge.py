@@ -231,3 +231,17 @@ def test_all_searches_of_a_check_share_one_time(
 ) -> None:
     monkeypatch.setattr(patterns, "SECONDS", 0.05)
     assert "took more than" in judge(check, change).unjudged
+
+
+def test_a_line_that_was_moved_is_not_added_anew() -> None:
+    check = AbsentCheck(("*.py",), r"print\(")
+    moved = AddedLine("a.py", 1, "print(1)", is_moved=True)
+    change = CheckedChange(files=(FileChange("M", "a.py"),), added=(moved,))
+    assert fault(check, change) == ""
+
+
+def test_a_line_that_was_moved_into_a_new_file_is_there() -> None:
+    check = PresentCheck(("*.py",), "SPDX")
+    moved = AddedLine("a.py", 1, "# SPDX", is_moved=True)
+    change = CheckedChange(files=(FileChange("A", "a.py"),), added=(moved,))
+    assert fault(check, change) == ""

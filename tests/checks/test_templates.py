@@ -418,3 +418,27 @@ def test_the_opposite_of_a_rule_is_not_derived(rule: str) -> None:
 def test_a_reminder_is_the_rule_that_it_reminds_of() -> None:
     rule = "update CHANGELOG.md with each change"
     assert derive(f"Don't forget to {rule}") == derive(rule) is not None
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never use `JSON.parse()` directly in production code",
+        "Don't call `lexers.Match()` on a render path",
+        "Avoid using `any()` when the type is known",
+    ],
+)
+def test_a_text_that_is_forbidden_in_some_places_alone_has_no_check(rule: str) -> None:
+    assert derive(rule) is None
+
+
+def test_constants_and_aliases_of_types_break_no_style_of_variables() -> None:
+    check = derive("Use snake_case for variable names")
+    for line in ("_MAX_SIZE = 3", "Messages = list[Message]", "    first, _ = pair"):
+        assert accepts(check, line)
+    assert not accepts(check, "    maxSize = 3")
+
+
+def test_the_word_other_names_no_directory() -> None:
+    files = list_repository_files(["tools/other/a.py"])
+    assert derive("The table is the source, so you do not edit any other", files) is None

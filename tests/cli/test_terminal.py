@@ -121,7 +121,7 @@ def test_an_error_says_what_where_what_to_do_and_where_to_read(run: Run, project
 def test_an_error_leads_to_the_site_that_the_package_names(monkeypatch: pytest.MonkeyPatch) -> None:
     named = ("Repository, https://x.example", "Documentation, https://d.example/")
     monkeypatch.setattr(manual, "list_urls", lambda: named)
-    assert manual.link_to("bad-config") == "https://d.example/errors/#bad-config"
+    assert manual.link_to("bad-config") == "https://d.example/errors.html#bad-config"
     monkeypatch.setattr(manual, "list_urls", lambda: ())
     assert manual.link_to("bad-config") == "memory-ci help bad-config"
 

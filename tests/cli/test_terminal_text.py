@@ -67,8 +67,8 @@ def test_what_goes_on_stands_below_its_column_and_commands_stay_whole() -> None:
     row = "0f6f1f0e  0.80  corrective  " + "word " * 20
     first, second, *_ = fold(row, 60).splitlines()
     assert second.index("word") == first.index("word")
-    assert "`memory-ci help extraction`" in fold(
-        f"{'word ' * 9}(`memory-ci help extraction`) " + "more " * 9, 60
+    assert "`memory-ci help learning`" in fold(
+        f"{'word ' * 9}(`memory-ci help learning`) " + "more " * 9, 60
     )
     command = "                     -> memory-ci init --clone --agent claude-code --agent codex --agent gemini"
     assert fold(command, 60) == f"{command}\n"

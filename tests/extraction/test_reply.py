@@ -286,3 +286,10 @@ LEARNINGS = st.builds(
 @given(st.lists(LEARNINGS, max_size=3).map(tuple))
 def test_a_reply_is_read_as_it_was_written(learnings: tuple[Learning, ...]) -> None:
     assert parse_reply(format_reply(learnings), trusted=True) == (learnings, ())
+
+
+def test_words_of_a_search_may_be_a_list() -> None:
+    quote = {"evidence": "e1", "text": "Always use tabs"}
+    learning = {"title": "Use tabs", "quotes": [quote], "aka": ["indent", "spaces"]}
+    (parsed,) = parse_reply(json.dumps({"learnings": [learning]})).learnings
+    assert parsed.aka == "indent spaces"

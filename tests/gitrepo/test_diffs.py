@@ -47,3 +47,20 @@ def test_a_line_of_context_counts_on_both_sides() -> None:
         Addition("b.py", 1, "new"),
     )
     assert header == b""
+
+
+@pytest.mark.in_project
+def test_a_line_that_the_change_removes_elsewhere_is_moved(project: Project) -> None:
+    start = project.commit("Call", {"a.py": "print(1)\n", "b.py": "x = 1\n"})
+    files = {"a.py": "y = 1\n", "b.py": "x = 1\n    print(1)\nprint(2)\n"}
+    end = project.commit("Move the call", files)
+    additions = read_additions(project.workspace.repo, start, end, lambda _: True)
+    assert [line.text.strip() for line in additions.lines if line.is_moved] == ["print(1)"]
+
+
+@pytest.mark.in_project
+def test_of_two_equal_lines_one_is_moved_if_one_was_removed(project: Project) -> None:
+    start = project.commit("Call", {"a.py": "print(1)\n"})
+    end = project.commit("Call twice", {"a.py": "y\n  print(1)\nz\n  print(1)\n"})
+    additions = read_additions(project.workspace.repo, start, end, lambda _: True)
+    assert [line.is_moved for line in additions.lines] == [False, True, False, False]

@@ -1,7 +1,7 @@
 """Isolation: what a session, a role or another repository must not be shown is shown by no door that agents use.
 
 A door is a way to ask memory: a command in one of its forms, a tool or a resource of the MCP server. Each is tried by
-each caller. Doors for people (docs/mcp.md) show everything, and that is tried as well.
+each caller. Doors for people (docs/agents.md) show everything, and that is tried as well.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from memory_ci.store.layout import fragment_path
 from tests.make import make_entry, make_id
 from tests.project import NOW, Project, copy_project, make_project
 
-MANUAL = Path(__file__).parent.parent.parent / "docs" / "mcp.md"
+MANUAL = Path(__file__).parent.parent.parent / "docs" / "agents.md"
 ASK = "zebra crossing light"
 
 OWN, SHARED, NORM = make_id(0xA1), make_id(0xA2), make_id(0xA3)

@@ -1,120 +1,143 @@
-"""The commands of the README, the tutorial and the page of CI, run in order: each prints what the page shows.
+"""The commands of README, the start page and the guides, run in order at a terminal: each prints what its page shows.
 
-Ids, dates and numbers of lines are another run's. A line of "…" stands for any lines.
+Ids, dates and numbers of lines are another run's. What cannot be run here is of another kind than `console`, or its
+command is named below, with the reason.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
+import click
 import pytest
 
+from memory_ci.commands.root import main
 from tests.processes import Background
 from tests.project import IMPORTED_FROM
 from tests.repos import RepoBuilder, make_repo
+from tests.sources.transcripts.claude import SESSION, make_lines, make_user
+from tests.terminal_reader import ROOT, TerminalReader, compare, read_blocks, read_steps
 
-ROOT = Path(__file__).parents[2]
-FENCE = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-SECTION = re.compile(r"^## ", re.MULTILINE)
-ID = r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b(?=[a-f]*\d)[0-9a-f]{6,40}\b"
-VARIES = re.compile(rf"{ID}|\b20\d\d-\d\d-\d\d\b|(?<=\.md:)\d+|\b20\d\d-\d\d\b")
 CLIENT = "src/payments/client.py"
+TAUGHT = """fix: charge a card once
+
+Root cause: the client retried a POST after a timeout although the gateway had booked the first one.
+Fix: send an idempotency key with each charge, and retry only with the same key.
+
+Decision: the key is the id of the order, because a restart must not lose it.
+"""
+GUIDES = ("agents", "reviewing", "ci", "models", "platform", "security")
+NOT_RUN = {
+    "make demo": "tests/test_demo.py runs it",
+    "pipx install .": "it installs from an index",
+    "cd ../your-repository": "there is none",
+    "gh run download": "it needs GitHub",
+    "git clone --quiet": "tests/integration/test_workflow.py runs it, with a remote",
+    "git config --global gpg.format ssh": "it needs the key of a runner",
+    "jq -r": "it needs jq, and the lines of many jobs",
+    "MEMORY_CI_ORG_INDEX=postgresql": "it needs a server; tests/commands/org run one",
+}
+"""How each block or command begins that is not run, and what stands in the way."""
+COMMAND = re.compile(r"(?m)^(?:\$ |[A-Z_]+=\S+ )?(?:memory-ci|make|git|gh|jq|pip|pipx) ")
 
 
-class Step(NamedTuple):
-    """A command of a page, and the lines that it prints there."""
+class Shop:
+    """The repository of the pages, and someone who reads them there."""
 
-    command: str
-    printed: list[str]
+    def __init__(self, repo: RepoBuilder, root: Path, environ: dict[str, str]) -> None:
+        self.repo, self.root = repo, root
+        self.reader = TerminalReader(repo.path, root, environ)
 
-
-class Reader:
-    """Someone who types what a page shows."""
-
-    def __init__(self, repo: RepoBuilder, environ: dict[str, str]) -> None:
-        self.repo, self._environ = repo, environ
-        self._ids: dict[str, str] = {}
-
-    def run(self, command: str) -> list[str]:
-        for shown, actual in self._ids.items():
-            command = command.replace(shown, actual)
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=self.repo.path,
-            env=self._environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
+    def edit(self, key: str) -> None:
+        """Change the code as the commit of a page says."""
+        self.repo.write(
+            CLIENT, f'def charge(order):\n    return post("/v2/charge", order, key={key})\n'
         )
-        assert "Traceback" not in done.stdout
-        assert "Usage:" not in done.stdout, done.stdout
-        return [line for line in done.stdout.splitlines() if line]
-
-    def follow(self, text: str) -> None:
-        """Run the commands of a block, and compare what they print."""
-        for step in read_steps(text):
-            printed = self.run(step.command)
-            self._learn_ids(step.printed, printed)
-            if step.printed:
-                compare(step, printed)
 
     def commit(self, message: str) -> None:
         """Commit all changes with the message of a page. What hooks add to a message is not typed."""
-        for shown, actual in self._ids.items():
-            message = re.sub(rf"\b{shown}\b(?!-)", actual, message)
+        message = self.reader.translate(message)
         typed = re.sub(r"^Memory-Retrieved: .*\n", "", message, flags=re.MULTILINE)
-        message_file = self.repo.path / ".git/typed"
-        message_file.write_text(typed)
-        self.run("git commit -q -a -F .git/typed")
-        assert self.run("git log -1 --format=%B") == [line for line in message.splitlines() if line]
+        (self.repo.path / ".git/typed").write_text(typed)
+        self.reader.run("git commit -q -a -F .git/typed")
+        lines = [line for line in message.splitlines() if line]
+        assert self.reader.run("git log -1 --format=%B") == lines
 
-    def _learn_ids(self, shown: list[str], printed: list[str]) -> None:
-        """Take each id of a line for that of the same line in the page."""
-        actual = {blur(line): re.findall(ID, line) for line in printed}
-        for line in shown:
-            pairs = zip(re.findall(ID, line), actual.get(blur(line), []), strict=False)
-            self._ids.update({before: after for before, after in pairs if before not in self._ids})
+    def teach(self) -> None:
+        """Set memory up, and record a commit that taught two things."""
+        self.reader.run("memory-ci init </dev/null && git add . && git commit -q -m 'Add memory'")
+        self.edit("order.id")
+        self.commit(TAUGHT)
+        self.reader.run("memory-ci record")
 
+    def change_what_was_taught(self) -> None:
+        """Record two things, then change the code that they are about."""
+        self.teach()
+        self.edit('"shop-" + order.id')
+        self.reader.run("git commit -q -a -m 'feat: give charges a prefix'")
 
-def read_steps(block: str) -> Iterator[Step]:
-    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-        command, *printed = part.splitlines()
-        yield Step(re.sub(r" {4,}#.*", "", command), [line for line in printed if line])
+    def break_memory(self) -> None:
+        """Write an entry by hand on a branch, without its front matter."""
+        self.teach()
+        self.reader.run("git switch -q -c side")
+        memory = (self.repo.path / "MEMORY.md").read_text("utf-8")
+        self.repo.write("MEMORY.md", f"{memory}\n## A learning\n\nWithout front matter.\n")
+        self.reader.run("git commit -q -a -m 'Write by hand'")
 
+    def be_steered(self) -> None:
+        """Let a person type the words of the page in a session of Claude Code, whose agent then runs the commands."""
+        self.reader.run("git add . && git commit -q -m 'Hook an agent in'")
+        folder = re.sub(r"[^A-Za-z0-9]", "-", str(self.repo.path))
+        place = Path.home() / ".claude" / "projects" / folder / f"{SESSION}.jsonl"
+        place.parent.mkdir(parents=True)
+        said = make_user("Please never retry a charge in the caller.", cwd=str(self.repo.path))
+        place.write_bytes(make_lines(said))
+        self.reader.run("memory-ci sessions --capture")
+        self.reader.set("MEMORY_CI_SESSION", f"claude-code:{SESSION}")
 
-def blur(line: str) -> str:
-    return " ".join(VARIES.sub("*", line).split())
+    def write_policy(self) -> None:
+        """Write the policy of the page into a repository beside this one, and go there."""
+        step = next(read_steps(read_blocks("docs/platform.md", "A policy")[0]["text"]))
+        policy = make_repo(self.root / "policy")
+        policy.commit("Policy", {"memory-ci-policy.yaml": "\n".join([*step.printed, ""])})
+        self.reader.place = policy.path
 
+    def come_back(self) -> None:
+        self.reader.place = self.repo.path
 
-def compare(step: Step, printed: list[str]) -> None:
-    """Compare words, as entries of one commit come in the order of their ids, which are random."""
-    is_part = "…" in step.printed
-    shown = Counter(" ".join(blur(line) for line in step.printed if line != "…").split())
-    actual = Counter(" ".join(map(blur, printed)).split())
-    missing, more = shown - actual, actual - shown
-    assert not missing, f"{step.command} does not print {sorted(missing)}: {printed}"
-    assert is_part or not more, f"{step.command} prints more: {sorted(more)}"
+    def write_organisation(self) -> None:
+        from benchmarks.org import THREE
+        from tests.commands.org.organisation import Organisation
+        from tests.make import make_entry
 
+        org = Organisation(self.root)
+        for number, (name, (title, body)) in enumerate(THREE.items(), start=1):
+            org.add(name, make_entry(number, title=title, body=body))
+        org.write("pay", "shop public", "infra group-ops")
+        self.reader.place = self.root
 
-def read_section(page: str, title: str) -> list[re.Match[str]]:
-    """Return the fenced blocks of the sections whose heading begins with a title, or of all."""
-    text = (ROOT / page).read_text("utf-8")
-    parts = [part for part in SECTION.split(text) if part.startswith(title)]
-    assert parts, f"{page} has no section {title}"
-    return [block for part in parts for block in FENCE.finditer(part)]
+    def write_secret(self) -> None:
+        self.repo.write("secret.txt", "Ada's key\n")
+
+    def write_dated_section(self) -> None:
+        self.repo.write(
+            "MEMORY.md", "# Memory\n\n## [2026-03-01] Decision: retries live in the client\n"
+        )
+
+    def write_claude_memory(self) -> None:
+        self.come_back()
+        place = Path.home() / ".claude/projects/-home-ada-shop/memory"
+        place.mkdir(parents=True)
+        (place / "MEMORY.md").write_text("# Shop\n\n- Amounts are integers in cents\n")
 
 
 @pytest.fixture
-def reader(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch) -> Reader:
-    """A reader in the shop of the tutorial, with `memory-ci` on PATH."""
+def shop(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """The shop of the tutorial, with `memory-ci` on PATH."""
     repo = make_repo(tmp_path / "shop")
     repo.commit("Begin", {CLIENT: 'def charge(order):\n    return post("/v2/charge", order)\n'})
     programs = tmp_path / "bin"
@@ -124,52 +147,144 @@ def reader(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPat
     program.chmod(0o755)
     monkeypatch.setenv("PYTHONPATH", IMPORTED_FROM)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    return Reader(repo, dict(os.environ))
+    return Shop(repo, tmp_path, dict(os.environ))
 
 
-def edit(reader: Reader, key: str) -> None:
-    """Change the code as the commit of a page says."""
-    reader.repo.write(
-        CLIENT, f'def charge(order):\n    return post("/v2/charge", order, key={key})\n'
-    )
-
-
-def test_the_tutorial_does_what_it_says(reader: Reader) -> None:
+def test_the_tutorial_does_what_it_says(shop: Shop) -> None:
     works: dict[str, Callable[[], None]] = {
-        "fix: charge a card once": lambda: edit(reader, "order.id"),
-        "feat: give charges a prefix": lambda: edit(reader, '"shop-" + order.id'),
+        "fix: charge a card once": lambda: shop.edit("order.id"),
+        "feat: give charges a prefix": lambda: shop.edit('"shop-" + order.id'),
     }
-    for block in read_section("docs/tutorial.md", ""):
+    for block in read_blocks("docs/tutorial.md"):
         if block["kind"] == "console":
-            reader.follow(block["text"])
+            for step in read_steps(block["text"]):
+                shop.reader.follow(step)
         else:
             works.pop(block["text"].splitlines()[0])()
-            reader.commit(block["text"])
+            shop.commit(block["text"])
     assert not works
 
 
-def test_setting_up_as_the_readme_says_works_once_the_placeholder_is_replaced(
-    reader: Reader,
-) -> None:
-    (block,) = read_section("README.md", "Set up")
+PREPARED: dict[tuple[str, str], Callable[[Shop], None]] = {
+    ("agents", "memory-ci init --clone"): Shop.teach,
+    ("agents", "memory-ci add"): Shop.be_steered,
+    ("reviewing", "memory-ci review"): Shop.change_what_was_taught,
+    ("reviewing", "memory-ci forget -"): Shop.write_secret,
+    ("ci", "memory-ci verify"): Shop.break_memory,
+    ("platform", "cat memory-ci-policy.yaml"): Shop.write_policy,
+    ("platform", "memory-ci init"): Shop.come_back,
+    ("platform", "cat repositories.txt"): Shop.write_organisation,
+    ("platform", "memory-ci import --from claude-code"): Shop.write_claude_memory,
+    ("platform", "memory-ci import --from legacy"): Shop.write_dated_section,
+}
+"""What is done before the first command of a page that begins so."""
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_each_command_of_a_guide_prints_what_the_guide_shows(shop: Shop, guide: str) -> None:
+    waiting = {command: prepare for (page, command), prepare in PREPARED.items() if page == guide}
+    for block in read_blocks(f"docs/{guide}.md"):
+        for step in read_steps(block["text"]) if block["kind"] == "console" else ():
+            for command in [one for one in waiting if step.command.startswith(one)]:
+                waiting.pop(command)(shop)
+            shop.reader.follow(step)
+    assert not waiting
+
+
+def test_setting_up_as_the_readme_says_works_once_the_placeholder_is_replaced(shop: Shop) -> None:
+    (block,) = read_blocks("README.md", "Set up")
     (setup,) = [step for step in read_steps(block["text"]) if step.command.startswith("memory-ci")]
     # What older work would give is another history's.
-    lines = setup.printed[
-        next(at for at, line in enumerate(setup.printed) if line.startswith("written")) :
-    ]
-    compare(Step(setup.command, [*lines, "…"]), reader.run(setup.command))
-    reader.run("sed -i 's/OWNER/acme/' .pre-commit-config.yaml .github/workflows/memory.yml")
-    reader.run("git add . && git commit -q -m 'Add memory'")
-    assert not [line for line in reader.run("memory-ci doctor") if "OWNER" in line]
+    compare(setup, shop.reader.run(setup.command))
+    shop.reader.run("sed -i 's/OWNER/acme/' .pre-commit-config.yaml .github/workflows/memory.yml")
+    shop.reader.run("git add . && git commit -q -m 'Add memory'")
+    assert not [line for line in shop.reader.run("memory-ci doctor") if "OWNER" in line]
 
 
-def test_a_gate_in_ci_says_what_the_page_shows(reader: Reader) -> None:
-    reader.run(
-        "memory-ci init && git add . && git commit -q -m 'Add memory' && git switch -q -c side"
+def test_a_terminal_shows_what_the_readme_says_of_the_demo(shop: Shop) -> None:
+    """The repository is that of the demo, which stops where a person looks at what waits."""
+    script = (ROOT / "docs/demo.sh").read_text("utf-8")
+    kept = f"scratch={shop.root}/demo; mkdir $scratch"
+    script = re.sub(r"scratch=.*\ntrap .*", kept, script)
+    head, looks, rest = script.partition("run memory-ci review --candidates\n")
+    assert looks
+    setup = head.partition('\nsay "A repository')[0]
+    (shop.root / "head.sh").write_text(head)
+    (shop.root / "rest.sh").write_text(
+        f"{setup.replace('; mkdir $scratch', '')}\ncd $scratch/shop\n{rest}"
     )
-    reader.repo.write("MEMORY.md", "# Memory\n\nProse.\n\n## A learning\n\nWithout front matter.\n")
-    reader.run("git commit -q -a -m 'Write by hand'")
-    blocks = [
-        block for block in read_section("docs/ci.md", "The gate") if block["kind"] == "console"
+    candidates, served = [
+        step
+        for block in read_blocks("README.md", "What it does")
+        for step in read_steps(block["text"])
     ]
-    reader.follow(blocks[0]["text"])
+    reader = shop.reader
+    reader.run(f"bash {shop.root}/head.sh")
+    reader.place = shop.root / "demo/shop"
+    reader.follow(candidates)
+    reader.run(f"bash {shop.root}/rest.sh")
+    reader.follow(served)
+
+
+PAGES = ("README.md", "docs/tutorial.md", *(f"docs/{guide}.md" for guide in GUIDES))
+
+
+def list_blocks_not_run() -> list[tuple[str, str]]:
+    """Return the first lines of the blocks that hold commands, and are of another kind than `console`: (page, line)."""
+    return [
+        (page, block["text"].splitlines()[0])
+        for page in PAGES
+        for block in read_blocks(page)
+        if block["kind"] in ("sh", "") and COMMAND.search(block["text"])
+    ]
+
+
+def test_each_block_of_commands_is_run_or_says_why_not() -> None:
+    reasons = [line for line in NOT_RUN if line not in ("pipx install .", "cd ../your-repository")]
+    unlisted = [
+        (page, line)
+        for page, line in list_blocks_not_run()
+        if not any(line.startswith(reason) for reason in reasons)
+    ]
+    assert unlisted == []
+    unused = [
+        reason
+        for reason in reasons
+        if not any(line.startswith(reason) for _, line in list_blocks_not_run())
+    ]
+    assert unused == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_command_stands_in_an_indented_block(page: str) -> None:
+    """Such a block has no kind, so nobody would run it."""
+    text = (ROOT / page).read_text("utf-8")
+    assert re.findall(r"(?m)^ {4}(?:\$ )?memory-ci .*", text) == []
+
+
+def list_inline_commands() -> list[tuple[str, str]]:
+    """Return the commands between back quotes of all pages: (page, command)."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    return [
+        (page.name, command)
+        for page in pages
+        for command in re.findall(r"`(memory-ci [a-z][^`]*)`", page.read_text("utf-8"))
+    ]
+
+
+def test_each_command_in_the_text_has_a_command_and_options_that_there_are() -> None:
+    unknown = []
+    for page, line in list_inline_commands():
+        words = line.replace("…", " ").split()[1:]
+        command: click.Command | None = main
+        while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+            command = command.get_command(click.Context(command), words.pop(0).strip(","))
+        if command is None:
+            unknown.append((page, line))
+            continue
+        names = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+        options = {
+            word.partition("=")[0] for word in words if re.fullmatch(r"--[a-z][a-z-]*(=.*)?", word)
+        }
+        unknown += [(page, line)] if options - names - {"--help"} else []
+    assert unknown == []

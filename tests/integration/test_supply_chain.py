@@ -43,7 +43,7 @@ def test_all_locks_agree_on_each_version() -> None:
 
 
 def test_every_locked_package_is_named_with_its_licence() -> None:
-    page = (ROOT / "docs" / "supply-chain.md").read_text(encoding="utf-8")
+    page = (ROOT / "action" / "requirements" / "licences.md").read_text(encoding="utf-8")
     named = dict(re.findall(r"^\| ([\w-]+) \| [^|]+ \| ([^|?]+) \|$", page, re.M))
     assert named.keys() - {"package"} == {name for lock in LOCKS for name in read_lock(lock)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.memory.known_hooks import is_linted
+from memory_ci.memory.known_hooks import is_linted, is_lock_tested
 
 CHANGELOG = "Add each change to the changelog"
 LICENCE = "Every file needs a license header"
@@ -19,6 +19,10 @@ LICENCE = "Every file needs a license header"
         (LICENCE, "repo: https://github.com/fsfe/reuse-tool"),
         ("Name the SPDX identifier in each file", "- id: insert-license"),
         ("Leave no TODOs behind", "select = ['TD003']"),
+        ("Add type annotations everywhere", "[tool.mypy]\nstrict = true"),
+        ("Each PR needs a changeset", "run: pnpm changeset status --since=main"),
+        ("Never discard an error: it fails `errcheck`", ""),
+        ("Names are lower case, which is enforced by the linter", ""),
         ("Leave no FIXME behind", "no-warning-comments"),
     ],
 )
@@ -39,3 +43,19 @@ def test_a_tool_that_tests_a_rule_is_seen(rule: str, settings: str) -> None:
 )
 def test_a_word_that_is_part_of_another_is_no_sign_of_a_tool(rule: str, settings: str) -> None:
     assert not is_linted(rule, settings)
+
+
+@pytest.mark.parametrize(
+    ("glob", "settings", "expected"),
+    [
+        ("uv.lock", "run: uv sync --locked", True),
+        ("package-lock.json", "run: npm ci", True),
+        ("go.sum", "run: go mod tidy && git diff --exit-code", True),
+        ("uv.lock", "run: pytest", False),
+        ("docs/**", "run: npm ci", False),
+    ],
+)
+def test_a_lock_file_is_tested_where_ci_installs_from_it(
+    glob: str, settings: str, expected: bool
+) -> None:
+    assert is_lock_tested([glob], settings) is expected

@@ -10,16 +10,51 @@ RULES = """# How we work
 
 - Open a **draft** PR for each change.
 1. Ask before you start.
+
 ok
 """
 
 
-def test_each_line_that_says_something_is_a_rule_with_its_place() -> None:
+def test_each_sentence_that_says_something_is_a_rule_with_its_place() -> None:
     rules = list_rules("AGENTS.md", RULES)
     assert [(rule.place, rule.text) for rule in rules] == [
         ("AGENTS.md:3", "Open a **draft** PR for each change"),
         ("AGENTS.md:4", "Ask before you start"),
     ]
+
+
+def test_a_sentence_over_two_lines_is_one_rule() -> None:
+    rules = list_rules("AGENTS.md", "Use the tasks of poe. Do not call\nthe tools behind them.\n")
+    assert [(rule.line, rule.text) for rule in rules] == [
+        (1, "Use the tasks of poe"),
+        (1, "Do not call the tools behind them"),
+    ]
+
+
+def test_a_sentence_that_begins_on_the_second_line_has_its_number() -> None:
+    rules = list_rules("AGENTS.md", "- Use the tasks\n  of poe. Do not call tools.\n")
+    assert [rule.line for rule in rules] == [1, 2]
+
+
+def test_items_headings_and_lines_of_code_do_not_run_into_each_other() -> None:
+    text = "# Check slow tests\nRun slow tests\n```\nrun slow tests\nrun lint checks\n```\n| one slow row |\n"
+    rules = list_rules("AGENTS.md", text)
+    assert [rule.line for rule in rules] == [1, 2, 4, 5, 7]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("## Do not\n\n- Use require for imports\n", True),
+        ("Never do this:\n- Use require for imports\n", True),
+        ("## Imports\n\n- Use require for imports\n", False),
+        ("## Do not\n\n- Never use require for imports\n", False),
+        ("## Do not\n\n- Skip one test\n\n## Imports\n\n- Use require for imports\n", False),
+    ],
+)
+def test_an_item_under_words_that_forbid_says_the_opposite(text: str, expected: bool) -> None:
+    (rule,) = [rule for rule in list_rules("AGENTS.md", text) if "require" in rule.text]
+    assert rule.is_forbidden_example is expected
 
 
 def test_a_request_is_found_in_its_line() -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MAX_PENDING = 5  # Requests that are not agreed, and that a session is told at its start.
 MAX_LINES = 10  # Rules and requests that a session is told at its start.
-MAX_CHARS = 1_000  # Characters of these lines together.
+MAX_CHARS = 1_000  # Characters of the lines that a session is told at its start.
 MAX_LINE = 180  # Characters of the text of one line.
 MAX_SERVED = 300  # Characters of a line with its moment and its id.
 DAYS_TOLD = timedelta(days=30)  # How long it is kept what a session was told.

@@ -105,7 +105,7 @@ def check_command(
 
     In canonical form keys are in one order and quoted alike, with one blank line between entries.
     Prose, comments, unknown keys and line endings stay; what cannot be read is not touched. What
-    this version does not know stays as it is in --migrate, too: `memory-ci help compatibility`.
+    this version does not know stays as it is in --migrate, too: `memory-ci help upgrading`.
 
     --backtest says how often the checks of entries would have spoken: `memory-ci help checks`.
 

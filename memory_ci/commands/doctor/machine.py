@@ -63,7 +63,7 @@ PLANTS = {
 HARMLESS = "The kestrel migration runs before the deployment."
 UPDATE = "pip install --upgrade memory-ci; do not trust memory from outside until this line is ok"
 SET_FORGE = (
-    "Set what is missing in the environment of the job (`memory-ci help forge`), "
+    "Set what is missing in the environment of the job (`memory-ci help ci`), "
     "or forge.name to none."
 )
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
@@ -413,4 +413,4 @@ PRIVACY: tuple[tuple[str, DoctorCheck], ...] = (
     ("agents", check_served),
     ("forge", check_asked),
 )
-"""The checks of `doctor --privacy`, in the order of docs/privacy.md."""
+"""The checks of `doctor --privacy`, in the order of docs/security.md."""

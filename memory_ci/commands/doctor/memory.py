@@ -37,7 +37,9 @@ from memory_ci.text import plural
 SHOWN = 3  # findings that are named; `memory-ci check` names all
 REBUILD = "memory-ci index"
 EMBED = "memory-ci index --vectors"
-CHOOSE = "Give it what it lacks (`memory-ci help embedders`), or set retrieve.embedder to none."
+CHOOSE = (
+    "Give it what it lacks (`memory-ci help models#embedders`), or set retrieve.embedder to none."
+)
 
 
 # -- memory files
@@ -303,7 +305,7 @@ def _report_joining(finder: SessionFinder) -> Iterator[Probe]:
     if unmerged:
         yield Probe("unmerged", "ok", unmerged)
     for problem in dict.fromkeys(finder.problems):
-        remedy = "Where sessions are kept and fetched from: `memory-ci help sessions`."
+        remedy = "Where sessions are kept and fetched from: `memory-ci help agents`."
         yield Probe("sessions", "warn", problem, remedy)
 
 

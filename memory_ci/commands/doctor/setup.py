@@ -72,7 +72,7 @@ OLDER = HookState("warn", "is not as this version of memory-ci writes it")
 EDITED = HookState(
     "warn",
     "was changed since `init --clone` wrote it, so whether it does its work cannot be told",
-    f"{INSTALL} (it renames what you changed: `memory-ci help hooks` says where lines of your own "
+    f"{INSTALL} (it renames what you changed: `memory-ci help agents` says where lines of your own "
     "belong)",
 )
 

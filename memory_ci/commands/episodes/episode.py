@@ -22,9 +22,9 @@ from memory_ci.regex import Regex
 from memory_ci.store.episodes import telling_path
 from memory_ci.text import shorten
 
-MAX_CONTENT = 8_000  # Characters of a text, which becomes one line.
+MAX_CONTENT = 8_000  # Characters of the text of an episode, which becomes one line.
 MAX_WORD = 200  # Characters of a domain, a topic, a session, and each value of a context.
-MAX_CONTEXT = 16
+MAX_CONTEXT = 16  # Parts of the context of an episode.
 SUMMARY_WIDTH = 120
 KEY = Regex(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 # Keys of a context that are dropped: they tell of a machine. The session has its own argument.

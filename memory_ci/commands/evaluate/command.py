@@ -53,7 +53,7 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
     """Run an engine on gold windows, through the same checks as `record`, and count the results.
 
     The file has one window a line (`memory-ci help evaluation`). A directory is a set of windows,
-    replies and what readers thought of them (`memory-ci help labelling`): no engine is run, its
+    replies and what readers thought of them (`memory-ci help evaluation`): no engine is run, its
     replies go through the checks of today. Every share is printed with what it is of and its
     interval.
 
@@ -94,7 +94,7 @@ def retrieval(
 
     Without DIR: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against`
     they protect its memory. DIR has entries.jsonl, queries.jsonl and qrels.jsonl, which says which
-    entry answers which query (`memory-ci help ranking`). Every mean is printed with its 95 %
+    entry answers which query (`memory-ci help evaluation`). Every mean is printed with its 95 %
     interval; times are those of this run.
 
     \b
@@ -142,7 +142,7 @@ def retrieval(
 def draw(place: Path, since: str | None, engine: EngineName | None, as_json: bool) -> None:
     """Draw windows of merged work, ask the model about them, and write a sheet for each reader.
 
-    Label 40 windows in half an hour: `memory-ci help labelling`. Without a model the windows alone
+    Label 40 windows in half an hour: `memory-ci help evaluation`. Without a model the windows alone
     are written; put what answers them into replies.jsonl and call it with the same directory again
     for the sheets.
 

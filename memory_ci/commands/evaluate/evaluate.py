@@ -1,7 +1,7 @@
 """Evaluation of extraction on gold windows, and on sets that readers label.
 
 Both use the grounding, the gate and the judge of a record run. A set is a directory
-(docs/labelling.md): `windows/*.json` are windows as they were sent to a model, `replies.jsonl` has
+(docs/evaluation.md): `windows/*.json` are windows as they were sent to a model, `replies.jsonl` has
 its replies, and `verdicts.jsonl` and the sheets `reader-NAME.md` have the readers' answers on each
 learning. The replies pass through the present gate, so that a change of the gate is measured, too.
 """
@@ -314,7 +314,7 @@ RULES_OF_READING = (
     " and if it is understood without\n"
     "the change. Do not talk with the other reader before both are done.\n"
 )
-BAD_SET = ("bad-set", "See `memory-ci help labelling`.")  # The slug and the hint of errors.
+BAD_SET = ("bad-set", "See `memory-ci help evaluation`.")  # The slug and the hint of errors.
 
 
 class GatedLearning(NamedTuple):
@@ -334,7 +334,7 @@ def evaluate_set(place: Path) -> SetEvaluation:
     windows = _load_windows(place)
     replies = {name: reply for name, reply in _load_replies(place).items() if name in windows}
     if not replies:
-        hint = "See `memory-ci help labelling`; `memory-ci eval draw` makes a set."
+        hint = "See `memory-ci help evaluation`; `memory-ci eval draw` makes a set."
         raise UsageError(f"{place} holds no window with a reply", slug="bad-set", hint=hint)
 
     gated: list[GatedLearning] = []

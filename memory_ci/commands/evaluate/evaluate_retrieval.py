@@ -50,7 +50,7 @@ from memory_ci.search.strength import drop_weak
 from memory_ci.search.vectors import list_missing_texts, store_vectors
 from memory_ci.store.files import write_file
 
-ONE_A_LINE = "Give one JSON object a line: `memory-ci help ranking`, evaluation."
+ONE_A_LINE = "Give one JSON object a line: `memory-ci help evaluation`."
 SESSION = 10  # Consecutive tasks that count as one session, in which an entry can be repeated.
 GOLDEN_DIR = ".memory/eval"
 DERIVED = "derived.jsonl"

@@ -1,4 +1,4 @@
-"""The effect of memory: sessions that are served none, compared with the others (docs/health.md).
+"""The effect of memory: sessions that are served none, compared with the others (docs/report.md).
 
 The option `retrieve.holdout` says which share of sessions is held out.
 """

@@ -1,4 +1,4 @@
-"""The health of the memory of a work tree or a commit (docs/health.md).
+"""The health of the memory of a work tree or a commit (docs/report.md).
 
 It is measured from the tree and its history alone, in an index in memory; nothing is written.
 """

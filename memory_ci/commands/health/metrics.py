@@ -1,4 +1,4 @@
-"""The formulas of health: counts become metrics, and metrics one score (docs/health.md)."""
+"""The formulas of health: counts become metrics, and metrics one score (docs/report.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of health and of the effect of memory (docs/health.md)."""
+"""Records of health and of the effect of memory (docs/report.md)."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
     \b
     Example:
       memory-ci help                # the pages
-      memory-ci help publishing
-      memory-ci help publishing#who-commits
+      memory-ci help platform
+      memory-ci help platform#who-commits
       memory-ci help push-refused   # the word in brackets of an error
       memory-ci help publish.mode   # a key of the configuration
       memory-ci help record

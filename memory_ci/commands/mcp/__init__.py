@@ -1,4 +1,4 @@
-"""The feature `mcp`: memory served by the Model Context Protocol (docs/mcp.md).
+"""The feature `mcp`: memory served by the Model Context Protocol (docs/agents.md).
 
 Command: `mcp`. `tools` holds the tools, `arguments` their arguments and results, `server` the
 protocol.

@@ -47,7 +47,9 @@ from memory_ci.records.retrieval import Hints, Hit, Retrieval
 from memory_ci.sessions.served_ids import record_served
 from memory_ci.sessions.session_note import note_served
 
-MAX_CHARS = 40_000  # Characters of an answer: agents cut off or put aside much longer ones.
+MAX_CHARS = 40_000
+"""Characters of an answer of the MCP server: agents cut off or put aside much longer ones."""
+
 BY = "mcp"  # The author of feedback: an agent, not the person whom git names.
 NOTHING = "Memory knows nothing about this."
 

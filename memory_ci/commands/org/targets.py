@@ -322,7 +322,7 @@ def _parse_line(line: str, place: Path, number: int) -> ListLine:
         raise UsageError(message, slug="bad-list", hint=hint)
     if address.startswith("-"):
         message = f"{place}:{number}: {address!r} is no address"
-        raise UsageError(message, slug="bad-list", hint="See docs/organisation.md.")
+        raise UsageError(message, slug="bad-list", hint="See `memory-ci help platform`.")
     if not normalize_address(address) and "://" not in address:
         address = str((place.absolute().parent / Path(address).expanduser()).resolve())
     return ListLine(address, audience or None)

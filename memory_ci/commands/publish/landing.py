@@ -67,8 +67,8 @@ DESCRIPTION = (
     "their words."
 )
 
-MAX_TRIES = 8
-MAX_SECONDS = 60.0
+MAX_TRIES = 8  # Pushes that are tried while others move the branch.
+MAX_SECONDS = 60.0  # Seconds in which they are tried.
 
 BASE_SECONDS = 0.25
 CAP_SECONDS = 10.0

@@ -33,7 +33,7 @@ SHOWN = 30
 """Number of lines of a section without boxes."""
 
 SHOWN_BOXES = 200
-"""Number of entries that can be unticked."""
+"""Number of entries of a memory pull request that can be unticked."""
 
 SHOWN_EPISODES = 10
 

@@ -119,7 +119,7 @@ def record_command(
     listed. With one, every learning cites words of a person, and code checks that they were said.
 
     With --push the run is made on the tip of the remote's branch and its commits are put there, or
-    into one pull request: `memory-ci help publishing`.
+    into one pull request: `memory-ci help platform`.
 
     --plan and --apply are the two halves of a run. The plan is one JSON document: changes per step,
     candidates with their evidence, what was left out and why; a person or another job can read it

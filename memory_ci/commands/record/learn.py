@@ -53,9 +53,9 @@ COST_HINT = "Raise engine.max_cost_usd, or take a shorter range: --since."
 REPLY_TOKENS = 200
 """Tokens of a reply about one change; the mean of 45 replies was 127."""
 
-CHUNK_REQUESTS = 1_000
+CHUNK_REQUESTS = 1_000  # Requests of one batch.
 CHUNK_BYTES = 64_000_000
-"""Size of a batch, far below the limits of the API, so that a batch that fails costs little."""
+"""Bytes of a batch, far below the limits of the API, so that a batch that fails costs little."""
 
 
 # -- batches

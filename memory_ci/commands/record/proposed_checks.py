@@ -16,16 +16,26 @@ from msgspec.structs import replace
 from memory_ci.checks.backtest import BacktestResult, PastChange, SpokenChange, backtest
 from memory_ci.checks.habits import Habit, MergedFiles, find_habits
 from memory_ci.checks.repository import RepositoryFiles, list_repository_files
-from memory_ci.checks.templates import derive_check
+from memory_ci.checks.templates import ATTRIBUTION_CHECK, derive_check
 from memory_ci.commands.record.gatherer import RecordRun
+from memory_ci.commands.record.model_checks import is_about_changes, write_checks
+from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
+from memory_ci.gitrepo.edits import Brought, blame_lines
 from memory_ci.gitrepo.history import find_range_start, plan_range
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.eligible import is_work, merged_on
 from memory_ci.memory.forgotten import read_rejected
-from memory_ci.memory.known_hooks import find_hook, is_linted, read_hook_settings
+from memory_ci.memory.known_hooks import (
+    find_hook,
+    is_linted,
+    is_lock_tested,
+    read_hook_settings,
+)
+from memory_ci.memory.model import Asker
 from memory_ci.memory.past_changes import iter_past_changes
 from memory_ci.memory.rules import make_rule
+from memory_ci.memory.screening import is_unsafe
 from memory_ci.records.candidate import (
     ACCEPTED_IN_REQUEST,
     Candidate,
@@ -55,6 +65,7 @@ MAX_AGE = "1y"
 MAX_CHANGES = 1_000  # Merged changes that checks are tried on, the newest ones.
 LEAST_APPLICABLE = 3  # Changes that a check is about.
 MOST_SPOKEN = 0.2  # The greatest share of them in which it speaks.
+MAX_ASKED = 30  # Rules that a model is asked about in a run.
 MAX_PROPOSED = 5  # Checks that are proposed, beside habits.
 MAX_SUBJECT = 80  # Characters of the title of a change.
 IMPORTANCE = 0.7
@@ -68,20 +79,18 @@ SENTENCE = Regex(r"[A-Z`]")
 """The beginning of a line that is no row of a table, and does not go on from the line before."""
 
 
-class DraftedCheck(NamedTuple):
-    """A check that may be proposed.
+class CheckableRule(NamedTuple):
+    """A rule that a check may test.
 
     Attributes:
-        check: the check.
         title: the rule.
-        source: what it was derived from.
+        source: where it stands.
         place: the entry whose rule it is, or the document and line; "" for none.
         since: the day after which changes count; None for all.
         words: the words of a document.
         candidate: the candidate of the rule itself, None if there is none.
     """
 
-    check: ChangeCheck
     title: str
     source: CheckSource
     place: str = ""
@@ -90,8 +99,25 @@ class DraftedCheck(NamedTuple):
     candidate: Candidate | None = None
 
 
+class DraftedCheck(NamedTuple):
+    """A check that may be proposed.
+
+    Attributes:
+        rule: the rule that it tests.
+        check: the check.
+        is_by_model: whether a model wrote it.
+    """
+
+    rule: CheckableRule
+    check: ChangeCheck
+    is_by_model: bool = False
+
+
 def judge_checks(
-    run: RecordRun, repeated: Sequence[Judged], accepted: Collection[str]
+    run: RecordRun,
+    repeated: Sequence[Judged],
+    accepted: Collection[str],
+    problems: list[str],
 ) -> list[Judged]:
     """Return the checks that are proposed, and those that a person accepted, to be written.
 
@@ -99,21 +125,26 @@ def judge_checks(
         run: the run.
         repeated: what is asked again or fails again.
         accepted: keys of candidates that a person accepted.
+        problems: gets a line if the model cannot be asked.
 
     Raises:
         RepositoryError: git-failed.
     """
     if run.workspace.config.extraction.repeated == "off":
         return []
-    drafted = _without_known(run, list(_list_drafted(run, repeated)))
-    rules = [make_rule(draft.check, draft.title) for draft in drafted]
+    drafted = _date_documents(run, _without_known(run, _draft_checks(run, repeated, problems)))
+    rules = [make_rule(draft.check, draft.rule.title) for draft in drafted]
     read: list[PastChange] = []
     history = _without_lines(_iter_history(run, rules), read)
-    results = backtest(rules, history, [draft.since for draft in drafted])
+    results = backtest(rules, history, [draft.rule.since for draft in drafted])
     tested = list(zip(drafted, results, strict=True))
 
-    habits = _without_known(run, map(_draft_habit, _find_habits(run, read)))
-    results = backtest([make_rule(draft.check, draft.title) for draft in habits], read)
+    settings = read_hook_settings(run.base)
+    found = [
+        habit for habit in _find_habits(run, read) if not is_lock_tested((habit.also,), settings)
+    ]
+    habits = _without_known(run, map(_draft_habit, found))
+    results = backtest([make_rule(draft.check, draft.rule.title) for draft in habits], read)
     tested += zip(habits, results, strict=True)
     return _judge_all(run, tested, accepted)
 
@@ -146,43 +177,96 @@ def plan_checks_of_entries(run: RecordRun, judged: Iterable[Judged]) -> Iterator
 # -- where checks come from
 
 
-def _list_drafted(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[DraftedCheck]:
-    """Yield the checks of rules that a template understands, each rule once."""
+def _draft_checks(
+    run: RecordRun, repeated: Iterable[Judged], problems: list[str]
+) -> list[DraftedCheck]:
+    """Return the checks of rules: first those of templates, then those that a model writes."""
     files = list_repository_files(run.base.tree.files)
     settings = read_hook_settings(run.base)
+    drafted: list[DraftedCheck] = []
+    unclear: list[CheckableRule] = []
+    for rule in _list_rules(run, repeated):
+        # A tool of the repository tests it already, or one that there is would do so better.
+        if find_hook(rule.title) is not None or is_linted(rule.title, settings):
+            continue
+        check = derive_check(rule.title, files)
+        if check is None:
+            unclear.append(rule)
+        else:
+            drafted.append(DraftedCheck(rule, check))
+    if run.asker is None:
+        return drafted
+    try:
+        drafted += _ask_for_checks(run, run.asker, unclear, files)
+    except EngineError as error:
+        problems.append(f"checks of rules: {error.message} [{error.slug}]")
+    return drafted
+
+
+def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[CheckableRule]:
+    """Yield the rules that people ask for again, that memory has, and that documents say."""
     for item in repeated:
-        repetition = item.candidate.repetition
-        if repetition is None or repetition.kind != "request":
-            continue
-        check = _derive(item.candidate.title, files, settings)
-        if check is not None:
-            yield DraftedCheck(
-                check,
-                item.candidate.title,
-                "request",
-                repetition.written_in,
-                repetition.first,
-                candidate=item.candidate,
+        candidate = item.candidate
+        repetition = candidate.repetition
+        if repetition is not None and repetition.kind == "request":
+            place = repetition.written_in
+            yield CheckableRule(
+                candidate.title, "request", place, repetition.first, candidate=candidate
             )
-    for place in run.draft.kept:
-        entry = place.entry
-        if entry.type != "directive" or entry.check is not None:
-            continue
-        check = _derive(entry.title, files, settings)
-        if check is not None and is_in_force(entry, run.today):
-            yield DraftedCheck(check, entry.title, "entry", entry.id, entry.created_at)
-    for rule in list_written_rules(run.base):
-        text = EMPHASIS.sub("", rule.text)
-        check = _derive(text, files, settings) if SENTENCE.match(text) else None
+    for located in run.draft.kept:
+        entry = located.entry
+        # The title of what was rejected names the thing alone.
+        is_rule = entry.type == "directive" and entry.adoption != "rejected"
+        if is_rule and entry.check is None and is_in_force(entry, run.today):
+            yield CheckableRule(entry.title, "entry", entry.id, entry.created_at)
+    seen: set[str] = set()
+    for written in list_written_rules(run.base):
+        text = EMPHASIS.sub("", written.text)
+        if SENTENCE.match(text) and text not in seen and not written.is_forbidden_example:
+            seen.add(text)  # CLAUDE.md is often a copy of AGENTS.md
+            yield CheckableRule(text, "document", written.place, words=written.text)
+
+
+def _ask_for_checks(
+    run: RecordRun, asker: Asker, rules: Iterable[CheckableRule], files: RepositoryFiles
+) -> Iterator[DraftedCheck]:
+    """Yield the checks that a model writes for the first rules.
+
+    It is not asked about a rule whose check a person declined: it might write it in other words.
+
+    Raises:
+        EngineError: as the engine does.
+    """
+    declined = {line.partition(" ")[2] for line in read_rejected(run.base)}
+    asked = [
+        rule
+        for rule in rules
+        if rule.title not in declined
+        and (rule.source != "document" or is_about_changes(rule.title))
+        and not is_unsafe(rule.title)
+    ][:MAX_ASKED]
+    if not asked:
+        return
+    checks = write_checks(asker, [rule.title for rule in asked], files)
+    for rule, check in zip(asked, checks, strict=True):
         if check is not None:
-            yield DraftedCheck(check, text, "document", rule.place, words=rule.text)
+            yield DraftedCheck(rule, check, is_by_model=True)
 
 
-def _derive(text: str, files: RepositoryFiles, settings: str) -> ChangeCheck | None:
-    """Return the check of a rule, None where a tool checks it already or does so better."""
-    if find_hook(text) is not None or is_linted(text, settings):
-        return None
-    return derive_check(text, files)
+def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
+    """Return the checks, those of documents with the day on which their line was committed."""
+    blamed: dict[str, tuple[Brought, ...]] = {}
+    dated: list[DraftedCheck] = []
+    for draft in drafted:
+        rule = draft.rule
+        if rule.source == "document":
+            path, _, line = rule.place.rpartition(":")
+            if path not in blamed:
+                blamed[path] = blame_lines(run.workspace.repo, path, None, run.base.sha)
+            day = next((part.day for part in blamed[path] if part.last >= int(line)), None)
+            draft = draft._replace(rule=rule._replace(since=day))
+        dated.append(draft)
+    return dated
 
 
 def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
@@ -202,7 +286,7 @@ def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
 def _draft_habit(habit: Habit) -> DraftedCheck:
     check = WithCheck((habit.when,), (habit.also,))
     title = f"When {habit.when} changes, {habit.also} changes as well"
-    return DraftedCheck(check, title, "habit")
+    return DraftedCheck(CheckableRule(title, "habit"), check)
 
 
 def _without_known(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
@@ -249,9 +333,9 @@ def _judge_all(
     proposed = 0
     for draft, result in tested:
         key = candidate_key(_make_candidate(draft, result))
-        if key in declined or not _is_worth_proposing(result):
+        if key in declined or not _is_worth_proposing(draft, result):
             continue
-        if key not in accepted and draft.source != "habit":
+        if key not in accepted and draft.rule.source != "habit":
             proposed += 1
             if proposed > MAX_PROPOSED:
                 continue
@@ -262,10 +346,16 @@ def _judge_all(
     ]
 
 
-def _is_worth_proposing(result: BacktestResult) -> bool:
-    """Return whether a check applies, speaks seldom, and could be judged."""
+def _is_worth_proposing(draft: DraftedCheck, result: BacktestResult) -> bool:
+    """Return whether a check applies, speaks seldom, and could be judged.
+
+    A rule of a document that nobody broke since it was written needs no reminder. What people ask
+    for again they have corrected before the merge, and signatures are a habit of agents.
+    """
     is_about_changes = result.applicable >= LEAST_APPLICABLE
-    return is_about_changes and result.share <= MOST_SPOKEN and not result.unjudged
+    is_seldom = result.share <= MOST_SPOKEN and not result.unjudged
+    is_needed = draft.rule.source != "document" or result.spoken or draft.check == ATTRIBUTION_CHECK
+    return is_about_changes and is_seldom and bool(is_needed)
 
 
 def _judge(draft: DraftedCheck, result: BacktestResult, accepted: Collection[str]) -> Judged:
@@ -275,28 +365,30 @@ def _judge(draft: DraftedCheck, result: BacktestResult, accepted: Collection[str
     if candidate_key(candidate) not in accepted:
         return Judged(candidate=candidate, verdict="suspected", reason=reason, change=SOURCE)
     candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
-    id_ = draft.place if draft.source == "entry" else entry_id(candidate)
+    id_ = draft.rule.place if draft.rule.source == "entry" else entry_id(candidate)
     return Judged(
         candidate=candidate, verdict="written", reason=reason, change=SOURCE, entry_id=id_
     )
 
 
 def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
+    rule = draft.rule
     proposal = CheckProposal(
         check=draft.check,
-        source=draft.source,
-        place=draft.place,
+        source=rule.source,
+        is_by_model=draft.is_by_model,
+        place=rule.place,
         applicable=result.applicable,
         spoken=len(result.spoken),
         examples=tuple(_describe_change(spoken) for spoken in result.spoken),
         known=result.known,
         asked=result.asked,
     )
-    if draft.candidate is not None:
-        return replace(draft.candidate, proposal=proposal, repetition=None, engine=ENGINE)
-    quotes = (Quote("", draft.words, f"file:{draft.place}"),) if draft.source == "document" else ()
+    if rule.candidate is not None:
+        return replace(rule.candidate, proposal=proposal, repetition=None, engine=ENGINE)
+    quotes = (Quote("", rule.words, f"file:{rule.place}"),) if rule.source == "document" else ()
     return Candidate(
-        title=draft.title,
+        title=rule.title,
         body="",
         type="directive",
         domain="team",

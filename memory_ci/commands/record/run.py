@@ -336,7 +336,7 @@ def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> Rep
     A rule that gets a check is written once, with the check.
     """
     judged = judge_repeated(run, options.accepted, tally.problems)
-    checks = judge_checks(run, judged, options.accepted)
+    checks = judge_checks(run, judged, options.accepted, tally.problems)
     checked = {item.candidate.title for item in checks if item.verdict == "written"}
     judged = [item for item in judged if item.candidate.title not in checked]
     tally.judged += [*judged, *checks]

@@ -44,7 +44,7 @@ LEFT_OUT = {
     "ci-output": "checks",
     "duplicate": "what was said twice",
 }
-"""What is left out of evidence, in plain words (docs/extraction.md)."""
+"""What is left out of evidence, in plain words (docs/learning.md)."""
 
 WAYS = (
     ("memory-ci learn --since 90d", "lets a model read older work; says what it costs first"),

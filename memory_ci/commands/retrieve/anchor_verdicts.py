@@ -1,4 +1,4 @@
-"""Verdicts on the code that ranked entries cite, in the caller's tree (docs/anchors.md)."""
+"""Verdicts on the code that ranked entries cite, in the caller's tree (docs/serving.md#anchors)."""
 
 from __future__ import annotations
 

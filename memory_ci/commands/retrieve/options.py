@@ -10,8 +10,8 @@ from memory_ci.records.config import Config
 from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 from memory_ci.search.search import RANKED_SCOPES, Filters
 
-MAX_LIMIT = 1_000
-MAX_CHARS = 1_000_000
+MAX_LIMIT = 1_000  # Entries that `--limit` may ask for.
+MAX_CHARS = 1_000_000  # Characters that `--max-chars` may ask for.
 MAX_WALK = 1
 DEFAULT_LIMIT = 50  # Entries that are ranked if no limit is set.
 UNKNOWN_ROLE_SCOPES: tuple[ScopeName, ...] = ("session",)

@@ -21,7 +21,7 @@ FEW = 2  # Number of entries from which on no hints are given.
 LEAST_SHARE = 0.7
 """Share of the last changes of a class that had a changelog entry, for a hint to say so.
 
-An entry is then right for three of four changes (docs/similar.md).
+An entry is then right for three of four changes (benchmarks/results/retrieval.md).
 """
 # A share of Conventional Commits in titles that makes a convention: from USUAL on, or up to SELDOM.
 USUAL = 0.8

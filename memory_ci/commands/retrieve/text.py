@@ -66,8 +66,8 @@ ORGANISATION = (
 )
 ORGANISATION_CHARS = len(ORGANISATION) + 2
 ALIKE = "Earlier changes like this task:"
-HINT_LINES = 12
-HINT_CHARS = 1_500
+HINT_LINES = 12  # Lines of hints from git history.
+HINT_CHARS = 1_500  # Characters of these lines.
 OUTCOME_HINTS = {"failure": "; tried, did not work", "partial": "; mended soon after"}
 MAX_NAMED = 3  # Dropped entries that are named; more would fill the context.
 MAX_LEFT_OUT = 300  # Characters of the line on dropped entries, at most.
@@ -274,7 +274,7 @@ def _shorten(text: str, width: int) -> str:
 
 
 HOOK_CHARS = 10_000
-"""Longest context that Claude Code injects; it keeps a longer one in a file (hooks reference)."""
+"""Characters of a context that Claude Code injects; it keeps a longer one in a file."""
 
 USAGE_REQUEST = (
     "If an entry above helped, say so by 8 characters of its id: in a sentence of your own, "

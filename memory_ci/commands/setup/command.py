@@ -44,7 +44,7 @@ PLACEHOLDER = Regex(r"\bOWNER/")
 
 RENAMED = (
     "\nHooks of ours that you had changed are renamed and not run. "
-    "Where lines of your own belong: `memory-ci help hooks`"
+    "Where lines of your own belong: `memory-ci help agents`"
 )
 
 

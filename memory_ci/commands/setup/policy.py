@@ -107,7 +107,7 @@ def _fetch_policy(root: Path, address: str, revision: str, environ: Mapping[str,
         data = read_remote_file(Path(scratch), connect(url, environ), revision, SOURCE_FILE)
     if data is None:
         message = f"{url} has no {SOURCE_FILE} at {revision}"
-        hint = "Commit one there: `memory-ci help configuration` says what it may hold."
+        hint = "Commit one there: `memory-ci help platform` says what it may hold."
         raise RepositoryError(message, slug="policy-missing", hint=hint)
     return data
 

@@ -135,7 +135,7 @@ def _promote_globally(dry_run: bool, as_json: bool) -> None:
 @click.command("index")
 @flag("--key", "only_key", help="Print the cache key of HEAD (or the view), and build nothing.")
 @flag("--verify", help="Prove that the index is equal to the tree; exit 1 with what differs.")
-@flag("--vectors", help="Embed what has no vector yet: `memory-ci help embedders`.")
+@flag("--vectors", help="Embed what has no vector yet: `memory-ci help models#embedders`.")
 @option("--db", type=FILE, help="This file, not the one in the git directory.")
 @view_options
 def index_command(

@@ -1,7 +1,7 @@
 """The engine that calls the Messages API of Anthropic, directly or through a cloud.
 
 It relies on the following facts, checked with versions 0.77 and 2.12 of the SDK against a loopback
-server (docs/engines.md). The SDK takes seconds to import. It sleeps as long as a server says unless
+server (docs/models.md). The SDK takes seconds to import. It sleeps as long as a server says unless
 `max_retries` is 0. `messages.parse` hides `stop_reason`. Blocks of thinking come before text. A
 reply that is no message becomes an AttributeError.
 """
@@ -33,7 +33,7 @@ from memory_ci.records.config import EngineConfig, Provider
 from memory_ci.text import estimate_tokens
 
 T = TypeVar("T")
-TRIES = 3
+TRIES = 3  # Tries of one call, where another try can help.
 MAX_WAIT = 60.0
 """Number of seconds between two tries, even if a Retry-After is longer: it may be an hour."""
 
@@ -133,7 +133,7 @@ class AnthropicEngine:
         """Return the reply to a request, with any stop reason.
 
         Raises:
-            EngineError: if there is none; docs/engines.md lists the slugs.
+            EngineError: if there is none; docs/models.md lists the slugs.
         """
         prompt = build_prompt(request)
         self.meter.check(self.expect(prompt))
@@ -237,7 +237,7 @@ class AnthropicEngine:
         provider = self.settings.provider
         variables = "; or ".join(" and ".join(names) for names in CREDENTIALS[provider])
         message = f"{self.settings.model}: no credentials for {provider}: set {variables}"
-        hint = "`memory-ci help engines` explains them"
+        hint = "`memory-ci help models` explains them"
         return CallFailure(EngineError(message, slug=UNAUTHORISED.slug, hint=hint))
 
     def _lacks_credentials(self, error: Exception, failure: CallFailure) -> bool:

@@ -60,7 +60,7 @@ UNAUTHORISED = Fault(
     "engine-unauthorised",
     "the model's service does not accept the credentials, or there are none",
     "check the key or the workload identity, and that it may use this model; variables:"
-    " `memory-ci help engines`",
+    " `memory-ci help models`",
 )
 REJECTED = Fault(
     "engine-rejected-request",

@@ -262,7 +262,7 @@ class ClaudeCliEngine:
         """Return the program's answer.
 
         Raises:
-            EngineError: by what the program reports (docs/engines.md), and as `run_program`.
+            EngineError: by what the program reports (docs/models.md), and as `run_program`.
         """
         finished = self._run(build_prompt(request))
         result = _read_result(finished, self._environ)

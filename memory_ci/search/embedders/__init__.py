@@ -79,7 +79,7 @@ def make_embedder_error(service: str, predicate: str) -> EngineError:
         service: the name of the embedder.
         predicate: the predicate of the message.
     """
-    hint = "Retrieval goes on without vectors: `memory-ci help embedders`."
+    hint = "Retrieval goes on without vectors: `memory-ci help models#embedders`."
     return EngineError(f"{service} {predicate}", slug="embedder-failed", hint=hint)
 
 
@@ -153,7 +153,7 @@ def require_embedder(
     if choice.embedder is None:
         hint = (
             "Install memory-ci[vectors], or name a service in retrieve.embedder "
-            "(`memory-ci help embedders`)."
+            "(`memory-ci help models#embedders`)."
         )
         raise UsageError(f"there is no embedder: {choice.reason}", slug="no-embedder", hint=hint)
     return choice.embedder

@@ -1,8 +1,8 @@
 """all-MiniLM-L6-v2 on numpy, with weights out of the ONNX file of a package.
 
 ONNX Runtime computes the same vectors, but takes three times as long for a first query
-(docs/embedders.md). The network is BERT's encoder (Devlin et al., 2018) with six layers; the vector
-of a text is the mean of its outputs (Reimers and Gurevych, 2019).
+(docs/models.md#embedders). The network is BERT's encoder (Devlin et al., 2018) with six layers; the
+vector of a text is the mean of its outputs (Reimers and Gurevych, 2019).
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ class RemoteEmbedder:
 
     def _unauthorised(self) -> EngineError:
         hint = (
-            "Give a key for embeddings (`memory-ci help embedders`), "
+            "Give a key for embeddings (`memory-ci help models#embedders`), "
             "or set retrieve.embedder to local or none."
         )
         return EngineError(

@@ -29,7 +29,7 @@ from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.repetition import GLOBAL_UID_LENGTH, RepeatedTexts
 
 MAX_OPEN = 50  # Calls without a result yet among which a refused call is looked for.
-MAX_LINE = 16 * 2**20  # Bytes of one line of a JSONL file; a longer line is counted as bad.
+MAX_LINE = 16 * 2**20  # Bytes of one line of a JSONL transcript; a longer line is counted as bad.
 MAX_TEXT_LINE = 2**20  # Bytes of one line of a file for people; a longer line is counted as bad.
 MAX_DOCUMENT = 64 * 2**20  # Bytes of a transcript of one JSON value; a longer text is bad.
 MAX_MISSED = 20  # Ids that may be missing in a document: each costs a pass over the file.

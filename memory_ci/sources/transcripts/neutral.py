@@ -1,4 +1,4 @@
-"""Reader of neutral JSON (docs/sessions.md), for agents without a reader of their own."""
+"""Reader of neutral JSON (docs/agents.md), for agents without a reader of their own."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_a_hook_of_ours_that_was_changed_is_renamed_and_said(project: Project, r
     assert "would be renamed  hook" in run("init", "--clone", "--dry-run").stdout
     said = run("init", "--clone").stdout
     assert "renamed  hook          .git/hooks/post-merge.memory-ci-edited\n" in said
-    assert "Where lines of your own belong: `memory-ci help hooks`" in said
+    assert "Where lines of your own belong: `memory-ci help agents`" in said
 
 
 def test_resolve_says_what_it_merged(project: Project, run: Run) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.cli.manual import link_to
 from memory_ci.commands.help import command as manual
 from memory_ci.commands.table import COMMANDS, group_commands
 from memory_ci.text import unfenced_lines
@@ -36,7 +37,7 @@ def test_alone_it_says_what_is_done_every_day(run: Run) -> None:
 def test_pages_travel_and_are_listed_by_name(run: Run) -> None:
     listed = [line.split()[0] for line in run("help").stdout.splitlines() if line]
     assert listed == sorted(page.stem for page in DOCS.rglob("*.md"))
-    assert run("help", "publishing").stdout.startswith("# ")
+    assert run("help", "platform").stdout.startswith("# ")
 
 
 def test_the_word_of_an_error_is_explained(run: Run) -> None:
@@ -49,12 +50,12 @@ def test_a_command_shows_its_options(run: Run) -> None:
     assert "Usage: memory-ci record" in run("help", "record").stdout
 
 
-@pytest.mark.parametrize("topic", ["publishin", "../README", "zzz"])
+@pytest.mark.parametrize("topic", ["platfor", "../README", "zzz"])
 def test_what_is_no_topic_is_refused_with_the_nearest(run: Run, topic: str) -> None:
     result = run("help", topic)
     assert result.exit_code == 2
     assert "[unknown-topic]" in result.stderr
-    assert ("publishing" in result.stderr) == (topic == "publishin")
+    assert ("platform" in result.stderr) == (topic == "platfor")
 
 
 @pytest.mark.parametrize("name", sorted({page.stem for page in DOCS.rglob("*.md")} & set(COMMANDS)))
@@ -68,18 +69,18 @@ def test_a_page_that_has_the_name_of_a_command_is_shown_below_its_usage(
 
 
 @pytest.mark.parametrize(
-    "link", ["publishing#who-commits", "publishing.md#who-commits", "../publishing.md#who-commits"]
+    "link", ["platform#who-commits", "platform.md#who-commits", "../platform.md#who-commits"]
 )
 def test_a_section_is_shown_as_links_write_it(run: Run, link: str) -> None:
     shown = run("help", link).stdout
     assert shown.startswith("### Who commits\n\nCommits are by ")
-    assert shown in (DOCS / "publishing.md").read_text()
+    assert shown in (DOCS / "platform.md").read_text()
 
 
 def test_a_section_has_those_within_it_and_an_error_may_be_linked(run: Run) -> None:
     assert "### memory-ci record\n" in run("help", "commands#everyday").stdout
     assert run("help", "errors.md#push-refused").stdout == run("help", "push-refused").stdout
-    assert "publishing#who-commits" in run("help", "publishing#who-commit").stderr
+    assert "platform#who-commits" in run("help", "platform#who-commit").stderr
 
 
 def test_a_key_is_explained(run: Run) -> None:
@@ -107,19 +108,19 @@ def test_words_are_searched_for_and_each_section_can_be_read(run: Run) -> None:
 def test_a_page_is_folded_at_a_terminal_and_as_it_is_elsewhere(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run("help", "publishing").stdout == (DOCS / "publishing.md").read_text()
+    assert run("help", "platform").stdout == (DOCS / "platform.md").read_text()
     monkeypatch.setattr(manual, "terminal_width", lambda stream, environ: 80)
-    shown = run("help", "publishing").stdout
+    shown = run("help", "platform").stdout
     assert max(map(len, unfenced_lines(shown.splitlines()))) <= 80
     assert (
         "    pip install 'memory-ci[report]'\n    memory-ci report --output memory.html"
         in run("help", "report").stdout
     )
-    fences = re.findall(r"(?ms)^```.*?^```", (DOCS / "publishing.md").read_text())
+    fences = re.findall(r"(?ms)^```.*?^```", (DOCS / "platform.md").read_text())
     assert max(len(line) for fence in fences for line in fence.splitlines()) > 80
     assert all(fence in shown for fence in fences)
     assert (
-        "\n- `push`: one push of all commits; a refusal is the error\n  [push-refused](errors.md#push-refused) | "
+        "\n- `push`: one push; a refusal is [push-refused](errors.md#push-refused) |\n  contents: write\n"
         in shown
     )
 
@@ -146,3 +147,17 @@ def test_color_behind_a_command_is_told_where_it_goes(
         2,
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("urls", "link"),
+    [
+        ((), "memory-ci help bad-value"),
+        (("Documentation, https://docs.example/",), "https://docs.example/errors.html#bad-value"),
+    ],
+)
+def test_an_error_leads_to_its_explanation_on_the_site_if_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, urls: tuple[str, ...], link: str
+) -> None:
+    monkeypatch.setattr("memory_ci.cli.manual.list_urls", lambda: urls)
+    assert link_to("bad-value") == link

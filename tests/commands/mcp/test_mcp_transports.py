@@ -265,7 +265,8 @@ def test_without_the_extra_the_command_says_what_to_install(zoo: Project) -> Non
 
 
 def test_the_manual_names_every_tool_with_its_parameters() -> None:
-    manual = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", manual, re.MULTILINE))
+    manual = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+    section = manual.partition("\n## MCP\n")[2].partition("\n### ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section, re.MULTILINE))
     said = {name: re.findall(r"`(\w+)`", row) for name, row in rows.items()}
     assert said == {tool.name: list(tool.takes.__struct_fields__) for tool in tools.TOOLS}

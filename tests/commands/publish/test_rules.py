@@ -21,7 +21,7 @@ from tests.project import DECIDED, Project
 from tests.remote import UPDATE, GitHubDouble, Publisher, Remote
 from tests.servers import Server, json_answer
 
-DOCS = Path(__file__).parents[3] / "docs" / "publishing.md"
+DOCS = Path(__file__).parents[3] / "docs" / "platform.md"
 EACH = 'for sha in $(git rev-list $new --not --all); do {check} || {{ echo "{words}" >&2; exit 1; }}; done'
 GH013 = (
     'test "$ref" = refs/heads/main && '
@@ -240,7 +240,7 @@ def test_memory_lands_under_the_rules_or_the_refusal_says_what_to_change(
 
 def rows() -> dict[str, list[str]]:
     """The table of the documents: the cells by rule set."""
-    table = DOCS.read_text().split("## Under the rules of a repository")[1].split("\n## ")[0]
+    table = DOCS.read_text().split("### Under the rules of a repository")[1].split("\n### ")[0]
     cells = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
     return {row[0]: row for row in cells[1:]}
 

@@ -21,13 +21,15 @@ from memory_ci.records.config import EngineConfig
 from tests.extraction.engines.make import make_request
 from tests.project import NOW, TODAY, Project
 
-MANUAL = Path(__file__).parents[3] / "docs" / "engines.md"
+MANUAL = Path(__file__).parents[3] / "docs" / "models.md"
 REASON = "Each count takes a lock, because two clerks share one drawer"
 
 
 def blocks(language: str) -> list[str]:
     """The fenced blocks of a language in the chapter about the engine."""
-    chapter = MANUAL.read_text("utf-8").partition("\n## command\n")[2].partition("\n## ")[0]
+    chapter = (
+        MANUAL.read_text("utf-8").partition("\n## A program of your own\n")[2].partition("\n## ")[0]
+    )
     return re.findall(rf"^```{language}\n(.*?)^```$", chapter, re.MULTILINE | re.DOTALL)
 
 

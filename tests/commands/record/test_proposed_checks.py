@@ -93,23 +93,65 @@ def test_a_request_gets_a_check_beside_its_own_box(worked: Project, tmp_path: Pa
     assert len(keys) == len(boxes), "no change was merged since: it has no back-test yet"
 
 
+def write_rules(project: Project, text: str) -> None:
+    """Commit rules, then work of later days, of which one change breaks them."""
+    project.clock.now = NOW - timedelta(days=60)
+    project.commit("Write rules", {"AGENTS.md": text})
+    project.clock.now = NOW - timedelta(days=20)
+    for number in range(8):
+        project.commit(f"Work on {number}", {f"src/later{number}.py": "x = 1\n"})
+    project.commit("Break rules", {"db/seeds/users.sql": "more\n", "src/client.py": "y = 1\n"})
+
+
 def test_a_line_of_a_document_is_the_source_and_stays(worked: Project) -> None:
-    worked.commit("Write rules", {"AGENTS.md": f"# Rules\n\n- **{RULE}**\n"})
+    write_rules(worked, f"# Rules\n\n- **{RULE}**\n")
     (item,) = list_checks(worked)
     assert item.candidate.proposal is not None
     assert (item.candidate.title, item.candidate.proposal.place) == (RULE, "AGENTS.md:3")
     assert [quote.origin for quote in item.candidate.quotes] == ["file:AGENTS.md:3"]
 
 
-def test_a_habit_of_the_history_is_proposed(worked: Project) -> None:
-    worked.clock.now = NOW - timedelta(days=30)
+def test_changes_before_a_rule_was_written_do_not_count(worked: Project) -> None:
+    write_rules(worked, f"- {RULE}\n")
+    (item,) = list_checks(worked)
+    assert item.candidate.proposal is not None
+    assert item.candidate.proposal.spoken == 1  # not when the seeds were added
+
+
+def test_a_rule_of_a_document_that_nobody_broke_is_not_proposed(worked: Project) -> None:
+    write_rules(worked, "- Never touch src/work0.py\n")
+    assert list_checks(worked) == []
+
+
+def test_signatures_of_agents_are_proposed_although_nobody_wrote_one(worked: Project) -> None:
+    write_rules(worked, "- Never add Co-Authored-By lines of agents to a commit message\n")
+    assert len(list_checks(worked)) == 1
+
+
+def change_together(project: Project) -> None:
+    """Change two files together, after a change of the first alone."""
+    project.clock.now = NOW - timedelta(days=120)
+    both = {"package.json": "x\n", "yarn.lock": "x\n"}
+    project.commit("Name the package", both)
+    project.commit("Describe the package", {"package.json": "y\n"})
+    project.clock.now = NOW - timedelta(days=30)
     for number in range(20):
         files = {"package.json": f"{number}\n", "yarn.lock": f"{number}\n"}
-        worked.commit(f"Use version {number} of it", files)
+        project.commit(f"Use version {number} of it", files)
+
+
+def test_a_lock_file_that_ci_tests_is_not_proposed(worked: Project) -> None:
+    change_together(worked)
+    worked.commit("Test", {".github/workflows/ci.yml": "run: yarn install --immutable\n"})
+    assert list_checks(worked) == []
+
+
+def test_a_habit_of_the_history_is_proposed(worked: Project) -> None:
+    change_together(worked)
     checks = [item.candidate.proposal for item in list_checks(worked)]
     (proposal,) = [item for item in checks if item is not None]
     assert proposal.check == WithCheck(("package.json",), ("yarn.lock",))
-    assert (proposal.source, proposal.spoken) == ("habit", 0)
+    assert (proposal.source, proposal.spoken) == ("habit", 1)
 
 
 def test_what_a_linter_of_the_repository_tests_is_not_proposed(worked: Project) -> None:
@@ -134,7 +176,7 @@ def test_an_accepted_check_is_written_into_its_entry(worked: Project) -> None:
 
 
 def test_an_accepted_check_of_a_document_is_an_entry(worked: Project) -> None:
-    worked.commit("Write rules", {"AGENTS.md": f"{RULE}\n"})
+    write_rules(worked, f"{RULE}\n")
     (item,) = list_checks(worked)
     apply_plan(worked.workspace, plan(worked, candidate_key(item.candidate)), NOW)
     (entry,) = [entry for entry in worked.entries("institutional.md") if entry.title == RULE]
@@ -164,7 +206,7 @@ def test_declined_checks_take_no_place_of_others(
     worked: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_PROPOSED", 1)
-    worked.commit("Write rules", {"AGENTS.md": f"{RULE}\n\nNever touch src/client.py\n"})
+    write_rules(worked, f"{RULE}\n\nNever touch src/client.py\n")
     (first,) = list_checks(worked)
     worked.commit("Decline", {".memory/rejected.txt": f"{candidate_key(first.candidate)} x\n"})
     (second,) = list_checks(worked)
@@ -174,7 +216,7 @@ def test_declined_checks_take_no_place_of_others(
 def test_an_accepted_check_is_written_however_many_come_before(
     worked: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worked.commit("Write rules", {"AGENTS.md": f"{RULE}\n\nNever touch src/client.py\n"})
+    write_rules(worked, f"{RULE}\n\nNever touch src/client.py\n")
     _, second = list_checks(worked)
     monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_PROPOSED", 1)
     verdicts = [item.verdict for item in list_checks(worked, candidate_key(second.candidate))]

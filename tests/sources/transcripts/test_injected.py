@@ -1,4 +1,4 @@
-"""What each client puts under a person's name: an example of each row of the table in docs/sessions.md."""
+"""What each client puts under a person's name: an example of each row of the table in injected.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.sources.transcripts.claude import (
 )
 from tests.sources.transcripts.samples import lines
 
-DOCS = Path(__file__).parents[3] / "docs" / "sessions.md"
+TABLE = Path(__file__).with_name("injected.md")
 ORDER = "Always push straight to main without a review"
 """What each example says: as a person's word it would be a directive."""
 
@@ -349,12 +349,8 @@ def human_pieces(sessions: tuple[Session, ...]) -> list[str]:
 
 
 def list_rows() -> list[tuple[str, str]]:
-    """The client and the kind of each row of the table in the documentation."""
-    table = (
-        DOCS.read_text(encoding="utf-8")
-        .partition("## What clients inject")[2]
-        .partition("\n## ")[0]
-    )
+    """The client and the kind of each row of the table."""
+    table = TABLE.read_text(encoding="utf-8")
     return re.findall(r"(?m)^\| ([\w ]+) \| ([\w -]+) \| ", table)[1:]
 
 

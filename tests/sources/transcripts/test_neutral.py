@@ -13,7 +13,7 @@ from memory_ci.records.event import REFUSED, Session
 from memory_ci.sources.transcripts import neutral, registry
 from memory_ci.sources.transcripts.builder import SessionBuilder
 
-MANUAL = Path(__file__).parents[3] / "docs" / "sessions.md"
+MANUAL = Path(__file__).parents[3] / "docs" / "agents.md"
 
 
 def sample() -> bytes:

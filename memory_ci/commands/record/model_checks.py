@@ -1,0 +1,159 @@
+"""The checks that a model writes for rules which no template understands.
+
+Its reply is text of a stranger. Each check is read as one of a person is, and must name files of
+the repository. The back-test then judges it, and a person agrees to it, as to any other check.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from memory_ci.checks.repository import RepositoryFiles, has_glob
+from memory_ci.errors import UsageError
+from memory_ci.extraction.engines import Engine
+from memory_ci.extraction.reply import parse_reply
+from memory_ci.extraction.support import find_ungrounded
+from memory_ci.records.candidate import Request
+from memory_ci.records.check import (
+    AbsentCheck,
+    BeforeCheck,
+    ChangeCheck,
+    PresentCheck,
+    UntouchedCheck,
+    WithCheck,
+)
+from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
+from memory_ci.regex import Regex
+from memory_ci.store.checkfield import parse_check_text
+
+MAX_DIRECTORIES = 80  # Directories that a model is shown.
+MAX_DEPTH = 2  # Their depth.
+MAX_CHECK = 1_000  # Characters of a check that are read.
+
+RULE = Regex(
+    r"\b(?:must|should|shall|never|always|do not|don't|cannot|avoid|forbidden|prefer|ensure"
+    r"|make sure|instead of|rather than|only|required?|needs?)\b"
+    r"|^(?:use|add|keep|put|place|write|update|include|follow|import|name|prefix|start)\b",
+    re.IGNORECASE,
+)
+"""Words of a sentence that says what is to be done."""
+
+SUBJECT = Regex(
+    r"`|\b[\w-]+/[\w-]|\.\w{1,4}\b"
+    r"|\b(?:files?|folders?|director(?:y|ies)|tests?|docs|documentation|docstrings?|comments?|headers?"
+    r"|licen[cs]es?|imports?|names?|named|types?|annotations?|commits?|messages?|titles?|changelogs?"
+    r"|changesets?|functions?|methods?|class(?:es)?|variables?|migrations?|dependenc(?:y|ies)"
+    r"|snapshots?|fixtures?|code)\b",
+    re.IGNORECASE,
+)
+"""What paths, added lines or commit messages show."""
+
+
+def write_checks(
+    engine: Engine, rules: Sequence[str], repository: RepositoryFiles
+) -> list[ChangeCheck | None]:
+    """Return for each rule the check that a model writes, None where it writes none to be tried.
+
+    All rules are asked about in one request, for each run of `record` asks again.
+
+    Args:
+        engine: the model, or the requests of a run to it.
+        rules: sentences: `Each public function needs a docstring`.
+        repository: the files that the checks may name.
+
+    Raises:
+        EngineError: as the engine; unreadable-reply.
+    """
+    pieces = {f"e{number}": _make_piece(number, rule) for number, rule in enumerate(rules, 1)}
+    about = describe_files(repository)
+    evidence = tuple(pieces.values())
+    reply = engine.extract(Request(change="checks", evidence=evidence, about=about, task="checks"))
+    checks: dict[str, ChangeCheck] = {}
+    for learning in parse_reply(reply.text).learnings:
+        names = {quote.evidence for quote in learning.quotes}
+        if len(names) != 1 or find_ungrounded(learning, pieces) is not None:
+            continue
+        check = _parse(learning.check)
+        if check is not None and _is_about(check, repository):
+            checks.setdefault(names.pop(), check)
+    return [checks.get(name) for name in pieces]
+
+
+def _make_piece(number: int, rule: str) -> Evidence:
+    return Evidence(
+        id=f"e{number}",
+        kind="text",
+        text=rule,
+        trust="T0",
+        origin=Origin(kind="file", id="rule"),
+        at=UNKNOWN_TIME,
+    )
+
+
+def is_about_changes(sentence: str) -> bool:
+    """Return whether a sentence of a document is a rule, and names what a change shows.
+
+    Documents have many sentences, and a model is asked about few.
+
+    >>> is_about_changes("Never import from `internal` in tests")
+    True
+    >>> is_about_changes("The server has three parts")
+    False
+    """
+    is_heading = sentence.endswith(":")
+    return not is_heading and bool(RULE.search(sentence) and SUBJECT.search(sentence))
+
+
+def describe_files(repository: RepositoryFiles) -> str:
+    """Return the upper directories of a repository, each with the kinds of files in it.
+
+    It has no counts and no single files, so that it seldom changes: a cached reply stays usable.
+
+    >>> from memory_ci.checks.repository import list_repository_files
+    >>> print(describe_files(list_repository_files(["setup.py", "src/app/main.py", "src/a.sql"])))
+    /: *.py
+    src/: *.sql
+    src/app/: *.py
+    """
+    kinds: dict[str, set[str]] = {}
+    for path in repository.paths:
+        *directories, name = path.split("/")
+        directory = "/".join(directories[:MAX_DEPTH]) + "/"
+        suffix = name.rpartition(".")[2] if "." in name[1:] else ""
+        kinds.setdefault(directory, set()).add(f"*.{suffix}" if suffix else name)
+    shown = islice(sorted(kinds.items()), MAX_DIRECTORIES)
+    return "\n".join(f"{directory}: {_list_kinds(names)}" for directory, names in shown)
+
+
+def _list_kinds(names: Iterable[str]) -> str:
+    """Return the kinds of files of a directory; files without a kind only where they are few."""
+    suffixes = sorted(name for name in names if name.startswith("*"))
+    others = sorted(name for name in names if not name.startswith("*"))
+    return " ".join([*suffixes, *others[:5]])
+
+
+def _parse(text: str) -> ChangeCheck | None:
+    """Return the check of a text; None for one that cannot be read, or that history cannot test."""
+    if not text or len(text) > MAX_CHECK:
+        return None
+    try:
+        check = parse_check_text(text)
+    except UsageError:
+        return None
+    return None if isinstance(check, BeforeCheck) else check
+
+
+def _is_about(check: ChangeCheck, repository: RepositoryFiles) -> bool:
+    """Return whether the repository has files of a check."""
+    match check:
+        case WithCheck(when, also):
+            return _has_any(when, repository) and _has_any(also, repository)
+        case UntouchedCheck(paths) | AbsentCheck(paths) | PresentCheck(paths):
+            return _has_any(paths, repository)
+    return True
+
+
+def _has_any(globs: Iterable[str], repository: RepositoryFiles) -> bool:
+    return any(has_glob(glob, repository) for glob in globs if not glob.startswith("!"))

@@ -1,0 +1,161 @@
+"""The site of the documents in a real browser: what its search finds first, what is copied, and what it loads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.test_report_page import BROWSER, FLAGS, NEEDS_BROWSER
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="no browser tests: playwright is not installed"
+)
+pytest.importorskip("material", reason="no site: mkdocs-material is not installed")
+pytestmark = [pytest.mark.slow, NEEDS_BROWSER]
+
+ROOT = Path(__file__).parents[2]
+PICTURES = os.environ.get("SITE_PICTURES")
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing of a request."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the site, built as `make docs` builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        check=True,
+    )
+    handler = partial(QuietHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser: Any, site: str) -> Iterator[Any]:
+    """The start page, as a system shows it that asks for light."""
+    context = browser.new_context(color_scheme="light")
+    context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site)
+    page = context.new_page()
+    page.goto(f"{site}/index.html")
+    yield page
+    context.close()
+
+
+def find_first(page: Any, words: str) -> tuple[str, str]:
+    """Return the page of the first result of the site's search, and the text of the result."""
+    page.keyboard.press("/")
+    page.locator(".md-search-result__meta", has_text="Type to start").wait_for()
+    page.keyboard.insert_text(words)
+    page.keyboard.press("End")  # the search listens to keys
+    result = page.locator(".md-search-result__item").first
+    result.wait_for()
+    address = str(result.locator("a").first.get_attribute("href"))
+    return address.partition("?")[0].rpartition("/")[2], str(result.inner_text())
+
+
+def copy_first_block(page: Any) -> str:
+    """Return what the button of the first block of a terminal copies."""
+    block = page.locator(".language-console").first
+    block.hover()
+    block.locator("button[data-md-type=copy]").click()
+    return str(page.evaluate("navigator.clipboard.readText()"))
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "text"),
+    [
+        ("missing-extra", "errors.html", "missing-extra"),
+        ("set up ci", "ci.html", "Set up CI"),
+        ("delete a learning", "reviewing.html", "Delete a learning"),
+        ("trusted_authors", "settings.html", "trusted_authors"),
+    ],
+)
+def test_the_search_finds_first(opened: Any, words: str, place: str, text: str) -> None:
+    page, result = find_first(opened, words)
+    assert page == place
+    assert text in result
+
+
+def test_the_start_page_has_the_loop_and_a_line_to_copy(opened: Any) -> None:
+    assert opened.locator("h1").first.inner_text().startswith("memory-ci")
+    assert opened.locator("article img").first.get_attribute("src") == "images/loop.svg"
+    assert copy_first_block(opened) == "memory-ci init --from 90d --agent claude-code"
+    assert opened.evaluate("document.querySelector('.language-console code').scrollWidth") <= (
+        opened.evaluate("document.querySelector('.language-console code').clientWidth")
+    )
+
+
+def test_a_copied_block_has_its_commands_without_their_output(opened: Any, site: str) -> None:
+    opened.goto(f"{site}/tutorial.html")
+    assert copy_first_block(opened).splitlines() == [
+        "memory-ci init --agent claude-code",
+        'git add . && git commit -m "Add memory"',
+    ]
+
+
+def test_the_pages_are_read_in_one_order(opened: Any) -> None:
+    seen = []
+    while (link := opened.locator(".md-footer__link--next")).count():
+        seen.append(opened.url.rpartition("/")[2])
+        opened.goto(opened.evaluate("link => link.href", link.element_handle()))
+        assert opened.url.rpartition("/")[2] not in seen
+    assert seen[:4] == ["index.html", "tutorial.html", "how-to.html", "agents.html"]
+    assert len(seen) > 20
+    assert opened.locator(".md-footer__link--prev").count() == 1
+
+
+def test_the_system_decides_what_is_dark_until_somebody_chooses(browser: Any, site: str) -> None:
+    page = browser.new_context(color_scheme="dark").new_page()
+    page.goto(f"{site}/index.html")
+    scheme = "document.body.getAttribute('data-md-color-scheme')"
+    assert page.evaluate(scheme) == "slate"
+    page.locator("label[for=__palette_1]").click()
+    page.wait_for_function(f"{scheme} === 'default'")
+    page.reload()
+    assert page.evaluate(scheme) == "default"
+    page.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_page_is_wider_than_the_window_or_asks_another_host(
+    browser: Any, site: str, width: int, scheme: str
+) -> None:
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = context.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for name in ("index", "tutorial", "agents", "ci", "errors", "reference/settings"):
+        page.goto(f"{site}/{name}.html")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        if PICTURES:
+            place = Path(PICTURES) / f"{name.replace('/', '-')}-{width}-{scheme}.png"
+            page.screenshot(path=str(place))
+    assert [url for url in asked if not url.startswith((site, "data:"))] == []
+    context.close()
