@@ -93,7 +93,7 @@ def _measure(case: Case, bench: Bench) -> str:
     projects = [_project(bench, case.project, number) for number in range(len(bench.checkouts))]
     times: list[list[float]] = [[] for _ in projects]
     ratios: list[list[float]] = [[] for _ in projects]
-    runs = 3 if case.is_long else RUNS
+    runs = 2 if case.is_long else RUNS
     for run in range(runs + 1):
         bare = _processor_time(bench, ["-c", "pass"], ROOT, bench.scratch)
         for number, checkout in enumerate(bench.checkouts):

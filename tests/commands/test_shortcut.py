@@ -352,6 +352,18 @@ def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
     assert not loaded & HEAVY
 
 
+def test_a_retrieval_of_names_that_were_judged_before_loads_nothing_that_compares_code(
+    project: Project,
+) -> None:
+    entry = make_entry(1, title="Zebra crossing", body="Never nest `retry_twice` in it.")
+    project.commit("Zoo", {"MEMORY.md": format_entry(entry)})
+    call(project, "retrieve", "zebra")
+    loaded = list_loaded(project, ["retrieve", "zebra"])
+    assert "memory_ci.memory.dead_names" in loaded
+    assert [name for name in loaded if name.startswith("memory_ci.anchors")] == []
+    assert "memory_ci.gitrepo.history" not in loaded
+
+
 PATHS: list[tuple[list[str], int]] = [
     (["check"], 43),
     (["check", "--staged"], 43),
