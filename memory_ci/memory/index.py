@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.memory.past_tasks import gather_tasks
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     Workspace,
@@ -105,6 +104,8 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
     """
     files = list_indexed_files(workspace, view)
     if db is None:
+        from memory_ci.memory.past_tasks import gather_tasks
+
         gather_tasks(workspace)
         if any(file.path == RECORDED_FILE for file in files):
             from memory_ci.memory.episodes import (

@@ -17,7 +17,6 @@ from memory_ci.regex import Regex
 from memory_ci.search.similar_tasks import MAX_TASKS, TaskQuery, classify_title, find_similar
 
 NUMBER = Regex(r"\s*[#!](\d{1,9})\s*")
-FEW = 2  # Number of entries from which on no hints are given.
 LEAST_SHARE = 0.7
 """Share of the last changes of a class that had a changelog entry, for a hint to say so.
 
