@@ -6,12 +6,15 @@ what it needs, is imported for the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import posixpath
+from collections.abc import Iterable, Sequence
 
 from memory_ci.gitrepo.repo import is_shallow
 from memory_ci.memory.judged_view import JudgedView, make_key
+from memory_ci.memory.workspace import build_memory_test
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry
+from memory_ci.store.layout import memory_pathspecs
 
 
 def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, Verdict]:
@@ -45,17 +48,18 @@ def _is_judged(entry: Entry) -> bool:
     return not any(map(parse_anchor, entry.cites))
 
 
-def _find_dead(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, list[str]]:
+def _find_dead(view: JudgedView, entries: Sequence[Entry]) -> dict[Entry, list[str]]:
     """Return the dead names of entries, with a cache.
 
     Results are cached under two keys. Names that are all in the tree depend on the tree and the
     entry alone; dead names depend on the history, too.
     """
     scopes = repr(view.workspace.config.scopes)
+    code = _make_code_key(view) if entries else ""
     tree_keys = {}
     for entry in entries:
         texts = (entry.text, str(entry.source), str(entry.created_at))
-        tree_keys[entry] = make_key(view.tree_digest, scopes, *texts)
+        tree_keys[entry] = make_key(code, scopes, *texts)
     dead_by_entry = view.load_cached(tree_keys, list[str])
 
     unresolved = [entry for entry in tree_keys if entry not in dead_by_entry]
@@ -76,3 +80,21 @@ def _find_dead(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, list[s
             view.save_cached(live_results | dead_results)
         dead_by_entry |= dead
     return dead_by_entry
+
+
+def _make_code_key(view: JudgedView) -> str:
+    """Return a key of all that names are sought in: the paths of all files, and what code holds.
+
+    Memory is not searched for names. So a new entry leaves the results of the others as they are.
+    """
+    is_memory = build_memory_test(view.workspace)
+    # Few files can be memory by their ending, which is faster to compare than a pattern.
+    pathspecs = memory_pathspecs(view.workspace.config.scopes)
+    endings = tuple(posixpath.splitext(pathspec)[1] for pathspec in pathspecs)
+    parts = []
+    for file in view.files:
+        if file.path.endswith(endings) and is_memory(file.path):
+            parts.append(file.path)
+        else:
+            parts.append(f"{file.path}\0{file.oid}\0{file.on_disk}")
+    return make_key(*parts)

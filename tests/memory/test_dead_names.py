@@ -131,6 +131,22 @@ def test_names_are_looked_for_again_once_the_tree_or_the_words_change(
     assert dead(shop, entry, "HEAD") == []
 
 
+def test_a_new_entry_leaves_what_was_found_of_the_others(
+    shop: Project, asked: list[object]
+) -> None:
+    entry = remember(shop, "Never nest retry_twice")
+    build_index(shop.workspace, None)
+    assert dead(shop, entry) == []
+    assert asked == [None]
+    other = format_entry(make_entry(7, title="Never nest retry_once"))
+    shop.write("MEMORY.md", f"{format_entry(entry)}\n{other}")
+    assert dead(shop, entry) == []
+    assert asked == [None]
+    shop.write("docs/guide.md", "no memory")
+    assert dead(shop, entry) == []
+    assert asked == [None, None]
+
+
 def test_what_others_wrote_of_names_is_not_believed(shop: Project, asked: list[object]) -> None:
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
