@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -108,6 +107,8 @@ def list_shell_commands(command: str) -> list[ShellCommand]:
     >>> list_shell_commands("mkdir -m 755 d; FOO=1 git commit -m 'a b'")[1].words
     ('git', 'commit', '-m', 'a b')
     """
+    import shlex
+
     line = QUOTED_HEREDOC.sub(lambda match: shlex.quote(match["text"]), command[:MAX_WORDS])
     commands = []
     for segment in _split(line):
@@ -170,6 +171,8 @@ def _read_form(words: list[str]) -> CommandForm | None:
 
 def _is_closed(segment: str) -> bool:
     """Return whether each quotation mark has its partner."""
+    import shlex
+
     try:
         shlex.split(segment)
     except ValueError:
@@ -178,6 +181,8 @@ def _is_closed(segment: str) -> bool:
 
 
 def _split_words(segment: str) -> list[str]:
+    import shlex  # most events run no command
+
     try:
         return shlex.split(segment)
     except ValueError:  # a quotation mark without its partner

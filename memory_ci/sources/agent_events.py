@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -126,7 +127,7 @@ def parse_event(
     Raises:
         ValueError: the input is not a JSON object.
     """
-    hook_input = json.loads(data.decode("utf-8-sig", "replace"))
+    hook_input = json.loads(data.removeprefix(BOM_UTF8).decode("utf-8", "replace"))
     if not isinstance(hook_input, dict):
         raise ValueError("standard input is no JSON object")
     event_name = _text(hook_input, "hook_event_name", "hookEventName") or name
