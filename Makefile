@@ -36,7 +36,7 @@ attack: $(VENV)/dev.stamp ## attack it in some hundred ways, as tests/attacks/RE
 
 clients: $(VENV)/dev.stamp ## type into real coding agents (npm), whose model is a script: RELEASE=latest, ARGS="-k codex"
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/clients $$($(BIN)/python -m tests.clients.clients $(RELEASE))
-	CLIENTS=$(VENV)/clients/node_modules $(BIN)/pytest tests/clients/real_clients.py tests/clients/real_moments.py tests/clients/real_checks.py $(ARGS)
+	CLIENTS=$(VENV)/clients/node_modules $(BIN)/pytest tests/clients/real_clients.py tests/clients/real_moments.py tests/clients/real_checks.py tests/clients/real_plugins.py $(ARGS)
 
 lint: $(VENV)/dev.stamp ## check style, types, contracts, changelog fragments and hook files
 	$(BIN)/ruff check .

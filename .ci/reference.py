@@ -190,7 +190,7 @@ LIMITS = {
     "What is read": """
         evidence.ingestion.MAX_LENGTH extraction.judge.MAX_PER_PIECE
         commands.record.run.FREE_EPISODES commands.record.gatherer.MAX_DECLINED
-        forge.http.MAX_REQUESTS forge.http.MAX_SECONDS forge.rest.MAX_PAGES
+        forge.http.MAX_REQUESTS forge.http.MAX_SECONDS forge.http.MAX_WAIT forge.rest.MAX_PAGES
         gitrepo.squash_trailers.MAX_CARRIERS gitrepo.squash_trailers.MAX_WALK
         gitrepo.squash_trailers.MAX_BRANCHES
     """,
@@ -224,7 +224,8 @@ LIMITS = {
         commands.agents.conduct.MAX_PENDING sessions.moments.MAX_TOLD sessions.moments.MAX_WHEN
         sessions.moments.MAX_MOMENTS sessions.session_note.DAYS_KEPT
         sessions.capture.MAX_TRANSCRIPT_BYTES sources.transcripts.builder.MAX_LINE
-        sessions.captured_sessions.MAX_SESSIONS sessions.session_archive.MAX_BYTES
+        gitrepo.sessionrefs.DIGEST_SIZE sessions.captured_sessions.MAX_SESSIONS
+        sessions.captured_sessions.MAX_BYTES sessions.session_archive.MAX_BYTES
         sessions.session_archive.MAX_TURN
     """,
     "Publishing and review": """
@@ -241,7 +242,8 @@ LIMITS = {
     "Organisation": """
         commands.org.targets.MAX_LIST commands.org.targets.MAX_BYTES
         commands.org.targets.MAX_ENTRIES commands.org.records.LONGEST
-        commands.org.search.MAX_SHARE commands.org.promote.MAX_PROPOSED
+        commands.org.search.MAX_SHARE commands.org.search.DEADLINE_SECONDS
+        commands.org.sync.SECONDS commands.org.address.SECONDS commands.org.promote.MAX_PROPOSED
     """,
 }
 """The constants that limit what a user meets, by section; their comments explain them."""

@@ -61,3 +61,9 @@ def _add_commands(block: re.Match[str]) -> str:
     commands = "\n".join(line.removeprefix("$ ") for line in lines if line.startswith("$ "))
     opening = f'<div class="language-console highlight" data-copy="{html.escape(commands)}">'
     return f"{opening}{block[1]}"
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """Name the dialog of the search for screen readers: the theme does not."""
+    dialog = 'data-md-component="search" role="dialog"'
+    return output.replace(dialog, f'{dialog} aria-label="Search"')

@@ -23,13 +23,16 @@ COLUMNS = 100
 END_OF_INPUT = "\x04"
 FENCE = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## ", re.MULTILINE)
-ANSWER = re.compile(r"(?m)(?<=\]: )\w+$")
+ANSWER = re.compile(r"(?m)(?:(?<=\]: )|(?<=\] ))\w$")
 PROMPT = re.compile(rb"[\]?:] +$")
 PROGRESS = re.compile(r"[^\n\r]*\r(?!\n)|\x1b\[K")
 ID = r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b(?=[a-f]*\d)[0-9a-f]{6,64}\b"
-VARIES = re.compile(
-    rf"{ID}|\b20\d\d-\d\d-\d\d\b|(?<=\.md:)\d+|(?<=\.md:\*):\d+|\b20\d\d-\d\d\b|\b\d\d:\d\d\b|\b0\.\d\d\b"
-)
+DATE_OR_TIME = r"\b20\d\d-\d\d(?:-\d\d)?\b|\b\d\d:\d\d\b"
+LINE = r"(?<=\.md:)\d+"
+SCORE = r"\b0\.\d\d\b"
+TOKENS = r"(?<=about )\d+(?= tokens)"
+VARIES = re.compile("|".join((ID, DATE_OR_TIME, LINE, SCORE, TOKENS)))
+"""What another run has otherwise: also scores, which fall with age, and the size of a prompt."""
 
 
 class Step(NamedTuple):

@@ -25,7 +25,7 @@ LEAST_SUPPORT = 20
 LEAST_CONFIDENCE = 0.9
 """The share of them that touch the second kind as well."""
 
-MOST_OTHERWISE = 0.3
+MOST_OTHERWISE = 0.1
 """The greatest share of the other changes that touch the second kind: else it says nothing."""
 
 YEAR = timedelta(days=365)

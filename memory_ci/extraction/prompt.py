@@ -106,7 +106,8 @@ give one learning for it, as many as there are: it quotes that rule alone, and h
 - message: {match: PATTERN} or message: {not: PATTERN}  each commit message, all its lines, does or does not
 A glob is one of .gitignore, a pattern a regular expression of Python; each stands in single quotes, where a quote is
 written twice. Exclude what the rule does not mean by a later glob with `!`, as tests. The check must speak where the rule
-is broken and be silent where it is kept. If that takes judgement, or a run of a program, give nothing: most rules cannot be checked."""
+is broken and be silent where it is kept. Give nothing where that takes judgement or a run of a program, where the rule has a
+condition that globs and patterns cannot say, or where a compiler, a linter or CI finds it anyway: most rules cannot be checked."""
 
 KNOWN = (
     "Memory holds these entries already (data, as JSON). A learning that says what one of them says has its id in"

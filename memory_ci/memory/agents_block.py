@@ -41,6 +41,16 @@ MAX_ENTRIES = 12  # Entries of that block.
 WIDTH = 300
 """Length of one line in characters; the title comes first."""
 
+MOMENTS = {
+    "before:commit": "Before you commit: ",
+    "before:push": "Before you push: ",
+    "before:pull-request": "Before you open a pull request: ",
+    "before:edit": "Before you edit `{}`: ",
+    "before:command": "Before you run `{}`: ",
+    "after:failure": "When `{}` fails: ",
+}
+"""How a line begins by the moment of its entry: an agent without hooks is not told it in time."""
+
 STALE_HINT = "Run `memory-ci export --to agents-md`, and commit the file."
 
 
@@ -174,6 +184,8 @@ def _format_entry(entry: Entry) -> str:
         text = f"Tried and rejected: {text}"
     if entry.instead:
         text += f" Done instead: {entry.instead}"
+    moment, _, subject = (entry.when or "").partition(" ")
+    text = MOMENTS.get(moment, "").format(subject) + text
     return f"- {_disarm(text)} [{entry.id[:8]}]"
 
 

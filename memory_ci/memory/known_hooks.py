@@ -92,7 +92,11 @@ LINTED = (
     ),
     (
         Regex(r"\bchangesets?\b", re.IGNORECASE),
-        Regex(r"changeset status|(?:verify|check|require|enforce)[\w -]*changeset", re.IGNORECASE),
+        Regex(
+            r"changeset status|(?:verify|validate|check|require|enforce)[\w -]*changeset"
+            r"|changesets?[ _-](?:validat|verif|check|require|enforce|bot)",
+            re.IGNORECASE,
+        ),
     ),
     (Regex(r"\bprint\b", re.IGNORECASE), Regex(r"\bT20\d?\b|flake8-print")),
     (Regex(r"\bconsole\.log\b"), Regex(r"no-console|noConsole")),

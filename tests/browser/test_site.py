@@ -19,6 +19,9 @@ from tests.browser.test_report_page import BROWSER, FLAGS, NEEDS_BROWSER
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="no browser tests: playwright is not installed"
 )
+axe = pytest.importorskip(
+    "axe_playwright_python.sync_playwright", reason="no browser tests: axe is not installed"
+)
 pytest.importorskip("material", reason="no site: mkdocs-material is not installed")
 pytestmark = [pytest.mark.slow, NEEDS_BROWSER]
 
@@ -159,3 +162,21 @@ def test_no_page_is_wider_than_the_window_or_asks_another_host(
             page.screenshot(path=str(place))
     assert [url for url in asked if not url.startswith((site, "data:"))] == []
     context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_have_no_serious_fault_for_screen_readers_or_in_contrast(
+    browser: Any, site: str, scheme: str
+) -> None:
+    page = browser.new_context(color_scheme=scheme).new_page()
+    found = []
+    for name in ("index", "tutorial", "agents", "errors"):
+        page.goto(f"{site}/{name}.html")
+        violations = axe.Axe().run(page).response["violations"]
+        found += [
+            (name, one["id"], one["nodes"][0]["html"])
+            for one in violations
+            if one["impact"] in ("serious", "critical")
+        ]
+    assert found == []
+    page.context.close()

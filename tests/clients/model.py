@@ -225,7 +225,10 @@ def _responses(call: tuple[str, str, Json] | None, text: str) -> Answer:
         "content": words,
     }
     if call:
-        arguments = {"name": call[1], "arguments": json.dumps(call[2])}
+        namespace, _, name = call[1].rpartition(".")
+        arguments = {"name": name, "arguments": json.dumps(call[2])}
+        if namespace:  # Codex groups the tools of a server of MCP
+            arguments["namespace"] = namespace
         item = {"type": "function_call", "id": f"fc_{call[0]}", "call_id": call[0], **arguments}
     use = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
     whole: Json = {

@@ -100,7 +100,10 @@ def pre_push(remote: str) -> None:
     is_flag=True,
     help="A hook in the home: silent without memory, or where the project has one.",
 )
-def agent(agent: str, event_name: str, no_ask: bool, user: bool) -> None:
+@click.option(
+    "--plugin", is_flag=True, help="A hook of a plugin: silent where --user is, or with it."
+)
+def agent(agent: str, event_name: str, no_ask: bool, user: bool, plugin: bool) -> None:
     """Answer an event of a coding agent, whose JSON is read from standard input.
 
     The exit status is always 0.
@@ -109,7 +112,7 @@ def agent(agent: str, event_name: str, no_ask: bool, user: bool) -> None:
     Example:
       memory-ci hook agent --for codex
     """
-    run_agent(agent, event_name, no_ask, user)
+    run_agent(agent, event_name, no_ask, user, plugin)
 
 
 @hook_command.command("sync", hidden=True)

@@ -20,6 +20,7 @@ OPTIONS = (
         "A hook in the home: silent without memory, or where the project has one.",
         kind=bool,
     ),
+    Option("--plugin", "A hook of a plugin: silent where --user is, or with it.", kind=bool),
     Option(
         "--event event_name",
         "The event, where the input does not name it.",
@@ -29,7 +30,7 @@ OPTIONS = (
 )
 
 
-def run(agent: str, event_name: str, no_ask: bool, user: bool) -> None:
+def run(agent: str, event_name: str, no_ask: bool, user: bool, plugin: bool) -> None:
     """Answer an event in the format of an agent.
 
     Errors are printed on standard error, so that the agent goes on.
@@ -39,16 +40,17 @@ def run(agent: str, event_name: str, no_ask: bool, user: bool) -> None:
         event_name: the name of the event, "" if the input names it.
         no_ask: do not ask the agent for notes.
         user: the hook is in the home of the user.
+        plugin: the hook is of a plugin, which leaves the event to any other hook.
     """
     try:
         data = sys.stdin.buffer.read(MAX_INPUT)
         event = parse_event(data, agent, os.environ, event_name)
         if event is None or is_quiet(event, Path(event.cwd or Path.cwd())):
             return
-        if user:
-            from memory_ci.commands.setup.agents import answers_for_user
+        if user or plugin:
+            from memory_ci.commands.setup.precedence import answers_event
 
-            if not answers_for_user(data, agent):
+            if not answers_event(data, agent, is_plugin=plugin):
                 return
         from memory_ci.commands.agents.agent_hook import answer_hook
 

@@ -390,12 +390,16 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
 
     found_parts = [*list_parts(root), *list_parts(Path.home(), "user")]
     found_hooks = [found for found in found_parts if found.part.name == "hooks"]
-    if not found_parts:
+    last_prompts = list_last_signs(case.workspace)
+    if not found_hooks:
+        for name, time in last_prompts.items():
+            what = f"{name} last read at {time:%Y-%m-%d %H:%M}"
+            yield Probe("agents", "ok", f"{what}, by a plugin or by hooks that are gone")
+    if not found_parts and not last_prompts:
         first, *others = (agent.name for agent in AGENTS)
         remedy = f"optional: {INSTALL} --agent {first} (or {', '.join(others)})"
         yield Probe("agents", "skip", "no agent of this clone reads memory", remedy)
 
-    last_prompts = list_last_signs(case.workspace)
     for hook in found_hooks:
         fault = _find_fault(case, hook)
         if fault is not None:

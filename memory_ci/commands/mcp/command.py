@@ -11,6 +11,7 @@ import click
 from memory_ci.cli.common import option
 from memory_ci.cli.plain import now
 from memory_ci.errors import UsageError
+from memory_ci.sources.agent_events import AGENT_NAMES
 
 
 @click.command("mcp")
@@ -41,8 +42,22 @@ from memory_ci.errors import UsageError
     metavar="NAME",
     help="In every call see only the scopes that `roles` in the configuration gives this role.",
 )
+@option(
+    "--plugin",
+    choices=list(AGENT_NAMES),
+    metavar="AGENT",
+    hidden=True,
+    help="Started by the plugin of this agent: offer no tools where no memory is kept, or where "
+    "the project's own settings start the server too.",
+)
 def mcp_command(
-    transport: str, port: int, repo: Path | None, session: str | None, role: str | None
+    transport: str,
+    port: int,
+    *,
+    repo: Path | None,
+    session: str | None,
+    role: str | None,
+    plugin: str | None,
 ) -> None:
     """Serve memory to agents by the Model Context Protocol.
 
@@ -57,11 +72,15 @@ def mcp_command(
     """
     from memory_ci.memory.workspace import open_committed
 
-    start = (repo or Path()).resolve()
-    # A missing repository is reported now, not at each call.
-    open_committed(start, is_named=repo is not None)
+    start: Path | None = (repo or Path()).resolve()
+    if plugin is not None and repo is None:
+        from memory_ci.commands.setup.precedence import find_served_directory
+
+        start = find_served_directory(plugin, os.environ)
+    if start is not None:  # A missing repository is reported now, not at each call.
+        open_committed(start, is_named=repo is not None)
     try:
-        from memory_ci.commands.mcp.server import serve_http, serve_stdio
+        from memory_ci.commands.mcp.server import serve_http, serve_nothing, serve_stdio
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "anyio", "uvicorn"):
             raise
@@ -70,6 +89,12 @@ def mcp_command(
         raise UsageError(message, slug="missing-extra", hint=hint) from error
     from memory_ci.commands.mcp.tools import Caller
 
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN and transport == "stdio":
+        # A thread waits for input: no exception would end the process.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if start is None:
+        serve_nothing()
+        return
     caller = Caller(
         start=start,
         clock=now,
@@ -81,9 +106,6 @@ def mcp_command(
     if transport == "http":
         serve_http(caller, port, _announce)
         return
-    # A thread waits for input: no exception would end the process.
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
     serve_stdio(caller)
 
 

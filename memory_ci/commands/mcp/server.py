@@ -131,11 +131,15 @@ def build_server(caller: Caller) -> Server[Any]:
 
 def serve_stdio(caller: Caller) -> None:
     """Answer on standard input and output until the input ends; stderr takes other output."""
-    anyio.run(_serve_stdio, caller)
+    anyio.run(_serve_stdio, build_server(caller))
 
 
-async def _serve_stdio(caller: Caller) -> None:
-    server = build_server(caller)
+def serve_nothing() -> None:
+    """Answer on standard input and output, and offer no tools and no resources."""
+    anyio.run(_serve_stdio, Server("memory-ci", version=__version__))
+
+
+async def _serve_stdio(server: Server[Any]) -> None:
     async with stdio_server() as (reader, writer):
         await server.run(reader, writer, server.create_initialization_options())
 

@@ -25,7 +25,7 @@ TOKEN = "MEMORY_CI_ORG_TOKEN"  # noqa: S105 - the name of a variable
 
 DEFAULT_AUDIENCES = ("public", "internal")
 MAX_BYTES = 2_000_000_000  # Bytes of one file that is fetched.
-SECONDS = 20.0  # The time limit of a fetch: an agent waits for it, once.
+SECONDS = 20.0  # Seconds in which a file is fetched: an agent waits for it, once.
 RETRY_SECONDS = 600.0  # Time until a fetch that failed is tried again.
 FILE = Regex(rf"(https?://[^\s#]+/((?:{AUDIENCE})\.db)(?:\?[^\s#]*)?)#sha256=([0-9a-f]{{64}})")
 

@@ -30,7 +30,7 @@ from memory_ci.search.strength import drop_weak, measure_margin, score_lexically
 
 MAX_SHARE = 0.25  # The share of an answer's characters that other repositories may fill.
 OTHERS_WEIGHT = 0.8  # The weight of a score of another repository; one of this repository has 1.
-DEADLINE_SECONDS = 0.5  # After it nothing of the organisation is served.
+DEADLINE_SECONDS = 0.5  # Seconds after which nothing of the organisation is served.
 DEPTH = 100  # Matches that are ranked; the organisation's share of a budget holds a few.
 DROPPED_CHARS = 300  # Characters that are left free where own entries did not fit.
 

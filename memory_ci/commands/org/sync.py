@@ -25,7 +25,7 @@ from memory_ci.records.entry import Located
 from memory_ci.store.files import write_file
 
 JOBS = 8  # Repositories that are read at the same time.
-SECONDS = 120.0  # The time limit of each git process of a repository.
+SECONDS = 120.0  # Seconds of each git process of a repository.
 AHEAD = 4  # Readings per job that may wait to be written; it bounds memory.
 T = TypeVar("T")
 R = TypeVar("R")

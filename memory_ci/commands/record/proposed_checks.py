@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from memory_ci.checks.backtest import BacktestResult, PastChange, SpokenChange, backtest
 from memory_ci.checks.habits import Habit, MergedFiles, find_habits
-from memory_ci.checks.repository import RepositoryFiles, list_repository_files
+from memory_ci.checks.repository import RepositoryFiles, has_glob, list_repository_files
 from memory_ci.checks.templates import ATTRIBUTION_CHECK, derive_check
 from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.commands.record.model_checks import is_about_changes, write_checks
@@ -140,8 +140,14 @@ def judge_checks(
     tested = list(zip(drafted, results, strict=True))
 
     settings = read_hook_settings(run.base)
+    files = list_repository_files(run.base.tree.files)
     found = [
-        habit for habit in _find_habits(run, read) if not is_lock_tested((habit.also,), settings)
+        habit
+        for habit in _find_habits(run, read)
+        if not is_lock_tested((habit.also,), settings)
+        and not _is_ruled(habit, drafted)
+        and has_glob(habit.when, files)
+        and has_glob(habit.also, files)
     ]
     habits = _without_known(run, map(_draft_habit, found))
     results = backtest([make_rule(draft.check, draft.rule.title) for draft in habits], read)
@@ -278,9 +284,21 @@ def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
             past.merged.title,
         )
         for past in history
-        if is_work(run.workspace, past.merged)
     ]
     return find_habits(changes, run.today)
+
+
+def _is_ruled(habit: Habit, drafted: Iterable[DraftedCheck]) -> bool:
+    """Return whether a rule demands what a habit does."""
+    checks = [draft.check for draft in drafted if isinstance(draft.check, WithCheck)]
+    return any(
+        _has_glob(check.when, habit.when) and _has_glob(check.also, habit.also) for check in checks
+    )
+
+
+def _has_glob(globs: Iterable[str], kind: str) -> bool:
+    """Return whether a kind of files is among some globs, wherever in the repository it is."""
+    return kind in {glob.removeprefix("/") for glob in globs}
 
 
 def _draft_habit(habit: Habit) -> DraftedCheck:
@@ -304,12 +322,14 @@ def _without_known(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[Draf
 
 
 def _iter_history(run: RecordRun, rules: Sequence[RuleCheck]) -> Iterator[PastChange]:
-    """Yield the newest merged changes of a year, oldest first."""
+    """Yield the newest merged changes of a year by people and their agents, oldest first."""
     repo = run.workspace.repo
     start = find_range_start(repo, MAX_AGE, run.base.sha, run.today)
     history = plan_range(repo, start, run.base.sha)
     newest = replace(history, groups=history.groups[-MAX_CHANGES:])
-    return iter_past_changes(run.workspace, newest, rules)
+    for past in iter_past_changes(run.workspace, newest, rules):
+        if is_work(run.workspace, past.merged):
+            yield past
 
 
 def _without_lines(history: Iterable[PastChange], read: list[PastChange]) -> Iterator[PastChange]:

@@ -32,10 +32,7 @@ from memory_ci.commands.setup.clients import (
     Server,
 )
 from memory_ci.commands.setup.json_settings import EMPTY, WrongShapeError, insert, remove
-from memory_ci.config import CONFIG_FILE
-from memory_ci.errors import RepositoryError, UsageError
-from memory_ci.gitrepo.repo import find_repository
-from memory_ci.sources.agent_events import find_directory
+from memory_ci.errors import UsageError
 from memory_ci.store.files import remove_file, write_file
 from memory_ci.store.steps import (
     HASHES,
@@ -50,7 +47,6 @@ VERSIONED = '{\n  "version": 1\n}\n'
 """The text of a new file for the agents that ask for a version of the format."""
 
 NEW_FILES = (EMPTY, VERSIONED)
-MEMORY_FILES = (CONFIG_FILE, "MEMORY.md", "institutional.md")
 PART_NAMES = ("hooks", "allow", "mcp", "text")
 TEST = " >/dev/null 2>&1 && "
 CALL = f" {' '.join(MODULE)}"
@@ -246,26 +242,6 @@ def apply_agent_edit(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
     if not dry_run:
         _apply_edit(edit, note)
     return InstallStep("agent", str(edit.path), "written" if edit.parts else "removed")
-
-
-def answers_for_user(data: bytes, agent: str) -> bool:
-    """Return whether the hook in the home of the user answers an event of an agent.
-
-    It answers in repositories with memory whose own settings do not hook this agent in.
-
-    Raises:
-        ValueError: the event is no JSON.
-    """
-    event = json.loads(data.decode("utf-8-sig", "replace"))
-    directory = find_directory(event) if isinstance(event, dict) else ""
-    try:
-        root = find_repository(Path(directory or Path.cwd())).root
-    except RepositoryError:
-        return False
-    if root is None or not any((root / file).exists() for file in MEMORY_FILES):
-        return False
-    hooked_agents = {found.agent.name for found in list_parts(root) if found.part.name == "hooks"}
-    return agent not in hooked_agents
 
 
 # -- the files, and the note of the results

@@ -11,6 +11,7 @@ from memory_ci.sources.agent_events import NAMES
 from tests.command_line import Run
 from tests.commands.agents.hooks_at_work import ASK, context
 from tests.project import Project
+from tests.repos import make_repo
 
 pytestmark = pytest.mark.in_project
 
@@ -33,6 +34,36 @@ def test_a_hook_in_the_home_answers_once_and_says_nothing_elsewhere(
     assert "Charge a card once" in context(ask(str(shop.path)))
     assert run("init", "--clone", "--agent", "claude-code", "--without", "hooks").exit_code == 0
     assert ask(str(shop.path)) == ""
+
+
+def ask_plugin(run: Run, shop: Project, event: str = "UserPromptSubmit") -> str:
+    """What the hook of the plugin answers."""
+    given = {"session_id": "s1", "cwd": str(shop.path), "hook_event_name": event, "prompt": ASK}
+    call = ("hook", "agent", "--for", "claude-code", "--plugin", "--event", event)
+    result = run(*call, stdin=json.dumps(given))
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def test_a_plugin_answers_where_nothing_else_is_set_up(run: Run, shop: Project) -> None:
+    assert "Charge a card once" in context(ask_plugin(run, shop))
+
+
+@pytest.mark.parametrize("place", ["--clone", "--user"])
+def test_a_plugin_leaves_events_to_the_hooks_of_init(run: Run, shop: Project, place: str) -> None:
+    wired = run("init", place, "--agent", "claude-code")
+    assert wired.exit_code == 0, wired.output
+    for event in ("SessionStart", "UserPromptSubmit", "Stop"):
+        assert ask_plugin(run, shop, event) == ""
+
+
+def test_a_plugin_says_nothing_where_no_memory_is_kept(
+    run: Run, shop: Project, tmp_path: Path
+) -> None:
+    bare = make_repo(tmp_path / "bare")
+    given = {"session_id": "s1", "cwd": str(bare.path), "hook_event_name": "SessionStart"}
+    call = ("hook", "agent", "--for", "claude-code", "--plugin")
+    assert run(*call, stdin=json.dumps(given)).output == ""
 
 
 def test_the_home_is_written_by_the_command_and_cleaned_again(run: Run, shop: Project) -> None:

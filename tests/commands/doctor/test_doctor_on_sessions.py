@@ -79,6 +79,13 @@ def test_a_work_tree_that_an_agent_does_not_read_in_is_told(
     )
 
 
+def test_an_agent_that_reads_by_a_plugin_is_told_with_its_last_sign(project: Project) -> None:
+    note_sign(project.workspace, Sign(agent="codex", session="s1", at=NOW))
+    (told,) = probes(project, "agents")
+    assert told.state == "ok"
+    assert told.what.startswith("codex last read at 2026-11-21 12:00, by a plugin")
+
+
 def test_hooks_in_the_home_are_told(project: Project) -> None:
     install_for_user(Path.home(), ["gemini"], AgentOptions(sys.executable, "user"))
     rows = probes(project, "agents")

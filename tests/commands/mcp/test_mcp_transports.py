@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -77,6 +78,21 @@ def check_visit(visited: tuple[list[str], CallToolResult, CallToolResult]) -> No
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_client_over_stdio_is_served(zoo: Project, mode: str) -> None:
     check_visit(ask(stdio(zoo), visit, mode))
+
+
+def test_the_server_of_a_plugin_serves_a_repository_with_memory(zoo: Project) -> None:
+    check_visit(ask(stdio(zoo, "--plugin", "claude-code"), visit))
+
+
+def test_the_server_of_a_plugin_offers_nothing_beside_the_projects_own(zoo: Project) -> None:
+    server = {"type": "stdio", "command": "memory-ci", "args": ["mcp"]}
+    (zoo.path / ".mcp.json").write_text(json.dumps({"mcpServers": {"memory-ci": server}}))
+
+    async def list_offers(client: Client) -> tuple[object, object]:
+        offers = client.server_capabilities
+        return offers.tools, offers.resources
+
+    assert ask(stdio(zoo, "--plugin", "claude-code"), list_offers) == (None, None)
 
 
 def test_the_process_ends_with_its_input_and_prints_nothing_but_the_protocol(zoo: Project) -> None:

@@ -65,6 +65,8 @@ def test_a_rule_of_memory_gets_a_check_with_its_back_test(worked: Project) -> No
 
 def test_each_change_in_which_it_would_have_spoken_is_listed(worked: Project) -> None:
     agree(worked)
+    for number in range(4):
+        worked.commit(f"More {number}", {f"src/more{number}.py": "x = 1\n"})
     worked.commit("Mend a seed", {"db/seeds/users.sql": "insert 2\n"})
     (item,) = list_checks(worked)
     assert item.candidate.proposal is not None
@@ -144,6 +146,23 @@ def test_a_lock_file_that_ci_tests_is_not_proposed(worked: Project) -> None:
     change_together(worked)
     worked.commit("Test", {".github/workflows/ci.yml": "run: yarn install --immutable\n"})
     assert list_checks(worked) == []
+
+
+def test_a_habit_of_files_that_are_gone_is_not_proposed(worked: Project) -> None:
+    change_together(worked)
+    worked.git("rm", "--quiet", "package.json")
+    worked.commit("Use another tool", {"deno.json": "x\n"})
+    assert list_checks(worked) == []
+
+
+def test_a_habit_that_a_rule_demands_is_proposed_once(worked: Project) -> None:
+    rule = "When you change `package.json`, update `yarn.lock`"
+    change_together(worked)
+    agree(worked, rule)
+    for number in range(20):
+        worked.commit(f"Use {number}", {"package.json": f"{number}\n", "yarn.lock": f"{number}\n"})
+    titles = [item.candidate.title for item in list_checks(worked)]
+    assert titles == [rule]
 
 
 def test_a_habit_of_the_history_is_proposed(worked: Project) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.setup.agents import AgentOptions, answers_for_user
+from memory_ci.commands.setup.agents import AgentOptions
 from memory_ci.commands.setup.clients import AGENTS
 from memory_ci.commands.setup.install import install, install_for_user, uninstall_for_user
+from memory_ci.commands.setup.precedence import answers_event
 from tests.commands.setup.agent_settings import FILES, NAMES, set_up, settings_of_others
 from tests.project import Project
 from tests.repos import make_repo
@@ -42,18 +43,18 @@ def told(project: Project, **more: str) -> bytes:
 
 
 def test_of_a_hook_in_the_home_and_one_of_the_project_one_answers(project: Project) -> None:
-    assert answers_for_user(told(project), "codex")
+    assert answers_event(told(project), "codex")
     set_up(project, "codex")
-    assert not answers_for_user(told(project), "codex")
-    assert answers_for_user(told(project), "gemini")
+    assert not answers_event(told(project), "codex")
+    assert answers_event(told(project), "gemini")
     set_up(project, "opencode")
-    assert not answers_for_user(told(project), "opencode")
+    assert not answers_event(told(project), "opencode")
 
 
 def test_a_hook_in_the_home_is_silent_where_there_is_no_memory(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "bare")
-    assert not answers_for_user(json.dumps({"cwd": str(tmp_path)}).encode(), "codex")
-    assert not answers_for_user(json.dumps({"cwd": str(repo.path)}).encode(), "codex")
+    assert not answers_event(json.dumps({"cwd": str(tmp_path)}).encode(), "codex")
+    assert not answers_event(json.dumps({"cwd": str(repo.path)}).encode(), "codex")
 
 
 def test_a_project_in_the_home_and_the_home_do_not_take_each_others_hooks(project: Project) -> None:

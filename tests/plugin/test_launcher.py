@@ -1,0 +1,112 @@
+"""The launcher of the plugin's hooks: with the program, and without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from memory_ci import __version__
+
+LAUNCHER = Path(__file__).parents[2] / "plugin/launch.sh"
+START = {"hook_event_name": "SessionStart", "source": "startup"}
+LINE = f"pipx install 'memory-ci[mcp] @ git+https://github.com/OWNER/memory-ci@v{__version__}'"
+PROGRAM = """#!/bin/sh
+printf '%s\\n' "$@" >"${0%/*}/arguments"
+cat >"${0%/*}/input"
+echo answer
+echo error >&2
+exit 2
+"""
+
+
+class Machine(NamedTuple):
+    """A home, and the one folder in which a shell finds programs."""
+
+    home: Path
+    programs: Path
+
+    def put_program(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "memory-ci").write_text(PROGRAM)
+        (folder / "memory-ci").chmod(0o755)
+
+    def launch(self, agent: str, event: str, **event_input: str) -> str:
+        """Run the launcher from another folder, and return what it prints."""
+        done = subprocess.run(
+            [shutil.which("sh") or "sh", str(LAUNCHER), agent, event],
+            cwd=self.home,
+            env={"HOME": str(self.home), "PATH": str(self.programs)},
+            input=json.dumps(event_input, separators=(",", ":")),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0
+        return done.stdout
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    made = Machine(tmp_path / "home", tmp_path / "programs")
+    for folder in made:
+        folder.mkdir()
+    for name in ("cat", "sed", "dirname"):
+        (made.programs / name).symlink_to(os.path.realpath(shutil.which(name) or name))
+    return made
+
+
+def read_call(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """The arguments and the input of the program in a folder."""
+    arguments = (folder / "arguments").read_text().split()
+    return arguments, json.loads((folder / "input").read_text())
+
+
+def test_the_program_of_the_machine_answers_the_event(machine: Machine) -> None:
+    machine.put_program(machine.programs)
+    assert machine.launch("codex", "Stop", turn_id="t1") == "answer\n"
+    arguments, event = read_call(machine.programs)
+    assert arguments == ["hook", "agent", "--for", "codex", "--plugin", "--event", "Stop"]
+    assert event == {"turn_id": "t1"}
+
+
+def test_a_program_of_the_user_is_found_without_the_path(machine: Machine) -> None:
+    folder = machine.home / ".local/bin"
+    machine.put_program(folder)
+    assert machine.launch("copilot", "agentStop") == "answer\n"
+    assert read_call(folder)[0][3] == "copilot"
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex"])
+def test_without_the_program_a_person_reads_one_line_at_the_start(
+    machine: Machine, agent: str
+) -> None:
+    answer = json.loads(machine.launch(agent, "SessionStart", **START))
+    assert list(answer) == ["systemMessage"]
+    assert LINE in answer["systemMessage"]
+    assert "\n" not in answer["systemMessage"]
+
+
+def test_copilot_shows_people_nothing_so_its_model_is_asked_to(machine: Machine) -> None:
+    answer = json.loads(machine.launch("copilot", "sessionStart", source="new"))
+    assert list(answer) == ["additionalContext"]
+    assert LINE in answer["additionalContext"]
+
+
+@pytest.mark.parametrize("source", ["resume", "compact", "clear"])
+def test_a_session_that_goes_on_is_told_nothing(machine: Machine, source: str) -> None:
+    assert machine.launch("claude-code", "SessionStart", source=source) == ""
+
+
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "PreToolUse", "Stop", "preToolUse"])
+def test_no_other_event_is_told_anything(machine: Machine, event: str) -> None:
+    assert machine.launch("claude-code", event, prompt="SessionStart") == ""
+
+
+def test_a_prompt_that_quotes_a_source_does_not_hide_the_line(machine: Machine) -> None:
+    start = {"source": "new", "initialPrompt": 'Why is it "resume" here?'}
+    assert LINE in machine.launch("copilot", "sessionStart", **start)
