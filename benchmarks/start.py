@@ -84,8 +84,8 @@ def _measure_libraries(bench: Bench, columns: int) -> str:
     for _ in range(RUNS):
         bare = _processor_time(bench, ["-c", "pass"], ROOT, bench.scratch)
         ratios.append(_processor_time(bench, ["-c", LIBRARIES], ROOT, bench.scratch) / bare)
-    cells = f" | {statistics.median(ratios):.1f}" * columns
-    return f"| `{LIBRARIES}` {cells} | median of {RUNS} |"
+    cells = f"| | {statistics.median(ratios):.1f} " * columns
+    return f"| `{LIBRARIES}` {cells}| median of {RUNS} |"
 
 
 def _measure(case: Case, bench: Bench) -> str:
