@@ -209,11 +209,13 @@ def _load_paths(
 ) -> Iterator[LoadedFile]:
     """Yield the files for the paths of `known`, which are new to the index."""
     from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
+    from memory_ci.progress import report
     from memory_ci.store.document import load_file
 
-    yield from load_indexed(
-        workspace, [files[path] for path in sorted(known) if path in files], known
-    )
+    new_files = [files[path] for path in sorted(known) if path in files]
+    for done, loaded in enumerate(load_indexed(workspace, new_files, known)):
+        report("Indexing memory files", done, len(new_files))
+        yield loaded
     for path in sorted(outside_files.keys() & known.keys()):
         file = load_file(path, outside_files[path], workspace.config.scopes)
         entries = tuple(replace(place, scope=GLOBAL) for place in file.entries)

@@ -14,6 +14,7 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci import progress
 from memory_ci.gitrepo.blobs import TreeFile, read_files, tree_at
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
@@ -239,7 +240,8 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
     Raises:
         RepositoryError: git-failed.
     """
-    changes = list(iter_merged_changes(workspace.repo, new))
+    merged = iter_merged_changes(workspace.repo, new)
+    changes = list(progress.count("Reading the tasks of merged work", merged, new.change_count))
     commits = [*ledger.commits]
     for change in changes:
         commits += change.commits

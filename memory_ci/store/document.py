@@ -37,7 +37,6 @@ from memory_ci.store.headings import (
 )
 from memory_ci.store.layout import classify_scope, is_fragment, parse_target
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
-from memory_ci.text import shorten
 
 ENTRY_KEY = Regex(
     r"(id|type|domain|importance|status|reinforcement_count|last_reinforced|created_at)\s*:"
@@ -328,7 +327,7 @@ class _Scanner:
         if title is None:
             hint = "Start its body with a line `## title`."
             self._report(head.close, "no-title", "the entry has no title", hint, "warning")
-            title = shorten(text.partition("\n")[0], 120)
+            title = " ".join(text.partition("\n")[0].split())
         return Entry(**values, extra=parse_extra(fields, head.lines), title=title, body=text)
 
     def _add_text(self, begin: int, end: int, *, is_broken: bool) -> None:

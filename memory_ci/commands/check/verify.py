@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import structs
 from msgspec.structs import replace
 
+from memory_ci import progress
 from memory_ci.commands.check.change_checks import JudgedChecks, judge_request
 from memory_ci.commands.check.check import CheckReport, check_memory
 from memory_ci.config import CONFIG_FILE
@@ -139,6 +140,7 @@ def verify_change(
     trusted = workspace_at(repo, start)
     sides = Sides(trusted.at(start), trusted.at(tip))
 
+    progress.report("Checking memory files")
     report = check_memory(proposed, tip)
     findings = [*report.findings, *_find_resurrected(sides), *_find_lost(sides)]
     if is_fork:
@@ -152,6 +154,7 @@ def verify_change(
         hint = "Let whoever owns the policy agree."
         findings.append(Finding(CONFIG_FILE, 1, "policy-removed", message, hint))
     findings += _verify_new_index(trusted, tip)
+    progress.report("Judging the change by checks")
     judged = _judge_by_base(sides, base, is_fork=is_fork, title=title)
     return replace(report, findings=(*findings, *judged.findings), checks=judged.outcomes)
 

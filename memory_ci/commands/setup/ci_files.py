@@ -76,17 +76,16 @@ def find_release() -> Release | None:
     return None
 
 
-def need_release(source: str | None, *, is_tag: bool) -> Release:
+def need_release(release: Release | None, *, is_tag: bool) -> Release:
     """Return the release that hooks and CI are to run.
 
     Args:
-        source: the value of `--ci-source`, None for the installed release.
+        release: the release that was named or is installed, None if neither is known.
         is_tag: refuse a release that is named by a commit.
 
     Raises:
         UsageError: bad-ci-source, no-ci-source.
     """
-    release = read_source(source) if source else find_release()
     if release is None:
         message = (
             "where memory-ci is kept is not known: this package names no repository in its "

@@ -26,6 +26,8 @@ COLUMNS = (
 )
 """The columns of `list --format csv`, each a key of its JSON."""
 
+NO_ENTRIES = "No entries yet: `memory-ci record` learns from merged work, `memory-ci add` by hand."
+
 OPTIONS = (
     Option("--type types", "Only this type.", choices=get_args(EntryType), is_multiple=True),
     Option("--at view", "Look at this revision instead of the work tree.", metavar="REV"),
@@ -55,6 +57,8 @@ def run(types: tuple[str, ...], view: str | None, form: str, as_json: bool) -> N
         for listed in listing.entries
         if not types or listed.located.entry.type in types
     ]
+    if not ranked and not listing.findings:
+        say("No entry of this type." if listing.entries else NO_ENTRIES, err=True)
     if as_json or form == "json":
         echo_json(_make_records(ranked, listing))
     elif form == "csv":

@@ -22,6 +22,7 @@ from memory_ci.cli.plain import (
     open_committed_workspace,
     open_current_workspace,
     progress,
+    say,
     today,
 )
 from memory_ci.commands.upkeep import shortcut
@@ -173,6 +174,8 @@ def index_command(
         with progress("Comparing the index with the files"):
             findings = verify_index(open_current_workspace(), view, db)
         show(findings, map(render_finding, findings), as_json)
+        if not findings and not as_json:
+            say("The index equals the files.", err=True)
         raise SystemExit(1 if findings else 0)
     elif vectors:
         from memory_ci.memory.embedding import build_vectors

@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from memory_ci.cli.plain import Option, echo_json, open_current_workspace, progress, say
+from memory_ci.cli.plain import (
+    Option,
+    echo_json,
+    open_current_workspace,
+    progress,
+    say,
+    shorten_path,
+)
 from memory_ci.text import plural
 
 OPTIONS: tuple[Option, ...] = ()
@@ -27,7 +34,8 @@ def run(view: str | None = None, db: Path | None = None, *, as_json: bool = Fals
     from memory_ci.memory.index import build_index
 
     with progress("Building the index"):
-        report = build_index(open_current_workspace(), view, db)
+        workspace = open_current_workspace()
+        report = build_index(workspace, view, db)
     if as_json:
         echo_json(report)
         return
@@ -37,4 +45,5 @@ def run(view: str | None = None, db: Path | None = None, *, as_json: bool = Fals
     elif not report.files_read:
         how = "up to date"
     indexed = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}"
-    say(f"{how}: {indexed}, {report.files_read} read\n{report.path}\n{report.key}\n")
+    path = shorten_path(report.path, workspace.repo.root)
+    say(f"{how}: {indexed}, {report.files_read} read; {path}\n")
