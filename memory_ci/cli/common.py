@@ -15,7 +15,6 @@ from click.shell_completion import CompletionItem
 
 from memory_ci.cli.plain import (
     Option,
-    echo,
     echo_json,
     is_colored_for,
     say,
@@ -155,42 +154,6 @@ def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="A transcript, or a directory of them, to join with what was merged.",
     )
     return since_option(branch(sessions(engine_option(command))))
-
-
-format_option = option(
-    "--format",
-    "form",
-    choices=("table", "json", "csv", "ids"),
-    default="table",
-    help="Text for people, JSON (as --json), CSV, or the ids alone, one a line.",
-)
-
-
-def show_rows(
-    form: str,
-    value: Any,  # noqa: ANN401 - any record
-    text: str,
-    head: Sequence[str],
-    rows: Sequence[Sequence[object]],
-) -> None:
-    """Print a record in the form of `--format`.
-
-    Args:
-        form: `table`, `json`, `csv` or `ids`.
-        value: the record, for JSON.
-        text: the text for people.
-        head: the names of the columns.
-        rows: the rows for CSV; the first cell of each is its id.
-    """
-    if form == "csv":
-        from memory_ci.cli.terminal import render_csv
-        from memory_ci.secrets import mask_secrets
-
-        echo(mask_secrets(render_csv(head, rows)))
-    elif form == "ids":
-        echo("".join(f"{row[0]}\n" for row in rows))
-    else:
-        show(value, text, form == "json")
 
 
 def show(value: Any, text: str | Iterable[str], as_json: bool, remarks: Iterable[str] = ()) -> None:  # noqa: ANN401 - any record

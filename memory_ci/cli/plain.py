@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
+from memory_ci.regex import Regex
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -29,7 +30,7 @@ T = TypeVar("T")
 MAX_INPUT = 10_000_000
 """Bytes of a text that is read whole: a task, a plan, an entry. A longer input is a mistake."""
 
-UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+UNSAFE_IN_JSON = Regex(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that are legal in a JSON string (RFC 8259, section 7), but that a terminal obeys."""
 
 JSON_VERSION = 1  # The version of the output of `--json` (docs/upgrading.md).

@@ -5,7 +5,6 @@ Text means the same without it: output to a pipe is neither folded nor cut nor c
 
 from __future__ import annotations
 
-import csv
 import re
 import time
 import unicodedata
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from memory_ci.findings import printable
 from memory_ci.records.report import Finding
+from memory_ci.regex import Regex
 from memory_ci.text import unfenced_lines
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ LOOKS = (
     (r"(?<!\^)\^+$", f"{BOLD};{RED}"),
     (r"\[[a-z]+(?:-[a-z]+)+\]$", DIM),
 )
-PAINT = re.compile("|".join(f"({pattern})" for pattern, _ in LOOKS), re.MULTILINE)
+PAINT = Regex("|".join(f"({pattern})" for pattern, _ in LOOKS), re.MULTILINE)
 HELP_STYLES = {"heading": f"{BOLD};{GREEN}", "example": DIM, "name": f"{BOLD};{CYAN}"}
 HELP_STYLES |= {"flag": f"{BOLD};{CYAN}", "code": CYAN}
-HELP_PAINT = re.compile(
+HELP_PAINT = Regex(
     r"(?P<heading>^(?:[A-Z][A-Za-z ]+| +Example):(?= |$))"
     r"|(?P<example>(?<=^    )(?:memory-ci|git|GITHUB_TOKEN).*$|(?<=  )\$ memory-ci .*$)"
     r"|(?P<name>(?<=^  )[a-z][a-z-]*(?=  +\S))"
@@ -56,18 +56,18 @@ HELP_PAINT = re.compile(
 )
 """The parts of a page of help that have a colour of their own."""
 
-LEAD = re.compile(r"[\s│├└─>]*(?:-> |[-*-] |\d+\. )?")
-WORD = re.compile(r"(?:`[^`]{1,60}`|\S)+")  # A quotation in backticks is one word.
-CELL = re.compile(r"\S  +(?=\S)")
-COMMAND = re.compile(r"(?:^\s*(?:-> )?(?:memory-ci|git|gh)|: (?:git|gh)) \w")
+LEAD = Regex(r"[\s│├└─>]*(?:-> |[-*-] |\d+\. )?")
+WORD = Regex(r"(?:`[^`]{1,60}`|\S)+")  # A quotation in backticks is one word.
+CELL = Regex(r"\S  +(?=\S)")
+COMMAND = Regex(r"(?:^\s*(?:-> )?(?:memory-ci|git|gh)|: (?:git|gh)) \w")
 """A command in a line, which somebody may copy; a line break would break it."""
 
-BLOCK = re.compile(r"#|>|<!--| *(?:[-*+]|\d+\.) ")
+BLOCK = Regex(r"#|>|<!--| *(?:[-*+]|\d+\.) ")
 """The start of a block in a line of Markdown."""
 
-EXCERPT = re.compile(r" *\d* \| ")
-LITERAL = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
-EDITED_SYMBOL = re.compile(r"`([^`]+)` (?:edited|removed) (?=in\b|here\b)")
+EXCERPT = Regex(r" *\d* \| ")
+LITERAL = Regex(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
+EDITED_SYMBOL = Regex(r"`([^`]+)` (?:edited|removed) (?=in\b|here\b)")
 """The definition that a finding on cited code names, as `CodeEdit` writes it."""
 
 NARROWEST = 40
@@ -296,6 +296,8 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
 
 def render_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return rows as CSV (RFC 4180); an apostrophe keeps text from being a formula."""
+    import csv  # only `list --format csv` needs it
+
     text = StringIO()
     writer = csv.writer(text)
     for row in (head, *rows):

@@ -23,6 +23,7 @@ from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import find_partners, parse_entry_words
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
+from memory_ci.regex import Regex
 
 RECURRENCES = 3
 """Changes or sessions that must say an entry before it is promoted."""
@@ -30,7 +31,7 @@ RECURRENCES = 3
 RECURRING = Fraction(7999, 10000)
 """Jaccard index above which two entries say the same: 0.8, for up to 2,000 different words."""
 
-PERSONAL = re.compile(
+PERSONAL = Regex(
     r"\b(?i:i|we|he|she|they|users?|reviewers?|maintainers?|authors?|team|people|everyone)\s+"
     r"(?:(?:all|both|personally|usually|really|strongly|would|do|does|don't|doesn't|not)\s+)*"
     r"(?:prefers?|likes?|loves?|hates?|dislikes?|enjoys?|wants?|favou?rs?|rather)\b"
@@ -41,13 +42,13 @@ PERSONAL = re.compile(
 )
 """Somebody's preference. `Prefer short names` is a rule and does not match."""
 
-SPECIFIC = re.compile(
+SPECIFIC = Regex(
     r"\d|[`@#/\\_]|\w\.\w|\w\(|[a-z][A-Z]"
     r"|\b(?i:this|our|the) (?:repo|repository|project|codebase|package|module|service)\b"
 )
 """A number, code, a path, a URL or an identifier: text that may apply in one repository alone."""
 
-LEGACY_SESSIONS = re.compile(r"(?:^|/)\.sessions/")
+LEGACY_SESSIONS = Regex(r"(?:^|/)\.sessions/")
 """Memory files of an older layout, which are read and never written."""
 
 

@@ -32,6 +32,7 @@ from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Origin, Session
 from memory_ci.records.history import Commit
 from memory_ci.records.repetition import AwareTime, CommandRun, PersonTurn
+from memory_ci.regex import Regex
 from memory_ci.repetition.commands import MAX_COMMAND, list_forms
 from memory_ci.repetition.failures import FailedRun, list_failed, list_succeeded
 from memory_ci.sessions.session_join import COMMITTED, ENTIRE, MAX_TRANSCRIPT, NOTES
@@ -51,10 +52,10 @@ MAX_TURN = 20_000  # Characters of a turn that are kept.
 MAX_OUTPUT = 2_000  # Characters kept of a command's output.
 MASKED = 3  # How many times the kept characters are masked: a mask is shorter than a secret.
 
-TRANSCRIPT = re.compile(r"([0-9a-f]{2})/([0-9a-f]{10})/(?:\d{1,9}/)?full\.jsonl(?:\.\d{3})?")
+TRANSCRIPT = Regex(r"([0-9a-f]{2})/([0-9a-f]{10})/(?:\d{1,9}/)?full\.jsonl(?:\.\d{3})?")
 """The path of a checkpoint's transcript, or of a further part of it."""
 
-PROMPT = re.compile(
+PROMPT = Regex(
     r"^\[Prompt[^\]\n]*\][ \t]*\n(?P<text>.*?)(?=^\[\w[^\]\n]*\]:?[ \t]*$|\Z)",
     re.MULTILINE | re.DOTALL,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -22,6 +21,7 @@ from memory_ci.memory.quotes import EDITS
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session
 from memory_ci.records.history import Commit, MergedChange, PullRequest
+from memory_ci.regex import Regex
 from memory_ci.sessions.captured_sessions import CapturedSessions
 from memory_ci.sessions.checkpoints import (
     GRACE,
@@ -43,7 +43,7 @@ from memory_ci.text import plural
 ENTIRE = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
 NOTES = ("refs/notes/ai", "refs/remotes/origin/notes/ai")
 
-COMMITTED = re.compile(r"(?:.*/)?(?:\.specstory/history/[^/]+\.md|\.aider\.chat\.history\.md)")
+COMMITTED = Regex(r"(?:.*/)?(?:\.specstory/history/[^/]+\.md|\.aider\.chat\.history\.md)")
 """Paths of transcripts that teams commit along with their code."""
 
 UNMERGED_SESSIONS = "Reading sessions of no merged change"

@@ -7,7 +7,6 @@ spoken in them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
@@ -47,6 +46,7 @@ from memory_ci.records.candidate import (
 )
 from memory_ci.records.check import ChangeCheck, RuleCheck, WithCheck
 from memory_ci.records.plan import Change
+from memory_ci.regex import Regex
 from memory_ci.sessions.backtests import join_sessions
 from memory_ci.sessions.repetitions import list_written_rules
 from memory_ci.store.layout import parse_target
@@ -71,11 +71,11 @@ MAX_SUBJECT = 80  # Characters of the title of a change.
 IMPORTANCE = 0.7
 
 
-EMPHASIS = re.compile(r"\*\*|__")
+EMPHASIS = Regex(r"\*\*|__")
 """Markdown's signs of emphasis."""
 
 
-SENTENCE = re.compile(r"[A-Z`]")
+SENTENCE = Regex(r"[A-Z`]")
 """The beginning of a line that is no row of a table, and does not go on from the line before."""
 
 

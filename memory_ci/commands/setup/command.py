@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -28,6 +27,7 @@ from memory_ci.cli.plain import (
     shorten_path,
 )
 from memory_ci.findings import printable, printable_lines
+from memory_ci.regex import Regex
 from memory_ci.sources.agent_events import AGENT_NAMES
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ Part = Literal["hooks", "retrieve", "ask", "mcp"]
 """What `init --without` leaves out."""
 
 ALL_AGENTS = "all"
-PLACEHOLDER = re.compile(r"\bOWNER/")
+PLACEHOLDER = Regex(r"\bOWNER/")
 
 RENAMED = (
     "\nHooks of ours that you had changed are renamed and not run. "

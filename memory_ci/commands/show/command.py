@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from typing import get_args
+from typing import Any
 
 import click
-from msgspec import to_builtins
 
 from memory_ci.cli.common import (
-    at_option,
     complete_id,
     flag,
-    format_option,
-    json_option,
     option,
     refuse_others,
     show,
-    show_rows,
+    table_options,
     view_options,
 )
 from memory_ci.cli.plain import (
@@ -28,33 +22,16 @@ from memory_ci.cli.plain import (
     open_current_workspace,
     progress,
     say,
-    terminal_width,
     today,
     warn,
 )
+from memory_ci.commands.show import shortcut
 from memory_ci.findings import printable, printable_lines
-from memory_ci.records.entry import EntryType
-from memory_ci.records.episode import UseCount
-
-COLUMNS = (
-    "id title type scope status prominence given used importance last_reinforced path line".split()
-)
-"""The columns of `list --format csv`, each a key of its JSON."""
-
-NO_ENTRIES = "No entries yet: `memory-ci record` learns from merged work, `memory-ci add` by hand."
 
 
 @click.command("list")
-@option("--type", "types", multiple=True, choices=get_args(EntryType), help="Only this type.")
-@at_option
-@format_option
-@json_option
-def list_command(
-    types: tuple[str, ...],
-    view: str | None,
-    form: str,
-    as_json: bool,
-) -> None:
+@table_options(shortcut.OPTIONS)
+def list_command(**arguments: Any) -> None:  # noqa: ANN401 - those of shortcut.run
     """List the entries, most prominent first.
 
     \b
@@ -63,33 +40,7 @@ def list_command(
       memory-ci list --at v1.2 --json
       memory-ci list --format csv > memory.csv
     """
-    from memory_ci.api import Memory
-    from memory_ci.cli.terminal import render_entries
-
-    listing = Memory(open_current_workspace(), view).list()
-    warn(listing.findings)
-    ranked = []
-    for listed in listing.entries:
-        if not types or listed.located.entry.type in types:
-            ranked.append((listed.prominence, listed.located))
-
-    records = []
-    for value, located in ranked:
-        count = listing.usage.get(located.entry.id, UseCount())
-        record = to_builtins(located.entry)
-        record["scope"] = located.scope.target
-        record["path"] = located.path
-        record["line"] = located.line
-        record["prominence"] = value
-        record["given"] = count.given
-        record["used"] = count.used
-        records.append(record)
-    if not ranked and not listing.findings:
-        nothing = "No entry of this type." if listing.entries else NO_ENTRIES
-        say(nothing, err=True)
-    text = render_entries(ranked, listing.usage, terminal_width(sys.stdout, os.environ))
-    rows = [[record[name] for name in COLUMNS] for record in records]
-    show_rows("json" if as_json else form, records, text, COLUMNS, rows)
+    shortcut.run(**arguments)
 
 
 @click.command("show")

@@ -23,14 +23,13 @@ from memory_ci.cli.plain import (
     open_current_workspace,
     progress,
     say,
-    shorten_path,
     today,
 )
+from memory_ci.commands.upkeep import shortcut
 from memory_ci.findings import render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from memory_ci.memory.index import IndexReport
     from memory_ci.records.plan import Step
 
 STALE_DAYS = 90
@@ -162,7 +161,7 @@ def index_command(
       memory-ci index --verify
       memory-ci index --db memory.db --at HEAD
     """
-    from memory_ci.memory.index import build_index, index_key, verify_index
+    from memory_ci.memory.index import index_key, verify_index
 
     if only_key + verify + vectors > 1:
         raise click.UsageError("--key, --verify and --vectors are three things to do: choose one.")
@@ -185,18 +184,4 @@ def index_command(
             built = build_vectors(open_current_workspace(), os.environ, advance, today())
         show(built, [f"{plural(built.embedded, 'entry')} embedded by {built.model_id}"], as_json)
     else:
-        with progress("Building the index"):
-            current_workspace = open_current_workspace()
-            report = build_index(current_workspace, view, db)
-        show(report, [_describe_index(report, current_workspace.repo.root)], as_json)
-
-
-def _describe_index(report: IndexReport, root: Path | None) -> str:
-    """Return how the index was built and from what, in one line."""
-    how = "updated"
-    if report.was_rebuilt:
-        how = "rebuilt"
-    elif not report.files_read:
-        how = "up to date"
-    indexed = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}"
-    return f"{how}: {indexed}, {report.files_read} read; {shorten_path(report.path, root)}"
+        shortcut.run(view, db, as_json=as_json)
