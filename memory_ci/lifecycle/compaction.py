@@ -195,14 +195,13 @@ class NearDuplicates:
             contained_only: count a pair only if one set contains the other and is not much smaller.
         """
         self._token_sets = token_sets
-        self._contained_only = contained_only
         self._indices: dict[frozenset[str], list[int]] = defaultdict(list)
         for index, token_set in enumerate(token_sets):
             self._indices[token_set].append(index)
         self._distinct = tuple(self._indices)
         threshold = CONTAINED_TITLE if contained_only else NEAR_DUPLICATE
         every = range(len(self._distinct))
-        searches = find_partners(self._distinct, every, threshold)
+        searches = find_partners(self._distinct, every, threshold, contained_only=contained_only)
         self._searches = {self._distinct[index]: partners for index, partners in searches}
         self._found: dict[frozenset[str], tuple[int, ...]] = {}
 
@@ -214,8 +213,6 @@ class NearDuplicates:
         if token_set not in self._found:
             self._found[token_set] = tuple(self._searches[token_set])
         similar = {token_set, *(self._distinct[other] for other in self._found[token_set])}
-        if self._contained_only:
-            similar = {other for other in similar if other <= token_set or token_set <= other}
         return {index for other in similar for index in self._indices[other]}
 
 

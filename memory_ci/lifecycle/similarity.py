@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
 from itertools import pairwise
@@ -118,17 +118,20 @@ def similar_pairs(
     Returns:
         The pairs in order, the smaller index first.
     """
-    holders: defaultdict[str, int] = defaultdict(int)
+    search = _PartnerSearch(threshold)
     pairs: list[tuple[int, int]] = []
     for index, text in enumerate(texts):
-        pairs += ((partner, index) for partner in _find_partners(texts, index, holders, threshold))
-        for word in text:
-            holders[word] |= 1 << index
+        pairs += ((partner, index) for partner in search.find(text))
+        search.add(index, text)
     return tuple(sorted(pairs))
 
 
 def find_partners(
-    texts: Sequence[AbstractSet[str]], asked: Iterable[int], threshold: Fraction
+    texts: Sequence[AbstractSet[str]],
+    asked: Iterable[int],
+    threshold: Fraction,
+    *,
+    contained_only: bool = False,
 ) -> Iterator[tuple[int, Iterator[int]]]:
     """Yield for some of the word sets the indices of the sets that are similar to them.
 
@@ -139,65 +142,99 @@ def find_partners(
         texts: all word sets.
         asked: the indices of the sets whose partners are wanted.
         threshold: a Jaccard index from 0 to 1.
+        contained_only: count a pair only if one set contains the other.
     """
-    holders: defaultdict[str, int] = defaultdict(int)
+    search = _PartnerSearch(threshold, contained_only=contained_only)
     for index, text in enumerate(texts):
+        search.add(index, text)
+    return ((index, search.find(texts[index], 1 << index)) for index in asked)
+
+
+class _PartnerSearch:
+    """Word sets, and which of them are similar to another one.
+
+    Sets of indices are numbers whose bits say which indices are in them: how many words each of
+    thousands of sets shares with one set is then counted by a few operations on whole numbers, and
+    only sets that are similar are looked at one by one.
+    """
+
+    def __init__(self, threshold: Fraction, *, contained_only: bool = False) -> None:
+        self._numerator = threshold.numerator
+        self._denominator = threshold.denominator
+        self._contained_only = contained_only
+        self._holders: defaultdict[str, int] = defaultdict(int)
+        self._sizes: defaultdict[int, int] = defaultdict(int)
+
+    def add(self, index: int, text: AbstractSet[str]) -> None:
+        """Let later searches find a word set."""
+        bit = 1 << index
+        self._sizes[len(text)] |= bit
         for word in text:
-            holders[word] |= 1 << index
-    return ((index, _find_partners(texts, index, holders, threshold)) for index in asked)
+            self._holders[word] |= bit
+
+    def find(self, text: AbstractSet[str], skipped: int = 0) -> Iterator[int]:
+        """Yield the indices of the added sets that are similar to a set.
+
+        Args:
+            text: the set.
+            skipped: a number with the bit of the set's own index, if it was added.
+        """
+        planes = _count_bits([self._holders[word] for word in text if word in self._holders])
+        # The union is no smaller than the set: similar sets share more than threshold x n words.
+        least = self._numerator * len(text) // self._denominator + 1
+        candidates = _select_bits(planes, least) & ~skipped
+        similar = 0
+        for size, of_size in self._sizes.items():
+            if candidates & of_size:
+                similar |= of_size & _select_bits(planes, self._count_needed(len(text), size))
+        similar &= ~skipped
+        while similar:
+            lowest_bit = similar & -similar
+            similar ^= lowest_bit
+            yield lowest_bit.bit_length() - 1
+
+    def _count_needed(self, size: int, other_size: int) -> int:
+        """Return how many words two sets of these sizes share at least if they are similar.
+
+        shared / (size + other size - shared) > threshold, solved for what they share.
+        """
+        both = size + other_size
+        needed = self._numerator * both // (self._numerator + self._denominator) + 1
+        return max(needed, min(size, other_size)) if self._contained_only else needed
 
 
-def _find_partners(
-    texts: Sequence[AbstractSet[str]],
-    index: int,
-    holders: Mapping[str, int],
-    threshold: Fraction,
-) -> Iterator[int]:
-    """Yield the indices of the sets that are similar to one set.
+def _count_bits(numbers: Iterable[int]) -> list[int]:
+    """Return in how many of the numbers each bit is set, for all bits at once.
 
-    Args:
-        texts: all word sets.
-        index: the set to compare with the others.
-        holders: for each word a number whose bits say which sets hold it.
-        threshold: a Jaccard index.
+    Returns:
+        Numbers of which the k-th has the bits whose count has the binary digit of value 2**k.
     """
-    # The union is no smaller than the set: similar sets share more than threshold x n words.
-    least = threshold.numerator * len(texts[index]) // threshold.denominator + 1
-    all_sets = (1 << len(texts)) - 1
-    candidates = _find_common_bits(least, [holders.get(word, 0) for word in texts[index]], all_sets)
-    while candidates:
-        lowest_bit = candidates & -candidates
-        candidates ^= lowest_bit
-        candidate = lowest_bit.bit_length() - 1
-        shared = len(texts[index] & texts[candidate])
-        union = len(texts[index]) + len(texts[candidate]) - shared
-        is_similar = shared * threshold.denominator > threshold.numerator * union
-        if candidate != index and is_similar:
-            yield candidate
-
-
-def _find_common_bits(least: int, numbers: Collection[int], all_bits: int) -> int:
-    """Return a number with the bits that are set in at least `least` of `numbers`.
-
-    All bits are counted at once: plane k holds the bits of value 2**k of their counts. A count
-    starts so far below a power of two that it overflows after `least` steps.
-
-    Args:
-        least: how many numbers must have the bit.
-        numbers: the numbers.
-        all_bits: a number with all bits that may be set.
-
-    >>> _find_common_bits(2, [0b011, 0b110, 0b010], 0b111) == 0b010
-    True
-    """
-    width = least.bit_length()
-    start = (1 << width) - least
-    planes = [all_bits if start >> k & 1 else 0 for k in range(width)]
-    reached = 0
+    planes: list[int] = []
     for number in numbers:
         carry = number
         for k, plane in enumerate(planes):
             planes[k] = plane ^ carry
-            carry = plane & carry
-        reached |= carry
-    return reached
+            carry &= plane
+            if not carry:
+                break
+        else:
+            planes.append(carry)
+    return planes
+
+
+def _select_bits(planes: Sequence[int], least: int) -> int:
+    """Return a number with the bits that `_count_bits` counted at least `least` times, 1 or more.
+
+    >>> _select_bits(_count_bits([0b011, 0b110, 0b010]), 2) == 0b010
+    True
+    """
+    if least >> len(planes):
+        return 0
+    above, equal = 0, -1
+    for k in reversed(range(len(planes))):
+        if least >> k & 1:
+            equal &= planes[k]
+        else:
+            above |= equal & planes[k]
+            equal &= ~planes[k]
+    return above | equal

@@ -34,3 +34,34 @@ def test_a_share_that_equals_the_threshold_is_not_above_it() -> None:
         *find_partners(texts, [0], Fraction(59, 100)),
     )
     assert (list(equal), list(above)) == ([], [1])
+
+
+@given(st.lists(words, max_size=12), thresholds)
+def test_contained_sets_are_those_of_comparing_all(
+    texts: list[set[str]], threshold: Fraction
+) -> None:
+    searches = dict(find_partners(texts, range(len(texts)), threshold))
+    contained = dict(find_partners(texts, range(len(texts)), threshold, contained_only=True))
+    for at, partners in searches.items():
+        is_part = [
+            other for other in partners if texts[at] <= texts[other] or texts[other] <= texts[at]
+        ]
+        assert list(contained[at]) == is_part
+
+
+class CountedSet(frozenset[str]):
+    """A set that counts the comparisons with it."""
+
+    comparisons = 0
+
+    def __and__(self, other: object) -> frozenset[str]:
+        CountedSet.comparisons += 1
+        return frozenset.__and__(self, other)  # type: ignore[operator]
+
+
+def test_thousands_of_sets_that_share_all_but_one_word_are_not_compared_in_pairs() -> None:
+    CountedSet.comparisons = 0
+    texts = [CountedSet({*"abcdef", f"only{number}"}) for number in range(200)]
+    found = [list(partners) for _, partners in find_partners(texts, range(200), Fraction(4, 5))]
+    assert found == [[]] * 200
+    assert CountedSet.comparisons == 0
