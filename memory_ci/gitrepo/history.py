@@ -471,6 +471,13 @@ def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Itera
             yield FileVersion(commit, file.path, None if is_deleted else oid)
 
 
+def has_version(repo: Repository, since: str, until: str, pathspecs: Sequence[str]) -> bool:
+    """Return whether a first-parent commit of since..until changed one of the files."""
+    args = ("rev-list", "--first-parent", "--max-count=1", "--diff-merges=first-parent")
+    revisions = ("--end-of-options", until, f"^{since}", "--", *pathspecs)
+    return bool(run_git(repo.cwd, *args, *revisions))
+
+
 def list_reverting_commits(repo: Repository, rev: str) -> list[Commit]:
     """Return the commits that say that they revert another, oldest first, without files."""
     grep = (

@@ -9,7 +9,7 @@ from datetime import date
 import msgspec
 
 from memory_ci.gitrepo.blobs import TreeFile, read_files
-from memory_ci.gitrepo.history import list_versions, plan_range
+from memory_ci.gitrepo.history import has_version, list_versions, plan_range
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.stage import Reading, find_stage
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot, Workspace
@@ -137,6 +137,8 @@ def list_transitions(workspace: Workspace, since: str | None, until: str) -> tup
     Raises:
         RepositoryError: unknown-revision, unreachable-cursor, shallow-clone.
     """
+    if since is not None and not has_version(workspace.repo, since, until, _pathspecs()):
+        return ()
     points = stage_history(workspace, until)
     if not points:
         return ()
