@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import growth, memorycode, never_twice, start
+from benchmarks import action, growth, memorycode, never_twice, start
 from benchmarks.anchors import bench_anchors
 from benchmarks.cache import bench_cache
 from benchmarks.compaction import bench_compaction
@@ -44,7 +44,13 @@ def main(names: Sequence[str]) -> None:
             print_table(title, bench(Path(scratch) / name))
 
 
-WITH_FILES = {"growth": growth.main, "memorycode": memorycode.main, "never_twice": never_twice.main, "start": start.main}
+WITH_FILES = {
+    "action": action.main,
+    "growth": growth.main,
+    "memorycode": memorycode.main,
+    "never_twice": never_twice.main,
+    "start": start.main,
+}
 """Benchmarks that take files or options, and have no part of their own."""
 
 

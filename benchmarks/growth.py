@@ -66,9 +66,7 @@ def main(args: Sequence[str]) -> None:
 
 def _print_axis(axis: str, sizes: Sequence[int], scratch: Path) -> None:
     """Print the costs of each command at each size, and by how much the last two differ."""
-    places = [
-        make_repository(scratch / f"{axis}{size}", SMALL | {axis: size}) for size in sizes
-    ]
+    places = [make_repository(scratch / f"{axis}{size}", SMALL | {axis: size}) for size in sizes]
     growth = sizes[-1] // sizes[-2]
     heads = " | ".join(f"{size:,}" for size in sizes)
     print(f"\n| {axis} | {heads} | x, for {growth} x the {axis} |")
@@ -89,7 +87,9 @@ def list_commands() -> list[Command]:
         Command("record, nothing to do", record),
         Command("record, one change", record, merge_learning),
         Command("check", ("check",)),
-        Command("verify, one new entry", ("verify", "--base", "main", "--head", "topic"), _branch),
+        Command(
+            "verify, one new entry", ("verify", "--base", "main", "--head", "topic"), add_topic
+        ),
         Command("health", ("health",)),
         Command("report", ("report", "--json")),
     ]
@@ -98,10 +98,10 @@ def list_commands() -> list[Command]:
 def make_repository(place: Path, sizes: dict[str, int]) -> Path:
     """Return a new repository with these sizes, whose history was recorded up to its tip."""
     place.mkdir(parents=True)
-    _git(place, "init", "-q", "--initial-branch=main")
+    run_git(place, "init", "-q", "--initial-branch=main")
     stream = "".join([*_stream_history(sizes), *_stream_sessions(sizes)])
-    _git(place, "fast-import", "--quiet", text=stream)
-    _git(place, "reset", "-q", "--hard")
+    run_git(place, "fast-import", "--quiet", text=stream)
+    run_git(place, "reset", "-q", "--hard")
     # So that a first run has something to commit, and the next ones begin there.
     merge_learning(place)
     _run(place, ("record", "--engine", "rules"))
@@ -176,27 +176,27 @@ def _format_file(path: str, text: str) -> str:
 
 def merge_learning(place: Path) -> None:
     """Commit a change that says a learning; no two say the same."""
-    number = int(_git(place, "rev-list", "--count", "HEAD"))
+    number = int(run_git(place, "rev-list", "--count", "HEAD"))
     words = make_located(number % 50 + 1)[-1].entry.title
     (place / "src" / "part1.py").write_text(f"value = -{number}\n", encoding="utf-8")
     message = f"fix: part {number}\n\nLearning: Before {words}, take lock L{number}."
-    _git(place, *IDENTITY, "commit", "-qam", message)
+    run_git(place, *IDENTITY, "commit", "-qam", message)
 
 
-def _branch(place: Path) -> None:
+def add_topic(place: Path) -> None:
     """Let the branch `topic` add one entry to the tip of main."""
-    if _git(place, "rev-list", "--count", "main..topic") != "0":
+    if run_git(place, "rev-list", "--count", "main..topic") != "0":
         return
-    _git(place, "checkout", "-q", "-B", "topic", "main")
+    run_git(place, "checkout", "-q", "-B", "topic", "main")
     inbox = place / ".memory" / "inbox" / "new.md"
     inbox.parent.mkdir(parents=True, exist_ok=True)
     inbox.write_text(format_entry(make_located(LARGE // 100 + 1)[-1].entry), encoding="utf-8")
-    _git(place, "add", ".memory")
-    _git(place, *IDENTITY, "commit", "-qm", "Add a learning")
-    _git(place, "checkout", "-q", "main")
+    run_git(place, "add", ".memory")
+    run_git(place, *IDENTITY, "commit", "-qm", "Add a learning")
+    run_git(place, "checkout", "-q", "main")
 
 
-def _git(place: Path, *args: str, text: str = "") -> str:
+def run_git(place: Path, *args: str, text: str = "") -> str:
     done = subprocess.run(
         ["git", *args], cwd=place, input=text.encode(), check=True, stdout=subprocess.PIPE
     )
