@@ -426,3 +426,20 @@ def test_the_hot_paths_import_neither_gitpython_nor_an_sdk(
         [sys.executable, "-c", code], cwd=project.path, capture_output=True, text=True, check=True
     )
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_an_index_of_another_memory_in_the_cache_changes_no_answer(
+    project: Project, tmp_path: Path
+) -> None:
+    """`restore-keys` of the action gives a job the index of any older commit."""
+    put(project, "MEMORY.md", 1, title="Zebra crossing")
+    assert project.retrieve("zebra").hits
+    restored = tmp_path / "index.db"
+    restored.write_bytes(index_path(project.workspace).read_bytes())
+    put(project, "MEMORY.md", 2, title="Zebra stripes")
+    index_path(project.workspace).unlink()
+    without = render_context(project.retrieve("zebra"))
+    index_path(project.workspace).write_bytes(restored.read_bytes())
+    answer = project.retrieve("zebra")
+    assert list_served_ids(answer) == (make_id(2),)
+    assert render_context(answer) == without
