@@ -153,3 +153,22 @@ def test_a_note_for_a_sub_project_has_its_stage(project: Project) -> None:
         for n, scope in enumerate(scopes)
     ]
     assert [entry.phase for entry in added] == ["design", "implementation", "implementation"]
+
+
+def test_old_versions_of_intent_files_are_not_read_where_the_range_changed_none(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    since = state(project, "design")
+    tip = project.commit("Work", {"src/new.py": "new = 1\n"})
+    read: list[str] = []
+
+    def list_versions(*_args: object) -> list[object]:
+        read.append("read")
+        return []
+
+    monkeypatch.setattr("memory_ci.memory.stage.list_versions", list_versions)
+    assert list_transitions(project.workspace, since, tip) == ()
+    assert read == []
+    later = state(project, "build")
+    list_transitions(project.workspace, since, later)
+    assert read == ["read"]
