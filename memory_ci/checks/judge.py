@@ -36,13 +36,14 @@ class AddedLine(NamedTuple):
 
     Attributes:
         number: its number in the new file, from 1.
-        is_moved: whether the change removes the same line elsewhere: it was moved or indented.
+        moved_from: the file from which the change removes the same line, "" for none: the line was
+            moved or indented.
     """
 
     path: str
     number: int
     text: str
-    is_moved: bool = False
+    moved_from: str = ""
 
 
 class CheckedChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,8 +178,9 @@ def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
     if not any(file.status != "D" and globs.matches(file.path) for file in change.files):
         return NOT_APPLICABLE
     pattern = compile_pattern(check.text)
-    added = [line for line in change.added if not line.is_moved]
-    lines = [line for line in added if globs.matches(line.path)]
+    added = [line for line in change.added if globs.matches(line.path)]
+    # A line that comes from where it was allowed is new here.
+    lines = [line for line in added if not (line.moved_from and globs.matches(line.moved_from))]
     with limit_time():
         position = find_match(pattern, [line.text for line in lines])
     if position is None:
