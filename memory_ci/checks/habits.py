@@ -151,8 +151,8 @@ def list_kinds(path: str) -> list[str]:
     ['start.md', '*.md', 'docs/**', 'docs/guide/**']
     """
     match = NAME.fullmatch(path)
-    if match is None or UNSAFE.search(path):
-        return []
+    if match is None or UNSAFE.search(path) or not path.isprintable():
+        return []  # Bytes that are not UTF-8 are not printable either.
     ending = (match["ending"] or "").lower()
     kinds = []
     if ending.removeprefix(".") not in CODE:

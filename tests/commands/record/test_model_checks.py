@@ -191,3 +191,8 @@ def test_the_schema_has_a_check_only_for_this_task() -> None:
 
 def test_a_model_is_shown_directories_and_kinds_but_no_single_file_of_a_kind() -> None:
     assert describe_files(FILES) == "/: *.md\nsrc/app/: *.py *.sql"
+
+
+def test_directories_that_cannot_be_printed_are_shown_escaped() -> None:
+    files = list_repository_files(["caf\udce9/a.py", "b\nc/a.py"])
+    assert describe_files(files).splitlines() == ["b\\nc/: *.py", "caf\\udce9/: *.py"]
