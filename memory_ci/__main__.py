@@ -64,7 +64,8 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
     With KeyboardInterrupt click would exit with status 1, and Python print a traceback.
     """
-    os.write(2, b"Interrupted.\n")  # sys.stderr may itself be interrupted
+    end = b"\x1b[K" if os.isatty(2) else b""  # what is left of a line of progress
+    os.write(2, b"Interrupted." + end + b"\n")  # sys.stderr may itself be interrupted
     sys.exit(INTERRUPTED)
 
 
