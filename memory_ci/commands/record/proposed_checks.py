@@ -353,7 +353,7 @@ def _judge_all(
     proposed = 0
     for draft, result in tested:
         key = candidate_key(_make_candidate(draft, result))
-        if key in declined or not _is_worth_proposing(draft, result):
+        if key in declined or not (key in accepted or _is_worth_proposing(draft, result)):
             continue
         if key not in accepted and draft.rule.source != "habit":
             proposed += 1

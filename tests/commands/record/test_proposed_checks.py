@@ -240,3 +240,14 @@ def test_an_accepted_check_is_written_however_many_come_before(
     monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_PROPOSED", 1)
     verdicts = [item.verdict for item in list_checks(worked, candidate_key(second.candidate))]
     assert verdicts == ["suspected", "written"]
+
+
+def test_an_accepted_check_is_written_although_it_would_not_be_proposed_any_more(
+    worked: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agree(worked)
+    (item,) = list_checks(worked)
+    monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MOST_SPOKEN", 0.0)
+    assert list_checks(worked) == []
+    verdicts = [item.verdict for item in list_checks(worked, candidate_key(item.candidate))]
+    assert verdicts == ["written"]
