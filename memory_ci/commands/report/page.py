@@ -75,8 +75,8 @@ STATES = {
 }
 
 QUESTIONS: dict[QuestionKind, str] = {
-    "request": "People ask again and again. Write it as a rule?",
-    "failure": "A command fails again and again. Warn of it?",
+    "request": "People ask for it again. Write it as a rule?",
+    "failure": "A command fails again. Warn agents before they run it?",
     "check": "A rule that each commit can be tested for. Test it?",
     "candidate": "Worth keeping?",
     "quarantined": "Withheld as unsafe. Safe after all?",
