@@ -358,6 +358,16 @@ def test_a_release_that_cannot_be_read_is_asked_again(old: RepoBuilder) -> None:
 
 
 @pytest.mark.usefixtures("at_terminal")
+def test_a_commit_where_gitlab_needs_a_tag_is_asked_again(
+    old: RepoBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(init, "guess_ci", lambda _: "gitlab")
+    result = answer("", "", f"acme/memory-ci@{'1' * 40}", SOURCE[1], "n")
+    assert "GitLab's component installs a tag of memory-ci" in result.output
+    assert (old.path / ".gitlab-ci.yml").exists()
+
+
+@pytest.mark.usefixtures("at_terminal")
 def test_what_is_set_up_is_not_asked_again(old: RepoBuilder) -> None:
     answer("", "", SOURCE[1], "n")
     again = answer()
