@@ -104,7 +104,7 @@ def _ask_for_release(*, is_tag: bool) -> Release | None:
         is_tag: it must be named by a tag.
     """
     question = (
-        f"From which repository do they install memory-ci? OWNER/REPO@{TAG} "
+        f"Install memory-ci there from which repository? OWNER/REPO@{TAG} "
         "(empty: leave them out for now):"
     )
     while True:
