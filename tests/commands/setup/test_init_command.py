@@ -276,7 +276,7 @@ def test_older_work_is_shown_before_anything_is_written(project: Project, run: R
     )
     assert "Without a model: " in rest
     assert re.search(
-        r"With a model: \d+ questions, [\d,]+ tokens in, about \d+\.\d\d USD \(anthropic: an example",
+        r"With a model: \d+ questions, [\d,]+ tokens in, about \d+\.\d\d USD \(anthropic: as an example",
         rest,
     )
     told = json.loads(run("init", "--from", "5y", "--dry-run", "--json").stdout)["preview"]
