@@ -153,7 +153,7 @@ def is_opposite(statement: str, quotes: Iterable[str]) -> bool:
 def read_clauses(text: str) -> list[Clause]:
     """Return the clauses of a text in order, without its questions."""
     clauses: list[Clause] = []
-    for pieces in _list_parts(spell_negations(text[:MAX_LENGTH].replace("\u2019", "'"))):
+    for pieces in _join_clauses(spell_negations(text[:MAX_LENGTH].replace("\u2019", "'"))):
         clauses += [clause for clause in _read_part(pieces) if clause.words]
     return clauses
 
@@ -367,27 +367,44 @@ def _list_pieces(text: str, language: str) -> list[Piece]:
     return [piece for piece in pieces if piece.mark or piece.text.strip()]
 
 
-def _list_parts(text: str) -> Iterator[list[Piece]]:
-    """Yield the pieces of each clause.
+def _join_clauses(text: str) -> Iterator[list[Piece]]:
+    """Yield the pieces of each clause of a text, subordinate clauses joined with the next clause.
 
-    A clause that only says when or under which condition joins the clause behind it.
+    `Before you merge, run the tests` is one clause, and so is `First build, then test`.
     """
+    pending: list[Piece] = []  # a subordinate clause whose main clause is still to come
+    for pieces in _split_clauses(text):
+        if _begins_with(pending, ("first",)) and not _begins_with(pieces, THEN):
+            yield pending
+            pending = []
+        if pending and pieces:
+            yield _join_subordinate(pending, pieces)
+            pending = []
+        elif _is_subordinate(pieces):
+            pending = pieces
+        else:
+            yield pieces
+    if pending:
+        yield pending
+
+
+def _split_clauses(text: str) -> Iterator[list[Piece]]:
+    """Yield the pieces between two ends of clauses or marks that split a clause."""
     language = find_language(text)
-    opening: list[Piece] = []
     for part in _split(text):
-        for pieces in _divide(_list_pieces(part, language), "split"):
-            if _begins_with(opening, ("first",)) and not _begins_with(pieces, THEN):
-                yield opening
-                opening = []
-            if opening and pieces:
-                yield [*pieces, *opening] if _begins_with(opening, ORDER) else [*opening, *pieces]
-                opening = []
-            elif _begins_with(pieces, (*ORDER, "condition", "first")) or _ends_with(pieces, ORDER):
-                opening = pieces
-            else:
-                yield pieces
-    if opening:
-        yield opening
+        yield from _divide(_list_pieces(part, language), "split")
+
+
+def _is_subordinate(pieces: Sequence[Piece]) -> bool:
+    """Return whether a clause only says when, under which condition or what comes first."""
+    return _begins_with(pieces, (*ORDER, "condition", "first")) or _ends_with(pieces, ORDER)
+
+
+def _join_subordinate(subordinate: Sequence[Piece], main: Sequence[Piece]) -> list[Piece]:
+    """Return one clause in the order of `A before B`, or with its condition first."""
+    if _begins_with(subordinate, ORDER):
+        return [*main, *subordinate]
+    return [*subordinate, *main]
 
 
 def _split(text: str) -> Iterator[str]:
