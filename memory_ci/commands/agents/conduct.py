@@ -72,7 +72,7 @@ def tell_due(event: AgentEvent, start: Path, now: datetime) -> str:
     return _join_lines(new)
 
 
-def tell_git_hook(start: Path, key: str, command: str, now: datetime) -> str:
+def claim_git_hook_lines(start: Path, key: str, command: str, now: datetime) -> str:
     """Return the lines that are due before a command of git, which its hook prints.
 
     It is the way for agents whose own hooks take no text in front of a tool call. A session that

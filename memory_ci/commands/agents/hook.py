@@ -86,7 +86,7 @@ def pre_commit() -> None:
         for path in stage_notes(open_current_workspace(is_quiet=True), os.environ, now()):
             say(f"memory-ci: {printable(path)} goes with this commit", err=True)
     with _harmless("nothing told"):
-        _tell_due("git commit")
+        _print_due_lines("git commit")
 
 
 @hook_command.command("pre-push", hidden=True)
@@ -110,7 +110,7 @@ def pre_push(remote: str) -> None:
     with _harmless("no nudge"):
         _nudge()
     with _harmless("nothing told"):
-        _tell_due("git push")
+        _print_due_lines("git push")
 
 
 @hook_command.command("agent", hidden=True)
@@ -194,15 +194,20 @@ def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
     raise SystemExit(1 if conflicts else 0)
 
 
-def _tell_due(command: str) -> None:
-    """Print on stderr what is due before a command of git, to the session of an agent alone."""
-    from memory_ci.commands.agents.conduct import tell_git_hook
+def _print_due_lines(command: str) -> None:
+    """Print on stderr the lines of entries that an agent must read before a command of git.
+
+    A person who runs git reads nothing.
+    """
+    from memory_ci.commands.agents.conduct import claim_git_hook_lines
     from memory_ci.sessions.active_session import find_sessions
 
-    keys = find_sessions(os.environ)
-    due = tell_git_hook(Path.cwd(), keys[0], command, now()) if keys else ""
-    if due:
-        say(printable_lines(due.rstrip()), err=True)
+    session_keys = find_sessions(os.environ)
+    if not session_keys:
+        return
+    lines = claim_git_hook_lines(Path.cwd(), session_keys[0], command, now())
+    if lines:
+        say(printable_lines(lines.rstrip()), err=True)
 
 
 def _print_violations(message_file: Path) -> bool:
