@@ -28,7 +28,7 @@ class SpokenChange(msgspec.Struct, frozen=True):
 
     Attributes:
         has_session: whether a session of the change is known.
-        is_asked: whether a person asked in such a session for what the check says.
+        is_asked: whether a person asked for the violation in such a session.
     """
 
     merged: MergedChange
@@ -62,7 +62,7 @@ class BacktestResult(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> int:
-        """The number of changes it would have spoken in of which a session is known."""
+        """The number of violating changes that have a known session."""
         return sum(spoken.has_session for spoken in self.spoken)
 
     @property

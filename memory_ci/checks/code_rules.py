@@ -225,7 +225,7 @@ def _is_general(text: str, thing: re.Match[str]) -> bool:
 
 
 def _find_language(text: str, repository: RepositoryFiles) -> CodeLanguage | None:
-    """Return the language that a rule names, else the only one that the repository has."""
+    """Return the language that a rule names, else the only language of the repository."""
     named = [language for language in LANGUAGES if language.name.search(text)]
     globs = set(list_code(repository)) - NO_NAMES
     present = [language for language in LANGUAGES if globs.intersection(language.globs)]

@@ -29,7 +29,7 @@ class GlobError(ValueError):
 
 
 class Globs:
-    """A list of globs, of which the last that names a file decides.
+    """A list of globs; the last one that matches a file decides.
 
     A glob that names a directory names all files below it. The case of letters counts on every
     system. `!` takes files out again that an earlier glob of the list names.
@@ -208,7 +208,7 @@ def _translate_class(members: str, *, is_negated: bool) -> str:
     """Return the pattern of a class such as `[a-z]`.
 
     Raises:
-        GlobError: it is empty or has a range that is none.
+        GlobError: it is empty or has an invalid range.
     """
     if not members:
         raise GlobError("has an empty class: []")

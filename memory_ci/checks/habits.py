@@ -188,7 +188,7 @@ def _count_kinds(changes: Sequence[MergedFiles], today: date) -> list[_Counted]:
 
 
 def _count_pairs(changes: Iterable[_Counted]) -> list[Habit]:
-    """Return each pair of kinds of which the second is touched nearly always with the first.
+    """Return each pair of kinds whose second kind is nearly always touched with the first.
 
     A file of both kinds does not make a change applicable: it would follow its own habit.
     """

@@ -1,4 +1,4 @@
-"""The line on a violated check: what is wrong, who asked for the rule, and what to do."""
+"""The line on a violated check: the fault, who asked for the rule, and the remedy."""
 
 from __future__ import annotations
 

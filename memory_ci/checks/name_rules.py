@@ -1,4 +1,4 @@
-"""What a sentence says about the names of things in code: `end method names with '_md'`."""
+"""Rules on the names of things in code, read from a sentence: `end method names with '_md'`."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ CONDITION = re.compile(
 
 
 def find_name_rules(text: str) -> list[NameRule]:
-    """Return what a sentence says about names; nothing of one that has a condition.
+    """Return the rules on names in a sentence, none if the sentence has a condition.
 
     >>> find_name_rules("Always start function names with 'fn_'")
     [NameRule(thing='function', form='start', value='fn_', is_forbidden=False)]

@@ -67,7 +67,7 @@ BREAK = re.compile(
 
 
 class StanceWords(msgspec.Struct, frozen=True):
-    """The table of one language: regular expressions by what they do to a clause."""
+    """The table of one language: regular expressions by their effect on a clause."""
 
     never: tuple[str, ...]
     always: tuple[str, ...]
@@ -96,7 +96,7 @@ class StanceMark(NamedTuple):
     """The role of a word of the tables.
 
     Attributes:
-        role: what the word does to a clause.
+        role: the effect of the word on a clause.
         pair: the number of its pair of opposites, "" if it is of none.
         side: its side of the pair, 0 or 1.
         is_undo: whether its side opposes any use of a thing.
@@ -141,7 +141,7 @@ class Clause(NamedTuple):
 def is_opposite(statement: str, quotes: Iterable[str]) -> bool:
     """Return whether a statement says the opposite of the quotes.
 
-    A clause that agrees with a part of the statement outweighs one that opposes a part of the same
+    A clause that agrees with some words of the statement outweighs a clause that opposes the same
     words.
     """
     quoted_clauses: list[Clause] = []
@@ -173,7 +173,7 @@ def _is_opposed(claim: Clause, quoted_clauses: Sequence[Clause]) -> bool:
 
 
 def _is_outweighed(opposing: frozenset[str], agreeing: Sequence[frozenset[str]]) -> bool:
-    """Return whether a clause agrees with at least as many words, of which some are the same."""
+    """Return whether a clause agrees with at least as many words, some of them the same."""
     as_long = [shared for shared in agreeing if len(shared) >= len(opposing)]
     return any(not opposing or not shared.isdisjoint(opposing) for shared in as_long)
 

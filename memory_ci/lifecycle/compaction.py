@@ -1,4 +1,4 @@
-"""Compaction and retirement of entries; git keeps what they take out.
+"""Compaction and retirement of entries; git keeps the entries that they remove.
 
 Compaction makes one entry of several places of one id and of near duplicates in one file, and
 removes retired entries. Retirement marks entries that no longer apply.
@@ -158,7 +158,7 @@ def _list_terms(entry: Entry) -> tuple[object, ...]:
 
 
 def _split_group(group: Sequence[Located]) -> Iterator[list[Located]]:
-    """Yield the clusters of comparable entries; each takes what is similar and still free."""
+    """Yield the clusters of comparable entries; each takes the similar entries that are free."""
     word_sets = [parse_entry_words(place.entry).words for place in group]
     duplicates = find_near_duplicates(word_sets)
     if group[0].entry.type in RULE_TYPES:

@@ -36,7 +36,7 @@ MAX_SHARING = 2
 
 
 class Use(NamedTuple):
-    """What a merged change did with entries.
+    """The uses of entries by a merged change.
 
     Attributes:
         label: its name in reports (`#128`).

@@ -62,15 +62,15 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CheckSource = Literal["request", "entry", "document", "habit"]
-"""What a check was derived from."""
+"""The kind of place that the rule of a check was found in."""
 
 
 class CheckProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A check that is proposed, and what it would have said of merged changes.
+    """A check that is proposed, and the merged changes that would have violated it.
 
     Attributes:
         check: the check.
-        source: where the rule stands that it was derived from.
+        source: the kind of place that its rule was found in.
         is_by_model: whether a model wrote it.
         place: the entry whose rule it is, or the document and line; "" for none.
         applicable: the number of merged changes that it is about.

@@ -231,7 +231,7 @@ def _describe(runs: Sequence[FailedRun], sessions: int) -> KnownFailure:
 
 
 def _find_failed_form(run: CommandRun, error: str) -> CommandForm | None:
-    """Return the form of the command in a line that failed: the one that the error names.
+    """Return the form of the failed command in a line: the command that the error names.
 
     If it names none, that is the last one in front of a pipe.
     """

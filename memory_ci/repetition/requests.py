@@ -196,7 +196,7 @@ def _read_clauses(text: str) -> tuple[TypedClause, ...]:
 
 
 def _list_keys(clause: TypedClause) -> Iterator[Key]:
-    """Yield the keys of a clause; none of one that says too much to be compared."""
+    """Yield the keys of a clause, unless it is too long to be compared."""
     if len(clause.terms) > MAX_TERMS:
         return
     terms = sorted(clause.terms - VAGUE)
@@ -253,7 +253,7 @@ def _choose_clearest(occurrences: Iterable[Occurrence]) -> dict[str, Occurrence]
 
 
 def _choose(candidates: Sequence[RecurringKey], limit: int) -> list[RecurringKey]:
-    """Return the strongest candidates, each counted without what a stronger one covers."""
+    """Return the strongest candidates, each counted without the clauses of stronger ones."""
     heap = [(-candidate.score, index) for index, candidate in enumerate(candidates)]
     heapq.heapify(heap)
     current = list(candidates)
@@ -277,7 +277,7 @@ def _choose(candidates: Sequence[RecurringKey], limit: int) -> list[RecurringKey
 
 
 def _without_covered(candidate: RecurringKey, wordings: Sequence[frozenset[str]]) -> RecurringKey:
-    """Return a candidate without the occurrences that say what the wordings say."""
+    """Return a candidate without the occurrences that the wordings cover."""
     needed = min(SHARED_TERMS, len(candidate.key))
     left = {
         session: occurrence
@@ -292,9 +292,9 @@ def _has_request(candidate: RecurringKey) -> bool:
 
 
 def _find_wording(candidate: RecurringKey) -> Occurrence:
-    """Return the clearest wording: what most sessions say, in few words, as an order if any is.
+    """Return the clearest wording: common to most sessions, short, and an order if any is.
 
-    One that a later occurrence changes, as another prefix of names, is none.
+    A wording that a later occurrence changes, as by another prefix of names, is left out.
     """
     occurrences = [item for item in candidate.occurrences.values() if item.clause.is_request]
     occurrences = _without_changed(occurrences)

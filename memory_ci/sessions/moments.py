@@ -1,4 +1,4 @@
-"""What is due at a moment of an agent's work: before a command or an edit, after a failure.
+"""The lines due at a moment of an agent's work: before a command or an edit, after a failure.
 
 A hook runs before every tool call, so it reads one small table in the git directory and neither
 memory, a database nor git. The table is written when a session starts.
@@ -117,7 +117,7 @@ def load_moments(common_dir: Path) -> list[Moment]:
 def save_moments(common_dir: Path, moments: Iterable[Moment]) -> None:
     """Write the table, if it changes; without it nothing is due.
 
-    What the limits leave no room for is left out, the last first.
+    Lines beyond the limits are left out, the last first.
     """
     short = [moment for moment in moments if len(moment.when) <= MAX_WHEN]
     rows = [moment._asdict() for moment in short[:MAX_MOMENTS]]

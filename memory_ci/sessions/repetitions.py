@@ -1,4 +1,4 @@
-"""What is asked again and what fails again, as candidates that a person may agree to.
+"""Repeated requests and repeated failures, as candidates that a person may agree to.
 
 The same list is proposed by `record` and `review`, and served to agents as not yet agreed. So it
 is written into the git directory, where hooks read it without reading a session.
@@ -56,10 +56,10 @@ REFRESH_SECONDS = 86_400
 
 
 class Repeated(NamedTuple):
-    """What is asked again, or fails again.
+    """A repeated request or a repeated failure.
 
     Attributes:
-        candidate: what may be written.
+        candidate: the candidate for an entry.
         keys: content keys of all its wordings: a person may have answered an earlier one.
         occurrences: the wording of a request in each session, the earliest first.
     """
@@ -109,17 +109,20 @@ class StandingRule(NamedTuple):
 def find_repeated(
     snapshot: Snapshot, archive: SessionArchive, limit: int = MAX_REQUESTS
 ) -> list[Repeated]:
-    """Return what is asked again, then what fails again, each most useful first.
+    """Return the repeated requests, then the repeated failures, each most useful first.
 
-    A request is useful that is likely to be made again, unless sessions were told it before and
-    people made it nevertheless. Left out is what is the work itself and not how it is done, what a
-    person declined, what memory holds, what a document of rules says and nobody asked for since,
-    what somebody said the opposite of later, what names a file or task that is gone, and what must
-    not be in memory.
+    A request is useful if it is likely to be made again, unless sessions were told it before and
+    people made it nevertheless. Left out are requests and failures that
+
+    - are the work itself, and not how it is done,
+    - a person declined, or later said the opposite of,
+    - memory holds, or a document of rules covers so that nobody asked since,
+    - name a file or task that is gone,
+    - must not be in memory.
 
     Args:
         snapshot: the commit whose memory and documents are compared.
-        archive: what the sessions hold.
+        archive: the sessions of the repository.
         limit: the greatest number of requests.
     """
     written = list_written_rules(snapshot)
@@ -215,7 +218,7 @@ def describe(repetition: Repetition) -> str:
 
 
 def save_pending(workspace: Workspace, repeated: Iterable[Repeated]) -> None:
-    """Write the list that hooks read; without it they serve what is agreed alone."""
+    """Write the list that hooks read; without it they serve agreed entries alone."""
     lines = []
     for item in repeated:
         candidate = item.candidate
@@ -258,7 +261,7 @@ def list_unanswered(workspace: Workspace, entries: Iterable[Entry]) -> list[Pend
 
 
 def _is_said(line: PendingLine, entries: Iterable[Entry]) -> bool:
-    """Return whether memory says what a line says, also in other words."""
+    """Return whether memory covers a line, also in other words."""
     if line.kind == "failure":
         return any(entry.when == line.when for entry in entries)
     terms = tuple(read_clause(line.text).terms)
@@ -375,7 +378,7 @@ def _quote(quotation: Quotation) -> Quote:
 
 
 def list_written_rules(snapshot: Snapshot) -> tuple[WrittenRule, ...]:
-    """Return the lines of the documents that agents are told to follow."""
+    """Return the lines of the documents of rules for agents."""
     paths = [path for path in snapshot.tree.files if RULE_FILES.fullmatch(path)]
     rules: list[WrittenRule] = []
     for content in snapshot.tree.read(paths, MAX_DOCUMENT):

@@ -67,7 +67,7 @@ def count_outcomes(
 
     Args:
         entries: entries of any type.
-        archive: what the sessions hold.
+        archive: the sessions of the repository.
         served: when they were served what.
     """
     outcomes = []
@@ -91,14 +91,14 @@ def count_asked_again(
     archive: SessionArchive,
     times: Mapping[str, datetime],
 ) -> RuleOutcome:
-    """Return the outcome of a request: a person made it again after the session was told it.
+    """Count the sessions that were served a request, and those where a person repeated it.
 
     Args:
         id_: the id of its entry, or its key.
         title: its words.
         terms: its terms.
-        archive: what the sessions hold; sessions without a turn in it are not counted.
-        times: when each session was told it.
+        archive: the sessions; sessions without a turn in it are not counted.
+        times: when each session was served it.
     """
     terms = tuple(terms)
     known = {turn.session for turn in archive.turns if turn.session in times}

@@ -106,7 +106,7 @@ def _answer_event(
 def _answer_tool(
     event: AgentEvent, place: HookPlace, now: datetime, environ: Mapping[str, str]
 ) -> str:
-    """Return what is due at a tool call, else the entries for its files."""
+    """Return the lines that are due at a tool call, else the entries for its files."""
     if event.command or event.edited:
         from memory_ci.commands.agents.conduct import tell_due
 

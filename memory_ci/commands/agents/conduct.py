@@ -1,4 +1,4 @@
-"""What agents are told about how to work: at the start of a session, and at its moments.
+"""Lines on how to work, served to agents at the start of a session and at its moments.
 
 Norms are served whole by every retrieval. To these come requests that people made again and again
 and nobody agreed to yet, and lines for later moments, which a table in the git directory keeps.

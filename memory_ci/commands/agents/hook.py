@@ -211,7 +211,7 @@ def _print_due_lines(command: str) -> None:
 
 
 def _print_violations(message_file: Path) -> bool:
-    """Print on stderr what the commit violates, and return whether it is refused.
+    """Print the violations of the commit on stderr, and return whether it is refused.
 
     An agent's session that its own hook told of a check reads no second line on it, but for the
     error that says why the commit is refused.

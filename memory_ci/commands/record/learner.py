@@ -144,7 +144,7 @@ class Tally(msgspec.Struct):
         uses: what each merged change used of memory.
         judged: the candidates with their outcome.
         joins: sessions and requests that were joined to changes.
-        windows: notes about what a model was not shown.
+        windows: notes about evidence that a model was not shown.
         findings: remarks on files.
         problems: what could not be read or asked.
         dropped: why learnings of replies could not be read, counted.
@@ -174,7 +174,7 @@ class Tally(msgspec.Struct):
 
 
 class Learner:
-    """Reads a range once, the oldest change first, and tallies what it finds."""
+    """Reads a range once, the oldest change first, and tallies its findings."""
 
     def __init__(
         self,
@@ -187,11 +187,11 @@ class Learner:
         """Create a learner.
 
         Args:
-            run: what the parts of the run share.
+            run: the state that the parts of the run share.
             writer: writes the episodes of the changes.
             past: ids of entries that were written before, and content keys of rejected ones.
             accepted: content keys of candidates that a person accepted.
-            forgotten: what is neither read nor written.
+            forgotten: hashes of text that is neither read nor written.
         """
         self.writer = writer
         self.tally = Tally()
@@ -244,7 +244,7 @@ class Learner:
             return ()
 
     def learn_declined(self, requests: Sequence[PullRequest]) -> Iterator[Change]:
-        """Yield the additions of declined requests: what was rejected, and what reviewers said.
+        """Yield the additions of declined requests: rejected choices and words of reviewers.
 
         It comes after the merged changes. A request that a model fails at is a problem of the run
         and is found again by the next one; after `MAX_FAILURES` the rest is left to it as well.
@@ -627,7 +627,7 @@ class Learner:
         return tuple(dict.fromkeys(filter(None, ids)))
 
     def _find_document(self, candidate: Candidate, changed: Iterable[str]) -> str | None:
-        """Return the document that says what a candidate says, or the changed file of code."""
+        """Return the document or the changed file of code that says the same as a candidate."""
         document = find_restating_document(candidate.title, self._documents)
         if document:
             return document

@@ -84,7 +84,7 @@ class CheckableRule(NamedTuple):
 
     Attributes:
         title: the rule.
-        source: where it stands.
+        source: the kind of place that holds it.
         place: the entry whose rule it is, or the document and line; "" for none.
         since: the day after which changes count; None for all.
         words: the words of a document.
@@ -123,7 +123,7 @@ def judge_checks(
 
     Args:
         run: the run.
-        repeated: what is asked again or fails again.
+        repeated: the repeated requests and failures.
         accepted: keys of candidates that a person accepted.
         problems: gets a line if the model cannot be asked.
 
@@ -285,7 +285,7 @@ def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
 
 
 def _is_ruled(habit: Habit, drafted: Iterable[DraftedCheck]) -> bool:
-    """Return whether a rule demands what a habit does."""
+    """Return whether a rule and a habit demand the same."""
     checks = [draft.check for draft in drafted if isinstance(draft.check, WithCheck)]
     return any(
         _has_glob(check.when, habit.when) and _has_glob(check.also, habit.also) for check in checks
