@@ -1,8 +1,7 @@
 """The part of a run that proposes checks, each with its back-test.
 
-They come from what people ask again, from rules that memory and documents hold, and from habits of
-the history. A check is proposed only if it is about changes that there are, and would seldom have
-spoken in them.
+They come from repeated requests, from rules of memory and documents, and from habits in history. A
+check is proposed only if it is about some merged changes, and few of them violate it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.checks.backtest import BacktestResult, PastChange, SpokenChange, backtest
+from memory_ci.checks.backtest import BacktestResult, PastChange, PastViolation, backtest
 from memory_ci.checks.habits import Habit, MergedFiles, find_habits
 from memory_ci.checks.repository import RepositoryFiles, list_repository_files
 from memory_ci.checks.templates import ATTRIBUTION_CHECK, derive_check
@@ -370,14 +369,16 @@ def _is_worth_proposing(draft: DraftedCheck, result: BacktestResult) -> bool:
     """
     is_about_changes = result.applicable >= LEAST_APPLICABLE
     is_seldom = result.share <= MOST_SPOKEN and not result.unjudged
-    is_needed = draft.rule.source != "document" or result.spoken or draft.check == ATTRIBUTION_CHECK
+    is_needed = (
+        draft.rule.source != "document" or result.violations or draft.check == ATTRIBUTION_CHECK
+    )
     return is_about_changes and is_seldom and bool(is_needed)
 
 
 def _judge(draft: DraftedCheck, result: BacktestResult, accepted: Collection[str]) -> Judged:
     """Return the proposal of a check, or the check to be written if a person accepted it."""
     candidate = _make_candidate(draft, result)
-    reason = f"would have spoken {len(result.spoken)} times in {result.applicable} changes"
+    reason = f"would have spoken {len(result.violations)} times in {result.applicable} changes"
     if candidate_key(candidate) not in accepted:
         return Judged(candidate=candidate, verdict="suspected", reason=reason, change=SOURCE)
     candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
@@ -395,10 +396,10 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
         is_by_model=draft.is_by_model,
         place=rule.place,
         applicable=result.applicable,
-        spoken=len(result.spoken),
-        examples=tuple(_describe_change(spoken) for spoken in result.spoken),
-        known=result.known,
-        asked=result.asked,
+        violations=len(result.violations),
+        examples=tuple(_describe_violation(violation) for violation in result.violations),
+        with_session=result.with_session,
+        asked_for=result.asked_for,
     )
     if rule.candidate is not None:
         return replace(rule.candidate, proposal=proposal, repetition=None, engine=ENGINE)
@@ -418,6 +419,6 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
     )
 
 
-def _describe_change(spoken: SpokenChange) -> str:
-    merged = spoken.merged
+def _describe_violation(violation: PastViolation) -> str:
+    merged = violation.merged
     return f"{merged.tip.committed_at:%Y-%m-%d} {merged.label} {merged.title[:MAX_SUBJECT]}".strip()
