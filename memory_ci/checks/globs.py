@@ -191,9 +191,9 @@ def _translate_segment(segment: str) -> str:
     if len(parts) == 1:
         return parts[0]
     first, *middle, final = parts
-    found = "".join(f"(?>[^/]*?{part})" for part in middle if part)
+    middle_pattern = "".join(f"(?>[^/]*?{part})" for part in middle if part)
     # The last part ends with the name, so the greedy star before it is the right one.
-    return rf"(?!/){first}{found}[^/]*{final}(?=/|\Z)"
+    return rf"(?!/){first}{middle_pattern}[^/]*{final}(?=/|\Z)"
 
 
 def _translate_token(token: re.Match[str]) -> str:

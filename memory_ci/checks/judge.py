@@ -252,5 +252,5 @@ def _list_names(globs: Sequence[str]) -> str:
 
 
 def _show(pattern: str) -> str:
-    shown = pattern if len(pattern) <= MAX_PATTERN_SHOWN else f"{pattern[:MAX_PATTERN_SHOWN]}…"
-    return f"/{shown}/"
+    shortened = pattern if len(pattern) <= MAX_PATTERN_SHOWN else f"{pattern[:MAX_PATTERN_SHOWN]}…"
+    return f"/{shortened}/"

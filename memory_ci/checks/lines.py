@@ -33,8 +33,8 @@ def render_why(rule: RuleCheck, today: date) -> str:
     day = _render_day(rule.last, today) if rule.last else ""
     if not rule.sessions:
         return f"a rule since {day}" if day else ""
-    asked = f"asked in {plural(rule.sessions, 'session')}"
-    return f"{asked}, last {day}" if day else asked
+    reason = f"asked in {plural(rule.sessions, 'session')}"
+    return f"{reason}, last {day}" if day else reason
 
 
 def _render_day(day: date, today: date) -> str:

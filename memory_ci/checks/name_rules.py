@@ -270,9 +270,11 @@ def find_name_conflict(rules: Iterable[NameRule], others: Iterable[NameRule]) ->
     ...     find_name_rules("Start method names with `b_`"))
     "'a_' against 'b_'"
     """
-    wanted = {(rule.thing, rule.form): rule.value for rule in others if is_exclusive(rule)}
+    exclusive_values = {
+        (rule.thing, rule.form): rule.value for rule in others if is_exclusive(rule)
+    }
     for rule in rules:
-        value = wanted.get((rule.thing, rule.form))
+        value = exclusive_values.get((rule.thing, rule.form))
         if is_exclusive(rule) and value is not None and value != rule.value:
             return f"'{rule.value}' against '{value}'"
     return ""

@@ -279,12 +279,12 @@ def _choose(candidates: Sequence[RecurringKey], limit: int) -> list[RecurringKey
 def _without_covered(candidate: RecurringKey, wordings: Sequence[frozenset[str]]) -> RecurringKey:
     """Return a candidate without the occurrences that the wordings cover."""
     needed = min(SHARED_TERMS, len(candidate.key))
-    left = {
+    uncovered = {
         session: occurrence
         for session, occurrence in candidate.occurrences.items()
         if not any(len(occurrence.clause.terms & wording) >= needed for wording in wordings)
     }
-    return candidate._replace(occurrences=left)
+    return candidate._replace(occurrences=uncovered)
 
 
 def _has_request(candidate: RecurringKey) -> bool:

@@ -57,10 +57,10 @@ def note_run(common_dir: Path, session: str, command: str, *, is_failure: bool =
         lines = _read(note)
         if not lines:
             return
-        kept = [line for line in lines[1:] if line not in forms]
+        noted = [line for line in lines[1:] if line not in forms]
         if not is_failure:
-            kept = [*kept, *forms]
-        _write(note, kept)
+            noted = [*noted, *forms]
+        _write(note, noted)
 
 
 def find_missing(

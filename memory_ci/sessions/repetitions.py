@@ -127,9 +127,9 @@ def find_repeated(
     """
     written = list_written_rules(snapshot)
     settings = read_hook_settings(snapshot)
-    found: list[Repeated] = []
-    for standing in find_standing_requests(archive.turns, limit):
-        request = _without_opposites(standing)
+    repeated: list[Repeated] = []
+    for standing_request in find_standing_requests(archive.turns, limit):
+        request = _without_opposites(standing_request)
         if request.sessions < LEAST_SESSIONS or not _is_conduct(request.text):
             continue
         if _is_taken_back(request, archive.turns):
@@ -138,17 +138,17 @@ def find_repeated(
             continue
         rule = find_rule(snapshot, request.terms, written)
         if rule is None:
-            found.append(_propose_request(request, settings))
+            repeated.append(_propose_request(request, settings))
             continue
         since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
         if not rule.is_entry and since >= LEAST_SINCE:
-            found.append(_propose_request(request, settings, rule.place, since))
-    found = _order_by_outcome(found, archive, read_served_times(snapshot.workspace))
+            repeated.append(_propose_request(request, settings, rule.place, since))
+    repeated = _order_by_outcome(repeated, archive, read_served_times(snapshot.workspace))
     moments = {place.entry.when for place in snapshot.memory.located}
     for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
         if _moment_of(failure) not in moments:
-            found.append(_propose_failure(failure, snapshot))
-    return _without_unwanted(snapshot, found)
+            repeated.append(_propose_failure(failure, snapshot))
+    return _without_unwanted(snapshot, repeated)
 
 
 def _is_conduct(text: str) -> bool:
@@ -413,18 +413,18 @@ def _find_day(snapshot: Snapshot, rule: WrittenRule) -> date:
     return date.min
 
 
-def _without_unwanted(snapshot: Snapshot, found: Iterable[Repeated]) -> list[Repeated]:
-    """Return what nobody declined, and what may be in memory."""
+def _without_unwanted(snapshot: Snapshot, repeated: Iterable[Repeated]) -> list[Repeated]:
+    """Leave out repetitions that a person declined, or that must not be in memory."""
     declined = dict(line.split(maxsplit=1) for line in read_rejected(snapshot) if " " in line)
     keys = {line.split()[0] for line in read_rejected(snapshot)}
     forgotten = tombstones_at(snapshot)
-    wanted = []
-    for item in found:
+    allowed = []
+    for item in repeated:
         is_declined = not item.keys.isdisjoint(keys) or _is_declined(item, declined.values())
         if is_declined or forgotten.refuses_candidate(item.candidate) or _is_unsafe(item.candidate):
             continue
-        wanted.append(item)
-    return wanted
+        allowed.append(item)
+    return allowed
 
 
 def _is_declined(item: Repeated, titles: Iterable[str]) -> bool:

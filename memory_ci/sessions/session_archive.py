@@ -238,8 +238,8 @@ def add_reviews(
         reviews: the texts of reviews; the request is their session.
     """
     cache = _load_cache(workspace)
-    known = frozenset(cache.reviews)
-    new = [turn for turn in dict.fromkeys(reviews) if turn not in known]
+    cached_reviews = frozenset(cache.reviews)
+    new = [turn for turn in dict.fromkeys(reviews) if turn not in cached_reviews]
     if not new:
         return archive
     _save_cache(workspace, replace(cache, reviews=(*cache.reviews, *new)))
