@@ -180,7 +180,7 @@ def _serve(
     """Return the memory for an event, and our requests below it.
 
     Args:
-        where: the workspace.
+        workspace: the workspace.
         event: the event.
         now: the time.
         environ: the environment.
