@@ -19,10 +19,7 @@ def main() -> None:
     if is_off and not any(argument in INFORMATION for argument in sys.argv):
         sys.stderr.write("memory-ci is off (MEMORY_CI=off): nothing was done.\n")
         return
-    if sys.argv[1:] == ["--version"]:
-        from memory_ci import __version__
-
-        sys.stdout.write(f"memory-ci, version {__version__}\n")  # what click prints
+    if sys.argv[1:] == ["--version"] and _print_version():
         return
 
     import signal
@@ -48,12 +45,27 @@ def main() -> None:
     group()
 
 
+def _print_version() -> bool:
+    """Print what click prints, and return whether it could be written; if not, click says so."""
+    from memory_ci import __version__
+
+    if sys.stdout is None:
+        return False
+    try:
+        sys.stdout.write(f"memory-ci, version {__version__}\n")
+        sys.stdout.flush()
+    except OSError:
+        return False
+    return True
+
+
 def _interrupt(_number: int, _frame: object) -> NoReturn:
     """Exit at once, even in the middle of an import; open files are closed.
 
     With KeyboardInterrupt click would exit with status 1, and Python print a traceback.
     """
-    os.write(2, b"Interrupted.\n")  # sys.stderr may itself be interrupted
+    end = b"\x1b[K" if os.isatty(2) else b""  # what is left of a line of progress
+    os.write(2, b"Interrupted." + end + b"\n")  # sys.stderr may itself be interrupted
     sys.exit(INTERRUPTED)
 
 

@@ -36,13 +36,14 @@ class AddedLine(NamedTuple):
 
     Attributes:
         number: its number in the new file, from 1.
-        is_moved: whether the change removes the same line elsewhere: it was moved or indented.
+        moved_from: the file from which the change removes the same line, "" for none: the line was
+            moved or indented.
     """
 
     path: str
     number: int
     text: str
-    is_moved: bool = False
+    moved_from: str = ""
 
 
 class CheckedChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +75,7 @@ class CheckedChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeFault(NamedTuple):
-    """What is wrong with a change.
+    """A violation of a check by a change.
 
     Attributes:
         message: the fault, such as "CHANGELOG.md is not touched".
@@ -90,7 +91,7 @@ class ChangeFault(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What a check says of a change.
+    """The outcome of a check for one change.
 
     Attributes:
         is_applicable: whether the check is about changes like this one.
@@ -124,9 +125,9 @@ def is_read(check: ChangeCheck, path: str) -> bool:
 
 
 def judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
-    """Return what a check says of a change.
+    """Judge a change by a check.
 
-    A `before` check applies to no change: only a session shows what was run (`sessions.ran`).
+    A `before` check applies to no change, because only sessions record commands (`sessions.ran`).
     """
     try:
         return _judge(check, change)
@@ -177,8 +178,9 @@ def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
     if not any(file.status != "D" and globs.matches(file.path) for file in change.files):
         return NOT_APPLICABLE
     pattern = compile_pattern(check.text)
-    added = [line for line in change.added if not line.is_moved]
-    lines = [line for line in added if globs.matches(line.path)]
+    added = [line for line in change.added if globs.matches(line.path)]
+    # A line that comes from where it was allowed is new here.
+    lines = [line for line in added if not (line.moved_from and globs.matches(line.moved_from))]
     with limit_time():
         position = find_match(pattern, [line.text for line in lines])
     if position is None:
@@ -252,5 +254,5 @@ def _list_names(globs: Sequence[str]) -> str:
 
 
 def _show(pattern: str) -> str:
-    shown = pattern if len(pattern) <= MAX_PATTERN_SHOWN else f"{pattern[:MAX_PATTERN_SHOWN]}…"
-    return f"/{shown}/"
+    shortened = pattern if len(pattern) <= MAX_PATTERN_SHOWN else f"{pattern[:MAX_PATTERN_SHOWN]}…"
+    return f"/{shortened}/"

@@ -184,14 +184,24 @@ def confirm(question: str, *, default: bool) -> bool:
     return click.confirm(text, default=default, show_default=False, prompt_suffix=" ", err=True)
 
 
-def ask_text(question: str) -> str:
+def ask_text(question: str, at_end: str | None = None) -> str:
     """Ask on stderr for a text, "" for none.
+
+    Args:
+        question: the question.
+        at_end: the text where the person ends the input; None for an error.
 
     Raises:
         click.Abort: the person ends the questions.
     """
     text = _fold_question(question)
-    answer = click.prompt(text, default="", show_default=False, prompt_suffix=" ", err=True)
+    try:
+        answer = click.prompt(text, default="", show_default=False, prompt_suffix=" ", err=True)
+    except click.Abort:
+        if at_end is None:
+            raise
+        say("\n", err=True)
+        return at_end
     return str(answer).strip()
 
 

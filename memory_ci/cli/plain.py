@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
@@ -313,8 +313,9 @@ def shorten_path(path: str | Path, root: Path | None) -> str:
     absolute = Path(path)
     if root is not None and absolute.is_relative_to(root):
         return str(absolute.relative_to(root))
-    if absolute.is_relative_to(Path.home()):
-        return str("~" / absolute.relative_to(Path.home()))
+    with suppress(RuntimeError):  # A job in a container may have no home.
+        if absolute.is_relative_to(Path.home()):
+            return str("~" / absolute.relative_to(Path.home()))
     return str(path)
 
 

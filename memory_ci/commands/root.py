@@ -110,7 +110,8 @@ class LazyGroup(click.Group):
             return self._invoke_explained(ctx)
         except click.UsageError as error:
             width = terminal_width(sys.stderr, os.environ)
-            if not width:
+            # A group without a command shows its help, as an error of a class of its own.
+            if not width or type(error).show is not click.UsageError.show:
                 raise
             from memory_ci.cli.terminal import fold
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -52,13 +52,14 @@ class Addition(NamedTuple):
         path: the path of the file.
         number: the number of the line there, from 1.
         text: the line.
-        is_moved: whether the change removes a line that differs at most in white space around it.
+        moved_from: the file from which the change removes a line that differs at most in white
+            space around it, "" for none.
     """
 
     path: str
     number: int
     text: str
-    is_moved: bool = False
+    moved_from: str = ""
 
 
 class Additions(NamedTuple):
@@ -183,9 +184,9 @@ def _read_patch(stream: IO[bytes], wanted: Wanted) -> tuple[Additions, bytes]:
             continue
         removed, start, added = (int(1 if number is None else number) for number in hunk.groups())
         for number, text in _read_hunk(stream, removed, added, start):
-            if number is None:
-                kept.remove(text)
-            elif path:
+            if path and number is None:
+                kept.remove(path, text)
+            elif path and number is not None:
                 kept.add(path, number, text)
     return kept.close(), b""
 
@@ -195,7 +196,8 @@ class _KeptLines:
 
     def __init__(self) -> None:
         self._lines: list[Addition] = []
-        self._removed: Counter[str] = Counter()
+        self._removed: defaultdict[str, list[str]] = defaultdict(list)
+        self._removed_size = 0
         self._size = 0
         self._is_full = False
 
@@ -205,11 +207,12 @@ class _KeptLines:
         if not self._is_full:
             self._lines.append(Addition(path, number, text.decode("utf-8", "replace")))
 
-    def remove(self, text: bytes) -> None:
-        """Count a removed line, up to the limit of lines."""
-        stripped = text.strip()
-        if stripped and len(self._removed) < MAX_LINES:
-            self._removed[stripped.decode("utf-8", "replace")] += 1
+    def remove(self, path: str, text: bytes) -> None:
+        """Note a removed line, up to the limit of bytes."""
+        stripped = text.decode("utf-8", "replace").strip()
+        self._removed_size += len(text)
+        if stripped and self._removed_size <= MAX_BYTES:
+            self._removed[stripped].append(path)
 
     def close(self) -> Additions:
         """Return the lines, those marked as moved for which one was removed."""
@@ -220,13 +223,12 @@ class _KeptLines:
 
     def _mark(self, line: Addition) -> Addition:
         """Return a line, marked as moved if it takes the place of a removed one."""
-        stripped = line.text.strip()
-        if stripped not in self._removed:
+        paths = self._removed.get(line.text.strip())
+        if not paths:
             return line
-        self._removed[stripped] -= 1
-        if not self._removed[stripped]:
-            del self._removed[stripped]
-        return line._replace(is_moved=True)
+        moved_from = line.path if line.path in paths else paths[0]
+        paths.remove(moved_from)
+        return line._replace(moved_from=moved_from)
 
 
 def _read_hunk(

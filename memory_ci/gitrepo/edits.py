@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from itertools import groupby, islice, takewhile
 from typing import NamedTuple
 
-from memory_ci.gitrepo.log import MAX_WALK, SIMILAR
+from memory_ci.gitrepo.log import MAX_WALK, SIMILAR, parse_date
 from memory_ci.gitrepo.process import decode_path, run_git, stream_git
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.regex import Regex
@@ -280,7 +280,7 @@ def blame_lines(
 
     shas: list[tuple[int, str]] = []  # By number of the line.
     facts: dict[str, dict[str, str]] = {}  # The fields of each commit, by name.
-    for line in output.splitlines():
+    for line in output.split("\n"):
         header = BLAMED_LINE.fullmatch(line)
         if header:
             shas.append((int(header["line"]), header["sha"]))
@@ -296,7 +296,7 @@ def _join_lines(shas: list[tuple[int, str]], facts: dict[str, dict[str, str]]) -
     for sha, group in groupby(shas, key=lambda numbered: numbered[1]):
         numbers = [number for number, _ in group]
         commit = facts[sha]
-        at = datetime.fromtimestamp(int(commit["committer-time"]), UTC)
+        at = parse_date(f"{commit['committer-time']} +0000")
         is_committed = bool(sha.strip("0"))
         if is_committed:
             yield Brought(numbers[0], numbers[-1], sha, at, commit["summary"])

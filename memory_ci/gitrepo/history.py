@@ -576,7 +576,7 @@ def find_unmerged_mention(repo: Repository, words: str) -> datetime | None:
     walk = ("--branches", "--not", "HEAD", "--ancestry-path")
     options = ("--fixed-strings", f"--grep={words}", "--max-count=1", "--format=%ct")
     seconds = run_git(repo.cwd, "log", *walk, *options, "--").decode().strip()
-    return datetime.fromtimestamp(int(seconds), UTC) if seconds else None
+    return parse_date(f"{seconds} +0000") if seconds else None
 
 
 def count_added_lines(
@@ -709,12 +709,17 @@ def find_commits_of_days(repo: Repository, rev: str, days: Collection[date]) -> 
     with stream_git(repo.cwd, *args) as stream:
         for line in stream:
             seconds, sha = line.decode().split()
-            committed_on = datetime.fromtimestamp(int(seconds), UTC).date()
-            while pending and committed_on <= pending[0]:
+            # No date is made of the seconds: they may be out of the calendar's range.
+            while pending and int(seconds) < _end_of_day(pending[0]):
                 commits[pending.pop(0)] = sha
             if not pending:
                 break
     return commits
+
+
+def _end_of_day(day: date) -> float:
+    """Return the second after a day (UTC)."""
+    return datetime.combine(day, time.min, UTC).timestamp() + timedelta(days=1).total_seconds()
 
 
 def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | None:

@@ -66,7 +66,10 @@ def _find_dead(view: JudgedView, entries: Sequence[Entry]) -> dict[Entry, list[s
     if not unresolved:
         return dead_by_entry
     history = (view.tip or "", str(is_shallow(view.repo)))
-    history_keys = {entry: make_key(tree_keys[entry], *history) for entry in unresolved}
+    history_keys = {
+        entry: make_key(tree_keys[entry], *history, str(entry.last_reinforced))
+        for entry in unresolved
+    }
     dead_by_entry |= view.load_cached(history_keys, list[str])
 
     new_entries = [entry for entry in unresolved if entry not in dead_by_entry]

@@ -103,3 +103,8 @@ def test_a_single_file_of_code_is_no_kind() -> None:
 @pytest.mark.parametrize("path", ["a*b.json", "a[1].json", "!a.json", "a b.json", "#a.json"])
 def test_a_name_with_signs_of_globs_is_no_kind(path: str) -> None:
     assert list_kinds(path) == []
+
+
+@pytest.mark.parametrize("path", ["caf\udce9/menu", "docs\x1b/menu", "docs\u202e/menu"])
+def test_a_path_that_cannot_be_printed_is_no_kind(path: str) -> None:
+    assert list_kinds(path) == []

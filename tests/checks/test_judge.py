@@ -235,13 +235,20 @@ def test_all_searches_of_a_check_share_one_time(
 
 def test_a_line_that_was_moved_is_not_added_anew() -> None:
     check = AbsentCheck(("*.py",), r"print\(")
-    moved = AddedLine("a.py", 1, "print(1)", is_moved=True)
+    moved = AddedLine("a.py", 1, "print(1)", moved_from="a.py")
     change = CheckedChange(files=(FileChange("M", "a.py"),), added=(moved,))
     assert fault(check, change) == ""
 
 
+def test_a_line_that_was_moved_from_where_it_is_allowed_is_added() -> None:
+    check = AbsentCheck(("src/**",), r"print\(")
+    moved = AddedLine("src/a.py", 1, "print(1)", moved_from="scripts/a.py")
+    change = CheckedChange(files=(FileChange("M", "src/a.py"),), added=(moved,))
+    assert "print" in fault(check, change)
+
+
 def test_a_line_that_was_moved_into_a_new_file_is_there() -> None:
     check = PresentCheck(("*.py",), "SPDX")
-    moved = AddedLine("a.py", 1, "# SPDX", is_moved=True)
+    moved = AddedLine("a.py", 1, "# SPDX", moved_from="b.py")
     change = CheckedChange(files=(FileChange("A", "a.py"),), added=(moved,))
     assert fault(check, change) == ""

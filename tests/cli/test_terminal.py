@@ -20,7 +20,7 @@ import click
 import pytest
 
 from memory_ci.cli import manual
-from memory_ci.cli.plain import choose_color, is_colored_for, terminal_width
+from memory_ci.cli.plain import choose_color, is_colored_for, shorten_path, terminal_width
 from memory_ci.commands.root import main
 from memory_ci.commands.table import group_commands
 from memory_ci.store.edits import format_entry
@@ -290,3 +290,9 @@ def test_an_empty_list_says_how_to_fill_it(zoo: Project, run: Run) -> None:
     listed = run("list")
     assert (listed.stdout, listed.stderr[:15]) == ("", "No entries yet:")
     assert run("list", "--format", "ids").stdout == ""
+
+
+def test_a_path_is_whole_where_there_is_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    assert shorten_path("/srv/memory/index.db", None) == "/srv/memory/index.db"

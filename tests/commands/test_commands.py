@@ -259,6 +259,16 @@ def test_the_version_and_an_overview_of_the_commands(run: Run) -> None:
     assert run("recrod").exit_code == 2
 
 
+@pytest.mark.parametrize("group", ["org", "hook"])
+def test_a_group_without_a_command_shows_its_help_at_a_terminal(
+    run: Run, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_ci.commands.root.terminal_width", lambda *_: 80)
+    shown = run(group).output
+    assert shown.startswith(f"Usage: memory-ci {group}")
+    assert "Error:" not in shown
+
+
 def test_input_that_is_no_utf8_is_read_with_replacements(run: Run, project: Project) -> None:
     surrogate = b"caf\xe9 zebra".decode("utf-8", "surrogateescape")
     assert run("retrieve", "--json", surrogate).exit_code == 0

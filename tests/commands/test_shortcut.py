@@ -324,10 +324,11 @@ def test_a_stream_of_another_encoding_is_written_as_click_writes_it(run: Run, zo
     assert call(zoo, "retrieve", "zebra", PYTHONIOENCODING="ascii").stdout == text
 
 
-def test_a_reader_that_goes_away_ends_it_quietly(zoo: Project) -> None:
+@pytest.mark.parametrize("words", [["retrieve", "zebra"], ["--version"]])
+def test_a_reader_that_goes_away_ends_it_quietly(zoo: Project, words: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    asked = [sys.executable, "-m", "memory_ci", "retrieve", "zebra"]
+    asked = [sys.executable, "-m", "memory_ci", *words]
     done = subprocess.run(
         asked, cwd=zoo.path, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=300
     )

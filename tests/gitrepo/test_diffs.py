@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from memory_ci.gitrepo import diffs
 from memory_ci.gitrepo.diffs import Addition, _read_patch, read_additions
 from tests.project import Project
 
@@ -55,7 +56,7 @@ def test_a_line_that_the_change_removes_elsewhere_is_moved(project: Project) -> 
     files = {"a.py": "y = 1\n", "b.py": "x = 1\n    print(1)\nprint(2)\n"}
     end = project.commit("Move the call", files)
     additions = read_additions(project.workspace.repo, start, end, lambda _: True)
-    assert [line.text.strip() for line in additions.lines if line.is_moved] == ["print(1)"]
+    assert [line.text.strip() for line in additions.lines if line.moved_from] == ["print(1)"]
 
 
 @pytest.mark.in_project
@@ -63,4 +64,19 @@ def test_of_two_equal_lines_one_is_moved_if_one_was_removed(project: Project) ->
     start = project.commit("Call", {"a.py": "print(1)\n"})
     end = project.commit("Call twice", {"a.py": "y\n  print(1)\nz\n  print(1)\n"})
     additions = read_additions(project.workspace.repo, start, end, lambda _: True)
-    assert [line.is_moved for line in additions.lines] == [False, True, False, False]
+    assert [line.moved_from for line in additions.lines] == ["", "a.py", "", ""]
+
+
+@pytest.mark.in_project
+def test_a_line_of_a_file_that_is_not_read_is_not_moved(project: Project) -> None:
+    start = project.commit("Call", {"a.py": "print(1)\n", "b.py": "x = 1\n"})
+    end = project.commit("Move the call", {"a.py": "y = 1\n", "b.py": "print(1)\n"})
+    additions = read_additions(project.workspace.repo, start, end, lambda path: path == "b.py")
+    assert [line.moved_from for line in additions.lines] == [""]
+
+
+def test_removed_lines_are_kept_up_to_the_limit_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diffs, "MAX_BYTES", 15)
+    patch = b"+++ b/a.py\n@@ -1,2 +1,2 @@\n-1 first\n-2 second\n+1 first\n+2 second\n"
+    additions, _ = _read_patch(io.BytesIO(patch), lambda _: True)
+    assert [line.moved_from for line in additions.lines] == ["a.py", ""]

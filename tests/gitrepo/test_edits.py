@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from datetime import date
 from pathlib import Path
 
 import pytest
 
-from memory_ci.gitrepo.edits import LastEdit, Spot, find_last_edits
+from memory_ci.gitrepo.edits import LastEdit, Spot, blame_lines, find_last_edits
 from memory_ci.gitrepo.repo import find_repository
 from tests.repos import RepoBuilder, make_repo
 
@@ -73,3 +75,18 @@ def test_the_commit_at_which_a_shallow_clone_ends_is_not_taken_for_the_edit(
     repo.commit("Other", {"README": "y\n"})
     repo.git("clone", "-q", "--depth=1", f"file://{repo.path}", str(tmp_path / "shallow"))
     assert last(RepoBuilder(tmp_path / "shallow"), Spot("a.py", "a.py", 4, 6)) is None
+
+
+def test_a_line_of_a_commit_out_of_the_calendar_has_the_first_day(repo: RepoBuilder) -> None:
+    repo.commit("Late", {"b.py": "x\n"})
+    commit = repo.git("cat-file", "commit", "HEAD") + "\n"
+    late = re.sub(r"(?m)^(committer .*>) \d+", r"\1 999999999999999", commit)
+    sha = repo.git("hash-object", "-t", "commit", "-w", "--stdin", input=late.encode())
+    (line,) = blame_lines(find_repository(repo.path), "b.py", None, sha)
+    assert line.day == date(1970, 1, 1)
+
+
+def test_a_line_separator_in_a_line_of_a_file_ends_no_line(repo: RepoBuilder) -> None:
+    repo.commit("Line", {"b.py": f"a\u2028{'0' * 40} 1 1 1\n"})
+    (line,) = blame_lines(find_repository(repo.path), "b.py", None, "HEAD")
+    assert line.subject == "Line"

@@ -122,3 +122,14 @@ def test_a_name_of_nothing_is_unknown(builder: RepoBuilder) -> None:
     with pytest.raises(RepositoryError) as raised:
         resolve_past(opened(builder), "nowhere")
     assert raised.value.slug == "unknown-revision"
+
+
+def test_a_time_out_of_the_calendar_is_later_than_all_days(builder: RepoBuilder) -> None:
+    last = builder.sha()
+    tree = builder.git("rev-parse", "HEAD^{tree}")
+    late = "A <a@b.c> 999999999999999 +0000"
+    lines = (f"tree {tree}", f"parent {last}", f"author {late}", f"committer {late}", "", "Late\n")
+    data = "\n".join(lines).encode()
+    sha = builder.git("hash-object", "-t", "commit", "-w", "--stdin", input=data)
+    days = [date(2026, 1, 20), date(9999, 12, 31)]
+    assert find_commits_of_days(opened(builder), sha, days) == dict.fromkeys(days, last)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.__main__ import _interrupt
 from memory_ci.gitrepo.repo import JOURNAL
 from tests.command_line import Run
 from tests.project import IMPORTED_FROM, Project
@@ -103,3 +104,12 @@ def test_one_variable_ends_every_command_at_once(command: list[str], tmp_path: P
     )
     assert (done.returncode, done.stdout) == (0, b"")
     assert done.stderr == b"memory-ci is off (MEMORY_CI=off): nothing was done.\n"
+
+
+def test_an_interrupt_leaves_nothing_of_a_line_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[bytes] = []
+    monkeypatch.setattr("os.isatty", lambda _: True)
+    monkeypatch.setattr("os.write", lambda _, data: written.append(data))
+    with pytest.raises(SystemExit):
+        _interrupt(2, None)
+    assert written == [b"Interrupted.\x1b[K\n"]

@@ -197,3 +197,13 @@ def test_the_commits_of_many_days_are_found_by_one_process(
     monkeypatch.setattr(name_search, "find_commits_of_days", find_commits)
     find_dead_names(JudgedView(shop.workspace, None), entries)
     assert asked == [set(written)]
+
+
+def test_what_was_confirmed_today_is_sought_in_the_tree_of_today(shop: Project) -> None:
+    day = date(2026, 1, 5)
+    entry = remember(shop, "Never nest retry_twice", created_at=day, last_reinforced=day)
+    build_index(shop.workspace, None)
+    shop.commit("Rename", {"src/client.py": CODE.replace("retry_twice", "again")})
+    assert dead(shop, entry) == ["changed retry_twice"]
+    confirmed = replace(entry, last_reinforced=date(2026, 12, 31))
+    assert dead(shop, confirmed) == []

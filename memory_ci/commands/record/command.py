@@ -57,6 +57,8 @@ LEARN_PERIOD = "90d"
 
 READING = "Reading merged work"
 
+verbose_option = flag("--verbose", help="Print all of it, not the most important 30 lines.")
+
 
 @click.command("record")
 @range_options
@@ -88,7 +90,7 @@ READING = "Reading merged work"
     metavar="FILE",
     help="Perform the plan of this file, or for - of standard input; no engine is asked.",
 )
-@flag("--verbose", help="Print all of it, not the most important 30 lines.")
+@verbose_option
 @change_options
 @click.pass_context
 def record_command(
@@ -371,13 +373,16 @@ def _apply(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
 @flag("--yes", help="Do not ask whether to go on.")
 @option("--wait/--no-wait", default=True, help="Wait until the batches have ended.")
 @option("--push", choices=get_args(PublishMode), help="How the commits reach the remote.")
+@verbose_option
 @change_options
 def learn_command(
+    *,
     yes: bool,
     wait: bool,
     push: PublishMode | None,
     dry_run: bool,
     as_json: bool,
+    verbose: bool,
     **arguments: RangeArguments,
 ) -> None:
     """Let a model read the work of the last 90 days, or since --since.
@@ -432,7 +437,7 @@ def learn_command(
     if as_json:
         echo_json(_list_run_fields(published.plan, published, offer))
     else:
-        _show_run(workspace, published.plan, published)
+        _show_run(workspace, published.plan, published, verbose=verbose)
 
 
 def _confirm_offer(offer: Offer) -> None:

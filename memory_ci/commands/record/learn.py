@@ -178,7 +178,7 @@ class Backfill:
         progress: OnProgress,
         environ: Mapping[str, str],
     ) -> None:
-        """Read what an earlier run sent.
+        """Read the requests that an earlier run sent.
 
         Raises:
             RepositoryError: bad-batch-state, foreign-batch-state.
@@ -196,7 +196,7 @@ class Backfill:
         self._options = replace(options, since=since, ref=ref, from_root=True)
 
     def plan(self, wait: Wait | None = None, *, dry_run: bool = False) -> Plan | Pending:
-        """Return the plan of the run, or why there is none yet.
+        """Return the plan of the run, or why it cannot be made yet.
 
         Args:
             wait: called until all batches have ended; None to poll once.

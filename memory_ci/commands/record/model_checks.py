@@ -15,6 +15,7 @@ from memory_ci.errors import UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.reply import parse_reply
 from memory_ci.extraction.support import find_ungrounded
+from memory_ci.findings import printable
 from memory_ci.records.candidate import Request
 from memory_ci.records.check import (
     AbsentCheck,
@@ -124,7 +125,7 @@ def describe_files(repository: RepositoryFiles) -> str:
         suffix = name.rpartition(".")[2] if "." in name[1:] else ""
         kinds.setdefault(directory, set()).add(f"*.{suffix}" if suffix else name)
     shown = islice(sorted(kinds.items()), MAX_DIRECTORIES)
-    return "\n".join(f"{directory}: {_list_kinds(names)}" for directory, names in shown)
+    return "\n".join(printable(f"{directory}: {_list_kinds(names)}") for directory, names in shown)
 
 
 def _list_kinds(names: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,7 @@ def _run(
         as_json: print JSON.
     """
     from memory_ci.commands.review.dialog import ask_each
-    from memory_ci.commands.review.review import answer
+    from memory_ci.commands.review.review import answer, try_answer
 
     repository = open_current_workspace()
     is_range_named = since is not None
@@ -122,7 +123,7 @@ def _run(
     answers = _parse_answers(listed, words, edit=edit)
     is_asked = not (answers.by_verb or as_json or kinds) and not has_input()
     if is_asked:
-        answers = ask_each(listed, _edit)
+        answers = ask_each(listed, _edit, partial(try_answer, repository, now().date()))
     in_actions = "GITHUB_ACTIONS" in os.environ
     done = answer(repository, queue, answers, now(), dry_run=dry_run, in_actions=in_actions)
 
@@ -269,9 +270,11 @@ def _edit(question: Question) -> str:
     """Return the text as saved in the editor, even if unchanged.
 
     Raises:
-        UsageError: unsaved-edit if nothing was saved, as `git commit -t`.
+        UsageError: unsaved-edit if nothing was saved, as `git commit -t`, or no editor was found.
     """
-    text = click.edit("{}\n\n{}\n".format(*_text_of(question)), extension=".md")
+    text: str | None = None
+    with suppress(click.ClickException):
+        text = click.edit("{}\n\n{}\n".format(*_text_of(question)), extension=".md")
     if text is None or not text.strip():
         message = f'the editor saved no text, so "{question.title}" is not accepted'
         hint = "Nothing was written. Save it, if only as it is."

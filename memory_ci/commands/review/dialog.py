@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from memory_ci.cli.common import ask_text
 from memory_ci.cli.plain import say
 from memory_ci.commands.review.review import Answers
+from memory_ci.errors import MemoryCIError
 from memory_ci.findings import printable
 from memory_ci.records.candidate import Answer, Question, Repetition
 
@@ -16,38 +18,83 @@ MAX_CHANGES = 3
 Edit = Callable[[Question], str]
 """Returns the text of a question as a person rewords it."""
 
+Try = Callable[[Question, Answer, str | None], None]
+"""Raises the error that an answer, with other words or None, would lead to when it is written."""
 
-def ask_each(listed: Sequence[Question], edit: Edit) -> Answers:
+
+class _Reply(NamedTuple):
+    """The answer of a person to one question.
+
+    Attributes:
+        key: the key.
+        text: other words, None for none.
+    """
+
+    key: str
+    text: str | None = None
+
+
+def ask_each(listed: Sequence[Question], edit: Edit, attempt: Try) -> Answers:
     """Ask a person each question in turn, until there is none left or the person stops.
+
+    A question whose answer cannot be written is asked again, so that no other answer is lost.
 
     Args:
         listed: the questions.
         edit: lets the person reword the text of a question.
-
-    Raises:
-        click.Abort: the person interrupts.
-        UsageError: whatever `edit` raises.
+        attempt: tries an answer.
     """
     by_verb: dict[Answer, list[Question]] = {}
     texts: dict[str, str] = {}
     skipped: list[Question] = []
     key_for_rest = ""
     for number, question in enumerate(listed, start=1):
-        key = key_for_rest
-        if not key:
+        reply = _find_reply(question, key_for_rest, attempt)
+        if reply is None:
             say(f"{number} of {len(listed)}\n\n{_describe(question)}\n")
-            key = _ask_key(question)
-        if key == "q":
+            reply = _ask(question, edit, attempt)
+            key_for_rest = reply.key if reply.key in "ad" else key_for_rest
+        if reply.key == "q":
             break
-        if key in "ad":
-            key_for_rest = key
-        if key in "sd":
+        if reply.key in "sd":
             skipped.append(question)
             continue
-        if key == "e":
-            texts[question.key] = edit(question)
-        by_verb.setdefault(_verb_of(question, key), []).append(question)
+        if reply.text is not None:
+            texts[question.key] = reply.text
+        by_verb.setdefault(_verb_of(question, reply.key), []).append(question)
     return Answers(by_verb, texts, skipped)
+
+
+def _find_reply(question: Question, key: str, attempt: Try) -> _Reply | None:
+    """Return the answer that a person gave to all that follow, None if the question is asked.
+
+    Nobody agrees unseen to what was withheld, or to what cannot be written.
+    """
+    if key != "a":
+        return _Reply(key) if key else None
+    if question.kind == "quarantined":
+        return None
+    try:
+        attempt(question, _verb_of(question, key), None)
+    except MemoryCIError:
+        return None
+    return _Reply(key)
+
+
+def _ask(question: Question, edit: Edit, attempt: Try) -> _Reply:
+    """Return an answer that can be written."""
+    while True:
+        key = _ask_key(question)
+        if key in "sdq":
+            return _Reply(key)
+        try:
+            text = edit(question) if key == "e" else None
+            attempt(question, _verb_of(question, key), text)
+        except MemoryCIError as error:
+            hint = f" {error.hint}" if error.hint else ""
+            say(printable(f"{error.message}.{hint}"), err=True)
+        else:
+            return _Reply(key, text)
 
 
 def _verb_of(question: Question, key: str) -> Answer:
@@ -60,11 +107,14 @@ def _verb_of(question: Question, key: str) -> Answer:
 
 
 def _ask_key(question: Question) -> str:
-    """Return the key that a person chooses; an empty answer leaves the question for later."""
+    """Return the key that a person chooses.
+
+    An empty answer leaves the question for later; the end of the input quits, as in git.
+    """
     keys = _list_keys(question)
     asked = "Keep it as a learning?" if question.answers[0] == "accept" else "Does it still hold?"
     while True:
-        key = ask_text(f"{asked} [{','.join(keys)},?]").lower() or "s"
+        key = ask_text(f"{asked} [{','.join(keys)},?]", at_end="q").lower() or "s"
         if key in keys:
             return key
         say("".join(f"{name} - {meaning}\n" for name, meaning in keys.items()), err=True)
@@ -83,14 +133,22 @@ def _list_keys(question: Question) -> dict[str, str]:
             "n": "no, retire it: agents are no longer given it",
             "x": "leave it as it is, and never ask it again",
         }
+    if _takes_words(question):
+        keys["e"] = "edit it first; what you save is written"
     return {
         **keys,
-        "e": "edit it first; what you save is written",
         "s": "skip it for 90 days",
-        "a": "yes to this one and to all that follow",
+        "a": "yes to this one and to all that follow, but to what was withheld",
         "d": "skip this one and all that follow",
         "q": "quit: what you answered is written, the rest is asked again",
     }
+
+
+def _takes_words(question: Question) -> bool:
+    """Return whether an answer may have other words: not where an entry is kept as it is."""
+    proposal = question.suggestion.candidate.proposal if question.suggestion else None
+    is_of_entry = proposal is not None and proposal.source == "entry"
+    return question.kind != "promotion" and not is_of_entry
 
 
 def _describe(question: Question) -> str:

@@ -109,16 +109,10 @@ def answer(
     reworded = [question for question in answers.to("keep") if question.key in answers.texts]
     checked = [question for question in answers.to("accept") if _find_checked(question)]
     accepted_candidates = [
-        question
-        for question in answers.to("accept")
-        if question.suggestion and question not in checked
+        question for question in answers.to("accept") if _makes_note(question, "accept", None)
     ]
     notes = tuple(
-        add_entry(
-            workspace,
-            _draft_note(workspace, question, answers.texts.get(question.key), today),
-            dry_run=True,
-        )
+        _make_note(workspace, question, answers.texts.get(question.key), today)
         for question in (*accepted_candidates, *reworded)
     )
     kept = [
@@ -138,6 +132,37 @@ def answer(
     else:
         applied = apply_plan(workspace, plan, now, in_actions=in_actions, extra_files=extra_files)
     return AnsweredReview(plan, applied, notes, promoted)
+
+
+def try_answer(
+    workspace: Workspace, today: date, question: Question, verb: Answer, text: str | None
+) -> None:
+    """Raise the error that an answer would lead to; nothing is written.
+
+    Args:
+        workspace: the repository.
+        today: the day.
+        question: the question.
+        verb: the answer.
+        text: other words, None for none.
+
+    Raises:
+        UsageError: empty-entry.
+        MemoryCIError: as `add_entry`.
+    """
+    if _makes_note(question, verb, text):
+        _make_note(workspace, question, text, today)
+
+
+def _makes_note(question: Question, verb: Answer, text: str | None) -> bool:
+    """Return whether an answer is written as a note in the inbox."""
+    if verb == "keep":
+        return text is not None
+    return verb == "accept" and question.suggestion is not None and not _find_checked(question)
+
+
+def _make_note(workspace: Workspace, question: Question, text: str | None, today: date) -> Added:
+    return add_entry(workspace, _draft_note(workspace, question, text, today), dry_run=True)
 
 
 def _confirms(question: Question) -> bool:

@@ -421,7 +421,7 @@ class _SetUp(NamedTuple):
         files: the files of memory, of pre-commit and of CI.
         agents: the settings of agents, and git's hooks.
         cloud: the files of a cloud agent.
-        remark: what is left to do by hand for a cloud agent, "" for nothing.
+        remark: the steps to do by hand for a cloud agent, "" for none.
     """
 
     files: tuple[InitStep, ...]

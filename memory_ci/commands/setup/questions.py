@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from memory_ci.cli.common import ask_text, confirm
 from memory_ci.cli.plain import say
 from memory_ci.commands.setup import init
-from memory_ci.commands.setup.ci_files import TAG, Release, read_source
+from memory_ci.commands.setup.ci_files import TAG, Release, need_release, read_source
 from memory_ci.commands.setup.hooks import PRE_COMMIT
 from memory_ci.commands.setup.init import Ci, InitOptions
 from memory_ci.config import CONFIG_FILE
@@ -90,15 +90,19 @@ def _ask_for_files(workspace: Workspace, options: InitOptions) -> InitOptions:
         options = replace(options, pre_commit=confirm(question, default=True))
 
     if options.release is None and (options.pre_commit or options.ci != "none"):
-        release = _ask_for_release()
+        release = _ask_for_release(is_tag=options.ci == "gitlab")
         if release is None:
             return replace(options, pre_commit=False, ci="none")
         options = replace(options, release=release)
     return options
 
 
-def _ask_for_release() -> Release | None:
-    """Ask where the release of memory-ci is kept that others install, until it can be read."""
+def _ask_for_release(*, is_tag: bool) -> Release | None:
+    """Ask where the release of memory-ci is kept that others install, until it can be used.
+
+    Args:
+        is_tag: it must be named by a tag.
+    """
     question = (
         f"Install memory-ci there from which repository? OWNER/REPO@{TAG} "
         "(empty: leave them out for now):"
@@ -108,7 +112,7 @@ def _ask_for_release() -> Release | None:
         if not text:
             return None
         try:
-            return read_source(text)
+            return need_release(read_source(text), is_tag=is_tag)
         except UsageError as error:
             say(f"{error.message}: {error.hint}", err=True)
 

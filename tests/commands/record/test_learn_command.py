@@ -268,3 +268,10 @@ def test_without_a_model_a_dry_run_says_the_price_of_an_example(project: Project
     assert priced.exit_code == 0
     assert "USD\nby anthropic in batches: as an example, no model is set up here\n" in priced.stdout
     assert "[no-model]" in run("learn", "--engine", "rules", "--dry-run").stderr
+
+
+@pytest.mark.usefixtures("log")
+def test_all_of_what_was_learned_is_printed_where_it_is_asked_for(run: Run, tmp_path: Path) -> None:
+    limit(tmp_path, 9)
+    told = run("learn", "--since", "5y", "--engine", "command", "--yes", "--verbose")
+    assert "\nextract: " in told.stdout

@@ -96,7 +96,7 @@ def test_a_check_of_a_model_is_proposed_with_its_back_test(worked: Project) -> N
     proposal = find_proposal(plan(worked, Writer({RULE: CHECK})))
     assert proposal.check == NO_PRINT
     assert proposal.applicable >= 3
-    assert proposal.spoken == 0
+    assert proposal.violations == 0
 
 
 def test_the_proposal_says_that_a_model_wrote_the_check(worked: Project) -> None:
@@ -191,3 +191,8 @@ def test_the_schema_has_a_check_only_for_this_task() -> None:
 
 def test_a_model_is_shown_directories_and_kinds_but_no_single_file_of_a_kind() -> None:
     assert describe_files(FILES) == "/: *.md\nsrc/app/: *.py *.sql"
+
+
+def test_directories_that_cannot_be_printed_are_shown_escaped() -> None:
+    files = list_repository_files(["caf\udce9/a.py", "b\nc/a.py"])
+    assert describe_files(files).splitlines() == ["b\\nc/: *.py", "caf\\udce9/: *.py"]

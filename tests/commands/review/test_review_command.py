@@ -121,3 +121,34 @@ def test_one_key_leaves_all_that_follow_for_later(stale: Project) -> None:
     shown = review_with("n", "d").output
     assert "3 of 3" not in shown
     assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]
+
+
+def test_the_end_of_the_input_quits_and_keeps_what_was_answered(stale: Project) -> None:
+    review_with("n")
+    assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]
+
+
+@pytest.mark.parametrize("saved", [None, "\n"])
+def test_an_edit_that_saves_nothing_asks_again_and_loses_no_answer(
+    stale: Project, monkeypatch: pytest.MonkeyPatch, saved: str | None
+) -> None:
+    monkeypatch.setattr("click.edit", lambda *_, **__: saved)
+    assert "the editor saved no text" in review_with("n", "e", "q").output
+    assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]
+
+
+def test_an_editor_that_fails_loses_no_answer(
+    stale: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", "no-such-editor")
+    assert "the editor saved no text" in review_with("n", "e", "q").output
+    assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]
+
+
+def test_words_that_memory_refuses_are_asked_again(
+    stale: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("click.edit", lambda *_, **__: f"Pay\n\nghp_{'a1B2' * 9}\n")
+    shown = review_with("n", "e", "q").output
+    assert shown.count("Does it still hold?") == 3
+    assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]

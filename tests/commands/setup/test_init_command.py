@@ -276,7 +276,7 @@ def test_older_work_is_shown_before_anything_is_written(project: Project, run: R
     )
     assert "Without a model: " in rest
     assert re.search(
-        r"With a model: \d+ questions, [\d,]+ tokens in, about \d+\.\d\d USD \(anthropic: an example",
+        r"With a model: \d+ questions, [\d,]+ tokens in, about \d+\.\d\d USD \(anthropic: as an example",
         rest,
     )
     told = json.loads(run("init", "--from", "5y", "--dry-run", "--json").stdout)["preview"]
@@ -355,6 +355,16 @@ def test_a_release_that_cannot_be_read_is_asked_again(old: RepoBuilder) -> None:
     result = answer("", "", "acme/memory-ci", SOURCE[1], "n")
     assert "'acme/memory-ci' names no release of memory-ci" in result.output
     assert (old.path / ".github" / "workflows" / "memory.yml").exists()
+
+
+@pytest.mark.usefixtures("at_terminal")
+def test_a_commit_where_gitlab_needs_a_tag_is_asked_again(
+    old: RepoBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(init, "guess_ci", lambda _: "gitlab")
+    result = answer("", "", f"acme/memory-ci@{'1' * 40}", SOURCE[1], "n")
+    assert "GitLab's component installs a tag of memory-ci" in result.output
+    assert (old.path / ".gitlab-ci.yml").exists()
 
 
 @pytest.mark.usefixtures("at_terminal")

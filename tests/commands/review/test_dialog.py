@@ -1,0 +1,61 @@
+"""The questions at a terminal, one after another."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.commands.review import dialog
+from memory_ci.commands.review.dialog import ask_each
+from memory_ci.errors import UsageError
+from memory_ci.records.candidate import Answer, Question, QuestionKind
+from memory_ci.records.entry import PROJECT, Located
+from tests.make import make_entry
+
+
+def ask(kind: QuestionKind, number: int) -> Question:
+    place = Located(make_entry(number), "MEMORY.md", 1, PROJECT)
+    return Question(
+        kind=kind, key=f"{number}", title="T", why="why", use=1.0, doubt=1.0, located=place
+    )
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys that a person types, taken from the front."""
+    keys: list[str] = []
+    monkeypatch.setattr(dialog, "ask_text", lambda _, **__: keys.pop(0))
+    return keys
+
+
+def edit(_: Question) -> str:
+    return "other words"
+
+
+def accept_all(_question: Question, _verb: Answer, _text: str | None) -> None:
+    """Refuse nothing."""
+
+
+def refuse_second(question: Question, _verb: Answer, text: str | None) -> None:
+    if question.key == "2" and text is None:
+        raise UsageError("refused", slug="empty-entry", hint="say more")
+
+
+def test_yes_to_all_still_asks_about_what_was_withheld(typed: list[str]) -> None:
+    typed += ["a", "s"]
+    asked = [ask("unused", 1), ask("quarantined", 2), ask("unused", 3)]
+    answers = ask_each(asked, edit, accept_all)
+    assert answers.by_verb == {"keep": [asked[0], asked[2]]}
+    assert answers.skipped == [asked[1]]
+
+
+def test_yes_to_all_asks_about_what_cannot_be_written(typed: list[str]) -> None:
+    typed += ["a", "y", "e"]
+    asked = [ask("promotion", 1), ask("unused", 2), ask("unused", 3)]
+    answers = ask_each(asked, edit, refuse_second)
+    assert answers.texts == {"2": "other words"}
+    assert typed == []
+
+
+def test_a_promotion_takes_no_other_words() -> None:
+    assert "e" not in dialog._list_keys(ask("promotion", 1))
+    assert "e" in dialog._list_keys(ask("unused", 1))
