@@ -132,15 +132,21 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return fired
 
 
-@pytest.fixture
-def project(template: Project, tmp_path: Path, mark: Path, background: Background) -> Project:
-    """A copy with all hooks installed, its index warm."""
-    made = copy_project(template, tmp_path / "shop")
+@pytest.fixture(scope="module")
+def installed(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The same with all hooks installed, its index warm."""
+    made = copy_project(template, tmp_path_factory.mktemp("installed") / "shop")
     for hook in HOOKS:
         made.write(f".git/hooks/{hook}", NOTING).chmod(0o755)
     install(made.workspace, sys.executable)
     prewarm(made.path)
     return made
+
+
+@pytest.fixture
+def project(installed: Project, tmp_path: Path, mark: Path, background: Background) -> Project:
+    """A copy with all hooks installed, its index warm."""
+    return copy_project(installed, tmp_path / "shop")
 
 
 def note(number: int) -> str:
