@@ -145,27 +145,6 @@ def is_taken_back(builder: RepoBuilder) -> bool:
     return builder.git("status", "--porcelain") == "" and not (builder.path / "a/new.md").exists()
 
 
-@pytest.mark.parametrize("script", KILLS.values(), ids=KILLS)
-def test_what_a_killed_run_wrote_and_did_not_commit_is_taken_back_by_the_next_command(
-    builder: RepoBuilder, wrap_git: Callable[[str], None], script: str
-) -> None:
-    killed(builder, wrap_git, script)
-    assert find_unfinished(find_repository(builder.path)) is not None
-    assert open_committed(builder.path).findings == ()
-    assert is_taken_back(builder)
-    write_here(builder)
-    assert is_done(builder)
-
-
-def test_a_run_that_is_killed_after_its_branch_moved_is_done(
-    builder: RepoBuilder, wrap_git: Callable[[str], None]
-) -> None:
-    killed(builder, wrap_git, AFTER_THE_BRANCH)
-    assert builder.git("status", "--porcelain") == ""
-    assert open_committed(builder.path).findings == ()
-    assert is_done(builder)
-
-
 @pytest.fixture(scope="module")
 def killed_by(
     builder_template: RepoBuilder, tmp_path_factory: pytest.TempPathFactory
@@ -184,6 +163,27 @@ def killed_by(
         return templates[script].copy(path)
 
     return copy
+
+
+@pytest.mark.parametrize("script", KILLS.values(), ids=KILLS)
+def test_what_a_killed_run_wrote_and_did_not_commit_is_taken_back_by_the_next_command(
+    killed_by: Callable[[str, Path], RepoBuilder], tmp_path: Path, script: str
+) -> None:
+    builder = killed_by(script, tmp_path / "killed")
+    assert find_unfinished(find_repository(builder.path)) is not None
+    assert open_committed(builder.path).findings == ()
+    assert is_taken_back(builder)
+    write_here(builder)
+    assert is_done(builder)
+
+
+def test_a_run_that_is_killed_after_its_branch_moved_is_done(
+    builder: RepoBuilder, wrap_git: Callable[[str], None]
+) -> None:
+    killed(builder, wrap_git, AFTER_THE_BRANCH)
+    assert builder.git("status", "--porcelain") == ""
+    assert open_committed(builder.path).findings == ()
+    assert is_done(builder)
 
 
 NEXT_STEPS = {
