@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -254,39 +253,12 @@ QUOTED = {
 }
 
 
-TOGETHER = 3
-"""Quotations in each session: five sessions take long to capture, and words are still a request when a session has them thrice."""
-
-
-def keep_turns_beside_work(project: Project, folder: Path, texts: Sequence[str]) -> None:
-    """Capture five sessions with a turn for each text, each beside other work, so that none is a copy."""
-    sessions = [[*WORK[start:], *WORK[:start]] for start in range(len(WORK))]
-    keep_asking(
-        project,
-        folder,
-        *[
-            [f"{work}\n\n{text}" for work, text in zip(works, texts, strict=False)]
-            for works in sessions
-        ],
-    )
-
-
-@pytest.mark.parametrize("start", range(0, len(QUOTED), TOGETHER), ids=list(QUOTED)[::TOGETHER])
+@pytest.mark.parametrize("source", QUOTED)
 def test_what_a_person_quotes_is_no_request(
-    run: Run, project: Project, tmp_path: Path, start: int
+    run: Run, project: Project, tmp_path: Path, source: str
 ) -> None:
-    keep_turns_beside_work(project, tmp_path, list(QUOTED.values())[start : start + TOGETHER])
+    keep_beside_work(project, tmp_path, QUOTED[source])
     assert list_requests(run) == []
-
-
-@pytest.mark.parametrize("count", range(1, TOGETHER + 1))
-def test_a_request_between_quotations_is_a_request(
-    run: Run, project: Project, tmp_path: Path, count: int
-) -> None:
-    """Else the test above would prove nothing of several quotations at once."""
-    quoted = list(QUOTED.values())[count:TOGETHER]
-    keep_turns_beside_work(project, tmp_path, [*[REQUEST] * count, *quoted])
-    assert list_requests(run) == [REQUEST.rstrip(".")]
 
 
 @pytest.mark.parametrize(
