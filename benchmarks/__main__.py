@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import memorycode, never_twice
+from benchmarks import memorycode, never_twice, start
 from benchmarks.anchors import bench_anchors
 from benchmarks.cache import bench_cache
 from benchmarks.compaction import bench_compaction
@@ -44,7 +44,7 @@ def main(names: Sequence[str]) -> None:
             print_table(title, bench(Path(scratch) / name))
 
 
-WITH_FILES = {"memorycode": memorycode.main, "never_twice": never_twice.main}
+WITH_FILES = {"memorycode": memorycode.main, "never_twice": never_twice.main, "start": start.main}
 """Benchmarks that take files, and have no part of their own."""
 
 

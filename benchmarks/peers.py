@@ -69,11 +69,11 @@ class Needle(NamedTuple):
 def bench_peers(root: Path) -> list[Row]:
     """Every tool that could be installed, at each size; the baseline is bare Python, wall time with wall time."""
     root.mkdir(parents=True)
-    bare = _environment(root / "bare", None)
+    bare = install_tool(root / "bare", None)
     homes, rows = {}, []
     for peer in PEERS:
         try:
-            homes[peer] = _environment(root / peer.requirement, peer.requirement)
+            homes[peer] = install_tool(root / peer.requirement, peer.requirement)
         except (subprocess.SubprocessError, OSError) as error:
             rows.append(
                 Row(peer.name, 0, 0, f"skipped: it could not be installed: {_reason(error)}")
@@ -86,7 +86,7 @@ def bench_peers(root: Path) -> list[Row]:
     return rows
 
 
-def _environment(home: Path, requirement: str | None) -> Path:
+def install_tool(home: Path, requirement: str | None) -> Path:
     """A virtual environment with one tool; memory-ci is installed from this repository, as a user has it."""
     run = partial(subprocess.run, check=True, capture_output=True, text=True, timeout=LONGEST)
     run([sys.executable, "-m", "venv", *(() if requirement else ("--without-pip",)), str(home)])

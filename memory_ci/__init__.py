@@ -5,9 +5,10 @@ The API is `Memory` (docs/api.md), with the options and the errors of its method
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # The import of typing takes as long as Python's own start.
 if TYPE_CHECKING:
+    from typing import Any
+
     from memory_ci.api import Memory
     from memory_ci.commands.record.run import RecordOptions
     from memory_ci.commands.retrieve.options import RetrieveOptions

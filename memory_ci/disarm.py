@@ -7,10 +7,12 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-ENTITY = re.compile(r"&(?:lt|gt|#0*6[02]|#x0*3[ce])(?:;|(?![0-9a-z]))", re.IGNORECASE)
+from memory_ci.regex import Regex
+
+ENTITY = Regex(r"&(?:lt|gt|#0*6[02]|#x0*3[ce])(?:;|(?![0-9a-z]))", re.IGNORECASE)
 """An angle bracket as an HTML entity, which a reader may take for one."""
 
-INVISIBLE = re.compile(
+INVISIBLE = Regex(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but not tab and newline
     # no width, or a change of direction
     r"\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -18,7 +20,7 @@ INVISIBLE = re.compile(
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
 
-IDLE_JOINER = re.compile(
+IDLE_JOINER = Regex(
     r"(?<![^\x00-\x7f\s\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\s\u200c\u200d])"
 )
 """Zero-width joiners, except between two letters or signs beyond ASCII.
@@ -44,7 +46,7 @@ LOOK_ALIKES = {
 }
 """Signs that look like a letter of the wrapper's name (Unicode UTS 39 confusables, lower case)."""
 
-NAME = re.compile(r"[\W_]{0,4}".join("recalledmemory"))
+NAME = Regex(r"[\W_]{0,4}".join("recalledmemory"))
 
 HARMLESS = frozenset(" \t\n.,;:!?'\"`/-_*()[]#")
 """Signs that may be next to the wrapper's name; brackets of any script may not."""

@@ -17,9 +17,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-MASK = re.compile(r"\[redacted:[a-z-]+\]")
+from memory_ci.regex import Regex
+
+MASK = Regex(r"\[redacted:[a-z-]+\]")
 INVISIBLE = "\u200b-\u200d\u2060\ufeff"
-ESCAPED = re.compile(
+ESCAPED = Regex(
     rf"[\\%\x1b^=&\x9b{INVISIBLE}](?:"
     # The beginning of a key is no escape: `C:\dir\npm_…`.
     r"(?<=\\)(?P<space>[nrt])(?!pm_|tn_|fp_|api_|8_|k_|e_|nd_|dme_|zp_|ubygems_|skey-|k-us-|vly-)"
@@ -395,15 +397,14 @@ for _number, _keyword in KEYWORDS:
     if not _is_within_words(_keyword):
         last_word = re.findall("[a-z]+", _keyword)[-1]
         BY_WORD.setdefault(last_word, []).append((_number, _keyword))
+KEYWORD_WORDS = frozenset(BY_WORD)
 
 LETTERS = bytes(
     byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz" else ord(" ") for byte in range(256)
 )
 """A table for bytes.translate: all but a-z becomes a blank."""
 
-NAME_OR_QUANTITY = re.compile(
-    r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*|\d[\d.,]*[A-Za-z]{1,3}"
-)
+NAME_OR_QUANTITY = Regex(r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*|\d[\d.,]*[A-Za-z]{1,3}")
 """A name made of words (`settings.oauth_token_v2`), or a number with a unit (`2.119834ms`).
 
 The first is the name of a key, not a key. Logs print the second after `token`.
@@ -519,7 +520,7 @@ def _near_keywords(lowered: str) -> dict[int, list[str]]:
     Most texts hold none.
     """
     pairs = [(number, keyword) for number, keyword in WITHIN_WORDS if keyword in lowered]
-    for word in BY_WORD.keys() & letter_words(lowered):
+    for word in KEYWORD_WORDS.intersection(letter_words(lowered)):
         pairs += BY_WORD[word]
     keywords: dict[int, list[str]] = {}
     for number, keyword in sorted(pairs):
@@ -530,14 +531,16 @@ def _near_keywords(lowered: str) -> dict[int, list[str]]:
 def _match_pattern(
     pattern: Pattern, keywords: list[str], text: str, lowered: str
 ) -> Iterator[Secret]:
-    regex = re.compile(pattern.regex)
-    group = "secret" if "secret" in regex.groupindex else 0
     offsets: list[int] = []
     if pattern.anchor:
         offsets = [match.start() for match in re.finditer(pattern.anchor, text)]
     else:
         for keyword in keywords:
             offsets += _find_all(keyword, lowered)
+    if not offsets:
+        return
+    regex = re.compile(pattern.regex)
+    group = "secret" if "secret" in regex.groupindex else 0
     free_from = 0
     for start in _list_starts(offsets, pattern.reach):
         match = regex.match(text, start) if start >= free_from else None

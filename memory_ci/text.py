@@ -8,16 +8,18 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-WORD = re.compile(r"[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*", re.UNICODE)
+from memory_ci.regex import Regex
+
+WORD = Regex(r"[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*", re.UNICODE)
 """A word with its identifier glue: `snake_case`, `a.b.c`, `src/app.py`, `don't`."""
 
-CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+CAMEL = Regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 """The parts of an ASCII identifier: `HTTPServer2` gives HTTP, Server, 2."""
 
-GLUE = re.compile(r"[\W_]+")
+GLUE = Regex(r"[\W_]+")
 """Where an identifier in any other script is split: `Überprüfung` is one word, `über_name` two."""
 
-UNSPACED = re.compile(
+UNSPACED = Regex(
     "([\u3005\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff\uac00-\ud7a3"
     "\u0e01-\u0e4e\u0e80-\u0ece\u1000-\u104f\u1780-\u17d3]+)"
@@ -28,16 +30,20 @@ Hangul words have particles. The words of all these are pairs of neighbouring le
 Lucene's CJKBigramFilter.
 """
 
-BARE_NEGATION = re.compile(
-    r"\b(aren|can|couldn|didn|doesn|don|hadn|hasn|haven|isn|mustn|needn|shouldn|wasn|weren|won"
-    r"|wouldn)(?:\u2019|\u00b4)?t\b",
-    re.IGNORECASE,
+BARE_STEMS = (
+    "aren|can|couldn|didn|doesn|don|hadn|hasn|haven|isn|mustn|needn|shouldn|wasn|weren|won|wouldn"
 )
+BARE_NEGATION = Regex(rf"\b({BARE_STEMS})(?:\u2019|\u00b4)?t\b", re.IGNORECASE)
 """A negation without its apostrophe, or with a typographic one."""
 
+BARE_STEM = Regex(rf"\b(?:{BARE_STEMS})\Z", re.IGNORECASE)
+MAX_STEM = 8  # Characters of the longest of them.
+BARE_ENDING = Regex("[nN][\u2019\u00b4]?[tT](?!\\w)")
+"""The end of a BARE_NEGATION. It begins with a set of characters, which `re` finds quickly."""
+
 PUNCTUATION = ".,;:!?()[]{}<>\"'`*"  # Signs around a word in prose.
-FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(`{3,}|~{3,})(.*)")
-VOWEL = re.compile(r"[aeiouy]")
+FENCE = Regex(r"[ \t]*(?:[-*+][ \t]+)?(`{3,}|~{3,})(.*)")
+VOWEL = Regex(r"[aeiouy]")
 STOP_WORDS = frozenset(
     """a about after all also an and any are as at be because been before but by can could did do
     does doing for from get had has have how i if in into is it its just like me my no not of on or
@@ -67,12 +73,19 @@ def spell_negations(text: str) -> str:
     >>> spell_negations("dont do it, it Doesn\u2019t work")
     "don't do it, it Doesn't work"
     """
-    return BARE_NEGATION.sub(r"\1't", text)
+    return BARE_ENDING.sub(_spell_negation, text)
+
+
+def _spell_negation(ending: re.Match[str]) -> str:
+    """Return the end of a negation with its apostrophe; that of any other word unchanged."""
+    start = max(0, ending.start() - MAX_STEM)
+    is_bare = BARE_STEM.search(ending.string, start, ending.start() + 1)
+    return f"{ending[0][0]}'t" if is_bare else ending[0]
 
 
 def count_words(text: str) -> int:
     """Count the words between blanks; in scripts without blanks, those of `words`."""
-    if UNSPACED.search(text):
+    if not text.isascii() and UNSPACED.search(text):
         return sum(1 for _ in words(text))
     return len(text.split())
 
@@ -116,7 +129,7 @@ def _split_identifier(name: str) -> list[str]:
     return [part for part in GLUE.split(name) if part]
 
 
-CITED = re.compile(r"(?P<path>[^@\n]+?)(?:\.\w+)?(?::\d[\d-]*)?@\S+(?:\s+symbol:(?P<symbol>\S+))?")
+CITED = Regex(r"(?P<path>[^@\n]+?)(?:\.\w+)?(?::\d[\d-]*)?@\S+(?:\s+symbol:(?P<symbol>\S+))?")
 
 
 def cited_words(cites: Iterable[str], aka: str | None = None) -> str:
@@ -233,7 +246,7 @@ def strip_comments(text: str, *, keeps_lines: bool = False) -> str:
     return "".join(pieces) + text[position:]
 
 
-OWN_BLOCK = re.compile(
+OWN_BLOCK = Regex(
     r"^[^\n]*\bmemory-ci(?: \w+)?: begin\b.*?(?:^[^\n]*\bmemory-ci(?: \w+)?: end\b[^\n]*\n?|\Z)",
     re.MULTILINE | re.DOTALL,
 )
@@ -333,7 +346,7 @@ def yaml_fault(error: Any) -> tuple[int, str]:  # noqa: ANN401 - PyYAML's errors
     return (mark.line if mark else 0), reason
 
 
-NAMES_CODE = re.compile(r"\w_\w|[a-z\d][A-Z]|`[A-Z]|\w\(|\w[./]\w|\w::")
+NAMES_CODE = Regex(r"\w_\w|[a-z\d][A-Z]|`[A-Z]|\w\(|\w[./]\w|\w::")
 """A sign that a text names code."""
 
 

@@ -156,6 +156,24 @@ def test_the_examples_in_the_docstrings_hold(path: Path) -> None:
     assert doctest.testmod(module).failed == 0
 
 
+def list_import_compiles(node: ast.AST) -> Iterator[int]:
+    """Yield the lines at which a module compiles a regular expression when it is imported."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.Call) and ast.unparse(child.func) == "re.compile":
+            yield child.lineno
+        yield from list_import_compiles(child)
+
+
+def test_no_module_compiles_a_regular_expression_when_it_is_imported() -> None:
+    compiled = []
+    for path in sorted((ROOT / "memory_ci").rglob("*.py")):
+        lines = list_import_compiles(ast.parse(path.read_text(encoding="utf-8")))
+        compiled += [f"{path.relative_to(ROOT)}:{line}" for line in lines]
+    assert compiled == [], "use memory_ci.regex.Regex"
+
+
 FEATURES = sorted(
     path.parent.name for path in (ROOT / "memory_ci" / "commands").glob("*/__init__.py")
 )

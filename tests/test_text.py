@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.text import identifier_parts, jaccard, strip_comments, words
+from memory_ci.text import (
+    BARE_NEGATION,
+    identifier_parts,
+    jaccard,
+    spell_negations,
+    strip_comments,
+    words,
+)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +65,13 @@ def test_comments_are_those_of_the_pattern(content: str) -> None:
     pattern = re.compile(r"<!--.*?-->", re.DOTALL)
     assert strip_comments(content) == pattern.sub("", content)
     assert strip_comments(content, keeps_lines=True).count("\n") == content.count("\n")
+
+
+NEGATION_PARTS = (
+    "don didn Isn SHOULDN client n nt \u2019 \u00b4 ' t T doe\u017fn \u0130sn _ 1 .".split()
+)
+
+
+@given(st.lists(st.sampled_from([*NEGATION_PARTS, " "]), max_size=12).map("".join))
+def test_negations_are_spelt_as_their_pattern_says(text: str) -> None:
+    assert spell_negations(text) == BARE_NEGATION.sub(r"\1't", text)

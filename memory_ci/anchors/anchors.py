@@ -17,13 +17,14 @@ from memory_ci.anchors.symbols import (
 from memory_ci.anchors.words import DEDENT, INDENT, PARAGRAPH, Tokens, read_code
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry
+from memory_ci.regex import Regex
 
 HASH_WIDTH = 12  # Hexadecimal digits.
 
 # A path as git lists it; for a path that leads out of the tree git ends with an error.
 PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"
 LINE_NUMBER = r"[1-9]\d{0,8}"
-CITE = re.compile(
+CITE = Regex(
     rf"(?P<path>{PATH}?)(?::(?:-|(?P<first>{LINE_NUMBER})(?:-(?P<last>{LINE_NUMBER}))?))?"
     r"@(?P<commit>[0-9a-f]{7,64})(?: +symbol:(?P<symbol>[^\s@]+))?"
     r"(?: +(?P<by>words|text):(?P<text>[0-9a-f]{8,64}))?"
@@ -34,7 +35,7 @@ No `@` follows that of the commit, so that a path may contain it.
 """
 
 # A path with such an end would be read as one with lines: `:-` is written after it.
-ENDS_LIKE_LINES = re.compile(rf":(?:-|{LINE_NUMBER}(?:-{LINE_NUMBER})?)$")
+ENDS_LIKE_LINES = Regex(rf":(?:-|{LINE_NUMBER}(?:-{LINE_NUMBER})?)$")
 LAYOUT = ",;()\\"  # Characters that formatters add and drop when they wrap and join lines.
 FOLDED = str.maketrans("'`", '""', LAYOUT)
 

@@ -20,6 +20,7 @@ from memory_ci.anchors.symbols import (
 )
 from memory_ci.anchors.words import PROSE_LEXER, PYTHON_LEXER, Code, read_code
 from memory_ci.records.anchor import Anchor
+from memory_ci.regex import Regex
 
 FEW_PARTS = 3
 """Parts of a file that a name is in. A name in more of them counts only if the entry has no name
@@ -28,13 +29,11 @@ in fewer."""
 MAX_PARTS = 30  # Names that are in more parts select none: the file is compared as a whole.
 MIN_TERM = 3  # Characters: shorter names occur anywhere.
 MAX_TERM = 200  # Characters: longer texts are no names.
-QUOTATION = re.compile(
-    r"(?P<mark>`{1,2})(?P<code>[^`\n]+)(?P=mark)|[\"“](?P<quoted>[^\"“”\n]+)[\"”]"
-)
-WORD = re.compile(r"[\w.-]*\w")
-KEY = re.compile(r"\s*(?:-\s+)?[\"']?(?P<key>[A-Za-z_][\w.-]*)[\"']?\s*[:=](?!=)")
-SECTION = re.compile(r"\[+\s*(?P<title>[^\[\]]+?)\s*\]+\s*(?:[#;].*)?")
-HEADING = re.compile(r"(?P<level>#{1,6})\s+(?P<title>.+?)\s*#*")
+QUOTATION = Regex(r"(?P<mark>`{1,2})(?P<code>[^`\n]+)(?P=mark)|[\"“](?P<quoted>[^\"“”\n]+)[\"”]")
+WORD = Regex(r"[\w.-]*\w")
+KEY = Regex(r"\s*(?:-\s+)?[\"']?(?P<key>[A-Za-z_][\w.-]*)[\"']?\s*[:=](?!=)")
+SECTION = Regex(r"\[+\s*(?P<title>[^\[\]]+?)\s*\]+\s*(?:[#;].*)?")
+HEADING = Regex(r"(?P<level>#{1,6})\s+(?P<title>.+?)\s*#*")
 SETTINGS = frozenset("toml ini cfg yaml yml json jsonc properties".split())
 DOCUMENTS = frozenset("md mdx markdown rst txt adoc".split())
 IMPORTS = frozenset(("import", "from", "use", "package"))

@@ -15,11 +15,12 @@ from memory_ci.anchors.symbols import (
     list_mentions,
     strip_owners,
 )
+from memory_ci.regex import Regex
 
 MAX_CITES = 3  # Places of code that an entry is given as cites.
 # Files. Definitions of more files are no guess for an entry that names none of them.
 MAX_FILES = 2
-SUPPORT_FILE = re.compile(
+SUPPORT_FILE = Regex(
     r"(?:.*/)?(?:tests?|testing|specs?|__tests__|testdata|fixtures|examples?|bench(?:marks|es)?"
     r"|docs?|playground)/.*"
     r"|(?:.*/)?(?:test_|conftest\.)[^/]*|.*(?:[._-]tests?|[.-]spec|[.-]bench)\.\w+",

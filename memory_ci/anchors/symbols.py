@@ -22,6 +22,7 @@ from memory_ci.anchors.words import (
     read_code,
     split_keys,
 )
+from memory_ci.regex import Regex
 
 # Characters. A longer line is generated or minified: no pattern may take long on it.
 MAX_WIDTH = 400
@@ -76,8 +77,8 @@ PATTERNS = split_keys(LANGUAGES)
 CALL_LIKE_KEYWORDS = frozenset(
     "if for while switch catch return function else do try with await throw super sizeof".split()
 )
-END_OF_BLOCK = re.compile(r"[)\]}]|end\b")
-CONTINUATION = re.compile(
+END_OF_BLOCK = Regex(r"[)\]}]|end\b")
+CONTINUATION = Regex(
     r"\{|[)\]}].*(?:[:{]|=>)$|(?:public|private|protected)\s*:"
     r"|(?:rescue|ensure|else|elsif|when|where)\b"
 )
@@ -87,20 +88,18 @@ An opening brace on a line of its own, the end of a signature over several lines
 the clauses of Ruby and Rust.
 """
 
-MENTION = re.compile(
-    r"(`?)(?<![\w$])([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)([(`]?)"
-)
-CODE_SIGN = re.compile(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
-CAPITALISED = re.compile(r"[A-Z][A-Za-z\d]*")
+MENTION = Regex(r"(`?)(?<![\w$])([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)([(`]?)")
+CODE_SIGN = Regex(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
+CAPITALISED = Regex(r"[A-Z][A-Za-z\d]*")
 TYPE_KEYWORDS = frozenset(
     """class interface enum struct trait union type mod module namespace record object
     typedef""".split()
 )
 # Words of a definition before its name, among which its keyword is.
 MAX_HEAD = 12
-SCOPE_KEYWORD = re.compile(r"\b(?:class|interface|mod|enum)\b")
+SCOPE_KEYWORD = Regex(r"\b(?:class|interface|mod|enum)\b")
 RUST_TYPE_MARKS = frozenset(("unsafe", "impl", "mut", "dyn", "const"))
-GROUP_MEMBER = re.compile(r"\s+(?P<name>\w+)")
+GROUP_MEMBER = Regex(r"\s+(?P<name>\w+)")
 # A definition continues in the next line after the first words, and before the second.
 LINE_CONTINUES_AFTER = frozenset(
     ", = < => & | + - * / . ? : ( [ { extends implements where for ->".split()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -40,6 +39,7 @@ from memory_ci.anchors.words import (
     read_code,
 )
 from memory_ci.records.anchor import STALE_KINDS, Anchor, Verdict, VerdictKind
+from memory_ci.regex import Regex
 
 EDITED = "edited since"
 FILE_LOST = "the file is not there any more"
@@ -64,8 +64,8 @@ MAX_EDITED = 0.02
 
 # Pairs of lines. A larger region between the first and the last difference is not compared.
 MAX_PAIRS = 2_000_000
-EDGES = re.compile(r"^\W+|\W+$")
-CODE_LINE = re.compile(r"\s*[\w@})\]]")  # A line that does not look like a comment.
+EDGES = Regex(r"^\W+|\W+$")
+CODE_LINE = Regex(r"\s*[\w@})\]]")  # A line that does not look like a comment.
 TRUTH_FACTORS: Mapping[VerdictKind, float] = {
     "fresh": 1.0,
     "moved": 1.0,

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
+from memory_ci.regex import Regex
+
 T = TypeVar("T")
 
 C_COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
@@ -109,12 +111,12 @@ ENDS_TUPLE = frozenset((LINE_END, ":", "=", "in"))
 # Visibility does not change the work of a definition of a script.
 EXPORT_KEYWORDS = frozenset(("export", "default", "declare"))
 QUOTES = "'\"`#"
-QUOTE = re.compile(r"['\"`]")
+QUOTE = Regex(r"['\"`]")
 UNKNOWN_INDENT = -1  # Of words that follow a comment or literal of several lines in its last line.
-WORD_END = re.compile(r"[\w)\]}\"]$")
-ESCAPED_QUOTE = re.compile(r"\\(['\"])")
-FIELD_SPACE = re.compile(r"(?<=(?<!\{)\{)\s+|\s+(?=\}(?!\}))")
-PYTHON_LITERAL = re.compile(
+WORD_END = Regex(r"[\w)\]}\"]$")
+ESCAPED_QUOTE = Regex(r"\\(['\"])")
+FIELD_SPACE = Regex(r"(?<=(?<!\{)\{)\s+|\s+(?=\}(?!\}))")
+PYTHON_LITERAL = Regex(
     r"(?P<prefix>\w*)(?P<quote>\"\"\"|'''|[\"'])(?P<body>.*)(?P=quote)", re.DOTALL
 )
 

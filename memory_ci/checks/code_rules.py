@@ -14,6 +14,7 @@ from memory_ci.checks.name_rules import NameRule, find_name_rules
 from memory_ci.checks.patterns import MAX_PATTERN
 from memory_ci.checks.repository import RepositoryFiles, has_glob, list_code, list_tests
 from memory_ci.records.check import AbsentCheck, ChangeCheck, PresentCheck
+from memory_ci.regex import Regex
 
 NAME = r"[^\W\d]\w*"
 ARGUMENT = r"(?:[^,()\[\]]|\[[^\[\]]*\]|\([^()]*\))*,"
@@ -30,14 +31,14 @@ class CodeLanguage(NamedTuple):
         comment: a comment.
     """
 
-    name: re.Pattern[str]
+    name: Regex[str]
     globs: tuple[str, ...]
     lines: Mapping[str, tuple[str, str]]
     comment: str
 
 
 PYTHON = CodeLanguage(
-    name=re.compile(r"\bpython\b|\.py\b", re.IGNORECASE),
+    name=Regex(r"\bpython\b|\.py\b", re.IGNORECASE),
     globs=("*.py",),
     lines={
         "function": (r"^(?:async )?def ", r"\s*[\[(]"),
@@ -53,7 +54,7 @@ PYTHON = CodeLanguage(
     comment=r"(?:^|\s)#(?!!)",
 )
 JAVASCRIPT = CodeLanguage(
-    name=re.compile(r"\b(?:java|type)script\b", re.IGNORECASE),
+    name=Regex(r"\b(?:java|type)script\b", re.IGNORECASE),
     globs=("*.js", "*.jsx", "*.mjs", "*.ts", "*.tsx"),
     lines={
         "function": (r"^\s*(?:export )?(?:default )?(?:async )?function\*? ", r"\s*[<(]"),
@@ -63,7 +64,7 @@ JAVASCRIPT = CodeLanguage(
     comment=r"//|/\*",
 )
 GO = CodeLanguage(
-    name=re.compile(r"\bgolang\b|\bGo (?:code|files?|functions?|variables?)\b"),
+    name=Regex(r"\bgolang\b|\bGo (?:code|files?|functions?|variables?)\b"),
     globs=("*.go",),
     lines={
         "function": (r"^func ", r"\s*[\[(]"),
@@ -97,36 +98,36 @@ TYPE_ALIAS = r"(?<!.)[A-Z]\w*"
 """A capitalised name at the start of a line, as `Messages = list[Message]`."""
 DUNDER = r"__\w+__(?!\w)"  # A name that Python demands.
 
-ANNOTATIONS = re.compile(
+ANNOTATIONS = Regex(
     r"\b(?:us|includ|add|writ|hav|need|requir|provid)(?:e|es|s|ing)?\b[^.;]{0,40}?"
     r"\b(?P<type>type )?(?:annotations?|hints?)\b",
     re.IGNORECASE,
 )
-ANNOTATED = re.compile(
+ANNOTATED = Regex(
     r"\b(?P<thing>functions?|methods?)\b(?: (?:definitions?|signatures?))?", re.IGNORECASE
 )
-EVERYWHERE = re.compile(
+EVERYWHERE = Regex(
     r"[.!]?$|,| (?:everywhere|throughout)\b| (?:in|to|on|for) (?:all|new|your|our) code\b",
     re.IGNORECASE,
 )
-IMPORT = re.compile(
+IMPORT = Regex(
     r"\bimport(?:ing|s|ed)? (?:the )?"
     r"['\"`\u2018\u201c](?P<module>[A-Za-z_][\w.]{0,60})['\"`\u2019\u201d]"
     r"(?: (?:module|library|package))?"
     r"(?=[.!]?$|,| (?:in|into|at the top of) (?:all|every|each)\b| even if\b)",
     re.IGNORECASE,
 )
-EVERY_FILE = re.compile(
+EVERY_FILE = Regex(
     r"\balways\b|\b(?:all|every|each) (?:\w+ )?(?:files?|modules?|scripts?)\b|\beven if\b",
     re.IGNORECASE,
 )
-COMMENTS = re.compile(
+COMMENTS = Regex(
     r"\b(?:add|includ|writ|us|put)(?:e|ing)? comments? (?:to|in|into|throughout)"
     r" (?:(?:all|your|our|the|every|each|new|python) )*(?:code|files?|modules?|scripts?)"
     r"(?=[.!]?$|,| (?:because|so that|to (?:explain|clarify|describe|make|improve|help))\b)",
     re.IGNORECASE,
 )
-NEGATIVE = re.compile(
+NEGATIVE = Regex(
     r"\b(?:never|don't|do not|not|no|without|avoid|stop|unless|except|only|instead|where|when"
     r"|optional|public|private)\b"
     r"|\b(?<!even )if\b|\?",

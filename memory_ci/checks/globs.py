@@ -13,15 +13,17 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from memory_ci.regex import Regex
+
 MAX_GLOBS = 50  # Globs of one list.
 MAX_GLOB = 300  # Characters of a glob.
 
-TOKEN = re.compile(
+TOKEN = Regex(
     r"\\(?P<escaped>.)|(?P<stars>\*+)|(?P<any>\?)"
     r"|\[(?P<not>[!^])?(?P<members>\]?[^\]\[/\\]*)\]|(?P<literal>[^\\\[*?])",
     re.DOTALL,
 )
-WILD = re.compile(r"[*?\[\\]")
+WILD = Regex(r"[*?\[\\]")
 
 
 class GlobError(ValueError):

@@ -14,6 +14,8 @@ from datetime import date, timedelta
 from itertools import permutations
 from typing import NamedTuple
 
+from memory_ci.regex import Regex
+
 MAX_HABITS = 3
 """Habits that are proposed for one repository."""
 
@@ -42,26 +44,26 @@ CODE = frozenset(
 )
 """Endings of code: a single file of code is no kind."""
 
-LOCKED = re.compile(r".*[.-]lock(?:\.\w+)?|.*\.sum|npm-shrinkwrap\.json", re.IGNORECASE)
+LOCKED = Regex(r".*[.-]lock(?:\.\w+)?|.*\.sum|npm-shrinkwrap\.json", re.IGNORECASE)
 """A file that a tool writes from another one: it follows, and asks for nothing itself."""
 
-ROUTINE = re.compile(
+ROUTINE = Regex(
     r"(?i)\A(?:\[\w+\] |\w+(?:\([^)]*\))?: )?"
     r"(?:release|bump|version|style|re?format|format(?:ting)?|fmt|lint|black|prettier|prepare"
     r"|revert|merge)\b|\bversion packages\b|\bbump version\b"
 )
 """The subject of a release, of formatting, of an update or of a revert."""
 
-NAME = re.compile(r"(?:.*/)?(?P<name>[^/]+?)(?P<ending>\.[A-Za-z][\w-]{0,12})?")
-UNSAFE = re.compile(r"[*?\[\]\\!#\s]")
+NAME = Regex(r"(?:.*/)?(?P<name>[^/]+?)(?P<ending>\.[A-Za-z][\w-]{0,12})?")
+UNSAFE = Regex(r"[*?\[\]\\!#\s]")
 """Characters with a meaning in globs; a path that has one is no kind."""
 
 
-TESTS = re.compile(
+TESTS = Regex(
     r"(?:.*/)?_*(?:tests?|specs?|e2e)_*(?:/.*)?|(?:.*/)?(?:test_.*|.*[._](?:test|spec)\..*|.*\.snap)",
     re.IGNORECASE,
 )
-PROSE = re.compile(
+PROSE = Regex(
     r".*\.(?:md|mdx|rst|adoc|txt)|docs?/.*"
     r"|\.?(?:changes?|changesets?|changelog[\w.-]*|newsfragments|news)/.*",
     re.IGNORECASE,

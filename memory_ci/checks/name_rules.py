@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from memory_ci.regex import Regex
 from memory_ci.text import spell_negations
 
 MAX_TEXT = 300  # Characters that are read.
@@ -40,7 +41,7 @@ THINGS: tuple[tuple[Thing, str], ...] = (
     ("class", r"class(?:es)?"),
     ("variable", r"variables?"),
 )
-THING = re.compile(
+THING = Regex(
     r"(?<![\w'\"`-])(?:" + "|".join(rf"(?P<{thing}>{words})" for thing, words in THINGS) + r")\b"
     r"(?! (?:name )?(?:argument|parameter|param|attribute|method|variable|function|class)s?\b)"
     r"(?P<name>(?:'s)? names?\b)?",
@@ -48,7 +49,7 @@ THING = re.compile(
 )
 """A kind of thing. In `class attributes` the last word counts."""
 
-BEFORE_THING = re.compile(
+BEFORE_THING = Regex(
     r"(?:^|\b(?:all|any|both|your|our|my|their|the|every|each|new|python|javascript|typescript"
     r"|code|regular|for|to|in|into|within|of|with|on|when|and|or|that|these|those|as|from|at"
     r"|name|names|named|naming|writing|defining|creating|adding|using|write|define"
@@ -64,16 +65,16 @@ GAP = r"[^.;?!(\['\"`\u2018\u2019\u201c\u201d]{0,60}?"
 PREFIX_VERB = r"(?:start|begin|prefix|prefac|prepend)(?:s|e|es|ed|ing|ning|n)?|prefixes"
 SUFFIX_VERB = r"(?:end|suffix|append|finish)(?:s|es|ed|ing)?"
 
-SPECS: tuple[tuple[NameForm, re.Pattern[str]], ...] = (
-    ("start", re.compile(rf"{VALUE} (?:as (?:a|the|their|its) )?prefix\b", re.IGNORECASE)),
-    ("end", re.compile(rf"{VALUE} (?:as (?:a|the|their|its) )?suffix\b", re.IGNORECASE)),
-    ("start", re.compile(rf"{VALUE} at the (?:start|beginning|front)\b", re.IGNORECASE)),
-    ("end", re.compile(rf"{VALUE} at the end\b", re.IGNORECASE)),
-    ("start", re.compile(rf"\b(?:{PREFIX_VERB})\b{GAP}{VALUE}", re.IGNORECASE)),
-    ("end", re.compile(rf"\b(?:{SUFFIX_VERB})\b{GAP}{VALUE}", re.IGNORECASE)),
+SPECS: tuple[tuple[NameForm, Regex[str]], ...] = (
+    ("start", Regex(rf"{VALUE} (?:as (?:a|the|their|its) )?prefix\b", re.IGNORECASE)),
+    ("end", Regex(rf"{VALUE} (?:as (?:a|the|their|its) )?suffix\b", re.IGNORECASE)),
+    ("start", Regex(rf"{VALUE} at the (?:start|beginning|front)\b", re.IGNORECASE)),
+    ("end", Regex(rf"{VALUE} at the end\b", re.IGNORECASE)),
+    ("start", Regex(rf"\b(?:{PREFIX_VERB})\b{GAP}{VALUE}", re.IGNORECASE)),
+    ("end", Regex(rf"\b(?:{SUFFIX_VERB})\b{GAP}{VALUE}", re.IGNORECASE)),
     (
         "contain",
-        re.compile(
+        Regex(
             r"\b(?:includ|contain|incorporat|insert|hav|add|us)(?:e|es|s|ing)?"
             rf" (?:the |a )?(?:string|substring|text|word|letters|characters) {VALUE}",
             re.IGNORECASE,
@@ -81,11 +82,11 @@ SPECS: tuple[tuple[NameForm, re.Pattern[str]], ...] = (
     ),
     (
         "contain",
-        re.compile(rf"\b(?:includ|contain|incorporat)(?:e|es|s|ing)? {VALUE}", re.IGNORECASE),
+        Regex(rf"\b(?:includ|contain|incorporat)(?:e|es|s|ing)? {VALUE}", re.IGNORECASE),
     ),
     (
         "digit",
-        re.compile(
+        Regex(
             r"\b(?:includ|contain|hav|add|incorporat)(?:e|es|s|ing)?"
             r" (?P<value>(?:exactly |only |at least )?(?:a|one) (?:single )?|single )?"
             r"(?:digit|numeral)\b",
@@ -94,7 +95,7 @@ SPECS: tuple[tuple[NameForm, re.Pattern[str]], ...] = (
     ),
     (
         "style",
-        re.compile(
+        Regex(
             rf"{QUOTE}?\b(?P<value>snake[ _-]?case|(?:(?:upper|lower)[ _-]?)?camel[ _-]?case"
             rf"|pascal[ _-]?case|(?:all )?upper[ _-]?case|all[ -]caps|lower[ _-]?case)\b{QUOTE}?",
             re.IGNORECASE,
@@ -103,39 +104,37 @@ SPECS: tuple[tuple[NameForm, re.Pattern[str]], ...] = (
 )
 """What names must be like. Of two patterns that read the same words the first counts."""
 
-NAMES = re.compile(r"\bnam(?:e|es|ed|ing)\b|\b(?:pre|suf)fix(?:es|ed|ing)?\b", re.IGNORECASE)
-JOINT = re.compile(r"\s*(?:,|,? and\b|,? or\b|/|&)\s*(?:all |your |our |the )*", re.IGNORECASE)
+NAMES = Regex(r"\bnam(?:e|es|ed|ing)\b|\b(?:pre|suf)fix(?:es|ed|ing)?\b", re.IGNORECASE)
+JOINT = Regex(r"\s*(?:,|,? and\b|,? or\b|/|&)\s*(?:all |your |our |the )*", re.IGNORECASE)
 """What may stand between two things of which the same is said."""
 
 NEGATION = r"\b(?:never|not|cannot|\w+n't|avoid|no longer|stop)\b"
-FORBIDDING = re.compile(NEGATION, re.IGNORECASE)
-REMINDER = re.compile(
+FORBIDDING = Regex(NEGATION, re.IGNORECASE)
+REMINDER = Regex(
     r"\b(?:do not|don't|never) (?:forget|hesitate|fail) to\b|\bnot only\b", re.IGNORECASE
 )
 """A negation that forbids nothing."""
 
-ASIDE = re.compile(rf"({NEGATION}),[^,:;]*,", re.IGNORECASE)
+ASIDE = Regex(rf"({NEGATION}),[^,:;]*,", re.IGNORECASE)
 """Words within a clause, behind its negation: `never, whatever happens, start names with`."""
 
-LISTED_VALUE = re.compile(
-    rf"{QUOTE}\w{{1,30}}{QUOTE}|\b\w+[ _-]?case\b|\ball[ -]caps\b", re.IGNORECASE
-)
-DISCARDED = re.compile(
+LISTED_VALUE = Regex(rf"{QUOTE}\w{{1,30}}{QUOTE}|\b\w+[ _-]?case\b|\ball[ -]caps\b", re.IGNORECASE)
+DISCARDED = Regex(
     rf",? (?:not|instead of|rather than|over) (?:{LISTED_VALUE.pattern}),?", re.IGNORECASE
 )
 """What is not chosen, between the choice and what it is for."""
 
-CLAUSE_END = re.compile(r"[,:;](?!\s*(?:(?:and|or|nor)\b[\s,]*)*(?:[,:;]|$))", re.IGNORECASE)
+CLAUSE_END = Regex(r"[,:;](?!\s*(?:(?:and|or|nor)\b[\s,]*)*(?:[,:;]|$))", re.IGNORECASE)
 """The end of a clause; not a comma of a list, behind which only other values stand."""
 
-DISCARDING = re.compile(
+DISCARDING = Regex(
     rf"\b(?:(?:instead of|rather than|used to|previously|formerly)(?: [\w ]{{1,40}})?"
     rf"|not|from|than|over) {QUOTE}?$",
     re.IGNORECASE,
 )
 """The words before what holds no more: `start them with 'b_' instead of 'a_'`."""
 
-CONDITION = re.compile(
+CONDITION = Regex(
     r"\b(?:if|unless|except|only|where|whose|other than|apart from|some|certain|most|sometimes"
     r"|private|protected|public|static|abstract|async|boolean|constants?|tests?|fixtures?)\b",
     re.IGNORECASE,

@@ -29,6 +29,7 @@ from memory_ci.records.check import (
     UntouchedCheck,
     WithCheck,
 )
+from memory_ci.regex import Regex
 
 MAX_RULE = 300  # Characters of a rule that is read.
 
@@ -39,18 +40,18 @@ CHANGELOGS = (
 
 NEVER = r"(?:never|do not|don't|must not|should not|shouldn't|no)"
 CHANGE = r"(?:touch|edit|change|modify|alter|commit|update|write to|overwrite)"
-QUOTED = re.compile(r"`([^`\n]{2,80})`")
-WORD = re.compile(r"(?<![\w`])[\w./@-]*[\w/](?![\w`])")
+QUOTED = Regex(r"`([^`\n]{2,80})`")
+WORD = Regex(r"(?<![\w`])[\w./@-]*[\w/](?![\w`])")
 
-REMINDER = re.compile(r"\b(?:do not|don't|never) (?:forget|hesitate|fail) to ", re.IGNORECASE)
+REMINDER = Regex(r"\b(?:do not|don't|never) (?:forget|hesitate|fail) to ", re.IGNORECASE)
 """Negations by which something is to be done."""
 
-CONDITION = re.compile(
+CONDITION = Regex(
     r"\b(?:without|unless|before|until|except|if|when|only|other than)\b", re.IGNORECASE
 )
 """Words by which files are left alone in some cases alone."""
 
-LEAVE_ALONE = re.compile(
+LEAVE_ALONE = Regex(
     rf"\b{NEVER}(?: ever)?(?: \w+){{0,2}} {CHANGE}\b(?P<what>.*)"
     r"|\b(?:leave|keep)\b(?P<left>.*)\b(?:alone|untouched|unchanged|as (?:it is|they are))\b"
     rf"|^(?P<subject>.*) (?:must|should)(?: not|n't) be {CHANGE}",
@@ -58,17 +59,17 @@ LEAVE_ALONE = re.compile(
 )
 """A rule that leaves files alone."""
 
-UPDATE = re.compile(
+UPDATE = Regex(
     r"\b(?:update|add|write|document|mention|put|note|extend|adjust|include|keep|bump|regenerate)\b",
     re.IGNORECASE,
 )
-WHENEVER = re.compile(
+WHENEVER = Regex(
     r"\b(?:when(?:ever)?|if|each time|every time)\b[^,.;]*?"
     r"\b(?:change|changes|changing|edit|editing|touch|touching|add|adding|modify|modifying|update)"
     r"\b(?P<what>[^,;]*)",
     re.IGNORECASE,
 )
-EACH_CHANGE = re.compile(
+EACH_CHANGE = Regex(
     r"\b(?:every|each|all|any) (?:\w+ )?(?:change|commit|pr|pull request|feature|fix)s?\b"
     r"|\b(?:with|before) (?:the|a|you|each|every)? ?(?:commit|push)\w*\b|\b(?:commit|push) and\b"
     r"|\balways\b",
@@ -80,8 +81,8 @@ ARTICLES = frozenset("the a an our your any all other others in of folder direct
 MAX_BARE = 2  # Words in which one may name a directory without a sign of a path.
 MIN_BARE = 3  # Characters that such a word exceeds.
 
-MESSAGE = re.compile(r"\b(?:commit )?(?:messages?|titles?|subjects?)\b", re.IGNORECASE)
-ATTRIBUTION = re.compile(
+MESSAGE = Regex(r"\b(?:commit )?(?:messages?|titles?|subjects?)\b", re.IGNORECASE)
+ATTRIBUTION = Regex(
     r"\b(?:co-?author(?:ed)?(?:-by)?|attribution|generated (?:by|with)|claude|codex|copilot|ai)\b",
     re.IGNORECASE,
 )
@@ -90,9 +91,9 @@ ATTRIBUTION_PATTERN = (
     r"|\bgenerated with \[?claude code"
 )
 ATTRIBUTION_CHECK = MessageCheck(ATTRIBUTION_PATTERN, is_forbidden=True)
-EMOJI = re.compile(r"\bemojis?\b", re.IGNORECASE)
+EMOJI = Regex(r"\bemojis?\b", re.IGNORECASE)
 EMOJI_PATTERN = "[\u2600-\u27bf\U0001f300-\U0001faff]"
-ISSUE = re.compile(
+ISSUE = Regex(
     r"\b(?:include|reference|mention|add|put|start with|name)s?\b[^.]{0,30}\b(?:issue|ticket)"
     r"(?: number| id| key)?\b[^.]{0,20}\b(?:commit|message|title|subject)"
     r"|\b(?:commit|message|title|subject)s?\b[^.]{0,30}\b(?:include|reference|mention|name)s?\b"
@@ -101,13 +102,13 @@ ISSUE = re.compile(
 )
 ISSUE_PATTERN = r"#\d+|\b[A-Z][A-Z0-9]+-\d+\b"
 
-FORBIDDEN_TEXT = re.compile(
+FORBIDDEN_TEXT = Regex(
     rf"(?:^|[.;:!,] |\b(?:we|you|please|and|must|should) )(?:{NEVER}|avoid)(?: \w+){{0,2}}"
     r" (?:use|using|add|adding|call|calling|leave|leaving|write|import|importing|introduce|put)\b"
     r"|^avoid\b",
     re.IGNORECASE,
 )
-QUALIFIER = re.compile(
+QUALIFIER = Regex(
     r"[^.;]*?\b(?!in (?:the |our |your |new |all |any )*"
     r"(?:code|codebase|repo(?:sitory)?|project)\b)"
     r"(?:in|on|at|inside|within|outside|under|for|from|when|where|while|during|with)\b",
@@ -116,9 +117,9 @@ QUALIFIER = re.compile(
 """Words behind the forbidden code that say where alone it is forbidden."""
 
 MAX_GAP = 20  # Characters between the verb and the code that it forbids.
-CODE_LIKE = re.compile(r"[\w$]+(?:[.:]{1,2}[\w$]+)+(?:\(\))?|[\w$]+\(\)|@[\w.-]+|[A-Z]{3,}")
-TODO = re.compile(r"\b(?i:no|never|don't|do not)\b.*\b(?P<mark>TODO|FIXME|XXX)s?\b")
-HEADER = re.compile(
+CODE_LIKE = Regex(r"[\w$]+(?:[.:]{1,2}[\w$]+)+(?:\(\))?|[\w$]+\(\)|@[\w.-]+|[A-Z]{3,}")
+TODO = Regex(r"\b(?i:no|never|don't|do not)\b.*\b(?P<mark>TODO|FIXME|XXX)s?\b")
+HEADER = Regex(
     r"\b(?:every|each|all|new) (?:new )?(?:\w+ )?files?\b.*\b(?P<what>SPDX|licen[cs]e header"
     r"|copyright)\b",
     re.IGNORECASE,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +13,13 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from memory_ci.cli.plain import Option, echo, echo_json, say
+from memory_ci.cli.plain import (
+    Option,
+    echo_json,
+    is_colored_for,
+    say,
+    terminal_width,
+)
 from memory_ci.errors import MemoryCIError
 from memory_ci.findings import printable
 from memory_ci.records.config import EngineName
@@ -148,42 +156,6 @@ def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return since_option(branch(sessions(engine_option(command))))
 
 
-format_option = option(
-    "--format",
-    "form",
-    choices=("table", "json", "csv", "ids"),
-    default="table",
-    help="Text for people, JSON (as --json), CSV, or the ids alone, one a line.",
-)
-
-
-def show_rows(
-    form: str,
-    value: Any,  # noqa: ANN401 - any record
-    text: str,
-    head: Sequence[str],
-    rows: Sequence[Sequence[object]],
-) -> None:
-    """Print a record in the form of `--format`.
-
-    Args:
-        form: `table`, `json`, `csv` or `ids`.
-        value: the record, for JSON.
-        text: the text for people.
-        head: the names of the columns.
-        rows: the rows for CSV; the first cell of each is its id.
-    """
-    if form == "csv":
-        from memory_ci.cli.terminal import render_csv
-        from memory_ci.secrets import mask_secrets
-
-        echo(mask_secrets(render_csv(head, rows)))
-    elif form == "ids":
-        echo("".join(f"{row[0]}\n" for row in rows))
-    else:
-        show(value, text, form == "json")
-
-
 def show(value: Any, text: str | Iterable[str], as_json: bool, remarks: Iterable[str] = ()) -> None:  # noqa: ANN401 - any record
     """Print a record as JSON, or its text for people: a text or lines, with remarks on stderr."""
     if as_json:
@@ -199,3 +171,35 @@ def show(value: Any, text: str | Iterable[str], as_json: bool, remarks: Iterable
 branch_option = option(
     "--branch", metavar="NAME", help="Work on this branch instead of the one checked out."
 )
+
+
+def confirm(question: str, *, default: bool) -> bool:
+    """Ask on stderr for yes or no; an empty answer is the default.
+
+    Raises:
+        click.Abort: the person ends the questions.
+    """
+    keys = "[Y/n]" if default else "[y/N]"
+    text = _fold_question(f"{question} {keys}")
+    return click.confirm(text, default=default, show_default=False, prompt_suffix=" ", err=True)
+
+
+def ask_text(question: str) -> str:
+    """Ask on stderr for a text, "" for none.
+
+    Raises:
+        click.Abort: the person ends the questions.
+    """
+    text = _fold_question(question)
+    answer = click.prompt(text, default="", show_default=False, prompt_suffix=" ", err=True)
+    return str(answer).strip()
+
+
+def _fold_question(text: str) -> str:
+    """Return a question folded between words at a terminal, in bold where there are colours."""
+    width = terminal_width(sys.stderr, os.environ)
+    if width:
+        from memory_ci.cli.terminal import fold
+
+        text = fold(text, width - 2).rstrip("\n")
+    return click.style(text, bold=True) if is_colored_for(sys.stderr, os.environ) else text

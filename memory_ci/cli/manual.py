@@ -13,14 +13,15 @@ from typing import NamedTuple
 
 import memory_ci
 from memory_ci.errors import UsageError
+from memory_ci.regex import Regex
 from memory_ci.text import unfenced_lines
 
 PACKAGE = Path(memory_ci.__file__).parent
 PLACES = (PACKAGE / "_docs", PACKAGE.parent / "docs")  # in a wheel, and in a checkout
 EXPLANATIONS = Path(__file__).with_name("explanations.toml")
 SITE_LABEL = "Documentation, "  # The label of the documentation's site in the metadata.
-HEADING = re.compile(r"(#{1,6}) (.+)")
-KEY_ROW = re.compile(r"(?m)^\| `([a-z_.]+)` \| (.*?) \| (.*?) \| (.*) \|$")
+HEADING = Regex(r"(#{1,6}) (.+)")
+KEY_ROW = Regex(r"(?m)^\| `([a-z_.]+)` \| (.*?) \| (.*?) \| (.*) \|$")
 MAX_FOUND = 8
 
 

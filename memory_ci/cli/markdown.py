@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from memory_ci.findings import printable
 from memory_ci.records.plan import EngineUse
+from memory_ci.regex import Regex
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import plural, shorten
 
-SPECIAL = re.compile(r"([\\`*_{}\[\]()#+.!|~$:-])")
+SPECIAL = Regex(r"([\\`*_{}\[\]()#+.!|~$:-])")
 """Signs with a meaning in CommonMark, or in GitHub's tables, formulas, emoji and bare links."""
 
-REFERENCE = re.compile(r"(?<=[@#!])(?=\w)|(?<=:)(?=//)")
+REFERENCE = Regex(r"(?<=[@#!])(?=\w)|(?<=:)(?=//)")
 """Where a zero-width space keeps a forge from linking or notifying `@name`, `#12`, an address."""
 
-TICKS = re.compile("`+")
+TICKS = Regex("`+")
 HTML = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 
 

@@ -12,10 +12,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
+from memory_ci.regex import Regex
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -28,7 +30,7 @@ T = TypeVar("T")
 MAX_INPUT = 10_000_000
 """Bytes of a text that is read whole: a task, a plan, an entry. A longer input is a mistake."""
 
-UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+UNSAFE_IN_JSON = Regex(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that are legal in a JSON string (RFC 8259, section 7), but that a terminal obeys."""
 
 JSON_VERSION = 1  # The version of the output of `--json` (docs/upgrading.md).
@@ -157,7 +159,8 @@ def terminal_width(stream: TextIO | None, environ: Mapping[str, str]) -> int:
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     """Show the progress of long work in one line on stderr, which disappears at the end.
 
-    Nothing is shown if stderr is not a terminal.
+    Nothing is shown if stderr is not a terminal. What the work reports itself by
+    `memory_ci.progress` is shown in the same line, with the label of that part.
 
     Yields:
         A function that draws (done, total).
@@ -165,17 +168,16 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield _draw_nothing
         return
-    from memory_ci.cli.terminal import bar
+    from memory_ci.cli.terminal import ProgressLine
+    from memory_ci.progress import listen
 
-    def draw(done: int, total: int) -> None:
-        share = f" {bar(done / total, 20)} {done / total:.0%}" if total else "…"
-        echo(f"\x1b[K{label}{share}\r", err=True)  # The next output overwrites it.
-
-    draw(0, 0)
+    line = ProgressLine(terminal_width(sys.stderr, os.environ), partial(echo, err=True))
+    line.draw(label, 0, 0)
     try:
-        yield draw
+        with listen(line.draw):
+            yield partial(line.draw, label)
     finally:
-        echo("\x1b[K", err=True)
+        line.clear()
 
 
 def _draw_nothing(done: int, total: int) -> None:
@@ -304,6 +306,16 @@ def open_committed_workspace() -> Workspace:
     opened = open_committed(Path.cwd())
     warn(opened.findings)
     return opened
+
+
+def shorten_path(path: str | Path, root: Path | None) -> str:
+    """Return a path as people read it: relative to the work tree, or after `~` in the home."""
+    absolute = Path(path)
+    if root is not None and absolute.is_relative_to(root):
+        return str(absolute.relative_to(root))
+    if absolute.is_relative_to(Path.home()):
+        return str("~" / absolute.relative_to(Path.home()))
+    return str(path)
 
 
 def mask_strings(value: Any) -> Any:  # noqa: ANN401 - any JSON value

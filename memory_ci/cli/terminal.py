@@ -5,15 +5,16 @@ Text means the same without it: output to a pipe is neither folded nor cut nor c
 
 from __future__ import annotations
 
-import csv
 import re
+import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
 from memory_ci.findings import printable
 from memory_ci.records.report import Finding
+from memory_ci.regex import Regex
 from memory_ci.text import unfenced_lines
 
 if TYPE_CHECKING:
@@ -42,22 +43,36 @@ LOOKS = (
     (r"(?<!\^)\^+$", f"{BOLD};{RED}"),
     (r"\[[a-z]+(?:-[a-z]+)+\]$", DIM),
 )
-PAINT = re.compile("|".join(f"({pattern})" for pattern, _ in LOOKS), re.MULTILINE)
-LEAD = re.compile(r"[\s│├└─>]*(?:-> |[-*-] |\d+\. )?")
-WORD = re.compile(r"(?:`[^`]{1,60}`|\S)+")  # A quotation in backticks is one word.
-CELL = re.compile(r"\S  +(?=\S)")
-COMMAND = re.compile(r"(?:^\s*(?:-> )?(?:memory-ci|git|gh)|: (?:git|gh)) \w")
+PAINT = Regex("|".join(f"({pattern})" for pattern, _ in LOOKS), re.MULTILINE)
+HELP_STYLES = {"heading": f"{BOLD};{GREEN}", "example": DIM, "name": f"{BOLD};{CYAN}"}
+HELP_STYLES |= {"flag": f"{BOLD};{CYAN}", "code": CYAN}
+HELP_PAINT = Regex(
+    r"(?P<heading>^(?:[A-Z][A-Za-z ]+| +Example):(?= |$))"
+    r"|(?P<example>(?<=^    )(?:memory-ci|git|GITHUB_TOKEN).*$|(?<=  )\$ memory-ci .*$)"
+    r"|(?P<name>(?<=^  )[a-z][a-z-]*(?=  +\S))"
+    r"|(?P<flag>(?<![\w-])(?:-\w, )?--[a-z][\w-]*)"
+    r"|(?P<code>`[^`\n]+`)",
+    re.MULTILINE,
+)
+"""The parts of a page of help that have a colour of their own."""
+
+LEAD = Regex(r"[\s│├└─>]*(?:-> |[-*-] |\d+\. )?")
+WORD = Regex(r"(?:`[^`]{1,60}`|\S)+")  # A quotation in backticks is one word.
+CELL = Regex(r"\S  +(?=\S)")
+COMMAND = Regex(r"(?:^\s*(?:-> )?(?:memory-ci|git|gh)|: (?:git|gh)) \w")
 """A command in a line, which somebody may copy; a line break would break it."""
 
-BLOCK = re.compile(r"#|>|<!--| *(?:[-*+]|\d+\.) ")
+BLOCK = Regex(r"#|>|<!--| *(?:[-*+]|\d+\.) ")
 """The start of a block in a line of Markdown."""
 
-EXCERPT = re.compile(r" *\d* \| ")
-LITERAL = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
-EDITED_SYMBOL = re.compile(r"`([^`]+)` (?:edited|removed) (?=in\b|here\b)")
+EXCERPT = Regex(r" *\d* \| ")
+LITERAL = Regex(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
+EDITED_SYMBOL = Regex(r"`([^`]+)` (?:edited|removed) (?=in\b|here\b)")
 """The definition that a finding on cited code names, as `CodeEdit` writes it."""
 
 NARROWEST = 40
+LEAST_TITLE = 16
+READABLE_TITLE = 50
 FAR = 60  # Columns before the marked part of a file's line that are shown; if more, half of them.
 
 
@@ -69,6 +84,16 @@ def paint(text: str) -> str:
 def _paint_match(match: re.Match[str]) -> str:
     _, style = LOOKS[(match.lastindex or 1) - 1]
     return f"\x1b[{style}m{match[0]}\x1b[0m"
+
+
+def paint_help(text: str) -> str:
+    """Return the help of a command with colours for headings, names, options and examples."""
+    return HELP_PAINT.sub(_paint_help_match, text)
+
+
+def _paint_help_match(match: re.Match[str]) -> str:
+    name = match.lastgroup or ""
+    return f"\x1b[{HELP_STYLES[name]}m{match[0]}\x1b[0m"
 
 
 def fold(text: str, width: int) -> str:
@@ -210,6 +235,9 @@ def render_entries(
 ) -> str:
     """Return a line for each entry: id, prominence, `used/given`, type, scope, title.
 
+    At a terminal the title follows the id and takes what the other columns leave; a column is left
+    out if all its cells are alike.
+
     Args:
         ranked: entries with their prominence.
         usage: use counts by id; without counts, the column is left out.
@@ -218,18 +246,39 @@ def render_entries(
     from memory_ci.records.entry import name_entry  # hooks, which print no entries, do not need it
 
     ids = short_ids(located.entry.id for _, located in ranked)
-    rows = []
-    if width and ranked:
-        counts = ["used/given"] if usage else []
-        rows.append(["id", "score", *counts, "type", "scope", "title"])
+    rows: list[dict[str, str]] = []
     for value, located in ranked:
         entry = located.entry
-        counts = [_render_count(usage.get(entry.id))] if usage else []
         status = "" if entry.status == "active" else f"({entry.status}) "
-        title = f"{status}{name_entry(entry)}"
-        cells = [ids[entry.id], f"{value:.2f}", *counts, entry.type, located.scope.target, title]
-        rows.append([printable(cell) for cell in cells])
-    return render_rows(rows, width)
+        row = {"id": ids[entry.id], "score": f"{value:.2f}"}
+        if usage:
+            row["used/given"] = _render_count(usage.get(entry.id))
+        row |= {"type": entry.type, "scope": located.scope.target}
+        row["title"] = f"{status}{name_entry(entry)}"
+        rows.append({name: printable(cell) for name, cell in row.items()})
+    if width and rows:
+        return _render_table(rows, width)
+    return render_rows([list(row.values()) for row in rows])
+
+
+def _render_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
+    """Return rows with the names of their columns, the title second.
+
+    The last columns are left out if they leave too little for the title.
+    """
+    others = [name for name in rows[0] if name not in ("id", "title")]
+    if len(rows) > 1:
+        others = [name for name in others if len({row[name] for row in rows}) > 1]
+    table = [{name: name for name in rows[0]}, *rows]
+    sizes = {name: max(columns(row[name]) for row in table) for name in rows[0]}
+    available = width - sizes["id"] - 2 - sum(sizes[name] + 2 for name in others)
+    while others[1:] and available < min(sizes["title"], READABLE_TITLE):
+        available += sizes[others.pop()] + 2
+    cells = [
+        [row["id"], cut(row["title"], max(available, LEAST_TITLE)), *(row[name] for name in others)]
+        for row in table
+    ]
+    return render_rows(cells)
 
 
 def _render_count(count: UseCount | None) -> str:
@@ -247,6 +296,8 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
 
 def render_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return rows as CSV (RFC 4180); an apostrophe keeps text from being a formula."""
+    import csv  # only `list --format csv` needs it
+
     text = StringIO()
     writer = csv.writer(text)
     for row in (head, *rows):
@@ -339,3 +390,42 @@ def bar(share: float, width: int = 10) -> str:
     """
     full = round(min(max(share, 0.0), 1.0) * width)
     return "█" * full + "░" * (width - full)
+
+
+DRAW_SECONDS = 0.1
+"""The shortest time between two drawings of a count, for work of many thousand items."""
+
+BAR_WIDTH = 20
+
+
+class ProgressLine:
+    """One line at a terminal that is drawn again and again: `Reading files  3 of 12 ███░░░`."""
+
+    def __init__(self, width: int, write: Callable[[str], None]) -> None:
+        """Prepare a line.
+
+        Args:
+            width: the columns of the terminal; a wider line would not be overwritten.
+            write: writes to the terminal, and flushes.
+        """
+        self._width = width
+        self._write = write
+        self._label = ""
+        self._drawn_at = 0.0
+
+    def draw(self, label: str, done: int, total: int) -> None:
+        """Draw the line; a count with the same label is drawn at most every `DRAW_SECONDS`."""
+        now = time.monotonic()
+        if label == self._label and now - self._drawn_at < DRAW_SECONDS and done < total:
+            return
+        self._label = label
+        self._drawn_at = now
+        text = f"{label}…"
+        if total:
+            counts = f"{total:,}"
+            text = f"{label} {done:>{len(counts)},} of {counts} {bar(done / total, BAR_WIDTH)}"
+        self._write(f"\x1b[K{cut(text, self._width - 1)}\r")  # The next output overwrites it.
+
+    def clear(self) -> None:
+        """Remove the line."""
+        self._write("\x1b[K")

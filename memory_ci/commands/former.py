@@ -181,6 +181,7 @@ REMOVED_OPTIONS: dict[str, dict[str, str]] = {
     },
     "review": _RANGE | {"--engine": "`memory-ci learn` lets a model read older work"},
     "sessions": {"--all": "say --purge all"},
+    "show": {"--dot": "--graph --json has the nodes and the edges"},
     "upkeep": {
         "--after": "--stale means 90 days",
         "--branch": "check the branch out",

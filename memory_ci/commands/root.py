@@ -5,21 +5,63 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from memory_ci import __version__
-from memory_ci.cli.plain import COLORS, choose_color, run_reported, say
+from memory_ci.cli.plain import (
+    COLORS,
+    choose_color,
+    is_colored_for,
+    run_reported,
+    say,
+    terminal_width,
+)
 from memory_ci.commands import former
 from memory_ci.commands.table import COMMANDS, group_commands
 
 ARGUMENTS = "memory_ci.arguments"  # Key of the context for the command and its arguments.
 
 
+class HelpFormatter(click.HelpFormatter):
+    """Help that is in colour where text for people is."""
+
+    def getvalue(self) -> str:
+        """Return the help."""
+        text = super().getvalue()
+        if not is_colored_for(sys.stdout, os.environ):
+            return text
+        from memory_ci.cli.terminal import paint_help
+
+        return paint_help(text)
+
+
+class HelpContext(click.Context):
+    """A context whose help is in colour where text for people is."""
+
+    formatter_class = HelpFormatter
+
+    def __init__(self, *args: Any, **settings: Any) -> None:  # noqa: ANN401 - click's
+        """Create the context, and let click print colours where we do."""
+        super().__init__(*args, **settings)
+        self.color = is_colored_for(sys.stdout, os.environ)
+
+
+def _color_help(command: click.Command) -> None:
+    """Let the help of a command and of its sub-commands be in colour."""
+    command.context_class = HelpContext
+    if isinstance(command, click.Group):
+        for part in command.commands.values():
+            _color_help(part)
+
+
 class LazyGroup(click.Group):
     """A group that imports the module of a command when the command is called."""
+
+    context_class = HelpContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         """List the commands that `--help` shows."""
@@ -35,6 +77,7 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"memory_ci.commands.{COMMANDS[cmd_name].module}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
+        _color_help(command)
         return command
 
     def resolve_command(
@@ -62,6 +105,21 @@ class LazyGroup(click.Group):
             raise click.UsageError(message, ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
+        """Run the command; fold the error of a wrong command line at a terminal."""
+        try:
+            return self._invoke_explained(ctx)
+        except click.UsageError as error:
+            width = terminal_width(sys.stderr, os.environ)
+            if not width:
+                raise
+            from memory_ci.cli.terminal import fold
+
+            lead = "Error: "  # click prints it before the message
+            text = fold(f"{lead}{error.format_message()}", width)
+            message = text.removeprefix(lead).removesuffix("\n")
+            raise click.UsageError(message, error.ctx) from error
+
+    def _invoke_explained(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
         """Run the command; explain options that go before it, and options that were removed."""
         try:
             return super().invoke(ctx)
@@ -82,16 +140,19 @@ class LazyGroup(click.Group):
             message = f"{error.message} It goes before the command: `{path}`."
             raise click.UsageError(message, error.ctx) from error
 
-    def format_commands(
-        self,
-        ctx: click.Context,  # noqa: ARG002 - click's
-        formatter: click.HelpFormatter,
-    ) -> None:
-        """Write the overview of commands by group, without importing any."""
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the overview of commands by group, without importing any, then the options."""
         width = max(map(len, COMMANDS))
         for group, names in group_commands().items():
+            rows: list[tuple[str, str]] = []
+            for name in names:
+                command = COMMANDS[name]
+                rows.append((name.ljust(width), command.summary))
+                if command.example:
+                    rows.append(("", f"$ memory-ci {command.example}"))
             with formatter.section(group):
-                formatter.write_dl([(name.ljust(width), COMMANDS[name].summary) for name in names])
+                formatter.write_dl(rows)
+        click.Command.format_options(self, ctx, formatter)
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:  # noqa: ANN401 - click's
         """Run the command line; errors that a user can act on are printed without a traceback."""
@@ -152,8 +213,6 @@ def main(ctx: click.Context, color: str) -> None:
     \b
     Example:
       memory-ci init && git add . && git commit -m "Add memory"
-      memory-ci record
-      memory-ci retrieve "retry failed payments"
 
     Exit status: 0 done, 1 findings, 2 usage or configuration, 3 a memory file cannot be read or
     rewritten, 4 repository, 5 engine or network, 130 interrupted.

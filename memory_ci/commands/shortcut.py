@@ -15,8 +15,16 @@ from typing import Any
 
 from memory_ci.cli.plain import COLORS, Option, choose_color, run_reported
 
-FEATURES = {"retrieve": "retrieve", "check": "check", "add": "add", "hook": "agents"}
-"""The feature of each command; its module `shortcut` has OPTIONS, `read_words` and `run`.
+MODULES = {
+    "retrieve": "retrieve.shortcut",
+    "check": "check.shortcut",
+    "add": "add.shortcut",
+    "list": "show.shortcut",
+    "index": "upkeep.shortcut",
+    "hook agent": "agents.shortcut",
+    "hook": "agents.git_hooks",
+}
+"""The module of each command, with OPTIONS, `read_words` and `run`.
 
 Click uses these as well.
 """
@@ -34,10 +42,12 @@ def run_shortcut(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     if len(argv) >= 2 and argv[0] == "--color" and argv[1] in COLORS:
         color = argv[1]
         argv = argv[2:]
-    if not argv or argv[0] not in FEATURES or not is_plain(environ):
+    names = 2 if " ".join(argv[:2]) in MODULES else 1
+    module = MODULES.get(" ".join(argv[:names]))
+    if module is None or not is_plain(environ):
         return False
-    command = importlib.import_module(f"memory_ci.commands.{FEATURES[argv[0]]}.shortcut")
-    values = parse_plain(argv[1:], command)
+    command = importlib.import_module(f"memory_ci.commands.{module}")
+    values = parse_plain(argv[names:], command)
     if values is None:
         return False
 

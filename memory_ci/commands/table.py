@@ -14,21 +14,38 @@ class Command(NamedTuple):
         module: the module below `memory_ci.commands` that defines `<name>_command`.
         group: the heading that `--help` lists it under; "" for a command that git and agents call.
         summary: one line of help, so that the overview imports no command.
+        example: a command line that the overview shows, "" for none.
     """
 
     module: str
     group: str
     summary: str
+    example: str = ""
 
 
 COMMANDS = {
-    "record": Command("record.command", "Everyday", "Turn merged work into committed memory."),
-    "review": Command(
-        "review.command", "Everyday", "Answer what memory asks of people, the most useful first."
+    "record": Command(
+        "record.command", "Everyday", "Turn merged work into committed memory.", "record"
     ),
-    "add": Command("add.command", "Everyday", "Put a learning into the inbox."),
-    "retrieve": Command("retrieve.command", "Everyday", "Print what memory knows about a task."),
-    "list": Command("show.command", "Everyday", "List the entries."),
+    "review": Command(
+        "review.command",
+        "Everyday",
+        "Answer what memory asks of people, the most useful first.",
+        "review",
+    ),
+    "add": Command(
+        "add.command",
+        "Everyday",
+        "Put a learning into the inbox.",
+        'add "Retry a POST only with a key"',
+    ),
+    "retrieve": Command(
+        "retrieve.command",
+        "Everyday",
+        "Print what memory knows about a task.",
+        'retrieve "retry failed payments"',
+    ),
+    "list": Command("show.command", "Everyday", "List the entries.", "list --type corrective"),
     "init": Command(
         "setup.command",
         "Set up",

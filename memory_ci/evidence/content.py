@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from memory_ci.regex import Regex
 from memory_ci.secrets import find_secrets
 from memory_ci.text import count_words, shorten, unquoted_lines, words
 
@@ -27,25 +28,25 @@ ANSWERS = frozenset(
 )
 """First words of a turn that answers the agent, however long it is."""
 
-QUOTED = re.compile(r"^[ \t]*>.*(?:\n|\Z)", re.MULTILINE)
+QUOTED = Regex(r"^[ \t]*>.*(?:\n|\Z)", re.MULTILINE)
 """A line of a comment that repeats the words of another person."""
 
-INTERRUPTED = re.compile(r"\A\[[^\]\n]{0,80}\binterrupted\b[^\]\n]{0,80}\]\s*", re.IGNORECASE)
+INTERRUPTED = Regex(r"\A\[[^\]\n]{0,80}\binterrupted\b[^\]\n]{0,80}\]\s*", re.IGNORECASE)
 """The wording of an agent's program for an interrupt; no words of a person."""
 
-FAILURE = re.compile(
+FAILURE = Regex(
     r"error|exception|fail|fatal|panic|denied|refused|assert|not found|cannot|can't|invalid", re.I
 )
-PASSED = re.compile(r"\b(?:PASS(?:ED)?|RUN|ok)\b")
+PASSED = Regex(r"\b(?:PASS(?:ED)?|RUN|ok)\b")
 FAILURE_LINES = 6
 LINE_WIDTH = 200
 
-EMAIL = re.compile(
+EMAIL = Regex(
     r"(?<![\w.+%/${-])(?!git@)[\w.+%-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,24}(?![\w-])"
 )
 """An e-mail address; `git@host:path` is the address of a clone."""
 
-HOME = re.compile(
+HOME = Regex(
     r"(?<![\w.~/-])(?:/home/|/Users/|[A-Za-z]:\\{1,2}Users\\{1,2})[^\s/\\:;,'\"`<>()\[\]]+"
 )
 """A home directory with its user's name; not the path of an address as `https://host/home/x`."""

@@ -15,42 +15,41 @@ from memory_ci.evidence.trust import is_bot
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Actor, Event, EventKind, Severity
 from memory_ci.records.names import LEARNING_MARK, MERGE_LINE, OWN_TRAILER, TRAILER_LINE
+from memory_ci.regex import Regex
 
 Mark = Literal["keep", "skip"]
 
-LOCKFILE = re.compile(
+LOCKFILE = Regex(
     r"(?:.*/)?(?:[\w.-]*\.lock|[\w.-]*-lock\.(?:json|yaml)|go\.sum|npm-shrinkwrap\.json"
     r"|bun\.lockb|gradle\.lockfile)"
 )
-GENERATED = re.compile(
-    r"(?:.*/)?(?:_build|site|generated|__generated__)/.*|(?:.*/)?llms(?:-full)?\.txt"
-)
-BUMP = re.compile(
+GENERATED = Regex(r"(?:.*/)?(?:_build|site|generated|__generated__)/.*|(?:.*/)?llms(?:-full)?\.txt")
+BUMP = Regex(
     r"\b(?:bump|update|upgrade|autoupdate|renovate|pin|lock file maintenance|deps|dependenc)",
     re.IGNORECASE,
 )
-FORMAT = re.compile(
+FORMAT = Regex(
     r"(?:style|format|fmt)(?:\([^)]*\))?!?:|(?:\w+(?:\([^)]*\))?!?:\s*+)?(?:apply|run|fix)?\s*+"
     r"(?:gofmt|black|prettier|rustfmt|ruff format|clang-format|isort|auto-?format\w*|re-?format\w*"
     r"|formatting)\b",
     re.IGNORECASE,
 )
-REGENERATE = re.compile(
+REGENERATE = Regex(
     r"(?:\w+(?:\([^)]*\))?!?:\s*)?(?:re-?generate|auto-?generate)d?\b.*\b(?:docs?|documentation)\b",
     re.I,
 )
-REVERT = re.compile(r"revert|hot-?fix", re.IGNORECASE)
-LABEL = re.compile(r"(?:label:\s*)?memory(?:\s*:\s*|-)(keep|skip):?", re.IGNORECASE)
-NUMBER = re.compile(r"\([#!]\d{1,9}\)\s*\Z")
+REVERT = Regex(r"revert|hot-?fix", re.IGNORECASE)
+LABEL = Regex(r"(?:label:\s*)?memory(?:\s*:\s*|-)(keep|skip):?", re.IGNORECASE)
+NUMBER = Regex(r"\([#!]\d{1,9}\)\s*\Z")
 
-MARKED = re.compile(
+MARKED = Regex(
     r"(?:learn(?:ing|ed)|lesson|til|decision|decided|constraint|rejected|directive|convention"
     r"|gotcha|invariant|root[- ]cause)s?\b[^:\n]*[:\uff1a]",
     re.IGNORECASE,
 )
 """A subject that is itself a marked learning: it needs no body."""
 
-FORGE_MERGE = re.compile(r"\AMerge (?:pull request|PR|MR)\b|^See merge request ", re.MULTILINE)
+FORGE_MERGE = Regex(r"\AMerge (?:pull request|PR|MR)\b|^See merge request ", re.MULTILINE)
 """A merge message of a forge: it adds the title of the request as one line."""
 
 SUMMARY_LENGTH = 200
@@ -280,7 +279,7 @@ def _subject(event: Event) -> str:
     return event.text.partition("\n")[0].strip()
 
 
-def _all_paths(event: Event, regex: re.Pattern[str]) -> bool:
+def _all_paths(event: Event, regex: Regex[str]) -> bool:
     return bool(event.paths) and all(regex.fullmatch(path) for path in event.paths)
 
 

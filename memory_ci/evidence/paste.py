@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
@@ -10,10 +9,11 @@ from msgspec.structs import replace
 from memory_ci.evidence.trust import is_bot
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Event
+from memory_ci.regex import Regex
 
 MIN_WORDS = 8  # Words of a paragraph that nobody types by chance as a bot wrote them.
-WORD = re.compile(r"\w+")
-BLANK_LINE = re.compile(r"\n\s*\n")
+WORD = Regex(r"\w+")
+BLANK_LINE = Regex(r"\n\s*\n")
 
 
 def withdraw_pasted(events: Iterable[Event], policy: ExtractionConfig) -> tuple[Event, ...]:

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from memory_ci.evidence.content import own_words
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Event, Trust
+from memory_ci.regex import Regex
 from memory_ci.text import unfenced_lines
 
 MERGED = frozenset({"commit", "adr"})
@@ -30,10 +31,10 @@ OF_A_SESSION = frozenset(
 WRITE_ACCESS = ("permission", "write")
 """The label of a review by someone with write access at the forge; without it none is presumed."""
 
-REMEMBER = re.compile(r"^[ \t]*(?:/remember[ \t]+|Rejected:[ \t]*)\S", re.MULTILINE)
+REMEMBER = Regex(r"^[ \t]*(?:/remember[ \t]+|Rejected:[ \t]*)\S", re.MULTILINE)
 """A reviewer's request to keep words: `/remember …`, or the reason why something was declined."""
 
-AUTHOR = re.compile(r"(?P<name>.*?)\s*<(?P<email>[^>]*)>")
+AUTHOR = Regex(r"(?P<name>.*?)\s*<(?P<email>[^>]*)>")
 
 AGENTS = (
     "*@anthropic.com",

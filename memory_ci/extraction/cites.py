@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from memory_ci.extraction.gate import check_words
+from memory_ci.regex import Regex
 
 SHA_WIDTH = 12
 """Number of characters of a short commit id."""
@@ -14,7 +15,7 @@ SHA_WIDTH = 12
 MAX_CODE_FILES = 20
 """Number of code files of a commit that all get an anchor; of more only those that are named."""
 
-NOT_CODE = re.compile(
+NOT_CODE = Regex(
     r"(?i).*\.(?:md|mdx|rst|txt|adoc|lock|sum|snap|svg|map|min\.(?:js|css))"
     r"|(?:.*/)?(?:LICENSE|CHANGELOG|package-lock\.json|pnpm-lock\.yaml)[^/]*"
     r"|(?:.*/)?\.memory(?:/.*|-ci\.yaml)"

@@ -22,6 +22,7 @@ from memory_ci.records.candidate import Candidate, Kind, Reach
 from memory_ci.records.config import Quotes
 from memory_ci.records.entry import NEW_IMPORTANCE, Entry, ScopeName
 from memory_ci.records.event import Actor, EventKind, Evidence, Severity
+from memory_ci.regex import Regex
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
 EARLIEST_DATE = date(2000, 1, 1)
@@ -31,7 +32,7 @@ OWN_EVIDENCE = ("accepted ", "revert:")
 """The beginnings of lines of evidence that quote nobody."""
 
 MAX_AKA = 10  # Search words of an entry that its text does not say.
-AKA = re.compile(r"[^\W\d_][\w-]{3,29}")
+AKA = Regex(r"[^\W\d_][\w-]{3,29}")
 WORK_WORDS = frozenset(
     """add added adds branch bug bugfix build change changed changes chore ci doc docs feat feature
     fix fixed fixes issue main master merge merged pull refactor release remove removed request

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from memory_ci.extraction.injection import find_injection
+from memory_ci.regex import Regex
 from memory_ci.secrets import find_secrets, lower_case
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ LOOK_ALIKE = (
 MIXED_SCRIPT = f"[A-Za-z]{LOOK_ALIKE}|{LOOK_ALIKE}[A-Za-z]"
 """Latin letters beside Cyrillic ones, or beside Greek ones that look Latin (not `Δt` or `μs`)."""
 
-CODE_SPAN = re.compile(r"`[^`\n]*`")
+CODE_SPAN = Regex(r"`[^`\n]*`")
 TAG = (
     r"(?i)(?<![\w<])</?(?:a|abbr|audio|b|base|body|br|button|code|details|div|em|embed|font|form"
     r"|h[1-6]|head|hr|html|i|iframe|img|input|kbd|li|link|meta|object|ol|p|pre|q|s|script|section"
@@ -205,7 +206,10 @@ def check_words(text: str, *, credentials: bool = True) -> list[str]:
 
 def _has_form(form: Form, text: str, lowered: str) -> bool:
     for group in form.needs:
-        if not any(need in lowered for need in group):
+        for need in group:
+            if need in lowered:
+                break
+        else:
             return False
     return re.search(form.regex, text, re.MULTILINE) is not None
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from memory_ci.regex import Regex
 from memory_ci.secrets import letter_words, lower_case
 from memory_ci.text import spell_negations
 
@@ -388,10 +389,8 @@ ORDER_PARTS = (
 """Parts of words: every order of languages.toml has one, or one of `OTHER_LETTERS`."""
 
 OTHER_LETTERS = "[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff]"
-QUOTED = re.compile(
-    '"[^"]*"|\u201c[^\u201d]*\u201d|\u201e[^\u201c]*\u201c|«[^»]*»|「[^」]*」|`[^`]*`'
-)
-STOP = re.compile("[.;!?\u3002\uff01\uff1f\n]")
+QUOTED = Regex('"[^"]*"|\u201c[^\u201d]*\u201d|\u201e[^\u201c]*\u201c|«[^»]*»|「[^」]*」|`[^`]*`')
+STOP = Regex("[.;!?\u3002\uff01\uff1f\n]")
 NEGATION_DISTANCE = 40
 """Number of characters in front of a phrase in which a negation forbids it."""
 
@@ -403,6 +402,8 @@ FORBIDDING = (
 NEEDS = frozenset().union(
     *(group for phrase in (*PHRASES, *LINE_PHRASES) for group in phrase.needs)
 )
+FIRST_NEEDS = frozenset().union(*(phrase.needs[0] for phrase in (*PHRASES, *LINE_PHRASES)))
+WORD_NEEDS = frozenset(need for need in NEEDS if need.isalpha())
 SYMBOL_NEEDS = tuple(sorted(need for need in NEEDS if not need.isalpha()))
 
 CONFUSABLES = str.maketrans(
@@ -418,10 +419,10 @@ SELECTORS = dict.fromkeys([0x34F, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10)
 """Marks without a shape of their own: the grapheme joiner and the variation selectors."""
 
 # The pattern begins with a set of characters, which `re` finds quickly.
-EMPHASIS = re.compile("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
+EMPHASIS = Regex("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
 """Emphasis and quotation marks, but no underscore or apostrophe within a word."""
 
-LEAD = re.compile(r"\n[\s#>*+\u2022.)\d-]*")
+LEAD = Regex(r"\n[\s#>*+\u2022.)\d-]*")
 """Bullets, numbers and heading marks in front of a clause."""
 
 
@@ -463,8 +464,9 @@ def find_injection(text: str) -> list[Injection]:
 
 def find_needs(folded: str) -> Set[str]:
     """Return the needs of all phrases that a folded text in lower case contains."""
+    needs = WORD_NEEDS.intersection(letter_words(folded))
     symbols = [symbol for symbol in SYMBOL_NEEDS if symbol in folded]
-    return NEEDS.intersection(letter_words(folded)).union(symbols)
+    return needs.union(symbols) if symbols else needs
 
 
 def select_phrases(phrases: Sequence[Phrase], needs: Set[str]) -> list[Phrase]:
@@ -472,6 +474,8 @@ def select_phrases(phrases: Sequence[Phrase], needs: Set[str]) -> list[Phrase]:
 
     Few texts contain the first need of a phrase, so it is tested first.
     """
+    if needs.isdisjoint(FIRST_NEEDS):
+        return []
     selected: list[Phrase] = []
     for phrase in phrases:
         if needs.isdisjoint(phrase.needs[0]):
@@ -564,8 +568,9 @@ def find_orders(text: str) -> Iterator[Injection]:
 def _may_have_order(text: str) -> bool:
     """Return whether a text has parts of an order: this costs little, and few texts have."""
     lowered = lower_case(text)
-    if any(part in lowered for part in ORDER_PARTS):
-        return True
+    for part in ORDER_PARTS:
+        if part in lowered:
+            return True
     return not text.isascii() and re.search(OTHER_LETTERS, text) is not None
 
 

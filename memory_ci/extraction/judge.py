@@ -34,6 +34,7 @@ from memory_ci.extraction.wording import tells_edit, tidy
 from memory_ci.records.candidate import Candidate, Judged, Kind, Quote, Verdict
 from memory_ci.records.entry import Adoption, Domain, Entry, EntryType
 from memory_ci.records.event import Evidence, Origin
+from memory_ci.regex import Regex
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import spell_negations
 
@@ -60,14 +61,12 @@ BY_KIND: dict[Kind, KindDefaults] = {
     "fix": KindDefaults("corrective", "task", 0.6),
 }
 
-CONTRAST = re.compile(
+CONTRAST = Regex(
     r"(?!\w+ing\b).*\b(?:not|never|\w+n't|instead of|rather than|avoid)\b", re.IGNORECASE
 )
 """A title by a model that says what not to do; marked as rejected, it would say the opposite."""
 
-FORBIDS = re.compile(
-    r"(?:we |you )?(?:must |should )?(?:do not|don't|never|not|avoid)\b", re.IGNORECASE
-)
+FORBIDS = Regex(r"(?:we |you )?(?:must |should )?(?:do not|don't|never|not|avoid)\b", re.IGNORECASE)
 """The same for a title by an author."""
 
 ASKED_IMPORTANCE = 0.9

@@ -19,16 +19,17 @@ from typing import NamedTuple
 
 from memory_ci.records.candidate import Kind
 from memory_ci.records.entry import Adoption
+from memory_ci.regex import Regex
 from memory_ci.text import unfenced_lines, unquoted_lines
 
-CONVENTIONAL = re.compile(r"(?<![a-z])(?P<type>[a-z]+)(?:\((?P<scope>[^)]{0,80})\))?!?:\s")
-SQUASH_SUBJECT = re.compile(r"\* (?=\S)")
-LITERAL_BREAKS = re.compile(
+CONVENTIONAL = Regex(r"(?<![a-z])(?P<type>[a-z]+)(?:\((?P<scope>[^)]{0,80})\))?!?:\s")
+SQUASH_SUBJECT = Regex(r"\* (?=\S)")
+LITERAL_BREAKS = Regex(
     r"\\n(?:\\n|\s*(?:[-*] |#+ )?[A-Z][a-z]+(?: [a-z]+|-[A-Za-z-]+)?(?:\([^)]{0,80}\))?:)"
 )
 SQUASHED_LOG = "Squashed commit of the following:"
 SQUASHED_LOG_INDENT = " " * 4
-FIX = re.compile(
+FIX = Regex(
     r"\b(?:fix(?:e[sd])?|bug(?:fix)?|hot-?fix|revert|regression|repair|prevent|crash|hang)",
     re.IGNORECASE,
 )
@@ -121,28 +122,28 @@ WORD = (
     r"(?P<word>directive|convention|invariant|constraint|gotcha|learning|lessons? learned|lesson"
     r"|learned|til|rejected alternatives|rejected|decision|decided|root[- ]cause)s?"
 )
-MARK = re.compile(
+MARK = Regex(
     rf"(?i)\s{{0,3}}(?P<bullet>[-*+•]\s+|\d+[.)]\s+)?(?:\*\*|__)?{WORD}"
     r"(?:\((?P<scope>[^)\n]{1,60})\))?"
     r"(?: of (?P<of>[^:]{3,80}))?(?:\*\*|__)?\s?[:\uff1a](?:\*\*|__)?(?:\s+(?P<text>.*)|\s*)"
 )
-SECTION = re.compile(
+SECTION = Regex(
     rf"(?:#{{1,6}}\s+{WORD}|\*\*(?i:{WORD.replace('word', 'bold')})\*\*):?\s*", re.IGNORECASE
 )
-BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+(?P<text>.*)")
-STOP = re.compile(
+BULLET = Regex(r"\s*(?:[-*+•]|\d+[.)])\s+(?P<text>.*)")
+STOP = Regex(
     r"[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: |[A-Z][a-z]+:$|[a-z][a-z-]*\([^)]*\)!?: |#{1,6}\s|---+$"
 )
 """The beginning of a trailer, conventional subject, heading or ruler, which ends a statement."""
 
-FIX_PARAGRAPH = re.compile(
+FIX_PARAGRAPH = Regex(
     r"(?i)(?:\*\*|#{1,6} )?(?:Fix(?:es)?|Solution|Resolution)(?:\*\*)?(?::|(?<=#)|$)(?:\*\*)?"
     r"(?:\s+(?P<text>\S.*)|\s*)$"
 )
 FIX_WIDTH = 2_000
 """Number of characters of a `Fix:` paragraph that are kept: far more than a body has."""
 
-REMEMBER = re.compile(r"^/remember\s+(?P<text>\S[^\n]*(?:\n(?![/>\s]|```)[^\n]+)*)", re.MULTILINE)
+REMEMBER = Regex(r"^/remember\s+(?P<text>\S[^\n]*(?:\n(?![/>\s]|```)[^\n]+)*)", re.MULTILINE)
 
 
 class Mark(NamedTuple):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from memory_ci.checks.name_rules import find_name_rules
+from memory_ci.regex import Regex
 from memory_ci.text import spell_negations
 
 STRONG = 2.0
@@ -26,31 +27,31 @@ REASONED = 0.5
 ORDER_AGAIN = 0.1
 """The weight of an order without a reason; it counts where several changes give it."""
 
-NORM = re.compile(r"(?i)\b(?:always|never|must|should(?:n't)?|do not|don't|avoid|prefer|only)\b")
+NORM = Regex(r"(?i)\b(?:always|never|must|should(?:n't)?|do not|don't|avoid|prefer|only)\b")
 
 CLAUSE_START = (
     r"(?:^|[,;:.!?\u2013\u2014-]\s+)"
     r"(?:(?:and|but|so|also|then|please|no|yes|ok|oh)[,\s]+)*"
 )
-ALL_TIMES = re.compile(r"(?i)\b(?:always|never|from now on|going forward|moving forward)\b")
-FROM_NOW_ON = re.compile(
+ALL_TIMES = Regex(r"(?i)\b(?:always|never|from now on|going forward|moving forward)\b")
+FROM_NOW_ON = Regex(
     r"(?i)\b(?:from now on|going forward|next time|(?:do not|don't) forget to)\b"
     r"|\bas a (?:general |global )?rule\b"
 )
 """Words that make a norm of any order."""
 
-LASTS = re.compile(
+LASTS = Regex(
     rf"(?i)\bin (?:the )?future(?=,|[.!]?$)|\bremember (?:to|that)\b|{CLAUSE_START}keep in mind\b"
 )
 """Words that make a norm of an order with words such as `always` or `must`."""
 
-NEVER = re.compile(rf"(?i){CLAUSE_START}never (?!mind\b)\w+(?<!ed)\b")
+NEVER = Regex(rf"(?i){CLAUSE_START}never (?!mind\b)\w+(?<!ed)\b")
 """An imperative of what is never done: nobody says so of the work at hand alone."""
 
-NEVER_FIRST = re.compile(r"(?i)^(?:[\w ]{1,20}: )?never \w+(?<!ed)\b")
+NEVER_FIRST = Regex(r"(?i)^(?:[\w ]{1,20}: )?never \w+(?<!ed)\b")
 """The same at the start of a sentence: behind a comma, a commit message tells what code does."""
 
-ORDER = re.compile(
+ORDER = Regex(
     rf"(?i){CLAUSE_START}(?:always|never|do not ever|don't ever|must|make sure|ensure|prefer|avoid"
     r"|only|use\b.{1,60}\b(?:not|instead of|rather than))\b"
     r"|\b(?:we|you|i|agents?|everyone|cursor|claude|codex|gemini|copilot)"
@@ -60,23 +61,23 @@ ORDER = re.compile(
 )
 """An order or a norm of conduct: of all times, or of those who work."""
 
-PROHIBITION = re.compile(rf"(?i){CLAUSE_START}(?:do not|don't)\b|\b(?:we|you) (?:do not|don't)\b")
+PROHIBITION = Regex(rf"(?i){CLAUSE_START}(?:do not|don't)\b|\b(?:we|you) (?:do not|don't)\b")
 """An order not to do something. Most are of the work at hand: a reason or a range must follow."""
 
-RANGE = re.compile(
+RANGE = Regex(
     r"(?i)\b(?:because|otherwise|since|unless|ever|any(?:where|body|one)|again|rather than"
     r"|instead of|so that|as (?:is )?specified|as i (?:said|told))\b"
     r"|\s[-\u2013\u2014]+ (?:it|they)\b"
 )
 """A reason of a prohibition, or how far it reaches."""
 
-REASON = re.compile(
+REASON = Regex(
     r"(?i)\b(?:must|never|cannot|do not|don't)\b.* or (?:the|it|they|we|you)\b"
     r"|\((?:it )?(?:loses|breaks|causes|would|fails|hides|skips)\b"
     r"|\b(?:because|otherwise(?! \w+ed)|since|so that|lest"
     r"|so (?:it|they|we|you) (?:must|should|cannot|never))\b"
 )
-MODAL = re.compile(
+MODAL = Regex(
     r"(?i)\b(?:must|cannot|can't|should(?:n't)?|never|needs? to|required|necessary|may not)\b"
 )
 
@@ -88,34 +89,34 @@ PROCESS = (
     r"|scripts?|issues?|tickets?|tasks?|todos?|prompts?|errors?|secrets?|naming|conventions?"
     r"|files?|edit\w*|json|types?|backwards?|compatibility|approv\w+|permission|mcp|cli|env\w*"
 )
-PROCESS_WORD = re.compile(rf"(?i)\b(?:{PROCESS})\b")
-CODING_WORD = re.compile(
+PROCESS_WORD = Regex(rf"(?i)\b(?:{PROCESS})\b")
+CODING_WORD = Regex(
     r"(?i)\b(?:functions|methods|classes|variables|attributes|arguments|parameters|identifiers"
     r"|names|decorators?|docstrings?|annotations?|type hints?|assert(?:ion)?s?|assert statements?"
     r"|try statements?|imports?|(?:snake|camel|pascal)[ _-]?case)\b"
 )
 """Parts of code in general, of which a norm may be: `always use docstrings in functions`."""
-CHOICE = re.compile(
+CHOICE = Regex(
     r"(?i)^\W*(?:always |please )?use (?!only|the\b|an? )\S+(?: \S+){0,2}?,? "
     r"(?:instead of|rather than|over|not) \S"
 )
 """The choice of one thing over another, whatever it is."""
 
-PROCESS_NORM = re.compile(
+PROCESS_NORM = Regex(
     r"(?i)\b(?:commits?|prs?|pull requests?|branch(?:es)?|tests?|docs?|documentation|changelog"
     r"|comments?|rules?|tasks?|specs?|migrations?|code|reviews?|findings)"
     r"(?: [^\s,;:]+){0,3}? (?:must|should|need to)\b"
 )
 """A norm of which a part of the work process is the subject: `tests must …`."""
 
-INVARIANT = re.compile(r"(?i)\bmust (?:never|always|not)\b")
+INVARIANT = Regex(r"(?i)\bmust (?:never|always|not)\b")
 """What holds of the code for ever. A person who says so to an agent mostly orders the next step."""
 
-CONJUNCTION = re.compile(
+CONJUNCTION = Regex(
     r"(?i)\b(sure|rules?|note|remember|mention|specif\w+|so|ensure|mind|stat\w+|says?|document)"
     r" that\b"
 )
-POINTER = re.compile(
+POINTER = Regex(
     r"(?i)^\W*(?:[\w']+\W+){0,3}(?:it|its|this|these|those|they|them)\b"
     r"(?! (?:repo|repository|project|codebase|package)\b)"
     r"|^\W*that\b|\b(?:this|that|these|those|so)[.!?]*$|^(?:\S+\s+){0,7}(?:it|them)[.!?]*$"
@@ -130,33 +131,31 @@ POINTER = re.compile(
 )
 """A sentence whose subject stands elsewhere, or that points at the work at hand."""
 
-INDICATIVE = re.compile(
+INDICATIVE = Regex(
     r"(?i)\b(?:is|are|was|were|gets?|does|did|has|had)(?: not|n't)? (?:always|never)\b"
     r"|\b(?:always|never) (?!\w+ss\b)[a-z]{3,}(?:s|ed)\b|\bno longer\b"
     r"|^\W*(?!need|feed|seed|embed)(?:\w{3,}ed|made|kept|wrote)\b"
 )
 """A statement of what the code does, or of what was done."""
 
-GUESS = re.compile(
+GUESS = Regex(
     r"(?i)\b(?:possibly|maybe|perhaps|i (?:think|guess|believe|wonder|suppose|see|do not see"
     r"|don't see)|wondering|ideally|might|could be|not sure|seems?|(?<!should )probably)\b"
 )
-PRINTED = re.compile(
+PRINTED = Regex(
     r"\b\w*(?:Error|Exception)\b|\bUncaught\b|\bFAIL\b|\w\.\w+:\d|(?i:\bcannot (?:use|read|find)\b)"
     r"|^[+>|]|=>|\{\{|;\s*$|</?\w+>"
 )
 """A printed error, or a line of code."""
 
-QUESTION = re.compile(
-    r"(?i)\?|^\W*(?:can|could|would|will) (?:you|we)\b|^\W*(?:why|how|question)\b"
-)
-WRITE_DOWN = re.compile(
+QUESTION = Regex(r"(?i)\?|^\W*(?:can|could|would|will) (?:you|we)\b|^\W*(?:why|how|question)\b")
+WRITE_DOWN = Regex(
     r"(?i)\b(?:updates?|add|create|improve|record|mention|put|write|document)\b.*"
     r"\b(?:(?:CLAUDE|AGENTS|GEMINI)\.md|rules?|guidelines?|[\w-]+\.mdc)\b"
 )
 """A wish to have a rule written down, which may have the form of a question."""
 
-ERRAND = re.compile(
+ERRAND = Regex(
     r"(?i)^\W*"
     r"(?:(?:(?:can|could|would) (?:you|we)|please|also|and|is there a way (?:we|you) can)\s+)*"
     r"(?:(?:updates?|add|create|make|improve)\b[^.?!]*?"
@@ -168,27 +167,25 @@ ERRAND = re.compile(
 )
 """The request to write a rule down, before the rule."""
 
-DESTINATION = re.compile(r"(?i)\s+(?:in|into|to) (?:the )?(?:CLAUDE|AGENTS|GEMINI)\.md\W*$")
-PAST_ACTION = re.compile(
-    r"(?i)\b(?:you|it|he|she|they)(?:'ve| have| had|'s| has)?(?: already)? \w+ed\b"
-)
+DESTINATION = Regex(r"(?i)\s+(?:in|into|to) (?:the )?(?:CLAUDE|AGENTS|GEMINI)\.md\W*$")
+PAST_ACTION = Regex(r"(?i)\b(?:you|it|he|she|they)(?:'ve| have| had|'s| has)?(?: already)? \w+ed\b")
 """What somebody did, in which no rule is stated."""
 
-HABIT = re.compile(
+HABIT = Regex(
     r"(?i)\bhabit\b|\bconsistent(?:ly)?\b|\bimportance of \w+ing\b"
     r"|\b(?:start|begin) (?:us|add|includ|incorporat|writ|import)ing\b"
     r"|\b(?:conventions?|practices?|standards?|rules?) (?:that )?(?:we|i)\b.{0,60} (?:is|are)\b"
 )
 """Words by which an order is one of all times: it is to be done from then on."""
 
-FIRST_PERSON = re.compile(r"\b[iI](?:'\w+)?\b")
-COURTESY = re.compile(
+FIRST_PERSON = Regex(r"\b[iI](?:'\w+)?\b")
+COURTESY = Regex(
     r"(?i)\b(?:do not|don't|never) (?:hesitate|worry|be (?:afraid|shy|discouraged))\b"
     r"|\b(?:reach out|feel free|keep (?:up|that)|(?:don't|do not) forget to (?:ask|reach))\b"
 )
 """An offer of help, which has the form of an order."""
 
-ANNOUNCEMENT = re.compile(
+ANNOUNCEMENT = Regex(
     r"(?i)\b(?:the following|a few|a couple of|some|several|specific|certain|particular|the same"
     r"|the other|those|these|this) (?:\w+ ){0,2}?"
     r"(?:guidelines?|conventions?|practices?|standards?|rules?|instructions?|updates?|topics?"
@@ -198,7 +195,7 @@ ANNOUNCEMENT = re.compile(
 )
 """A sentence that only announces a rule, or points back to one."""
 
-LEAD_WORDS = re.compile(
+LEAD_WORDS = Regex(
     r"(?i)^\W*(?:(?:now|also|so|then|ok(?:ay)?|first|firstly|second|secondly|third|thirdly|finally"
     r"|lastly|next|additionally|moreover|furthermore|similarly|likewise|in addition"
     r"|first and foremost|great|perfect|alright|and|but|(?-i:[A-Z])[a-z]+(?:-[A-Z][a-z]+)?"
@@ -211,7 +208,7 @@ OPENING_PHRASE = (
     r"(?P<opening>(?:for|when|whenever|in|with|regarding|as for|from now on|going forward"
     r"|moving forward)\b[^,]{0,60}, )?"
 )
-FRAME = re.compile(
+FRAME = Regex(
     rf"(?i)^{OPENING_PHRASE}(?:please )?(?:"
     r"(?:i|we)(?:'d| would)?(?: really| also| now| just)?"
     r" (?:want|need|like|love|expect|ask|prefer)"
@@ -226,7 +223,7 @@ FRAME = re.compile(
 )
 """The words of a wish, or of what matters, before the order itself."""
 
-PROMPT_NUMBER = re.compile(r"^\[Prompt \d+\]\s*")
+PROMPT_NUMBER = Regex(r"^\[Prompt \d+\]\s*")
 
 
 def weigh_norm(text: str, *, is_spoken: bool) -> float:
@@ -341,28 +338,26 @@ def _is_order(plain: str) -> bool:
 
 # -- requests of several sessions
 
-CONDUCT_WORD = re.compile(
+CONDUCT_WORD = Regex(
     r"(?i)\b(?:commit\w*|push\w*|pull|prs?|merg\w+|rebas\w+|branch\w*|main|worktrees?|workspaces?"
     r"|tests?|lint\w*|fmt|format|changelog|docs?|documentation|comments?|ask\w*|questions?|unclear"
     r"|outline|before|specs?|markdown|message|review\w*|prompts?|todos?|issues?|summar\w+"
     r"|skills?|workers?|sub-?agents?|(?:put|save|write) the plan"
     r"|(?:write|writing) (?:any )?code|as \w+ as possible)\b"
 )
-CONDUCT_OPENING = re.compile(
-    r"(?i)^(?:(?:please|also)[, ]+)*(?:use|do not|don't|never|always|keep)\b"
-)
-PASSING_REQUEST = re.compile(
+CONDUCT_OPENING = Regex(r"(?i)^(?:(?:please|also)[, ]+)*(?:use|do not|don't|never|always|keep)\b")
+PASSING_REQUEST = Regex(
     r"(?i)^(?:please |now |ok,? |just |also,? )*(?:fix\w*|lint\b|do (?:all|the)|check|is|are|what"
     r"|how|where|remove|implement|plan|can you (?:check|fix|see|explain)"
     r"|let's (?:implement|continue|fix|adjust|check|remove))\b"
 )
-BARE_COMMIT = re.compile(
+BARE_COMMIT = Regex(
     r"(?i)^(?:(?:please|now|ok|okay|then|also|and|can you|go ahead and)[, ]+)*commit(?: and push)?"
     r"(?: (?:the|these|this|all|my)? ?(?:\w+ ){0,2}(?:changes?|fix(?:es)?|work)\b.*)?[.?!]?$"
 )
 """The order to commit: given in most sessions, it must not become the rule to commit by oneself."""
 
-NAMED_FILE = re.compile(r"~/\w|[\w/-]+\.(?!md\b|mdc\b)[a-z]{2,4}\b")
+NAMED_FILE = Regex(r"~/\w|[\w/-]+\.(?!md\b|mdc\b)[a-z]{2,4}\b")
 
 
 def is_conduct(request: str, *, is_about_agent: bool = False) -> bool:

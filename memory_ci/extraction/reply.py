@@ -16,6 +16,7 @@ import msgspec
 from memory_ci.errors import EngineError
 from memory_ci.records.candidate import Kind, Reach, Weight
 from memory_ci.records.entry import Adoption
+from memory_ci.regex import Regex
 from memory_ci.secrets import mask_secrets
 
 MAX_REPLY = 1_000_000
@@ -27,9 +28,9 @@ MAX_TRIES = 200
 QUOTE_WIDTH = 300
 """Number of characters of a quote: enough as a proof, too few to carry a text into memory."""
 
-OBJECT = re.compile(r'\{\s*"')
-TITLE = re.compile(r'"title"\s*:')
-FIELD = re.compile(r"`(?:\$\.(?P<wrong>\w+)[^`]*|(?P<missing>\w+))`$")
+OBJECT = Regex(r'\{\s*"')
+TITLE = Regex(r'"title"\s*:')
+FIELD = Regex(r"`(?:\$\.(?P<wrong>\w+)[^`]*|(?P<missing>\w+))`$")
 """The field that is wrong or missing, at the end of a message of msgspec."""
 
 DECODER = json.JSONDecoder()

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from memory_ci.regex import Regex
 from memory_ci.text import STOP_WORDS, spell_negations, stem, words
 
 TABLES = Path(__file__).with_name("stance.toml")
@@ -42,9 +43,9 @@ MAX_LENGTH = 10_000
 
 UNSPACED = ("zh", "ja")
 SCRIPTS = {
-    "ja": re.compile("[\u3040-\u30ff]"),
-    "zh": re.compile("[\u3400-\u9fff]"),
-    "ru": re.compile("[\u0400-\u04ff]"),
+    "ja": Regex("[\u3040-\u30ff]"),
+    "zh": Regex("[\u3400-\u9fff]"),
+    "ru": Regex("[\u0400-\u04ff]"),
 }
 ORDER = ("before", "after")
 EXCLUDING = ("instead", "without", "instead_behind", "without_behind")
@@ -61,7 +62,7 @@ PAIRS_AFTER = "past"
 """The role after which pairs of opposites are tried."""
 
 QUESTION = ("?", "\uff1f")
-BREAK = re.compile(
+BREAK = Regex(
     "[.!:](?=\\s|$)|[;\u3002\uff01\uff1b\uff0c\u3001\n]|,\\s|\\s[\u2014\u2013-]+\\s|[?\uff1f]"
 )
 

@@ -27,12 +27,13 @@ from memory_ci.extraction.restatement import (
 from memory_ci.extraction.wording import CAUSE, MIN_WORDS, NORM, REASON, WISH, is_passing
 from memory_ci.records.candidate import Judged, Suggestion
 from memory_ci.records.entry import Entry
+from memory_ci.regex import Regex
 from memory_ci.text import spell_negations
 
 MAX_WORDS = 60
 """Number of words above which a sentence is not suggested."""
 
-TASK = re.compile(
+TASK = Regex(
     r"(?i)\?|\b(?:can|could|would|will|should) (?:you|we|this|i)\b|\blet'?s\b"
     r"|^(?:please|consider|either|alternatively|why|if (?:we|you) (?:do|don't|did|didn't)\b"
     r"|never mind|you are|yes|yeah|ok|no|nah|nope|[>|#+-])"
@@ -45,7 +46,7 @@ TASK = re.compile(
 )
 """A question, an answer, a request or finding about the work at hand, or a reference to context."""
 
-STORY = re.compile(
+STORY = Regex(
     r"(?i)\b\w{3,}(?<!e)ed (?:every|the|an?|all|our|its|their)\b"
     r"|\b(?:caused|led|leading|resulted|resulting|hung|broke|meant)\b"
     r"|\bfails? (?:because|to)\b|\bwill (?:always )?fail\b"
@@ -60,10 +61,10 @@ STORY = re.compile(
 )
 """The effect of a fault or of a change, a request to change the thing at hand, or a label."""
 
-EFFECT = re.compile(r"\bso\b(?!.*\b(?:must|should)\b).*", re.IGNORECASE)
+EFFECT = Regex(r"\bso\b(?!.*\b(?:must|should)\b).*", re.IGNORECASE)
 """The effect of a change: that something then "always works" is no rule, unless it "must"."""
 
-STATEMENT = re.compile(
+STATEMENT = Regex(
     r"(?i)(?:the|an?|any|all|each|every|no|if|when|where|unless|never|always|do not|don't|avoid"
     r"|prefer|only|in|on)\b"
     r"|(?:\S+\s+){1,4}?(?:is|are|isn't|aren't|must|can|can't|cannot|does|doesn't|do|don't|has|have"
@@ -71,7 +72,7 @@ STATEMENT = re.compile(
 )
 """The beginning of a sentence that states something; a list of work begins with a bare verb."""
 
-CODE = re.compile(r"`|\w\(\)|\w[._/]\w|[a-z][A-Z]")
+CODE = Regex(r"`|\w\(\)|\w[._/]\w|[a-z][A-Z]")
 
 MODEL_WEIGHT = 3
 """Weight of a candidate that a model found: more than any that our rules found."""

@@ -17,6 +17,7 @@ from memory_ci.extraction.reply import Learning
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.extraction.wording import SENTENCE
 from memory_ci.records.event import Evidence
+from memory_ci.regex import Regex
 from memory_ci.secrets import MASK
 from memory_ci.text import (
     STOP_WORDS,
@@ -31,19 +32,19 @@ from memory_ci.text import (
 MIN_QUOTED_SHARE = 0.2
 """Share of the words of a title that the quoted pieces must contain."""
 
-DOCUMENT = re.compile(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
+DOCUMENT = Regex(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
 """The path of a document."""
 
-END = re.compile(rf"{SENTENCE.pattern}|\n\s*\n|\n(?=\s*(?:[-*+\u2022]|\d+[.)])\s)")
+END = Regex(rf"{SENTENCE.pattern}|\n\s*\n|\n(?=\s*(?:[-*+\u2022]|\d+[.)])\s)")
 """The end of a sentence, paragraph or item of a list; a single line break is a wrapped line."""
 
-BROAD_CLAIM = re.compile(r"\b(?:every|always)\b", re.IGNORECASE)
-BROAD_WORDS = re.compile(
+BROAD_CLAIM = Regex(r"\b(?:every|always)\b", re.IGNORECASE)
+BROAD_WORDS = Regex(
     r"(?i)\b(?:every\w*|always|never|all|any(?:one|body|thing|where)?|each|whenever|must"
     r"|from now on|in general|going forward)\b"
 )
-NEVER_CLAIM = re.compile(r"\bnever\b", re.IGNORECASE)
-DENIAL = re.compile(
+NEVER_CLAIM = Regex(r"\bnever\b", re.IGNORECASE)
+DENIAL = Regex(
     r"\b(?:never|no|not|\w+n't|cannot|none|nobody|any\w*|avoid|stop|forbidden)\b",
     re.IGNORECASE,
 )
@@ -136,24 +137,22 @@ MIN_SHARE_UNNAMED = 0.8
 MIN_WORDS = 3
 """Number of different words of a title that is compared: every document has "Run the tests"."""
 
-READ_FIRST = re.compile(r"(?:.*/)?(?:README|AGENTS|CLAUDE|GEMINI|CONTRIBUTING)[^/]*", re.IGNORECASE)
-DOCS_FOLDER = re.compile(r"(?:.*/)?docs?/.*", re.IGNORECASE)
-VENDORED = re.compile(
-    r"(?:.*/)?(?:vendor(?:ed)?|third[_-]party|node_modules|skills)/.*", re.IGNORECASE
-)
+READ_FIRST = Regex(r"(?:.*/)?(?:README|AGENTS|CLAUDE|GEMINI|CONTRIBUTING)[^/]*", re.IGNORECASE)
+DOCS_FOLDER = Regex(r"(?:.*/)?docs?/.*", re.IGNORECASE)
+VENDORED = Regex(r"(?:.*/)?(?:vendor(?:ed)?|third[_-]party|node_modules|skills)/.*", re.IGNORECASE)
 """Text that others wrote for any project, so that it does not explain this one."""
 
-BLANK_LINE = re.compile(r"\n\s*\n")
-HEADING = re.compile(
+BLANK_LINE = Regex(r"\n\s*\n")
+HEADING = Regex(
     r" {0,3}#{1,6}\s+(?P<text>\S.*)|(?P<underlined>\S.*)\n(?:={3,}|-{3,}|~{3,}|\^{3,})\s*"
 )
-ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d+[.)])\s")
-ROW = re.compile(r"\s*\|.*\|\s*")
-RULER = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")
+ITEM = Regex(r"\s*(?:[-*+\u2022]|\d+[.)])\s")
+ROW = Regex(r"\s*\|.*\|\s*")
+RULER = Regex(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")
 """The line below the header of a table."""
 
-BOX_CORNER = re.compile("[\u250c\u2510\u2554\u2557\u256d\u256e]|\\+-{2,}\\+")
-HELP = re.compile(
+BOX_CORNER = Regex("[\u250c\u2510\u2554\u2557\u256d\u256e]|\\+-{2,}\\+")
+HELP = Regex(
     r"(?i)\b(?:help|usage|short|long|about|description|summary)\w*\s*[=:(]"
     r"|flags\(\)|\w*flag\w*\(|add_argument|\.option\("
 )
@@ -291,10 +290,10 @@ MIN_QUOTE_WORDS = 3
 MIN_QUOTE_LENGTH = 15
 """A quote of fewer words and fewer characters proves nothing: "yes", "the pool"."""
 
-OWN_MARKS = re.compile(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
+OWN_MARKS = Regex(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
 """Masks and marks of a cut: we put them into a piece, so nobody said them."""
 
-WORD = re.compile(
+WORD = Regex(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
     r"|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3][\w'/.-]*"
 )

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from memory_ci.regex import Regex
+
 if TYPE_CHECKING:
     from memory_ci.records.candidate import Candidate
 
@@ -27,7 +29,7 @@ stays.
 """
 
 T = TypeVar("T")
-TOMBSTONE = re.compile(r"forgotten:(words|text|name):(\d{1,3}):([0-9a-f]{32}):([0-9a-f]{32})")
+TOMBSTONE = Regex(r"forgotten:(words|text|name):(\d{1,3}):([0-9a-f]{32}):([0-9a-f]{32})")
 WIDE = "\u3040-\u30ff\u3400-\u9fff"  # scripts without blanks: each character is a word
 # It is compiled only if something is forgotten, which spares 2 ms.
 WORD = rf"[{WIDE}]|(?:[^\W_{WIDE}][\u0300-\u036f]*)+"
@@ -48,7 +50,7 @@ NAMING = frozenset(
 FIXED = frozenset("kind actor type format agent severity outcome status".split())
 """Keys of JSON with a fixed set of values; names of things in JSON are masked."""
 
-ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrtbf\"/\\]))")
+ESCAPE = Regex(r"\\(?:u([0-9a-fA-F]{4})|([nrtbf\"/\\]))")
 CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
 
 

@@ -23,25 +23,26 @@ from memory_ci.extraction.markers import (
     searchable_lines,
 )
 from memory_ci.records.entry import Adoption
+from memory_ci.regex import Regex
 from memory_ci.text import count_words, spell_negations
 
-SENTENCE = re.compile(
+SENTENCE = Regex(
     r"(?<=[.!?])\s+(?=[\"'`(]?(?:[A-Z0-9]|[a-z]+[A-Z_(]))|(?<=[\u3002\uff01\uff1f])(?=\S)"
 )
 """The boundary between two sentences."""
 
-SENTENCE_OR_LINE = re.compile(rf"{SENTENCE.pattern}|\n")
-CLAUSE = re.compile(
+SENTENCE_OR_LINE = Regex(rf"{SENTENCE.pattern}|\n")
+CLAUSE = Regex(
     r",?;?\s(?=(?:so|because|instead of|rather than|which|even though|although)\b)"
     r"|\s*;\s|\s[\u2014\u2013-]\s|,\s(?=(?:but|defaulting|causing|leaving)\b)"
 )
 MIN_CLAUSE = 40
 """Number of characters that a title must have before it may be cut at a clause."""
 
-TICKET = re.compile(r"\s*\((?:[\w-]*#\d+|[a-z]+-[\w.]+)\)")
-PLAIN_WORD = re.compile(r"[a-z]+(?=[\s,;:]|\.?$)")
+TICKET = Regex(r"\s*\((?:[\w-]*#\d+|[a-z]+-[\w.]+)\)")
+PLAIN_WORD = Regex(r"[a-z]+(?=[\s,;:]|\.?$)")
 
-REASON = re.compile(
+REASON = Regex(
     r"(?i)\b(?:because|since|so|instead of|rather than|to avoid|to prevent|otherwise|in order to"
     r"|due to|lest|as (?:it|they)|which (?:means|would|avoids|lets|keeps|makes)"
     r"|would (?:have|be|break|need|require)|therefore|hence)\b"
@@ -52,36 +53,36 @@ MIN_REJECTION_WORDS = 10
 MIN_SUBJECT_WORDS = 5
 """Number of words of the subject of a fix that makes a better title than the fault."""
 
-PIPE = re.compile(r"\s+\|\s+")
+PIPE = Regex(r"\s+\|\s+")
 """What separates choice and reason in some trailers: `Rejected: a queue | it loses jobs`."""
 
-BECAUSE = re.compile(r",?\s(?:because|since|as it|as they|\u2014|--?)\s")
+BECAUSE = Regex(r",?\s(?:because|since|as it|as they|\u2014|--?)\s")
 NOUNS = {"decision": "decision", "rejected": "rejection"}
 WORK_TYPES = frozenset("test tests refactor style docs chore build".split())
-TEST_SCOPE = re.compile(r"(?:.*[-_/ ])?(?:tests?|testing|coverage)", re.IGNORECASE)
-NARRATION = re.compile(
+TEST_SCOPE = Regex(r"(?:.*[-_/ ])?(?:tests?|testing|coverage)", re.IGNORECASE)
+NARRATION = Regex(
     r"(?i)^(?:add(?:s|ed)?|write|wrote|covers?|extend|expand|updated?|renamed?|bump(?:ed)?"
     r"|clean up|tidy|removed?|(?:re)?format|refactor(?:ed)?|strengthen|leave|verify)\b"
     r"(?!.*\b(?:because|instead of|rather than|to avoid)\b)"
 )
-THIS_CHANGE = re.compile(
+THIS_CHANGE = Regex(
     r"(?i)\b(?:this|that|the)"
     r" (?:change|commit|pr|pull request|branch|patch|mr|merge request|refactor)\b"
     r"|\b(?:previous|last|earlier|preceding|prior) (?:\w+ )?(?:fix|commit|change|pr|patch)\b"
     r"|^(?:keep|leave|preserve|retain)\b.*"
     r"\b(?:unchanged|untouched|alone|as before|as[- ]is|intact)\b"
 )
-POINTER = re.compile(r"(?:these|those|they)\b", re.IGNORECASE)
-PRONOUN = re.compile(
+POINTER = Regex(r"(?:these|those|they)\b", re.IGNORECASE)
+PRONOUN = Regex(
     r"(?:it|that|this)\b(?! (?:repo|repository|project|codebase|package)\b)", re.IGNORECASE
 )
-MOMENT = re.compile(
+MOMENT = Regex(
     r"(?i)\b(?:currently|for now|right now|at the moment|today|yesterday|tonight"
     r"|this (?:morning|afternoon|week)|last night|temporarily"
     r"|current (?:worktree|branch|checkout|session|task|environment|machine)"
     r"|latest (?:main|master)|already red|wip|todo|out of scope|follow-?up pr)\b|\bnow\W*$"
 )
-TASK = re.compile(
+TASK = Regex(
     r"(?i)\b(?:scope|fix|change|patch|diff|edit|pr)s?\b[^.;]{0,25}"
     r"\b(?:scoped|minimal|narrow|tight|small|focused|surgical|limited)\b"
     r"|\b(?:minimal|narrow|surgical|focused|small) (?:scope|fix|change|patch|diff|edit)s?\b"
@@ -91,11 +92,11 @@ TASK = re.compile(
 )
 """How far the work at hand may go, and who requested it."""
 
-UNKNOWN = re.compile(
+UNKNOWN = Regex(
     r"\b(?:not (?:yet )?known|unknown|unclear|not (?:yet )?sure|no idea)\b", re.IGNORECASE
 )
-PAST = re.compile(r"\b(?:was|were|had|wasn't|weren't|hadn't)\b", re.IGNORECASE)
-LASTING = re.compile(
+PAST = Regex(r"\b(?:was|were|had|wasn't|weren't|hadn't)\b", re.IGNORECASE)
+LASTING = Regex(
     r"(?i)\b(?:is|are|isn't|aren't|has|have|does|do|doesn't|don't|must|should|shall|can|cannot"
     r"|can't|may|will|won't|needs?"
     r"|(?<!was )(?<!were )(?<!had )never|always|only (?:if|when|after|before|with)|because|since"
@@ -103,31 +104,31 @@ LASTING = re.compile(
 )
 """A verb in the present, a modal verb, or a reason: more than a single past event."""
 
-SUBORDINATE = re.compile(
+SUBORDINATE = Regex(
     r"(?i)\b(?:when\w*|before|after|if|because|so|that|which|who|until|while|where|unless|once|as"
     r"|instead|to)\b"
 )
-SYMPTOM = re.compile(
+SYMPTOM = Regex(
     r"(?i)(?<=\s)(?:fails?|failed|crash(?:es|ed)|hangs|breaks|broke|is|are|was|were|has|have|had"
     r"|does|did|do not|don't|doesn't|didn't|isn't|aren't|cannot|can't|returns|shows|throws|raises"
     r"|panics|loses|leaks|ignores|misses)\b"
 )
 """A finite verb: a subject with one in its main clause states a fault."""
 
-ORDERS = re.compile(
+ORDERS = Regex(
     r"(?i)(?:fix|prevent|avoid|handle|stop|let|make|ensure|allow|keep|do|don't|use|never|always"
     r"|only|check|require|wait|retry|skip|show|report|treat|accept|reject|return|restore|repair)\b"
 )
 """The beginning of a subject that is an order, so that it states no fault."""
 
-OPENING = re.compile(
+OPENING = Regex(
     r"^(?:[\s:;,!?)\]\u2013\u2014\u2192\u2022>]|[-*+=](?=\s)|-+>|\.(?=\s)|\.{2,}|\u2026)+"
 )
 """Punctuation that no statement begins with; `.gitignore` and `--all` begin with a name."""
 
 FENCE = "```"
 
-EDIT = re.compile(
+EDIT = Regex(
     r"(?i)(?:also |i |we )?"
     r"(?:(?:add|amend|correct|fix|mend|refresh|remov|renam|reword|revis|updat)ed|clarified|rewrote|rewritten)\b"
 )
@@ -430,27 +431,25 @@ MIN_WORDS = 6
 MIN_REVERT_REASON = 8
 """Number of words that say why something was reverted."""
 
-REVERT = re.compile(r"(?:[a-z]+(?:\([^)]*\))?!?:\s*)?revert\b[: ]*(?P<what>.*)", re.IGNORECASE)
-NORM = re.compile(
-    r"\b(?:never|always|must not|must never|do not|don't|should never)\b", re.IGNORECASE
-)
-CAUSE = re.compile(r"\b(?:because|so that)\b", re.IGNORECASE)
-REMARK = re.compile(r"(?:note|why|caveat|important):\s", re.IGNORECASE)
+REVERT = Regex(r"(?:[a-z]+(?:\([^)]*\))?!?:\s*)?revert\b[: ]*(?P<what>.*)", re.IGNORECASE)
+NORM = Regex(r"\b(?:never|always|must not|must never|do not|don't|should never)\b", re.IGNORECASE)
+CAUSE = Regex(r"\b(?:because|so that)\b", re.IGNORECASE)
+REMARK = Regex(r"(?:note|why|caveat|important):\s", re.IGNORECASE)
 
-FRAGMENT = re.compile(
+FRAGMENT = Regex(
     r"(?i)(?:and|but|or|so|also|then|which|because|instead|otherwise|hence|it|this|that|these"
     r"|those|they|he|she|here|there|both|such)\b|.*(?::|,|\.\.\.|\u2026)$"
 )
 """A sentence that cannot be understood without the one beside it."""
 
-HISTORY = re.compile(
+HISTORY = Regex(
     r"(?i)\b(?:was|were|had|did|wasn't|weren't|hadn't|didn't|never \w+ed|used to|previously"
     r"|formerly|originally|no longer|now|before this|so far|has been|have been)\b"
 )
-BARE_REVERT = re.compile(
+BARE_REVERT = Regex(
     r"(?:this )?reverts? (?:commits?|pull request|pr|merge request|[\w./-]*[#!]\d)", re.IGNORECASE
 )
-STEP = re.compile(
+STEP = Regex(
     r"(?i)(?:[\w./-]+: )?(?:allow|call|change|convert|drop|ensure|fix|handle|implement|introduce"
     r"|make|move|propagate|replace|return|rework|set|skip|support|switch)\b"
     r"|.*\b(?-i:I)(?:'\w+)?\b"
@@ -556,14 +555,14 @@ class SteeringRule(NamedTuple):
     """A form of a sentence that steers, and what a person does with it."""
 
     action: str
-    pattern: re.Pattern[str]
+    pattern: Regex[str]
 
 
 def _rule(action: str, pattern: str) -> SteeringRule:
-    return SteeringRule(action, re.compile(pattern, re.IGNORECASE))
+    return SteeringRule(action, Regex(pattern, re.IGNORECASE))
 
 
-WISH = re.compile(
+WISH = Regex(
     r"^(?:but |and |so |ok,? )?(?:why|how come)\b.{0,30}"
     r"\b(?:still|always|again|keep|every time|n't|not)\b",
     re.IGNORECASE,
@@ -656,25 +655,25 @@ def _find_steering_action(sentence: str) -> str | None:
 
 # Runs of blanks are matched possessively (`*+`): with backtracking they would cost quadratic time.
 BLANK = r"[^\S\n]"
-RECORD_TITLE = re.compile(
+RECORD_TITLE = Regex(
     rf"^#{BLANK}++(?:ADR(?:-|{BLANK})*+:?{BLANK}*+)?(?:\d++{BLANK}*+[.:)\u2014\u2013-]*+{BLANK}*+)?"
     r"(?P<title>\S.*)$",
     re.MULTILINE | re.IGNORECASE,
 )
-DECISION_HEADING = re.compile(
+DECISION_HEADING = Regex(
     rf"^#{{2,3}}{BLANK}++(?:\d++\.?{BLANK}++)?(?:the{BLANK}++)?"
     rf"(?:decision outcome|decision|outcome){BLANK}*+:?{BLANK}*+$",
     re.MULTILINE | re.IGNORECASE,
 )
-HEADING = re.compile(r"^#{1,3}\s", re.MULTILINE)
-STATUS = re.compile(
+HEADING = Regex(r"^#{1,3}\s", re.MULTILINE)
+STATUS = Regex(
     r"^(?:#+\s*)?(?:[-*]\s*)?(?:\*\*)?status(?:\*\*)?:?(?:\*\*)?[\s:]*(?P<status>[A-Za-z]+)",
     re.MULTILINE | re.IGNORECASE,
 )
-FIRST_PARAGRAPH = re.compile(r"\S(?:(?!(?<!:)\n\n).)*", re.DOTALL)
+FIRST_PARAGRAPH = Regex(r"\S(?:(?!(?<!:)\n\n).)*", re.DOTALL)
 """The first paragraph, with the next one if it ends in a colon."""
 
-WRAP = re.compile(r"\s*\n(?!\s*(?:[-*+]|\d+[.)])\s)\s*")
+WRAP = Regex(r"\s*\n(?!\s*(?:[-*+]|\d+[.)])\s)\s*")
 """A line break that is not followed by an item of a list."""
 
 MIN_NAME_WORDS = 3
@@ -682,25 +681,25 @@ MIN_NAME_WORDS = 3
 
 ADOPTED = frozenset({"accepted", "approved", "adopted", "implemented", "done", "final", "active"})
 
-STATUS_SECTION = re.compile(
+STATUS_SECTION = Regex(
     rf"^(?:#+{BLANK}*+status{BLANK}*+:?{BLANK}*+\n(?P<section>(?:(?!^#).*\n?){{1,8}})"
     r"|(?:[-*]\s*)?(?:\*\*)?status(?:\*\*)?\s?:(?P<line>.*(?:\n[^\S\n]+\S.*){0,2}))",
     re.MULTILINE | re.IGNORECASE,
 )
 """The section or the line that says what became of a decision."""
 
-WITHDRAWN = re.compile(
+WITHDRAWN = Regex(
     r"\b(?P<status>super[sc]eded|deprecated|rejected|withdrawn|obsoleted?|replaced|reverted)\b"
     r"(?:\s+by\s+(?P<successor>[^\n]{1,120}))?",
     re.IGNORECASE,
 )
-SUPERSEDED_BY = re.compile(
+SUPERSEDED_BY = Regex(
     r"^super[sc]eded[-_ ]by:[^\S\n]*(?![\[~]?[\s\]]*$|null|none)(?P<successor>\S.{0,119})$",
     re.MULTILINE | re.IGNORECASE,
 )
 """The key of a front matter."""
 
-LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
+LINK = Regex(r"\[([^\]\n]*)\]\([^)\n]*\)")
 
 
 def find_withdrawal(record: str) -> str:

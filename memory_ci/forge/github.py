@@ -5,7 +5,6 @@ The shapes have only the fields that are read; the payloads of events have the s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 from memory_ci.files import read_regular
 from memory_ci.forge.rest import Client, Listing, Problems, RequestReader, require
 from memory_ci.records.history import Check, Permission, PullRequest, Review, ReviewState, Time
+from memory_ci.regex import Regex
 from memory_ci.text import shorten
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ MAX_CHECKED = 30
 MAX_BYTES = 25_000_000
 """GitHub sends no larger payload (docs.github.com, "Webhook events and payloads")."""
 
-QUEUED = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,8})-[0-9a-f]{40,64}")
+QUEUED = Regex(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,8})-[0-9a-f]{40,64}")
 """The branch on which a merge queue tries a pull request."""
 
 PROBLEM = "only the event of this job was read: no other reviews, commits or checks"

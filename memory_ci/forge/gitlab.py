@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 
 from memory_ci.forge.rest import Client, Listing, Problems, RequestReader, require
 from memory_ci.records.history import Check, Permission, PullRequest, Review, ReviewState, Time
+from memory_ci.regex import Regex
 
 API = "https://gitlab.com/api/v4"
 DEVELOPER = 30  # The lowest access level that may push (docs.gitlab.com, "Members API").
@@ -24,7 +24,7 @@ EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 MAX_CHECKED = 20
 """The newest pipelines of one merge request whose jobs are read: each costs a request."""
 
-BOT = re.compile(r"(?:project|group)_\d+_bot(?:_\w+)?|.*\[bot\]|.*-bot|GitLabDuo")
+BOT = Regex(r"(?:project|group)_\d+_bot(?:_\w+)?|.*\[bot\]|.*-bot|GitLabDuo")
 """Names that GitLab gives to the users of access tokens, and usual names of bots."""
 
 DECISIONS: dict[str, ReviewState] = {

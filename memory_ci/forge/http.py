@@ -12,7 +12,6 @@ GitLab refuses with 429 and `retry-after`.
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -26,12 +25,13 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from memory_ci.deadline import call_bounded
 from memory_ci.errors import EngineError
 from memory_ci.forge.rules import format_settings
+from memory_ci.regex import Regex
 
 if TYPE_CHECKING:
     from urllib3 import PoolManager
 
 T = TypeVar("T")
-NEXT = re.compile(r'<([^<>]{1,2000})>\s*;[^,<]{0,500}?\brel="?next\b')
+NEXT = Regex(r'<([^<>]{1,2000})>\s*;[^,<]{0,500}?\brel="?next\b')
 
 LASTING = frozenset({"forge-rate-limited", "forge-budget-spent"})
 """Errors after which no request succeeds: the run fails, not one part of a pull request."""

@@ -6,7 +6,6 @@ them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -19,6 +18,7 @@ from memory_ci.forge.http import Budget, Transport
 from memory_ci.forge.proposals import GitHubCommitter, GitHubProposals, GitLabProposals, Proposals
 from memory_ci.forge.rest import Client, Listing, require
 from memory_ci.records.config import ForgeConfig
+from memory_ci.regex import Regex
 from memory_ci.text import plain_host
 
 Forge = github.GitHub | gitlab.GitLab | github.EventReader
@@ -30,7 +30,7 @@ GITLAB_TOKENS = ("GITLAB_TOKEN",)
 """GitLab's own token of a job, CI_JOB_TOKEN, can neither read nor open merge requests."""
 
 TOKENS: Mapping[ForgeName, tuple[str, ...]] = {"github": GITHUB_TOKENS, "gitlab": GITLAB_TOKENS}
-REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+REPOSITORY = Regex(r"[\w.-]+/[\w.-]+")
 
 GITHUB_NEEDS = "GitHub needs GITHUB_REPOSITORY and GITHUB_TOKEN, or GITHUB_EVENT_PATH"
 GITLAB_NEEDS = "GitLab needs CI_PROJECT_ID and GITLAB_TOKEN"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from memory_ci.records.names import SHA_WIDTH
+from memory_ci.regex import Regex
 from memory_ci.text import plain_host
 
-ADDRESS = re.compile(
+ADDRESS = Regex(
     r"(?P<scheme>https?://)(?:[^/@]*@)?(?P<page>[^/]+/.+)"
     r"|(?:ssh|git\+ssh|ssh\+git|git)://(?:[^/@]*@)?(?P<host>[^/:]+)(?::\d+)?/(?P<path>.+)"
     r"|(?:[\w.-]+@)?(?P<scp_host>[\w.-]{2,}):(?!//)(?P<scp_path>[^\\].*)"
 )
 """An address by HTTP, by another protocol, or in the short form of scp."""
 
-ON_FORGE = re.compile(r"[\w.-]*(?:github|gitlab)[\w.-]*(?::\d+)?/[\w.~/-]+")
+ON_FORGE = Regex(r"[\w.-]*(?:github|gitlab)[\w.-]*(?::\d+)?/[\w.~/-]+")
 
 
 def find_web_address(remote: str) -> str | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -261,6 +260,8 @@ def _list_modified(worktree: Repository, expected: StagedFiles) -> set[str]:
     time stamps. Thus no time stamp counts, and no flag of the user's index (assume-unchanged) hides
     a change.
     """
+    import tempfile  # 2 ms that reading is spared
+
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         env = {"GIT_INDEX_FILE": str(Path(scratch, "index"))}
         update = (*NO_HOOKS, "update-index", "-z", "--index-info")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import IO, NamedTuple
 from memory_ci.gitrepo.process import decode_path, run_git, stream_git
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.history import FileChange
+from memory_ci.regex import Regex
 
 RAW = ("--raw", "--no-abbrev", "-z", "-M100%", "-O/dev/null", "--ignore-submodules=none")
 PATCH = (
@@ -34,7 +34,7 @@ PATCH = (
 """No context and no deleted files; no attribute hides added lines, and no program shows them."""
 
 SETTINGS = ("-c", "core.quotePath=false", "-c", "log.showSignature=false", "-c", "diff.noprefix=no")
-HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+HUNK = Regex(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 MAX_BYTES = 16 * 1024 * 1024  # Bytes of added lines of one change that are read.
 MAX_LINES = 100_000  # Added lines of one change that are read.
 MAX_LINE = 65_536  # Bytes of a line that are kept: more than any pattern is searched in.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from memory_ci.gitrepo.log import MAX_WALK, SIMILAR
 from memory_ci.gitrepo.process import decode_path, run_git, stream_git
 from memory_ci.gitrepo.repo import Repository
+from memory_ci.regex import Regex
 
 PATCH = (
     "-U0",
@@ -22,8 +23,8 @@ PATCH = (
     *SIMILAR,
 )
 SETTINGS = ("-c", "core.quotePath=false", "-c", "log.showSignature=false")
-HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-BLAMED_LINE = re.compile(r"(?P<sha>[0-9a-f]{40,64}) \d+ (?P<line>\d+)(?: \d+)?")
+HUNK = Regex(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+BLAMED_LINE = Regex(r"(?P<sha>[0-9a-f]{40,64}) \d+ (?P<line>\d+)(?: \d+)?")
 
 
 class Spot(NamedTuple):

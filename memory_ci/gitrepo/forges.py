@@ -5,35 +5,36 @@ from __future__ import annotations
 import re
 
 from memory_ci.records.history import Commit, MergedChange
+from memory_ci.regex import Regex
 
 MAX_SUBJECT = 1000  # Characters of a subject that are searched.
 NUMBER = r"([1-9][0-9]{0,8})"
 
 NUMBER_IN_SUBJECT = (
-    re.compile(rf"\AMerge pull request #{NUMBER} from \S"),  # GitHub, merge.
-    re.compile(rf"\AMerged in .+ \(pull request #{NUMBER}\)"),  # Bitbucket.
+    Regex(rf"\AMerge pull request #{NUMBER} from \S"),  # GitHub, merge.
+    Regex(rf"\AMerged in .+ \(pull request #{NUMBER}\)"),  # Bitbucket.
     # GitHub, squash; or a merge that is named after the pull request.
-    re.compile(rf"(?<=\S)[ \t]*+\(#{NUMBER}\)[ \t]*+\Z"),
+    Regex(rf"(?<=\S)[ \t]*+\(#{NUMBER}\)[ \t]*+\Z"),
 )
 """A run of blanks is matched possessively (`*+`): otherwise many of them take quadratic time."""
 
-NUMBER_IN_BODY = re.compile(rf"^See merge request \S*!{NUMBER}[ \t]*+$", re.MULTILINE)  # GitLab.
-FORGE_SUBJECT = re.compile(
+NUMBER_IN_BODY = Regex(rf"^See merge request \S*!{NUMBER}[ \t]*+$", re.MULTILINE)  # GitLab.
+FORGE_SUBJECT = Regex(
     r"Merge pull request #[0-9]+ from |Merged in .+ \(pull request #|Merge branch '.+' into '"
 )
 """Subjects that a forge wrote: the title of the change is in the body."""
 
 BRANCH = (
-    re.compile(r"\AMerge pull request #[0-9]{1,9} from [^/\s]+/(\S+)"),  # GitHub: owner/branch.
-    re.compile(r"\AMerged in (\S+) \(pull request #"),  # Bitbucket.
+    Regex(r"\AMerge pull request #[0-9]{1,9} from [^/\s]+/(\S+)"),  # GitHub: owner/branch.
+    Regex(r"\AMerged in (\S+) \(pull request #"),  # Bitbucket.
     # GitLab, and git itself.
-    re.compile(r"\AMerge (?:remote-tracking )?branch '(?:origin/)?([^']+)'"),
+    Regex(r"\AMerge (?:remote-tracking )?branch '(?:origin/)?([^']+)'"),
 )
 
-MEMORY_TRAILER = re.compile(r"Memory(?:-[A-Za-z-]+)?:")
+MEMORY_TRAILER = Regex(r"Memory(?:-[A-Za-z-]+)?:")
 """A trailer that our hook puts into a merge message without a body: it is no title."""
 
-NUMBER_AT_END = re.compile(r"(?<!\s)\s*+\(#[0-9]{1,9}\)\s*+\Z")
+NUMBER_AT_END = Regex(r"(?<!\s)\s*+\(#[0-9]{1,9}\)\s*+\Z")
 
 
 def describe_change(commits: tuple[Commit, ...]) -> MergedChange:

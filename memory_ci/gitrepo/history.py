@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import chain, groupby, islice
@@ -29,6 +29,7 @@ from memory_ci.gitrepo.repo import (
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import FULL_ID, SERVED_TRAILER
+from memory_ci.regex import Regex
 
 STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
@@ -37,7 +38,7 @@ RANGE = "Memory-CI-Range"
 COUNTED = "Memory-CI-Counted"
 SURFACE = "Memory-Surface"
 MAX_READERS = 5_000  # Newest commits with served memory that are searched for agents.
-AGE = re.compile(r"(?P<count>\d{1,4})(?P<unit>[dwmy])")
+AGE = Regex(r"(?P<count>\d{1,4})(?P<unit>[dwmy])")
 DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 EPOCH = date(1970, 1, 1)
 """No commit is older. Git takes an earlier date for a missing one, and uses the current time."""
@@ -684,6 +685,29 @@ def find_commit_of_day(repo: Repository, rev: str, day: date) -> str | None:
         RepositoryError: shallow-clone, when history ends before that day is reached.
     """
     return find_commit_until(repo, rev, datetime.combine(day, time.max, UTC))
+
+
+def find_commits_of_days(repo: Repository, rev: str, days: Collection[date]) -> dict[date, str]:
+    """Return for each day the newest first-parent commit of `rev` made on it (UTC) or earlier.
+
+    It takes one process, which ends at the oldest of the days. A day that is before all commits,
+    or before those of a shallow clone, is left out.
+    """
+    pending = sorted((day for day in days if day >= EPOCH), reverse=True)
+    tip = find_commit(repo, rev) if pending else None
+    if tip is None:
+        return {}
+    commits: dict[date, str] = {}
+    args = ("rev-list", "--first-parent", "--timestamp", tip, "--")
+    with stream_git(repo.cwd, *args) as stream:
+        for line in stream:
+            seconds, sha = line.decode().split()
+            committed_on = datetime.fromtimestamp(int(seconds), UTC).date()
+            while pending and committed_on <= pending[0]:
+                commits[pending.pop(0)] = sha
+            if not pending:
+                break
+    return commits
 
 
 def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | None:

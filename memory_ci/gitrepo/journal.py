@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import signal
 import stat
 import threading
@@ -30,13 +29,14 @@ from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.checkouts import find_checkouts, sort_by_state, staged_in, write_files
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, is_ancestor
+from memory_ci.regex import Regex
 
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
 MAX_JOURNAL = 1 << 16  # Bytes.
-OBJECT_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
-BRANCH = re.compile(
+OBJECT_ID = Regex("[0-9a-f]{40}|[0-9a-f]{64}")
+BRANCH = Regex(
     r"refs/heads/(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]+(?<![./])"
 )
 """The full name of a branch (git-check-ref-format(1))."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -75,6 +74,8 @@ def merge_text(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
         The text with conflict markers, and the number of conflicts. Where git cannot merge because
         a version is not text, `ours`, with one conflict.
     """
+    import tempfile  # 2 ms that reading is spared
+
     versions = {"ours": ours, "base": base, "theirs": theirs}
     labels: list[str] = []
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
@@ -142,6 +143,8 @@ def _merge_variables(worktree: Repository) -> dict[str, str]:
 @contextmanager
 def scratch_worktree(repo: Repository, rev: str, *options: str) -> Iterator[Repository]:
     """Yield a temporary work tree, so that work in it changes nobody's files."""
+    import tempfile  # 2 ms that reading is spared
+
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         path = Path(scratch, "tree")
         run_git(repo.cwd, *NO_HOOKS, "worktree", "add", "-q", *options, str(path), rev)

@@ -29,6 +29,7 @@ from memory_ci.gitrepo.process import (
 )
 from memory_ci.gitrepo.repo import Repository, find_repository
 from memory_ci.records.names import HEADS
+from memory_ci.regex import Regex
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import shorten
 
@@ -42,7 +43,7 @@ CLOSING = "Could not read from remote repository."  # Git's last line, after tha
 MESSAGE_WIDTH = 300  # Characters of an error message.
 REASON_WIDTH = 600  # Characters of the reason of a refusal, which may name several rules.
 
-CLOSED = re.compile(
+CLOSED = Regex(
     r"could not read Username|terminal prompts disabled|Authentication failed|not found"
     r"|error: 40[134]"
 )
@@ -72,7 +73,7 @@ TOKEN_SOURCES = (
     TokenSource(("GITLAB_TOKEN",), "CI_SERVER_URL", "https://gitlab.com", "oauth2"),
 )
 
-REFUSED = re.compile(
+REFUSED = Regex(
     r"GH006|GH013|protected branch|push declined|hook declined|returned error: 403"
     r"|Permission to .* denied|not allowed to (?:push|force push)|denied to",
     re.IGNORECASE,
@@ -82,7 +83,7 @@ REFUSED = re.compile(
 They come from rules of the branch, hooks of the server, or rights of the token.
 """
 
-MOVED = re.compile(
+MOVED = Regex(
     r"\[(?:remote )?rejected\].*\((?:stale info|non-fast-forward|fetch first"
     r"|failed to update ref|reference already exists|incorrect old value provided"
     r"|cannot lock ref|failed to lock).*"
@@ -98,7 +99,7 @@ DEEPER = ("--deepen=200", "--deepen=2000", "--unshallow")
 
 HISTORY_DEPTH = 200  # Commits before a tip in which the last run is searched.
 
-ABSENT = re.compile(
+ABSENT = Regex(
     r"repository '?[^\n]*'? not found|Repository not found|not appear to be a git repository", re.I
 )
 """How git and forges say that there is no such repository, or none that the token may read."""

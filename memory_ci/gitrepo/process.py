@@ -23,6 +23,7 @@ from threading import Thread
 from typing import IO, NamedTuple, NoReturn, cast
 
 from memory_ci.errors import RepositoryError
+from memory_ci.regex import Regex
 
 INHERITED = frozenset(
     """GIT_ASKPASS GIT_CEILING_DIRECTORIES GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM
@@ -60,7 +61,7 @@ OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 NETWORK_PROTOCOLS = ("file", "git", "http", "https", "ssh")
 """The protocols for remotes. Others, as `ext::`, start a program that an address names."""
 
-MISSING = re.compile(
+MISSING = Regex(
     r"unable to read|could not read [0-9a-f]{40}|bad object|missing (?:blob|tree|commit)"
     r"|not a tree obj|promisor remote",
     re.I,

@@ -25,6 +25,7 @@ from memory_ci.gitrepo.process import (
     run_git,
 )
 from memory_ci.records.names import HEADS
+from memory_ci.regex import Regex
 
 JOURNAL = "memory-ci/journal"
 """The file, in the common directory, of the journal of a move, present only during one.
@@ -32,7 +33,7 @@ JOURNAL = "memory-ci/journal"
 See gitrepo.journal.
 """
 
-HEAD = re.compile(r"(?:ref: (refs/\S+)|[0-9a-f]{40,64})\n?", re.ASCII)
+HEAD = Regex(r"(?:ref: (refs/\S+)|[0-9a-f]{40,64})\n?", re.ASCII)
 """The file HEAD: the name of a branch, or the full id of a commit (gitrepository-layout(5))."""
 
 UNUSED_HEAD = "refs/heads/.invalid"  # In HEAD where refs have another store (gitformat-reftable).
@@ -45,10 +46,10 @@ DISCOVERY = (
     "--is-inside-work-tree",
     "--show-cdup",
 )
-REFUSED_BARE = re.compile(r"cannot use bare repository '(.+?)'")
+REFUSED_BARE = Regex(r"cannot use bare repository '(.+?)'")
 """How git refuses a bare repository that nobody named (safe.bareRepository)."""
 
-FILTERS = re.compile(rb"\[\s*(?:filter|include)", re.I)
+FILTERS = Regex(rb"\[\s*(?:filter|include)", re.I)
 FILTER_SETTING = r"^filter\..*\.(clean|smudge|process|required)$"
 
 DEFAULT_NAMES = ("main", "master")

@@ -22,6 +22,7 @@ from memory_ci.gitrepo.log import EPOCH, parse_date
 from memory_ci.gitrepo.network import run_remote_git
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import Repository
+from memory_ci.regex import Regex
 
 SESSIONS = "refs/memory-ci/sessions/"
 PUSHED = "refs/memory-ci/pushed/"
@@ -32,15 +33,13 @@ DIGEST_SIZE = 2_000_000  # Bytes of a digest that is written; the oldest turns a
 MAX_DIGEST = 100_000_000
 """Bytes of a digest that is read, so that no remote makes us read more."""
 
-SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+SAFE = Regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 """A part of a ref name that needs no change.
 
 Without a dot it cannot hold `..` or end with `.lock` (git-check-ref-format(1)).
 """
 
-REF = re.compile(
-    rf"refs/memory-ci/(?:sessions|pushed/{SAFE.pattern})/{SAFE.pattern}/{SAFE.pattern}"
-)
+REF = Regex(rf"refs/memory-ci/(?:sessions|pushed/{SAFE.pattern})/{SAFE.pattern}/{SAFE.pattern}")
 """A ref as `session_ref` names it, or the note of its push; others are not ours and are skipped."""
 
 IDENTITY = {

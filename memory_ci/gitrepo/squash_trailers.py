@@ -27,6 +27,7 @@ from memory_ci.gitrepo.repo import (
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import FULL_ID, HOLDOUT_TRAILER, SERVED_TRAILER, USED_TRAILER
+from memory_ci.regex import Regex
 
 KEYS = (SERVED_TRAILER, USED_TRAILER, "Memory-Session", HOLDOUT_TRAILER)
 REQUEST_PREFIXES = ("refs/pull", "refs/merge-requests")
@@ -39,7 +40,7 @@ UNMERGED = (
 )
 """Skips a ref whose commit is missing. The first option only affects the options after it."""
 
-REQUEST = re.compile(r"refs/(?:remotes/(?:[^/]+/)?)?(?:pull|pr|merge-requests)/(\d{1,9})(?:/.*)?")
+REQUEST = Regex(r"refs/(?:remotes/(?:[^/]+/)?)?(?:pull|pr|merge-requests)/(\d{1,9})(?:/.*)?")
 """A ref of a pull or merge request.
 
 Either as a forge keeps it, or as people and CI fetch it (`refs/remotes/origin/pr/7`).

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from memory_ci.regex import Regex
 from memory_ci.text import unfenced_lines
 
-WRITTEN_NEWLINE = re.compile(
+WRITTEN_NEWLINE = Regex(
     r"(?:\\r)?\\n(?=\\r|\\n|[ \t]*$|[ \t]*(?:[-*+][ \t]+)?[A-Za-z][\w-]*:[ \t])", re.MULTILINE
 )
 r"""A literal `\n` in place of a line end: before another, a trailer or nothing; not in "use \n"."""
@@ -20,7 +21,7 @@ r"""A literal `\n` in place of a line end: before another, a trailer or nothing;
 SCISSORS = "------------------------ >8 ------------------------"
 """In a comment: git drops all text after it (wt-status.c, cut_line)."""
 
-TRAILER = re.compile(r"[A-Za-z0-9-]+[ \t]*:")
+TRAILER = Regex(r"[A-Za-z0-9-]+[ \t]*:")
 SIGNATURE = ("Signed-off-by: ", "(cherry picked from commit ")
 """Trailers that git writes itself.
 

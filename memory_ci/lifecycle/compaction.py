@@ -21,6 +21,7 @@ from memory_ci.lifecycle.reinforcement import unite_occurrences
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import (
     NEAR_DUPLICATE,
+    find_partners,
     parse_entry_words,
     similar_pairs,
     title_stems,
@@ -160,52 +161,62 @@ def _list_terms(entry: Entry) -> tuple[object, ...]:
 def _split_group(group: Sequence[Located]) -> Iterator[list[Located]]:
     """Yield the clusters of comparable entries; each takes what is similar and still free."""
     word_sets = [parse_entry_words(place.entry).words for place in group]
-    duplicates = find_near_duplicates(word_sets)
+    by_words = NearDuplicates(word_sets)
+    by_title: NearDuplicates | None = None
     if group[0].entry.type in RULE_TYPES:
         titles = [title_stems(place.entry) for place in group]
-        similar_titles = find_near_duplicates(titles, contained_only=True)
-        duplicates = [
-            by_words | by_title
-            for by_words, by_title in zip(duplicates, similar_titles, strict=True)
-        ]
+        by_title = NearDuplicates(titles, contained_only=True)
     taken: set[str] = set()
     for index, place in enumerate(group):
         if place.entry.id in taken:
             continue
         taken.add(place.entry.id)
-        similar = [group[other] for other in sorted(duplicates[index])]
+        duplicates = by_words.find(index) | (by_title.find(index) if by_title else set())
+        similar = [group[other] for other in sorted(duplicates)]
         free = [candidate for candidate in similar if candidate.entry.id not in taken]
         members = _select_compatible(place, free)
         taken |= {member.entry.id for member in members}
         yield members
 
 
-def find_near_duplicates(
-    token_sets: Sequence[frozenset[str]], *, contained_only: bool = False
-) -> list[set[int]]:
-    """Return for each token set the indices of its near duplicates, itself included.
+class NearDuplicates:
+    """The near duplicates of token sets, searched when they are wanted.
 
-    Args:
-        token_sets: one set of words per entry; an empty set has no duplicates.
-        contained_only: count a pair only if one set contains the other and is not much smaller.
+    Thousands of alike sets make millions of pairs; who takes all that is like the first needs few.
     """
-    indices_by_set: dict[frozenset[str], list[int]] = defaultdict(list)
-    for index, token_set in enumerate(token_sets):
-        indices_by_set[token_set].append(index)
-    distinct = tuple(indices_by_set)
-    similar_sets = {token_set: {token_set} for token_set in distinct if token_set}
-    threshold = CONTAINED_TITLE if contained_only else NEAR_DUPLICATE
-    for first_index, second_index in similar_pairs(distinct, threshold):
-        first, second = distinct[first_index], distinct[second_index]
-        if contained_only and not (first <= second or second <= first):
-            continue
-        similar_sets[first].add(second)
-        similar_sets[second].add(first)
-    duplicates = {
-        token_set: {index for similar in sets for index in indices_by_set[similar]}
-        for token_set, sets in similar_sets.items()
-    }
-    return [duplicates.get(token_set, set()) for token_set in token_sets]
+
+    def __init__(
+        self, token_sets: Sequence[frozenset[str]], *, contained_only: bool = False
+    ) -> None:
+        """Prepare the search.
+
+        Args:
+            token_sets: one set of words per entry; an empty set has no duplicates.
+            contained_only: count a pair only if one set contains the other and is not much smaller.
+        """
+        self._token_sets = token_sets
+        self._contained_only = contained_only
+        self._indices: dict[frozenset[str], list[int]] = defaultdict(list)
+        for index, token_set in enumerate(token_sets):
+            self._indices[token_set].append(index)
+        self._distinct = tuple(self._indices)
+        threshold = CONTAINED_TITLE if contained_only else NEAR_DUPLICATE
+        every = range(len(self._distinct))
+        searches = find_partners(self._distinct, every, threshold)
+        self._searches = {self._distinct[index]: partners for index, partners in searches}
+        self._found: dict[frozenset[str], tuple[int, ...]] = {}
+
+    def find(self, index: int) -> set[int]:
+        """Return the indices of the near duplicates of a set, itself included."""
+        token_set = self._token_sets[index]
+        if not token_set:
+            return set()
+        if token_set not in self._found:
+            self._found[token_set] = tuple(self._searches[token_set])
+        similar = {token_set, *(self._distinct[other] for other in self._found[token_set])}
+        if self._contained_only:
+            similar = {other for other in similar if other <= token_set or token_set <= other}
+        return {index for other in similar for index in self._indices[other]}
 
 
 def _join_clusters(

@@ -26,6 +26,7 @@ from memory_ci.records.episode import (
     to_utc,
 )
 from memory_ci.records.names import SHA_WIDTH
+from memory_ci.regex import Regex
 from memory_ci.text import content_words, shorten, unfenced_lines, words
 
 OUTCOMES_BY_SEVERITY: tuple[Outcome, ...] = ("success", "neutral", "partial", "failure")
@@ -223,12 +224,12 @@ def weigh_by_learned(
     return tuple(weighed)
 
 
-COMMAND = re.compile(
+COMMAND = Regex(
     r" {0,3}/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-F][0-9a-fA-F-]{3,35})(?![\w-])"
 )
 """`/memory reject 0f6f1f0e` at the start of a line of a comment. Further indented, it is code."""
 
-HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+HIDDEN = Regex(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 """HTML comments, which readers of a rendered comment do not see."""
 
 FEEDBACK_VERBS: tuple[tuple[str, FeedbackKind], ...] = (
@@ -342,15 +343,15 @@ def covers_changed_path(cited_paths: Collection[str], changed_paths: Collection[
 SUMMARY_WIDTH = 120
 MAX_TOPIC_WORDS = 3
 
-AREA = re.compile(
+AREA = Regex(
     r"(?:area|domain|component|module|pkg|package|scope)\s*[:/]\s*(?P<name>\S.*?)\s*", re.IGNORECASE
 )
 """A label that names a part of the repository: `area: payments`, `component/search`."""
 
-CONVENTIONAL = re.compile(r"\w+\((?P<topic>[^()]{1,40})\)!?:\s")
+CONVENTIONAL = Regex(r"\w+\((?P<topic>[^()]{1,40})\)!?:\s")
 """`fix(retries): …`, a title with a scope as in Conventional Commits."""
 
-KIND = re.compile(r"\w+!?:\s+")
+KIND = Regex(r"\w+!?:\s+")
 """`fix: `, the type of a conventional title."""
 
 CONTAINERS = frozenset(

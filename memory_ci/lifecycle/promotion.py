@@ -20,9 +20,10 @@ from memory_ci.lifecycle.compaction import survival_key
 from memory_ci.lifecycle.consolidation import JOBS
 from memory_ci.lifecycle.reinforcement import list_occurrences, unite_occurrences
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.lifecycle.similarity import parse_entry_words, similar_pairs
+from memory_ci.lifecycle.similarity import find_partners, parse_entry_words
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
+from memory_ci.regex import Regex
 
 RECURRENCES = 3
 """Changes or sessions that must say an entry before it is promoted."""
@@ -30,7 +31,7 @@ RECURRENCES = 3
 RECURRING = Fraction(7999, 10000)
 """Jaccard index above which two entries say the same: 0.8, for up to 2,000 different words."""
 
-PERSONAL = re.compile(
+PERSONAL = Regex(
     r"\b(?i:i|we|he|she|they|users?|reviewers?|maintainers?|authors?|team|people|everyone)\s+"
     r"(?:(?:all|both|personally|usually|really|strongly|would|do|does|don't|doesn't|not)\s+)*"
     r"(?:prefers?|likes?|loves?|hates?|dislikes?|enjoys?|wants?|favou?rs?|rather)\b"
@@ -41,13 +42,13 @@ PERSONAL = re.compile(
 )
 """Somebody's preference. `Prefer short names` is a rule and does not match."""
 
-SPECIFIC = re.compile(
+SPECIFIC = Regex(
     r"\d|[`@#/\\_]|\w\.\w|\w\(|[a-z][A-Z]"
     r"|\b(?i:this|our|the) (?:repo|repository|project|codebase|package|module|service)\b"
 )
 """A number, code, a path, a URL or an identifier: text that may apply in one repository alone."""
 
-LEGACY_SESSIONS = re.compile(r"(?:^|/)\.sessions/")
+LEGACY_SESSIONS = Regex(r"(?:^|/)\.sessions/")
 """Memory files of an older layout, which are read and never written."""
 
 
@@ -255,6 +256,13 @@ def plan_shared(
     return tuple((frozenset(list_repositories(members)), members) for members in groups)
 
 
+class ComparedEntry(NamedTuple):
+    """An entry and the words by which it is compared."""
+
+    place: Located
+    words: frozenset[str]
+
+
 def _find_recurring(
     places: Sequence[Located],
     target: ScopeOf,
@@ -267,23 +275,44 @@ def _find_recurring(
     an entry of the target scope is left out.
     """
     list_sources = list_sources or _list_sources
-    entry_words = [parse_entry_words(place.entry) for place in places]
-    similar: defaultdict[int, list[int]] = defaultdict(list)
-    for first, second in similar_pairs([text.words for text in entry_words], RECURRING):
-        if entry_words[first].claims == entry_words[second].claims:
-            similar[first].append(second)
-            similar[second].append(first)
+    if len(list_sources(places)) < least:
+        return
     target_ids = {place.entry.id for place in places if place.scope == target}
-    order = [(*survival_key(place)[:4], place.path) for place in places]
+    by_claims: defaultdict[tuple[tuple[str, str], ...], list[ComparedEntry]] = defaultdict(list)
+    for place in sorted(places, key=_survival_order):
+        words = parse_entry_words(place.entry)
+        by_claims[words.claims].append(ComparedEntry(place, words.words))
+    groups: list[tuple[Located, ...]] = []
+    for texts in by_claims.values():
+        groups += _group_similar(texts, target_ids, list_sources, least)
+    yield from sorted(groups, key=lambda members: _survival_order(members[0]))
+
+
+def _survival_order(place: Located) -> tuple[object, ...]:
+    return (*survival_key(place)[:4], place.path)
+
+
+def _group_similar(
+    texts: Sequence[ComparedEntry],
+    target_ids: Collection[str],
+    list_sources: Callable[[Iterable[Located]], set[str]],
+    least: int,
+) -> Iterator[tuple[Located, ...]]:
+    """Yield the groups among entries with the same claims, which are in the order of survival.
+
+    What is similar to an entry is searched when its turn comes: thousands of alike entries are
+    compared with the first of them, and not each with each.
+    """
     taken: set[int] = set()
-    for best in sorted(range(len(places)), key=order.__getitem__):
+    every = range(len(texts))
+    for best, partners in find_partners([text.words for text in texts], every, RECURRING):
         if best in taken:
             continue
-        group = [best, *sorted(similar[best], key=order.__getitem__)]
-        if any(places[index].entry.id in target_ids for index in group):
+        group = [best, *sorted(set(partners) - {best})]
+        if any(texts[index].place.entry.id in target_ids for index in group):
             continue
         free = [index for index in group if index not in taken]
-        members = tuple(places[index] for index in free)
+        members = tuple(texts[index].place for index in free)
         if len(list_sources(members)) >= least:
             taken.update(free)
             yield members

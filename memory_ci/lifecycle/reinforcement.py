@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
@@ -15,18 +14,19 @@ from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.anchors.symbols import list_mentions
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
+from memory_ci.regex import Regex
 from memory_ci.text import content_words, unfenced_lines
 
 MAX_NAMED = 3
 """Entries that one turn of an agent may name as used; a turn that names more repeats a listing."""
 
-ID = re.compile(r"(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?(?![\w-])")
+ID = Regex(r"(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?(?![\w-])")
 
-NO_SENTENCE = re.compile(r"[ \t]*(?:[>#|*+-]|\d+[.)]|[\w-]+:[ \t])|.*\u00b7")
+NO_SENTENCE = Regex(r"[ \t]*(?:[>#|*+-]|\d+[.)]|[\w-]+:[ \t])|.*\u00b7")
 """A line that quotes, lists or is a heading. A middle dot separates the facts of a served entry."""
 
-IDENTIFIER = re.compile(r"[^\W\d]\w{3,}")
-WORD = re.compile(r"[^\W\d_]{2,}")
+IDENTIFIER = Regex(r"[^\W\d]\w{3,}")
+WORD = Regex(r"[^\W\d_]{2,}")
 
 MIN_WORDS = 4
 """Words of a line that is a sentence."""

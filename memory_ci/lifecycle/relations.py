@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.report import Finding
+from memory_ci.regex import Regex
 
 RelationKind = Literal["supports", "contradicts", "duplicates"]
 
@@ -21,7 +22,7 @@ KINDS: dict[str, RelationKind] = {
 }
 """The words that are read, and the kind that each means."""
 
-LINE = re.compile(rf"\s*({'|'.join(KINDS)})\s+(\S+)\s*", re.IGNORECASE)
+LINE = Regex(rf"\s*({'|'.join(KINDS)})\s+(\S+)\s*", re.IGNORECASE)
 
 
 class Relation(NamedTuple):

@@ -20,6 +20,7 @@ from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.plan import Change
 from memory_ci.records.retrieval import Outcome
+from memory_ci.regex import Regex
 from memory_ci.text import unfenced_lines
 
 MIN_SHA = 7
@@ -33,29 +34,29 @@ OPENING = r"^[ \t*•-]*|[.!:]\s+"
 IN_PART = r"(?!\W*\s(?:partially|in part|partly|except|but)\b)"
 """Excludes a revert of a part, because the other part of the work stays."""
 
-REVERTS_COMMIT = re.compile(
+REVERTS_COMMIT = Regex(
     rf"(?:{OPENING})(?:This reverts|Reverts) commits? (?P<shas>{SHAS})\b{IN_PART}"
     rf"(?:, reversing\s+changes made to (?P<mainline>{SHA}))?",
     re.MULTILINE,
 )
-REVERTS_REQUEST = re.compile(
+REVERTS_REQUEST = Regex(
     rf"(?:{OPENING})(?:Reverts (?:PR |pull request )?(?P<slug>[\w.-]+/[\w.-]+)?#"
     rf"|This reverts merge request (?P<path>[^\s!]+)?!)(?P<number>{NUMBER})\b{IN_PART}",
     re.MULTILINE,
 )
-REVERT_BRANCH = re.compile(rf"\AMerge pull request #{NUMBER} from \S+/revert-(?P<number>{NUMBER})-")
+REVERT_BRANCH = Regex(rf"\AMerge pull request #{NUMBER} from \S+/revert-(?P<number>{NUMBER})-")
 
-REVERT_TITLE = re.compile(
+REVERT_TITLE = Regex(
     r'^(?:\* |[ \t]*)(?P<verb>Revert|Reapply) "(?P<title>.+)"(?:\s*\(#\d+\))?\s*$', re.MULTILINE
 )
 """The subject that git and GitHub give to a revert; in a squash message it follows a star."""
 
 NUMBERS = (
-    re.compile(rf"\AMerge pull request #({NUMBER}) "),
-    re.compile(rf"\A[^\n]+\(#({NUMBER})\)[ \t]*(?:\n|\Z)"),
-    re.compile(rf"^See merge request \S*!({NUMBER})[ \t]*$", re.MULTILINE),
+    Regex(rf"\AMerge pull request #({NUMBER}) "),
+    Regex(rf"\A[^\n]+\(#({NUMBER})\)[ \t]*(?:\n|\Z)"),
+    Regex(rf"^See merge request \S*!({NUMBER})[ \t]*$", re.MULTILINE),
 )
-NUMBER_AT_END = re.compile(r"\(#[0-9]+\)\s*\Z")
+NUMBER_AT_END = Regex(r"\(#[0-9]+\)\s*\Z")
 
 
 class Revert(NamedTuple):
@@ -266,7 +267,7 @@ def _strip_number(title: str) -> str:
 FIXUP_WINDOW = timedelta(days=14)
 """How long after a change a fix counts as its fixup. Later fixes are new work."""
 
-FIXUP = re.compile(
+FIXUP = Regex(
     r"\b(?:fix(?:es|ed|ing)?[ -]?ups?|follow(?:s|ed)?[ -]?ups?|amend(?:s|ed)?|regress(?:ion|ed)"
     r"|br(?:oken|oke)|missed)"
     r"\s+(?:(?:to|on|for|of|from|in|by|introduced|caused|since|with)\s+){0,2}"
@@ -333,10 +334,8 @@ def is_revert(shas: Collection[str], revert_shas: Collection[str]) -> bool:
     return bool(shas) and all(sha[:SHA_WIDTH] in revert_shas for sha in shas)
 
 
-SOURCE = re.compile(
-    r"(?:pr:(?P<number>\d+)\s+)?commit:(?P<sha>[0-9a-f]{12})[0-9a-f]*|pr:(?P<lone>\d+)"
-)
-SUSPICION = re.compile(r"revert:([0-9a-f]{12}) reverted in (\S+), importance was ([\d.e-]+)")
+SOURCE = Regex(r"(?:pr:(?P<number>\d+)\s+)?commit:(?P<sha>[0-9a-f]{12})[0-9a-f]*|pr:(?P<lone>\d+)")
+SUSPICION = Regex(r"revert:([0-9a-f]{12}) reverted in (\S+), importance was ([\d.e-]+)")
 
 
 class Suspicion(NamedTuple):

@@ -6,17 +6,17 @@ from now on has changed it: the earlier entry holds no more.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from memory_ci.checks.name_rules import find_name_rules, forbids, is_exclusive, iter_sentences
 from memory_ci.records.entry import Entry
+from memory_ci.regex import Regex
 from memory_ci.text import STOP_WORDS, stem, words
 
 MAX_TEXT = 2_000  # Characters of an entry that are read.
 
-ROLE = re.compile(
+ROLE = Regex(
     r"(?i)\b(?:use|using|adopt|switch to|switching to|prefer)\s+(?:the )?"
     r"(?P<value>\w[\w.+#/-]{0,30}(?: [\w.+#/-]{1,30}){0,2}?) as (?:the|our|your|my)"
     r" (?P<role>\w[\w -]{2,50}?)"
@@ -26,7 +26,7 @@ ROLE = re.compile(
 
 ROLE_WORDS = frozenset("main primary preferred default official standard only new".split())
 
-CHANGE = re.compile(
+CHANGE = Regex(
     r"(?i)\b(?:from now on|going forward|moving forward|from today|starting (?:today|now)"
     r"|no longer|instead|rather than|(?:switch|chang|updat|replac)(?:e|ed|es|ing)\b)"
     r"|\bnow\b.{0,40}\b(?:want|use|start|end|prefer)"

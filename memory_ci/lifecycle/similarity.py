@@ -11,12 +11,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memory_ci.records.entry import Entry
+from memory_ci.regex import Regex
 from memory_ci.text import STOP_WORDS, content_words, stem, words
 
 NEAR_DUPLICATE = Fraction(4, 5)
 """Two entries whose Jaccard index is strictly above this say the same (TeaParty)."""
 
-LABEL = re.compile(
+LABEL = Regex(
     r"""^[ \t>*_#\-]*
     (?:root[ ]cause|cause|fix|context|error|lesson(?:[ ]learned)?|learning|problem|symptom
       |solution|resolution|decision|constraint|rejected|directive|convention|gotcha|invariant|rule|rationale|prevention|impact|why|how|example|note)
@@ -27,24 +28,24 @@ LABEL = re.compile(
 is content."""
 
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
-DATE = re.compile(
+DATE = Regex(
     rf"""\b\d{{4}}-\d\d-\d\d(?:[T ]\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?)?\b
     |\b\d{{1,2}}[./]\d{{1,2}}[./]\d{{4}}\b
     |\b(?:\d{{1,2}}[ ])?{MONTH}[ ](?:\d{{1,2}},?[ ])?\d{{4}}\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 
-REFERENCE = re.compile(r"(?<!\w)[#!]\d+\b")
+REFERENCE = Regex(r"(?<!\w)[#!]\d+\b")
 """A pull request or an issue: it names a source, not content."""
 
 NEGATIONS = frozenset("no not never none nor neither without cannot".split())
 
-NEGATING = re.compile(
+NEGATING = Regex(
     "[\u4e0d\u6ca1\u6c92\u7121\u65e0\u975e\u52ff\u672a\u522b\u5225\uc54a\ubabb\ub9d0]|\u306a\u3044|\u305b\u3093|\u0e44\u0e21"
 )
 """Negations inside words of scripts without blanks (Chinese, Japanese, Korean, Thai)."""
 
-NUMBER = re.compile(r"v?\d|.*\d\.\d")
+NUMBER = Regex(r"v?\d|.*\d\.\d")
 """A number as `30`, `v2`, `100ms`, `python3.12`."""
 
 MIN_TITLE_WORDS = 4

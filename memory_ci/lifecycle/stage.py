@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from memory_ci.records.entry import Phase
+from memory_ci.regex import Regex
 from memory_ci.text import unfenced_lines
 
 Progress = Literal["done", "current", "open"]
@@ -41,20 +42,18 @@ FILLERS = frozenset(
 
 PHASES: Mapping[str, Phase] = {word: phase for phase, words in NAMES for word in words.split()}
 
-STATEMENT = re.compile(
+STATEMENT = Regex(
     r"[ \t]*(?:[-*+][ \t]+|>[ \t]*|#{1,6}[ \t]+)?[*_]{0,2}(?:(?:current|project)[ \t]+)?"
     r"(stage|phase|status)[*_]{0,2}[ \t]*:[*_]{0,2}[ \t]*(.*)",
     re.IGNORECASE,
 )
-HEADING = re.compile(
-    r"#{1,6}[ \t]+(?:(?:current|project)[ \t]+)?(?:stage|phase)[ \t]*#*", re.IGNORECASE
-)
-BOX = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(.*)")
-ROW = re.compile(r"[ \t]*\|(.*)\|[ \t]*")
-WORD = re.compile(r"[^\W_]+")
-NUMBER = re.compile(r"^[\s\"'>*_+-]*(?:\d+[.)]\s*)?")
+HEADING = Regex(r"#{1,6}[ \t]+(?:(?:current|project)[ \t]+)?(?:stage|phase)[ \t]*#*", re.IGNORECASE)
+BOX = Regex(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(.*)")
+ROW = Regex(r"[ \t]*\|(.*)\|[ \t]*")
+WORD = Regex(r"[^\W_]+")
+NUMBER = Regex(r"^[\s\"'>*_+-]*(?:\d+[.)]\s*)?")
 
-REMARK = re.compile(r"[(,;:.|\u2013\u2014]|\s[-#]")
+REMARK = Regex(r"[(,;:.|\u2013\u2014]|\s[-#]")
 """The end of the name of a stage, where a remark begins."""
 
 OVER = frozenset("not done complete completed finished ended over closed".split())

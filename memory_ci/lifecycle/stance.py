@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from memory_ci.records.entry import Entry
+from memory_ci.regex import Regex
 from memory_ci.text import BARE_NEGATION, stem, unfenced_lines
 
 # -- words that turn a statement into its opposite
@@ -240,7 +241,7 @@ PIVOTS: dict[str, OrderKind] = {
 }
 """Words that put the part before them and the part after them in an order."""
 
-NUMBER = re.compile(r"v?(\d+(?:\.\d+)*)(%|[a-z]*)")
+NUMBER = Regex(r"v?(\d+(?:\.\d+)*)(%|[a-z]*)")
 
 
 class Token(NamedTuple):
@@ -505,18 +506,18 @@ class _Reader:
 
 # -- the sentences of an entry
 
-NOT_PROSE = re.compile(r"^[ \t]*(?:[>|#]|[-*+•] |\d+[.)] ).*$", re.MULTILINE)
+NOT_PROSE = Regex(r"^[ \t]*(?:[>|#]|[-*+•] |\d+[.)] ).*$", re.MULTILINE)
 """Quotations, tables, headings and list items, which are often examples."""
 
-BLANKS = re.compile(r"[^\S\n]+")
+BLANKS = Regex(r"[^\S\n]+")
 """Runs of blanks; they are shortened first, because they would make later patterns slow."""
 
-BLANK_LINES = re.compile(r"\n\s*\n")
+BLANK_LINES = Regex(r"\n\s*\n")
 """Runs of blank lines; they are shortened first for the same reason."""
 
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\s*;\s+|\s+(?:[–—]|--?)\s+|\n[ \t]*\n")  # noqa: RUF001 - dashes
+SENTENCE_END = Regex(r"(?<=[.!?])\s+|\s*;\s+|\s+(?:[–—]|--?)\s+|\n[ \t]*\n")  # noqa: RUF001 - dashes
 
-NO_CLAIM = re.compile(
+NO_CLAIM = Regex(
     r"\?\s*\Z|…\s*\Z|\A\s*[\"“]"  # a question, a cut sentence, a quotation
     r"|\A\s*(?:bad|good|wrong|right|correct|incorrect|example|do|don't|before|after|old|new)\s*:"
     r"|\A\s*(?:it|this|that|these|those|they|he|she|such|here|there|both|otherwise|then)\b"
@@ -528,10 +529,10 @@ NO_CLAIM = re.compile(
     re.IGNORECASE,
 )
 
-ASIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|[*`\"“”]|(?<=\d),(?=\d{3}\b)")
+ASIDE = Regex(r"\([^()]*\)|\[[^\[\]]*\]|[*`\"“”]|(?<=\d),(?=\d{3}\b)")
 """Text in brackets, marks of emphasis and quotation, and commas in numbers."""
 
-REASON = re.compile(
+REASON = Regex(
     r"[,:]?\s*\b(?:because|since|so that|due to|otherwise|or else|in order to"
     r"|as (?:it|they|this|that|we|there)"
     r"|to (?:avoid|prevent|ensure|guarantee|make sure|keep))\b.*",
@@ -540,15 +541,15 @@ REASON = re.compile(
 """A reason. It is cut off, because opposite statements have different reasons."""
 
 REWORDINGS = (
-    (re.compile("[\u2019`]"), "'"),
+    (Regex("[\u2019`]"), "'"),
     (BARE_NEGATION, r"\1't"),
-    (re.compile(r"(?<=\d)\s+(?=%)"), ""),
-    (re.compile(r"\bstop using\b|\brefrain from\b", re.IGNORECASE), "avoid"),
-    (re.compile(r"\b(?:do|does) not need to\b|\bno need to\b", re.IGNORECASE), "not"),
-    (re.compile(r"\b(?:instead of|rather than)\b|,\s*not\b(?! to\b)", re.IGNORECASE), " instead"),
-    (re.compile(r"\bturn(ed|s)? (on|off)\b", re.IGNORECASE), r"turn\1-\2"),
+    (Regex(r"(?<=\d)\s+(?=%)"), ""),
+    (Regex(r"\bstop using\b|\brefrain from\b", re.IGNORECASE), "avoid"),
+    (Regex(r"\b(?:do|does) not need to\b|\bno need to\b", re.IGNORECASE), "not"),
+    (Regex(r"\b(?:instead of|rather than)\b|,\s*not\b(?! to\b)", re.IGNORECASE), " instead"),
+    (Regex(r"\bturn(ed|s)? (on|off)\b", re.IGNORECASE), r"turn\1-\2"),
 )
-TOKEN = re.compile(r",|#?[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*[%#+]*")
+TOKEN = Regex(r",|#?[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*[%#+]*")
 
 MIN_WORDS = 2
 """Words with content that a title must have to make a claim."""

@@ -58,6 +58,7 @@ from memory_ci.records.plan import (
     PlannedStep,
     Step,
 )
+from memory_ci.regex import Regex
 from memory_ci.store.edits import apply_changes
 from memory_ci.store.layout import RECORDED_FILE, classify_scope, is_canonical_path
 
@@ -115,14 +116,14 @@ FREE: Mapping[Step, tuple[str, ...]] = {
 }
 """The fields of an entry that each step may change; never its id or its type."""
 
-NAMES = re.compile(r"(?:#\d+|[0-9a-f][0-9a-f-]{6,63})(?:, (?:#\d+|[0-9a-f][0-9a-f-]{6,63}))*")
+NAMES = Regex(r"(?:#\d+|[0-9a-f][0-9a-f-]{6,63})(?:, (?:#\d+|[0-9a-f][0-9a-f-]{6,63}))*")
 """A list of merged changes or ids. A reason may hold such a list of any length."""
 
 MAX_REASON = 200
 """Length of one clause of a reason in characters, without its lists of names."""
 
-SHA = re.compile(FULL_ID)
-COMMIT = re.compile(r"\bcommit:(\S*)")
+SHA = Regex(FULL_ID)
+COMMIT = Regex(r"\bcommit:(\S*)")
 
 HEARSAY = ("session:", "review:", "pr:")
 """Origins of quotes whose words are in no commit."""

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import date
-from functools import cache, cached_property
 from itertools import pairwise
-from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
-from memory_ci import __version__
 from memory_ci.anchors.anchors import (
     enrich_anchor,
     format_anchor,
@@ -25,7 +18,7 @@ from memory_ci.anchors.anchors import (
 )
 from memory_ci.anchors.subjects import choose_touched, find_named_definitions, list_touched
 from memory_ci.extraction.cites import find_named_places
-from memory_ci.gitrepo.blobs import TreeFile, list_worktree, read_files, tree_at
+from memory_ci.gitrepo.blobs import TreeFile, read_files, tree_at
 from memory_ci.gitrepo.log import (
     MAX_WORDS,
     find_last_changes,
@@ -35,7 +28,8 @@ from memory_ci.gitrepo.log import (
     list_renames,
 )
 from memory_ci.gitrepo.repo import Repository, find_commit, find_objects, is_shallow, resolve_commit
-from memory_ci.memory.workspace import Workspace, index_path
+from memory_ci.memory.judged_view import JudgedView, make_key
+from memory_ci.memory.workspace import Workspace
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry, Located
 
@@ -49,20 +43,6 @@ MAX_MENTIONS = 200
 """Number of files that are searched for definitions that left their own file."""
 
 LINK = "120000"  # The mode of a symbolic link, which no listing of files has.
-
-JUDGES = (
-    "anchors/anchors",
-    "anchors/named_parts",
-    "anchors/symbols",
-    "anchors/verdicts",
-    "anchors/words",
-    "memory/cites",
-    "memory/dead_names",
-)
-"""The modules that decide on a verdict.
-
-A cached verdict counts only if it was made by the same source of these modules.
-"""
 
 CiteKey = tuple[str, str]  # The id of an entry, and one of its cites.
 Verdicts = dict[CiteKey, Verdict]
@@ -366,106 +346,6 @@ def _find_blobs(repo: Repository, anchors: Iterable[Anchor]) -> dict[Anchor, Tre
     for anchor, oid in zip(distinct_anchors, find_objects(repo, names), strict=True):
         blobs[anchor] = TreeFile(anchor.path, oid) if oid else None
     return blobs
-
-
-T = TypeVar("T")
-Subject = TypeVar("Subject")
-
-
-class JudgedView:
-    """A view with its files, and a cache of results about it.
-
-    The files are listed when they are first used. The cache is in the index. Each of its keys is a
-    hash of all that a result depends on.
-    """
-
-    def __init__(self, workspace: Workspace, view: str | None) -> None:
-        self.workspace = workspace
-        self.repo = workspace.repo
-        self._index_path = index_path(workspace)
-        self._view = view
-
-    @cached_property
-    def rev(self) -> str | None:
-        """The commit; None for the work tree. Raises RepositoryError (unknown-revision)."""
-        if self._view is None and self.repo.root is not None:
-            return None
-        return resolve_commit(self.repo, self._view or "HEAD")
-
-    @cached_property
-    def tip(self) -> str | None:
-        """The newest commit of the history that the view has; None without a commit."""
-        return self.rev or find_commit(self.repo, "HEAD")
-
-    @cached_property
-    def files(self) -> tuple[TreeFile, ...]:
-        """All files of the view."""
-        return self._list_files()
-
-    @cached_property
-    def tree_digest(self) -> str:
-        """A digest of all files, with their state in git.
-
-        The state matters for renames that are not committed yet.
-        """
-        return _digest(*(f"{file.path}\0{file.oid}\0{file.on_disk}" for file in self.files))
-
-    def is_unmodified(self) -> bool:
-        """Return whether nobody wrote to the work tree since its files were listed."""
-        return self.rev is not None or self._list_files() == self.files
-
-    def load_cached(self, keys: Mapping[Subject, str], kind: type[T]) -> dict[Subject, T]:
-        """Return the cached results for keys; keys without a result are left out.
-
-        Args:
-            keys: the cache key of each subject.
-            kind: the type of the results.
-
-        Returns:
-            The results by subject.
-        """
-        from memory_ci.search.verdicts import read_verdicts
-
-        rows = read_verdicts(self._index_path, list(keys.values()))
-        results = {}
-        with suppress(ValueError, TypeError, msgspec.ValidationError):
-            for subject, key in keys.items():
-                if key in rows:
-                    results[subject] = msgspec.convert(json.loads(rows[key]), kind)
-            return results
-        return {}  # a damaged cache counts as empty
-
-    def save_cached(self, results: Mapping[str, object]) -> None:
-        """Cache results by their keys."""
-        from memory_ci.search.verdicts import keep_verdicts
-
-        rows = {key: json.dumps(msgspec.to_builtins(result)) for key, result in results.items()}
-        keep_verdicts(self._index_path, rows)
-
-    def _list_files(self) -> tuple[TreeFile, ...]:
-        if self.rev is None:
-            return list_worktree(self.repo, ())
-        return tree_at(self.repo, self.rev).select(())
-
-
-def make_key(*parts: str) -> str:
-    """Return the cache key of a result that depends on these texts and on the code that judges."""
-    return _digest(__version__, _read_judges(), *parts)
-
-
-@cache
-def _read_judges() -> str:
-    """Return a digest of the sources of JUDGES, or "" where sources are not installed."""
-    package = Path(__file__, "../..")
-    with suppress(OSError):
-        sources = [(package / f"{name}.py").resolve().read_text("utf-8") for name in JUDGES]
-        return _digest(*sources)
-    return ""
-
-
-def _digest(*parts: str) -> str:
-    data = "\0".join(parts).encode("utf-8", "surrogateescape")
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 class _Outcome(NamedTuple):

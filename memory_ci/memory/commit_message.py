@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from memory_ci.findings import printable
 from memory_ci.records.entry import name_entry
 from memory_ci.records.plan import COMMITTED_ALONE, Change, Plan, PlannedStep
+from memory_ci.regex import Regex
 from memory_ci.secrets import find_secrets
 from memory_ci.store.episodes import list_ids
 from memory_ci.text import plural, shorten
 
-REFERENCE = re.compile(
+REFERENCE = Regex(
     r"[#!@](?=\w)|(?<=\bGH)-(?=\d)|https?://\S*/(?:issues|pull|pulls|merge_requests|work_items)/(?=\d)",
     re.I,
 )
@@ -22,7 +23,7 @@ REFERENCE = re.compile(
 person (docs.github.com, "Linking a pull request to an issue"; docs.gitlab.com, crosslinking).
 """
 
-MENTION = re.compile(r"(?<![\w])[!@](?=\w)")
+MENTION = Regex(r"(?<![\w])[!@](?=\w)")
 """The references that a reason does not need."""
 
 LABEL_WIDTH = 40

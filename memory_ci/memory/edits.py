@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -16,8 +15,9 @@ from memory_ci.memory.workspace import Workspace
 from memory_ci.records.anchor import STALE_KINDS, Anchor, CodeEdit, Verdict
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit
+from memory_ci.regex import Regex
 
-TRIED = re.compile(r"Merge [0-9a-f]{40,64} into [0-9a-f]{40,64}\s*\Z")
+TRIED = Regex(r"Merge [0-9a-f]{40,64} into [0-9a-f]{40,64}\s*\Z")
 """The message of a forge's trial merge of a request; its commit does not last."""
 
 Judged = tuple[Entry, Sequence[Verdict]]

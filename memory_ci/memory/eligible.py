@@ -28,12 +28,13 @@ from memory_ci.records.names import (
     TRAILER_LINE,
     list_change_names,
 )
+from memory_ci.regex import Regex
 from memory_ci.search.query import extract_prose
 from memory_ci.sources.commits import author_of
 
 WINDOW = timedelta(days=90)
 
-ROUTINE = re.compile(
+ROUTINE = Regex(
     r"""(?xi) \s* (?:
         \[automated\] | \[pre-commit | (?:build|chore|ci) \( deps | bump\s | update\s dependenc
       | (?:chore:?\s)? (?:prepare\s (?:for\s)?)? release (?: \Z | :?\s v?\d )
@@ -47,7 +48,7 @@ ROUTINE = re.compile(
 MAX_TITLE = 200
 MAX_BYTES = 1_000_000
 
-OURS = re.compile(rf"{re.escape(CONFIG_FILE)}|\.github/workflows/memory[^/]*\.ya?ml")
+OURS = Regex(rf"{re.escape(CONFIG_FILE)}|\.github/workflows/memory[^/]*\.ya?ml")
 """Files that exist for memory-ci alone."""
 
 SHARED = frozenset({".gitattributes", ".pre-commit-config.yaml"})

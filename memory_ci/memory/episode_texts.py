@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -13,6 +12,7 @@ from memory_ci.memory.eligible import list_paragraphs
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.records.episode import Outcome
 from memory_ci.records.history import Commit, MergedChange, PullRequest
+from memory_ci.regex import Regex
 from memory_ci.sources.reviews import is_outside
 from memory_ci.text import shorten
 
@@ -35,7 +35,7 @@ MERGED_AS: Mapping[Outcome, str] = MappingProxyType(
     }
 )
 
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+CONTROL = Regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def list_paths(merged: MergedChange, own: Sequence[Commit]) -> list[str]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci import progress
 from memory_ci.errors import RepositoryError
 from memory_ci.evidence.trust import classify_trust
 from memory_ci.extraction.tombstones import Tombstones
@@ -289,7 +290,9 @@ def _extend(
             break
     config = workspace.config.extraction
     history = plan_range(workspace.repo, start, wanted.until)
-    for merged in iter_merged_changes(workspace.repo, history):
+    changes = iter_merged_changes(workspace.repo, history)
+    label = "Reading the episodes of merged work"
+    for merged in progress.count(label, changes, history.change_count):
         if not is_derived(workspace, merged):
             continue
         episode = derive_episode(config, merged, wanted.stage)

@@ -7,14 +7,15 @@ import re
 from memory_ci.gitrepo.history import list_commits_replacing
 from memory_ci.gitrepo.log import is_removed
 from memory_ci.memory.workspace import Snapshot
+from memory_ci.regex import Regex
 
 MAX_TASK_FILES = 20  # Files of tasks that are read.
 MAX_TASK_FILE = 1_000_000  # Bytes of a file of tasks that are read.
 
-NAMED_PATH = re.compile(r"(?<![\w./@-])(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,7}(?![\w/-])")
+NAMED_PATH = Regex(r"(?<![\w./@-])(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,7}(?![\w/-])")
 """A path or a file name with an ending, as `docs/style.md` or `CHANGELOG.md`."""
 
-NAMED_TASK = re.compile(
+NAMED_TASK = Regex(
     r"(?:\b(?P<runner>npm run|pnpm run|yarn run|mise run)|`(?P<word>make|just|task))"
     r" (?P<task>[a-z](?:[\w:.-]*\w)?)"
 )

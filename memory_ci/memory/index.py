@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.memory.past_tasks import gather_tasks
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     Workspace,
@@ -27,6 +26,7 @@ from memory_ci.records.entry import ScopeOf
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.search.builder import KnownDigests, SyncReport, open_index, sync
 from memory_ci.search.database import Index, cache_key, may_replace
+from memory_ci.store.layout import RECORDED_FILE
 
 GLOBAL = ScopeOf("global")
 
@@ -104,10 +104,15 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
     """
     files = list_indexed_files(workspace, view)
     if db is None:
-        gather_tasks(workspace)
-        from memory_ci.memory.episodes import gather_derived  # patterns, which retrieve never needs
+        from memory_ci.memory.past_tasks import gather_tasks
 
-        gather_derived(workspace, files)
+        gather_tasks(workspace)
+        if any(file.path == RECORDED_FILE for file in files):
+            from memory_ci.memory.episodes import (
+                gather_derived,  # few repositories have such a file
+            )
+
+            gather_derived(workspace, files)
     else:
         _require_index_or_nothing(db)
 
@@ -204,11 +209,13 @@ def _load_paths(
 ) -> Iterator[LoadedFile]:
     """Yield the files for the paths of `known`, which are new to the index."""
     from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
+    from memory_ci.progress import report
     from memory_ci.store.document import load_file
 
-    yield from load_indexed(
-        workspace, [files[path] for path in sorted(known) if path in files], known
-    )
+    new_files = [files[path] for path in sorted(known) if path in files]
+    for done, loaded in enumerate(load_indexed(workspace, new_files, known)):
+        report("Indexing memory files", done, len(new_files))
+        yield loaded
     for path in sorted(outside_files.keys() & known.keys()):
         file = load_file(path, outside_files[path], workspace.config.scopes)
         entries = tuple(replace(place, scope=GLOBAL) for place in file.entries)

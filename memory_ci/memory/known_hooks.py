@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from memory_ci.checks.habits import LOCKED
 from memory_ci.memory.workspace import Snapshot
+from memory_ci.regex import Regex
 
 MAX_SETTINGS = 200_000  # Bytes of a file of settings that are read.
 
-SETTINGS = re.compile(
+SETTINGS = Regex(
     r"\.pre-commit-config\.yaml|lefthook\.ya?ml|\.husky/.+|package\.json|pyproject\.toml|setup\.cfg"
     r"|\.?ruff\.toml|\.flake8|commitlint\.config\.\w+|\.commitlintrc(?:\.\w+)?|\.czrc|\.gitlint"
     r"|\.?eslint[.\w]*|\.eslintrc[.\w]*|biome\.jsonc?|\.golangci\.ya?ml|\.github/workflows/[^/]+"
@@ -35,7 +36,7 @@ class KnownHook(NamedTuple):
         stage: the stage in which it runs, "" for the usual one.
     """
 
-    rule: re.Pattern[str]
+    rule: Regex[str]
     repo: str
     rev: str
     id: str
@@ -46,7 +47,7 @@ class KnownHook(NamedTuple):
 COMMON = "https://github.com/pre-commit/pre-commit-hooks"
 HOOKS = (
     KnownHook(
-        re.compile(r"\bconventional[ -]commits?\b", re.IGNORECASE),
+        Regex(r"\bconventional[ -]commits?\b", re.IGNORECASE),
         "https://github.com/compilerla/conventional-pre-commit",
         "v4.3.0",
         "conventional-pre-commit",
@@ -54,30 +55,28 @@ HOOKS = (
         "commit-msg",
     ),
     KnownHook(
-        re.compile(r"\btrailing (?:white ?space|spaces?|blanks?)\b", re.IGNORECASE),
+        Regex(r"\btrailing (?:white ?space|spaces?|blanks?)\b", re.IGNORECASE),
         COMMON,
         "v6.0.0",
         "trailing-whitespace",
         ("trailing-whitespace", "prettier", "ruff-format", "biome", "editorconfig-checker"),
     ),
     KnownHook(
-        re.compile(r"\b(?:new ?line|line break)s? at (?:the )?(?:end|eof)\b", re.IGNORECASE),
+        Regex(r"\b(?:new ?line|line break)s? at (?:the )?(?:end|eof)\b", re.IGNORECASE),
         COMMON,
         "v6.0.0",
         "end-of-file-fixer",
         ("end-of-file-fixer", "prettier", "ruff-format", "biome", "editorconfig-checker"),
     ),
     KnownHook(
-        re.compile(r"\b(?:no|never|don't|do not)\b.*\bprivate keys?\b", re.IGNORECASE),
+        Regex(r"\b(?:no|never|don't|do not)\b.*\bprivate keys?\b", re.IGNORECASE),
         COMMON,
         "v6.0.0",
         "detect-private-key",
         ("detect-private-key", "gitleaks", "detect-secrets", "trufflehog"),
     ),
     KnownHook(
-        re.compile(
-            r"\b(?:no|never|don't|do not)\b.*\b(?:large|big|binary) files?\b", re.IGNORECASE
-        ),
+        Regex(r"\b(?:no|never|don't|do not)\b.*\b(?:large|big|binary) files?\b", re.IGNORECASE),
         COMMON,
         "v6.0.0",
         "check-added-large-files",
@@ -86,33 +85,35 @@ HOOKS = (
 )
 
 LINTED = (
-    (re.compile(r"\bf-?strings?\b", re.IGNORECASE), re.compile(r"\bruff\b")),
+    (Regex(r"\bf-?strings?\b", re.IGNORECASE), Regex(r"\bruff\b")),
     (
-        re.compile(r"\btype (?:annotation|hint)s?\b|\bannotat", re.IGNORECASE),
-        re.compile(r"disallow_untyped_defs|mypy --strict|strict ?= ?true|\bANN\d*\b|pyright"),
+        Regex(r"\btype (?:annotation|hint)s?\b|\bannotat", re.IGNORECASE),
+        Regex(r"disallow_untyped_defs|mypy --strict|strict ?= ?true|\bANN\d*\b|pyright"),
     ),
     (
-        re.compile(r"\bchangesets?\b", re.IGNORECASE),
-        re.compile(
-            r"changeset status|(?:verify|check|require|enforce)[\w -]*changeset", re.IGNORECASE
+        Regex(r"\bchangesets?\b", re.IGNORECASE),
+        Regex(
+            r"changeset status|(?:verify|validate|check|require|enforce)[\w -]*changeset"
+            r"|changesets?[ _-](?:validat|verif|check|require|enforce|bot)",
+            re.IGNORECASE,
         ),
     ),
-    (re.compile(r"\bprint\b", re.IGNORECASE), re.compile(r"\bT20\d?\b|flake8-print")),
-    (re.compile(r"\bconsole\.log\b"), re.compile(r"no-console|noConsole")),
-    (re.compile(r"\bdebugger\b|\bbreakpoint\b"), re.compile(r"debug-statements|no-debugger")),
-    (re.compile(r"\b(?:TODO|FIXME)s?\b"), re.compile(r"\bTD\d|\bFIX\d|no-warning-comments|godox")),
+    (Regex(r"\bprint\b", re.IGNORECASE), Regex(r"\bT20\d?\b|flake8-print")),
+    (Regex(r"\bconsole\.log\b"), Regex(r"no-console|noConsole")),
+    (Regex(r"\bdebugger\b|\bbreakpoint\b"), Regex(r"debug-statements|no-debugger")),
+    (Regex(r"\b(?:TODO|FIXME)s?\b"), Regex(r"\bTD\d|\bFIX\d|no-warning-comments|godox")),
     (
-        re.compile(r"\bchangelog\b", re.IGNORECASE),
-        re.compile(r"changelog-enforcer|\bdanger(?:file|-js)\b|\bdanger ci\b", re.IGNORECASE),
+        Regex(r"\bchangelog\b", re.IGNORECASE),
+        Regex(r"changelog-enforcer|\bdanger(?:file|-js)\b|\bdanger ci\b", re.IGNORECASE),
     ),
     (
-        re.compile(r"\b(?:licen[cs]e headers?|SPDX)\b", re.IGNORECASE),
-        re.compile(r"insert-license|fsfe/reuse-(?:tool|action)|\breuse lint\b|addlicense"),
+        Regex(r"\b(?:licen[cs]e headers?|SPDX)\b", re.IGNORECASE),
+        Regex(r"insert-license|fsfe/reuse-(?:tool|action)|\breuse lint\b|addlicense"),
     ),
 )
 """Words of a rule, and the settings of a tool that tests it."""
 
-ENFORCED = re.compile(
+ENFORCED = Regex(
     r"\benforced? (?:by|in|with)\b|\benforces? (?:this|it)\b"
     r"|\b(?:lint(?:er)?|CI|check) (?:will )?fails?\b"
     r"|\bfails? (?:the )?(?:`?(?:errcheck|lint(?:er)?|CI|build|clippy|eslint|ruff|mypy)\b)",
@@ -120,7 +121,7 @@ ENFORCED = re.compile(
 )
 """Words of a rule by which something tests it already."""
 
-LOCK_CHECK = re.compile(
+LOCK_CHECK = Regex(
     r"\bnpm ci\b|--frozen|--locked|--immutable|\buv lock --check\b|\bpoetry check\b"
     r"|\bgo mod (?:tidy|verify)\b|\bpnpm (?:i|install)\b|\bbundle install --deployment\b"
 )

@@ -21,12 +21,13 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.cites import MAX_MENTIONS, anchor_entries, read_texts
 from memory_ci.memory.workspace import Workspace, build_memory_test
 from memory_ci.records.entry import Entry
+from memory_ci.regex import Regex
 from memory_ci.store.document import parse_memory_file, render_memory_file
 from memory_ci.store.edits import edit_file
 from memory_ci.text import plural
 
-TOKEN = re.compile(r"[\w.-]*\w")
-CITE = re.compile(
+TOKEN = Regex(r"[\w.-]*\w")
+CITE = Regex(
     r"(?P<path>.+?)(?:::(?P<symbol>[^\s:@][^\s@]*)|:(?P<first>[1-9]\d*)(?:-(?P<last>[1-9]\d*))?)?"
 )
 Place = tuple[str, str]  # A path and the name of a definition in it, "" for none.

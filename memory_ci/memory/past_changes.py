@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from memory_ci import progress
 from memory_ci.checks.backtest import PastChange
 from memory_ci.checks.globs import list_pathspecs
 from memory_ci.checks.judge import AddedLine, CheckedChange, list_read_globs
@@ -29,7 +30,8 @@ def iter_past_changes(
     repo = workspace.repo
     globs = list_read_globs([rule.check for rule in rules])
     additions = _AdditionStream(repo, history, rules, globs) if globs else None
-    for merged in iter_merged_changes(repo, history):
+    changes = iter_merged_changes(repo, history)
+    for merged in progress.count("Trying checks on history", changes, history.change_count):
         landed = list_landed(merged)
         change = _make_change(merged, landed, workspace)
         yield PastChange(merged, additions.add(change, landed) if additions else change)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
@@ -21,10 +20,11 @@ from memory_ci.gitrepo.history import (
 from memory_ci.memory.index import load_indexed
 from memory_ci.memory.workspace import Workspace, list_indexed_files, readable_path, workspace_at
 from memory_ci.records.report import LoadedFile
+from memory_ci.regex import Regex
 from memory_ci.search.builder import open_index, sync
 from memory_ci.search.database import Index
 
-DAY = re.compile(r"\d{4}-\d\d-\d\d")
+DAY = Regex(r"\d{4}-\d\d-\d\d")
 
 
 class PastMoment(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from memory_ci.extraction.wording import find_steering
 from memory_ci.gitrepo.sessionrefs import DIGEST_SIZE, StoredSession, read_stored, session_ref
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import Event, Session
+from memory_ci.regex import Regex
 from memory_ci.sources.transcripts.digest import read
 from memory_ci.sources.transcripts.prose import is_output
 from memory_ci.text import plural, unfenced_lines
@@ -25,17 +26,17 @@ MAX_TURN = 2_000
 MAX_LINES = 10
 """Number of lines without a blank line between them that a person may have typed."""
 
-PASTED = re.compile(r" {4}|\t| {0,3}>")
-PROGRAM_TEXT = re.compile(
+PASTED = Regex(r" {4}|\t| {0,3}>")
+PROGRAM_TEXT = Regex(
     r"(?m)[{\[,][ \t]*[\"'][\w. -]{1,80}[\"'][ \t]*:|^[ \t]*\"[\w. -]{1,80}\"[ \t]*:"
     r"|&lt;/?[a-z]|^(?:Traceback \(most recent|diff --git |@@ -|\|)"
 )
 """A key of JSON or of a Python dict, an escaped tag, a traceback, a diff, a row of a table."""
 
-EVENT_FIELD = re.compile(r"[ \t]*[a-z]+_[a-z_]+:\s")
+EVENT_FIELD = Regex(r"[ \t]*[a-z]+_[a-z_]+:\s")
 """The start of a line of a program's event in YAML; a person types no two of them."""
 
-LINE_NUMBER = re.compile(r"(?m)^[ \t]*\d+\u2192")
+LINE_NUMBER = Regex(r"(?m)^[ \t]*\d+\u2192")
 """The number that an agent's tool puts before each line of a file that it shows."""
 
 FORGEABLE = frozenset({"aider-md", "cursor-text", "specstory-md"})
@@ -68,7 +69,7 @@ MIN_CHARS = 15
 MAX_CHARS = 500
 """Characters of a quote of `add --quote`; a longer one is no rule."""
 
-EDITS = re.compile(r"edit|write|patch|replace|create|exec|shell", re.IGNORECASE)
+EDITS = Regex(r"edit|write|patch|replace|create|exec|shell", re.IGNORECASE)
 """Names of tools that change files. For a shell a transcript has only the files of a patch."""
 
 TOLERANCE = 2

@@ -23,8 +23,9 @@ from memory_ci.records.check import MIN_ID, SKIP_TRAILER, ChangeCheck, RuleCheck
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.history import Commit, FileChange, Staging
 from memory_ci.records.names import OWN_TRAILER
+from memory_ci.regex import Regex
 
-SESSION = re.compile(r"session:([^#\s]+)")
+SESSION = Regex(r"session:([^#\s]+)")
 """The session in a line of evidence."""
 
 TOO_LONG = "the change adds more than 100,000 lines or 16 MB"
@@ -32,7 +33,7 @@ UNREAD_NEW = "the text of files that git does not track yet is not read"
 NEW = "new"
 """Stands for the id of an entry that is not written yet."""
 
-SKIP = re.compile(rf"([0-9A-Fa-f-]{{{MIN_ID},36}})[\s,:]+(\S.*)", re.DOTALL)
+SKIP = Regex(rf"([0-9A-Fa-f-]{{{MIN_ID},36}})[\s,:]+(\S.*)", re.DOTALL)
 """The value of a `Memory-Skip` trailer: the start of an id, and a reason."""
 
 

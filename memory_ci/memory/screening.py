@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 from memory_ci.extraction.gate import check_words, find_urls, is_plain
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
+from memory_ci.regex import Regex
 from memory_ci.secrets import find_secrets, mask_secrets
 
 UNSAFE = {
@@ -29,7 +29,7 @@ UNSAFE = {
 The other rules of the gate are about form, and people need not keep them.
 """
 
-PRIVATE = re.compile(
+PRIVATE = Regex(
     r"\[redacted|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}\b|(?<![\w.])\+?\d(?:[ ()./-]{0,2}\d){6,}(?!\w)"
 )
 """A masked part, an address of the internet, or a number as of a telephone, an account or a day."""

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
@@ -15,6 +14,7 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci import progress
 from memory_ci.gitrepo.blobs import TreeFile, read_files, tree_at
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
@@ -45,6 +45,7 @@ from memory_ci.records.episode import Amendment, Episode
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import MIN_SHA_WIDTH, SHA_WIDTH
 from memory_ci.records.retrieval import Habits, Outcome, Task
+from memory_ci.regex import Regex
 from memory_ci.search.similar_tasks import (
     CLASSES,
     PromptIndex,
@@ -65,14 +66,14 @@ LEAST_CHANGES = 20
 LAST_TITLES = 50
 """Number of titles in which conventional commits are counted."""
 
-FRAGMENTS = re.compile(
+FRAGMENTS = Regex(
     r"(?i)\.?(?:changelog|changes?|news|newsfragments|changesets?)(?:\.d)?|unreleased|next"
 )
-CHANGELOG = re.compile(r"(?i)(?:change(?:s|log)|history|news|whatsnew)\b")
-CONVENTIONAL = re.compile(r"[a-z]+(?:\([^)]*\))?!?: ")
+CHANGELOG = Regex(r"(?i)(?:change(?:s|log)|history|news|whatsnew)\b")
+CONVENTIONAL = Regex(r"[a-z]+(?:\([^)]*\))?!?: ")
 IN_SYNC = r"(keep|kept|stay|update|must be).{0,40} in (sync|step) with"
-PATH = re.compile(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*\.\w{1,10}\b")
-COMMENT = re.compile(r"\s*(?:#|//|/?\*|--|;|<!--|\.\. )|.*\s(?:#|//)\s")
+PATH = Regex(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*\.\w{1,10}\b")
+COMMENT = Regex(r"\s*(?:#|//|/?\*|--|;|<!--|\.\. )|.*\s(?:#|//)\s")
 PROSE = (".md", ".rst", ".txt", ".lock", ".json", ".yml", ".yaml", ".toml", ".cfg")
 """Endings of files that are not code."""
 
@@ -239,7 +240,8 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
     Raises:
         RepositoryError: git-failed.
     """
-    changes = list(iter_merged_changes(workspace.repo, new))
+    merged = iter_merged_changes(workspace.repo, new)
+    changes = list(progress.count("Reading the tasks of merged work", merged, new.change_count))
     commits = [*ledger.commits]
     for change in changes:
         commits += change.commits

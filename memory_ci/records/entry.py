@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from memory_ci.records.check import ChangeCheck, CheckLevel
+from memory_ci.regex import Regex
 
 EntryType = Literal["declarative", "procedural", "directive", "corrective"]
 Domain = Literal["task", "team"]
@@ -22,7 +23,7 @@ MAX_CHARS = 20_000
 """Characters of title and body together: five pages. Longer text belongs in a document that an
 entry names."""
 
-MOMENT = re.compile(
+MOMENT = Regex(
     r"start|before:(?:commit|push|pull-request)|before:command \S.*|before:edit \S+"
     r"|after:failure \S.*"
 )
@@ -34,7 +35,7 @@ NO_FEEDBACK = 0.5
 NEW_IMPORTANCE = 0.5
 """The importance of an entry if nobody says how much it matters."""
 
-REJECTED_PREFIX = re.compile(r"\A\s*(?:tried and )?rejected\s*[:-]\s*", re.IGNORECASE)
+REJECTED_PREFIX = Regex(r"\A\s*(?:tried and )?rejected\s*[:-]\s*", re.IGNORECASE)
 """The beginning of a rejected learning that says so; `name_entry` writes its own before titles."""
 
 

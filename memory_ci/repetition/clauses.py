@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
+from memory_ci.regex import Regex
 from memory_ci.repetition.vocabulary import FILLERS, NEGATIONS, VERBS
 from memory_ci.text import STOP_WORDS, spell_negations, stem, unfenced_lines, unquoted_lines, words
 
@@ -24,7 +25,7 @@ PLAN_CHARS = 600  # Characters from which a turn with such a list is one.
 MIN_PROSE = 0.6  # The share of a paragraph's lines that must be prose.
 PROSE_LINES = 4  # Lines from which a paragraph may be a paste.
 
-OUTPUT = re.compile(
+OUTPUT = Regex(
     r"^\s*(?:[>|$\u276f%+#{}\[\]<]|\d+[:|]|at \S+ ?\(|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[-=*]{3,}"
     r"|\S+@\S+[:~]|(?:error|warning|note|hint|info|fatal|debug)\b ?[:\[])"
     r"|[{};]\s*$|^\s*\"|[\u2190-\u21ff\x1b\u2500-\u257f\u23bf\u23fa\u2713\u2717\u2714]|\S\(.*\S=\S",
@@ -32,32 +33,32 @@ OUTPUT = re.compile(
 )
 """A line of a program's output or of code: prompts, logs, stack traces, tables, boxes."""
 
-FORWARDED = re.compile(
+FORWARDED = Regex(
     r"\s*(?:On .{4,200} wrote:|-{3,} ?(?:Original|Forwarded) message ?-*"
     r"|Begin forwarded message:)\s*",
     re.IGNORECASE,
 )
 """The line above a mail that somebody else wrote."""
 
-CHAT_HEADER = re.compile(
+CHAT_HEADER = Regex(
     r"\W{0,3}\w[\w .'-]{0,40}[\s,(|\u2013\u2014-]*(?:(?:today|yesterday)(?: at)? )?"
     r"\d{1,2}:\d\d(?::\d\d)?\s?(?:[ap]m)?\W{0,3}",
     re.IGNORECASE,
 )
 """The line above a message of a chat: a name and a time."""
 
-INDENTED = re.compile(r" {4}|\t")
+INDENTED = Regex(r" {4}|\t")
 """The beginning of a line of code in Markdown."""
 
-ITEM = re.compile(r"^\s*(?:[-*\u2022]|\d+[.)])\s+")
+ITEM = Regex(r"^\s*(?:[-*\u2022]|\d+[.)])\s+")
 """The mark of an item in a list."""
 
-BREAK = re.compile(
+BREAK = Regex(
     r"(?<=[.!?;])\s+|\s+[\u2013\u2014-]+\s+|, (?:and|but|then|so) |(?:,| and)? then ", re.IGNORECASE
 )
 """Where one clause ends and another begins."""
 
-LEAD = re.compile(
+LEAD = Regex(
     r"(?:(?:please|pls|ok(?:ay)?|yes|yeah|yep|no|sure|great|good|nice|perfect|thanks|thank you"
     r"|cool|now|well|hey|hi|hmm|also|and|then|but|so|again|first|next|actually|maybe|just"
     r"|let'?s|let us|go ahead and|(?:can|could|would|will) (?:you|we)"
@@ -69,15 +70,15 @@ LEAD = re.compile(
 )
 """Words in front of an order: politeness, assent, "can you", a condition."""
 
-FIRST_WORD = re.compile(r"[a-z][a-z'-]*")
-AGAIN = re.compile(r"\Are-?(?=[a-z]{2})")
+FIRST_WORD = Regex(r"[a-z][a-z'-]*")
+AGAIN = Regex(r"\Are-?(?=[a-z]{2})")
 """The prefix of a verb that says to do it again: `rerun`, `re-check`."""
 
 PROHIBITIONS = frozenset(("don't", "dont", "never"))
-POLITE = re.compile(r"\W*(?:\w+[ ,]+){0,3}(?:can|could|would|will) (?:you|we)\b", re.IGNORECASE)
+POLITE = Regex(r"\W*(?:\w+[ ,]+){0,3}(?:can|could|would|will) (?:you|we)\b", re.IGNORECASE)
 """A question that is an order."""
 
-COMPLAINT = re.compile(
+COMPLAINT = Regex(
     r"(?:\W*(?:no|but|and|so|ok|hey|again|hmm|wait),? )*"
     r"(?:(?:why|how come) (?:did|do|are|were|have|was|is|would)(?:n'?t)? (?:we|you|this|the)\b"
     r"|you(?:'re| are) (?:not|still|\w+ing|in)\b"
@@ -92,21 +93,21 @@ COMPLAINT = re.compile(
 )
 """The beginning of a clause that says what the agent should have done, or asks whether it did."""
 
-LASTING = re.compile(
+LASTING = Regex(
     r"\b(?:again|always|never|every time|from now on|in (?:the )?future|as (?:always|usual)"
     r"|i (?:already )?(?:told|asked|said)|remember|each time|once more|don'?t ever|stop)\b",
     re.IGNORECASE,
 )
 """Words which say that a request was made before, or holds from now on."""
 
-REFERENCE = re.compile(
+REFERENCE = Regex(
     r"(?<![\w./-])(?:@[\w./-]{3,}|/[a-z][\w:-]{3,}(?![\w/])|[A-Za-z]\w*(?:-\w+)+"
     r"|[A-Z][A-Z_]{3,}(?:\.md)?|[\w-]+\.(?:mdc?|json|toml|ya?ml))(?![\w/])"
 )
 """The name of a document, a skill, a command or a tool: one such word makes a request."""
 
-ENDING = re.compile(r"\.\w{1,4}\Z")
-SPECIFIC = re.compile(
+ENDING = Regex(r"\.\w{1,4}\Z")
+SPECIFIC = Regex(
     r"#?\b\d[\w.]*\b|\b[A-Z]{2,}-\d+\b|\b[0-9a-f]{7,}\b"
     r"|\"[^\"]+\"|\b\w+_\w+|\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*|--\w|\w\.(?:py|[jt]sx?|go|rs|java|rb|c|cpp|h)\b"
 )
@@ -114,8 +115,8 @@ SPECIFIC = re.compile(
 an identifier or a file of code.
 """
 
-OPINION = re.compile(r"\bi (?:(?:don'?t|do not) )?(?:think|guess|believe|know)\b", re.IGNORECASE)
-ADDRESS = re.compile(r"@\w+\s+(?=\w)")
+OPINION = Regex(r"\bi (?:(?:don'?t|do not) )?(?:think|guess|believe|know)\b", re.IGNORECASE)
+ADDRESS = Regex(r"@\w+\s+(?=\w)")
 """The name of the agent in front of what it is told."""
 
 

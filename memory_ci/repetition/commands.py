@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from memory_ci.regex import Regex
 
 MAX_COMMAND = 2_000  # Characters of a command line that are read.
 MAX_WORDS = 10_000  # Characters of a command line whose arguments are read.
 MAX_SUBCOMMANDS = 3
 MAX_OPTIONS = 3
 
-TOKEN = re.compile(
+TOKEN = Regex(
     r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|(?<!\S)#[^\n]*"
     r"|(?P<end>&&|\|\||[;|\n]|(?<![>&])&(?![>&]))"
     r"|(?P<heredoc>(?<!<)<<-?\s*['\"]?\w)",
@@ -20,16 +21,16 @@ TOKEN = re.compile(
 )
 """A quotation, an escape or a comment, which end no command; the end of one; or a here-document."""
 
-PROGRAM = re.compile(r"[a-z0-9_.][\w.+:@/-]{0,79}", re.ASCII | re.IGNORECASE)
-QUOTED_HEREDOC = re.compile(
+PROGRAM = Regex(r"[a-z0-9_.][\w.+:@/-]{0,79}", re.ASCII | re.IGNORECASE)
+QUOTED_HEREDOC = Regex(
     r"""\"\$\(cat[ ]<<-?[ ]?['\"]?(\w+)['\"]?\n(?P<text>.*?)\n?[ \t]*\1\s*\)\"""", re.DOTALL
 )
 """An argument that a here-document holds, as agents write the messages of commits."""
 
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:-][a-z0-9]+)*")
-OPTION = re.compile(r"--?[A-Za-z][\w-]*")
-REDIRECTION = re.compile(r"\d*[<>]")
+ASSIGNMENT = Regex(r"[A-Za-z_]\w*=")
+SUBCOMMAND = Regex(r"[a-z][a-z0-9]*(?:[:-][a-z0-9]+)*")
+OPTION = Regex(r"--?[A-Za-z][\w-]*")
+REDIRECTION = Regex(r"\d*[<>]")
 WRAPPERS = frozenset("sudo time env command exec nohup nice timeout then do else".split())
 """Words in front of a program."""
 
@@ -42,10 +43,10 @@ PLAIN = frozenset(
 )
 """Programs without subcommands: their words are arguments."""
 
-PRIVATE_PATH = re.compile(r"(?<![\w.*])(?:~/|/)(?:[\w.@+-]+/)*[\w.@+-]*")
+PRIVATE_PATH = Regex(r"(?<![\w.*])(?:~/|/)(?:[\w.@+-]+/)*[\w.@+-]*")
 """A path outside the repository: absolute, or in a home."""
 
-OPAQUE = re.compile(
+OPAQUE = Regex(
     r"[0-9a-f]{8}-[0-9a-f-]{27}|\b(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b|\b\d+\b|REDACTED[\w.]*"
     r"|\[redacted[^\]]{0,80}\]"
 )
@@ -106,6 +107,8 @@ def list_shell_commands(command: str) -> list[ShellCommand]:
     >>> list_shell_commands("mkdir -m 755 d; FOO=1 git commit -m 'a b'")[1].words
     ('git', 'commit', '-m', 'a b')
     """
+    import shlex
+
     line = QUOTED_HEREDOC.sub(lambda match: shlex.quote(match["text"]), command[:MAX_WORDS])
     commands = []
     for segment in _split(line):
@@ -168,6 +171,8 @@ def _read_form(words: list[str]) -> CommandForm | None:
 
 def _is_closed(segment: str) -> bool:
     """Return whether each quotation mark has its partner."""
+    import shlex
+
     try:
         shlex.split(segment)
     except ValueError:
@@ -176,6 +181,8 @@ def _is_closed(segment: str) -> bool:
 
 
 def _split_words(segment: str) -> list[str]:
+    import shlex  # most events run no command
+
     try:
         return shlex.split(segment)
     except ValueError:  # a quotation mark without its partner

@@ -14,6 +14,7 @@ from datetime import datetime
 import msgspec
 
 from memory_ci.records.repetition import AwareTime, CommandRun, KnownFailure
+from memory_ci.regex import Regex
 from memory_ci.repetition.commands import CommandForm, list_forms, mask_line
 
 LEAST_SESSIONS = 3
@@ -28,7 +29,7 @@ MAX_LINES = 40  # Lines of output that are searched for the reason.
 MAX_QUIET_LINES = 2  # Lines that are searched where the exit status is a success, as behind a pipe.
 MAX_LINE = 200  # Characters of the line that says why.
 
-MISUSE = re.compile(
+MISUSE = Regex(
     r"unknown (?:shorthand )?(?:flag|option|command|subcommand|argument|json field)"
     r"|un(?:recognized|expected) (?:arguments?|option|subcommand|command|flag)"
     r"|no such (?:option|command|subcommand)|(?:invalid|illegal) (?:option|flag)"
@@ -44,41 +45,39 @@ MISUSE = re.compile(
 )
 """The line of a tool that says it was used in the wrong way."""
 
-ENVIRONMENT = re.compile(
+ENVIRONMENT = Regex(
     r"command not found|: not found\s*$|no module named"
     r"|cannot find (?:main )?module|permission denied|operation not permitted|not a git repository",
     re.IGNORECASE,
 )
 """The line of a tool or module that the environment lacks or refuses."""
 
-SPOKEN = re.compile(
+SPOKEN = Regex(
     r"\s*(?:\(eval\)|error|fatal|usage|unknown|unrecognized|invalid|\w[\w./-]*:)", re.IGNORECASE
 )
 """The beginning of a line by which a tool speaks of itself, not of what it prints."""
 
-TEST = re.compile(
+TEST = Regex(
     r"\w+_test\.\w+:\d|--- FAIL|\bpanic:|\bassert|\.go:\d+:|\.py\", line \d|\bat .*:\d+:\d+"
 )
 """A line of a test, a compiler or a stack trace."""
 
-OPTION_NAMED = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
-CHANGED_DIRECTORY = re.compile(r"(?:^|:)\s*cd:")
+OPTION_NAMED = Regex(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
+CHANGED_DIRECTORY = Regex(r"(?:^|:)\s*cd:")
 """An error of the shell's own `cd`."""
 
-SHELL_PREFIX = re.compile(
-    r"(?:\(eval\)|(?:/bin/)?(?:ba|z|da|k)?sh)(?::(?: line)? ?[\dN]+)?: ", re.I
-)
+SHELL_PREFIX = Regex(r"(?:\(eval\)|(?:/bin/)?(?:ba|z|da|k)?sh)(?::(?: line)? ?[\dN]+)?: ", re.I)
 """What a shell writes before its errors: its name and the line, which vary from one to the next."""
 
-NOT_FOUND = re.compile(r"(\S+): (?:command )?not found")
+NOT_FOUND = Regex(r"(\S+): (?:command )?not found")
 """A missing program, as most shells say it; zsh names it last."""
 
 MISSING = "command not found"
-HOOK = re.compile(r"\bhook\b|\bhusky\b", re.IGNORECASE)
+HOOK = Regex(r"\bhook\b|\bhusky\b", re.IGNORECASE)
 HOOKED = frozenset(("commit", "push", "merge", "rebase", "cherry-pick"))
 """Subcommands of git whose hooks may refuse."""
 
-UNNAMED_FILE = re.compile(r"PATH.*no such file|no matches found", re.IGNORECASE)
+UNNAMED_FILE = Regex(r"PATH.*no such file|no matches found", re.IGNORECASE)
 """A missing file whose name was masked, or a pattern: the next session misses another one."""
 
 

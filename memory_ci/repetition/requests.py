@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from memory_ci.checks.name_rules import NameRule, find_name_conflict, find_name_rules
 from memory_ci.records.repetition import PersonTurn, Quotation, StandingRequest
+from memory_ci.regex import Regex
 from memory_ci.repetition.clauses import MAX_TERMS, TypedClause, list_clauses
 from memory_ci.repetition.vocabulary import VAGUE
 
@@ -56,9 +57,9 @@ BREVITY = 0.2  # The share of other sessions from which a term makes a wording c
 SHARED_TERMS = 2  # Terms that a clause shares with the wording of a request that covers it.
 
 NAMED_MOMENTS = (
-    ("before:pull-request", re.compile(r"\b(?:PRs?|pull[ -]requests?|merge requests?)\b", re.I)),
-    ("before:push", re.compile(r"\bpush", re.I)),
-    ("before:commit", re.compile(r"\bcommit|\bchangelog\b", re.I)),
+    ("before:pull-request", Regex(r"\b(?:PRs?|pull[ -]requests?|merge requests?)\b", re.I)),
+    ("before:push", Regex(r"\bpush", re.I)),
+    ("before:commit", Regex(r"\bcommit|\bchangelog\b", re.I)),
 )
 """Moments, and the words by which a request names them."""
 

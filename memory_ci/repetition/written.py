@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from memory_ci.regex import Regex
 from memory_ci.repetition.clauses import list_clauses, read_clause
 
-RULE_FILES = re.compile(
+RULE_FILES = Regex(
     r"(?:.*/)?(?:AGENTS|CLAUDE|GEMINI|CONVENTIONS|CONTRIBUTING)\.md"
     r"|\.cursor/rules/.+\.mdc?|\.cursorrules|\.github/copilot-instructions\.md"
     r"|\.claude/rules/.+\.md|\.windsurfrules"
@@ -22,20 +23,20 @@ SHARED_TERMS = 3  # Terms that a rule shares with a request that it says.
 SHARE = 0.6  # The share of the request's terms that they are at least.
 SHORT_RULE = 6  # Terms of a clause at most that says a request of two terms.
 
-FENCE = re.compile(r"\s*(?:```|~~~)")
-HEADING = re.compile(r"\s*#{1,6}\s")
-BLOCK_START = re.compile(r"\s*(?:(?:[-*+>|]|\d{1,3}[.)]|#{1,6})(?:\s|$)|\|)")
+FENCE = Regex(r"\s*(?:```|~~~)")
+HEADING = Regex(r"\s*#{1,6}\s")
+BLOCK_START = Regex(r"\s*(?:(?:[-*+>|]|\d{1,3}[.)]|#{1,6})(?:\s|$)|\|)")
 """The beginning of an item of a list, a heading, a quotation or a row of a table."""
 
-FORBIDDING = re.compile(r"\W*(?:do not|don't|don\u2019t|never|avoid|no)\b", re.IGNORECASE)
-FORBIDDING_LEAD = re.compile(
+FORBIDDING = Regex(r"\W*(?:do not|don't|don\u2019t|never|avoid|no)\b", re.IGNORECASE)
+FORBIDDING_LEAD = Regex(
     r"\b(?:do not|don't|don\u2019t|donts|never|avoid|not (?:to|do)|wrong|bad|forbidden|prohibited"
     r"|anti-?patterns?|mistakes?|pitfalls?)\b|\u274c",
     re.IGNORECASE,
 )
 """A heading or a sentence above a list of what is not to be done."""
 
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'`*(]*[A-Z`])")
+SENTENCE_END = Regex(r"(?<=[.!?])\s+(?=[\"'`*(]*[A-Z`])")
 
 
 class WrittenRule(NamedTuple):

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
 
+from memory_ci.regex import Regex
 from memory_ci.text import STOP_WORDS, identifier_parts, unfenced_lines, words
 
 
@@ -38,13 +39,13 @@ MAX_BODY_TERMS = 20
 MAX_PATH_TERMS = 20
 MAX_WEIGHED = 60  # The most frequent terms of a body, whose rarity the index is asked for.
 MAX_CHARS = 20_000  # Characters of a task that are searched for, without code and logs.
-POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
+POSSESSIVE = Regex(r"(?<=\w)['\u2019]s\b")
 
 # `o1` of `o1-preview`: the index has it whole, identifier_parts returns `o` and `1`.
-NUMBERED = re.compile(r"(?<=[^\W_]-)[a-z]+\d+|(?<![a-z])[a-z]+\d+(?=-[^\W_])")
-COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+NUMBERED = Regex(r"(?<=[^\W_]-)[a-z]+\d+|(?<![a-z])[a-z]+\d+(?=-[^\W_])")
+COMMENT = Regex(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
-QUOTED = re.compile(
+QUOTED = Regex(
     r"""\s*(?: >                                      # a quotation
              | \[? \d{4}-\d\d-\d\d [T ] \d\d:\d\d     # a log line that starts with its date
              | \[? \d\d:\d\d:\d\d                     # or with its time
@@ -55,7 +56,7 @@ QUOTED = re.compile(
 )
 
 # A Greek or Cyrillic word: these languages have a dozen forms of each.
-INFLECTED = re.compile("[\u0370-\u052f]{5,}")
+INFLECTED = Regex("[\u0370-\u052f]{5,}")
 MIN_STEMMED = 6  # Letters. A shorter word has no ending to lose.
 
 # Stop words of German, Spanish, French, Portuguese and Russian. Without them a question in one of

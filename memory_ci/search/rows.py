@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import string
 from collections.abc import Iterable, Iterator
 from datetime import date
 from operator import attrgetter
@@ -14,6 +12,7 @@ import msgspec
 
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.report import LoadedFile
+from memory_ci.regex import Regex
 from memory_ci.text import CAMEL, UNSPACED, cited_words, words
 
 Row = tuple[Any, ...]
@@ -54,15 +53,15 @@ unpack_front = msgspec.msgpack.Decoder(Front).decode
 
 def _shape_of(byte: int) -> str:
     character = chr(byte)
-    if character in string.ascii_lowercase:
-        return "a"
-    return "A" if character in string.ascii_uppercase + string.digits else " "
+    if not character.isascii() or not character.isalnum():
+        return " "
+    return "a" if character.islower() else "A"
 
 
 SHAPES = "".join(_shape_of(byte) for byte in range(256)).encode()
 """A table for bytes.translate: "a" for small letters, "A" for capitals and digits, else blanks."""
 
-IDENTIFIER_PARTS = re.compile(CAMEL.pattern.encode())
+IDENTIFIER_PARTS = Regex(CAMEL.pattern.encode())
 
 
 def entry_row(located: Located, source: bytes | None) -> Row:

@@ -95,7 +95,8 @@ have a word of the task, it should find each of them."""
 LEAST_IDF = 1e-6
 """The idf of FTS5's bm25() for a word in more than half of the texts (ext/fts5/fts5_aux.c)."""
 
-COUNT_TEXTS = "SELECT count(*) FROM entries_fts"
+# Not from entries_fts, which would make the text of each of its rows.
+COUNT_TEXTS = "SELECT count(*) FROM entries"
 COUNT_HOLDING = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
 SEARCH_SMALL = f"""
 WITH weighed AS (SELECT value ->> 0 AS term, value ->> 1 AS weight FROM json_each(:terms)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
@@ -11,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import msgspec
 
 from memory_ci.records.retrieval import SimilarTask, Task
+from memory_ci.regex import Regex
 from memory_ci.search.query import extract_prose
 from memory_ci.text import STOP_WORDS, content_words, identifier_parts, jaccard, words
 
@@ -35,8 +35,8 @@ LEAST_SHARED = 3  # Terms that a task and a change have in common at least.
 LEAST_ASKED = 2
 ASKED_SHARE = 0.2
 CLASSES = ("fix", "inner", "other")
-FIX = re.compile(r"(?i)\W*(?:bug|hot)?fix")
-INNER = re.compile(r"(?i)\W*(?:docs?|tests?|ci|chore|build|style|refactor|lint|typing|internal)\b")
+FIX = Regex(r"(?i)\W*(?:bug|hot)?fix")
+INNER = Regex(r"(?i)\W*(?:docs?|tests?|ci|chore|build|style|refactor|lint|typing|internal)\b")
 MAX_TASKS = 2
 DIVERSITY = 0.3
 OUTCOMES = {"success": 1.2, "partial": 1.0, "neutral": 1.0, "failure": 0.8}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit, Match, Strength
+from memory_ci.regex import Regex
 from memory_ci.search.query import Corpus, build_terms, extract_prose, idf
 from memory_ci.search.rank import Lane, Place, get_place, normalize_lane
 from memory_ci.text import (
@@ -44,7 +44,7 @@ SMALL_MEMORY = 200  # Entries below which the lower floor holds.
 GRAM_SHARE = 0.5  # Weight of all letters of a line, relative to all its words.
 
 # A task that names two subjects is searched for each of them, if it has enough content words.
-CLAUSE = re.compile(r"[;,.]\s")
+CLAUSE = Regex(r"[;,.]\s")
 LEAST_WORDS = 3
 
 COSINE_SHIFT = 0.5
@@ -217,7 +217,7 @@ GRAM_WEIGHT = 0.4
 GRAM = 4  # Letters.
 PAIR = 2  # Letters of a script without blanks.
 NEIGHBOUR_WEIGHT = 0.3  # Share of the relevance of its best neighbour that a note gets.
-LETTERS = re.compile(r"[^\W_]+")
+LETTERS = Regex(r"[^\W_]+")
 
 
 def _blank_unless_letter(byte: int) -> int:
@@ -272,7 +272,7 @@ def _list_grams(line: str) -> frozenset[bytes]:
     for word in LETTERS.findall(line.lower()):
         if word in STOP_WORDS:
             continue
-        is_unspaced = UNSPACED.search(word) is not None
+        is_unspaced = not word.isascii() and UNSPACED.search(word) is not None
         size = PAIR if is_unspaced else GRAM
         text = word if is_unspaced else f" {word} "
         grams.update(text[start : start + size].encode() for start in range(len(text) - size + 1))

@@ -8,12 +8,10 @@ from datetime import datetime
 from pathlib import Path
 
 from memory_ci.gitrepo.checkouts import is_under_way
-from memory_ci.gitrepo.log import is_touched_since
 from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.gitrepo.sessionrefs import list_unpushed, push
 from memory_ci.memory.workspace import Workspace, work_tree
-from memory_ci.sessions.public_remote import find_audience
+from memory_ci.regex import Regex
 from memory_ci.sessions.served_ids import add_trailer
 from memory_ci.sessions.session_note import Sign, list_recent, read_head
 from memory_ci.text import plural
@@ -31,7 +29,7 @@ VARIABLES = {
 Claude Code since 2.1.132, Codex since January 2026.
 """
 
-KEY = re.compile(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)
+KEY = Regex(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)
 """The key of a session, `<agent>:<id>`, as a trailer can hold it."""
 
 
@@ -145,6 +143,10 @@ def _is_work(workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]
         for path in sign.edited:
             if path in staged:
                 last_edits[path] = sign.at
+    if not last_edits:
+        return False
+    from memory_ci.gitrepo.log import is_touched_since
+
     return any(
         not is_touched_since(workspace.repo, "HEAD", path, edited_at)
         for path, edited_at in last_edits.items()
@@ -164,11 +166,17 @@ def push_sessions(
         EngineError: remote-failed.
     """
     policy = workspace.config.sessions.push
-    sessions = list_unpushed(workspace.repo, remote) if policy else ()
+    if not policy:
+        return ""
+    from memory_ci.gitrepo.sessionrefs import list_unpushed, push
+
+    sessions = list_unpushed(workspace.repo, remote)
     if not sessions:
         return ""
     count = plural(len(sessions), "session")
     if policy == "private":
+        from memory_ci.sessions.public_remote import find_audience
+
         audience = find_audience(workspace, remote, environ, now)
         if audience.readers != "members":
             if not audience.is_fresh:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import stat
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -35,6 +34,7 @@ from memory_ci.gitrepo.sessionrefs import (
 from memory_ci.memory.forgotten import tombstones_here
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.records.event import Session
+from memory_ci.regex import Regex
 from memory_ci.repetition.commands import list_forms
 from memory_ci.sessions.marked_notes import read_notes
 from memory_ci.sessions.moments import list_known_forms, load_moments
@@ -47,9 +47,9 @@ MIN_ID = 8  # Characters that an id may be shortened to.
 HEAD_BYTES = 256 * 1024
 """Bytes of a transcript that are searched for its directory: the first records name it."""
 
-CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
+CWD = Regex(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 
-PROJECT_HASH = re.compile(rb'"projectHash"\s*:\s*"([0-9a-f]{64})"')
+PROJECT_HASH = Regex(rb'"projectHash"\s*:\s*"([0-9a-f]{64})"')
 """Gemini CLI names no directory, but the SHA-256 of its path."""
 
 

@@ -14,21 +14,17 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.errors import RepositoryError
-from memory_ci.extraction.entries import trim_evidence
 from memory_ci.files import read_regular
-from memory_ci.gitrepo.checkouts import NO_HOOKS, is_under_way
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import find_commit, find_hooks
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Workspace, work_tree
 from memory_ci.records.entry import Located
-from memory_ci.sessions.active_session import find_index, find_sessions, list_staged, list_working
 from memory_ci.sessions.session_note import list_signs
-from memory_ci.store.document import load_file, parse_memory_file
-from memory_ci.store.edits import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, fragment_path
+
+# The functions import what reads and writes notes: most hooks find that there are none.
 
 MARK = "session:"  # The beginning of the evidence of a note that quotes a person.
 MAX_NOTES = 1_000  # Notes that are read, the oldest first; a session adds three.
@@ -102,6 +98,8 @@ def read_pending(workspace: Workspace) -> dict[str, bytes]:
 
 def load_pending(workspace: Workspace) -> list[Located]:
     """Return the pending notes as entries, with the paths of the notes."""
+    from memory_ci.store.document import load_file
+
     entries: list[Located] = []
     for inbox_path, note in _find_notes(workspace).items():
         if note.is_committed:
@@ -159,6 +157,14 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     Raises:
         RepositoryError: git-failed, write-failed, outside-repository.
     """
+    from memory_ci.gitrepo.checkouts import NO_HOOKS, is_under_way
+    from memory_ci.sessions.active_session import (
+        find_index,
+        find_sessions,
+        list_staged,
+        list_working,
+    )
+
     index = find_index(workspace, environ)
     is_of_git_dir = index.parent.resolve() == workspace.repo.git_dir.resolve()
     is_own = is_of_git_dir and index.name in ("index", "index.lock")
@@ -196,6 +202,10 @@ def _trim_quotes(workspace: Workspace, data: bytes) -> bytes:
     quotes = workspace.config.evidence.quotes
     if quotes == "full":
         return data
+    from memory_ci.extraction.entries import trim_evidence
+    from memory_ci.store.document import parse_memory_file
+    from memory_ci.store.edits import format_entry
+
     entries = parse_memory_file("", data).entries
     texts = [format_entry(trim_evidence(entry, quotes)) for entry in entries]
     return "".join(texts).encode()
@@ -213,6 +223,9 @@ def _is_part(workspace: Workspace, data: bytes, keys: set[str], staged: frozense
         keys: the sessions that make the commit or whose work is in it.
         staged: the paths of the commit.
     """
+    from memory_ci.anchors.anchors import parse_anchor
+    from memory_ci.store.document import parse_memory_file
+
     entry = next(iter(parse_memory_file("note.md", data).entries), None)
     if entry is None:
         return False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memory_ci.files import hold_lock, read_regular, save_if_changed
+from memory_ci.regex import Regex
 from memory_ci.repetition.commands import CommandForm, list_forms
 
 TABLE = "moments.json"
@@ -34,8 +34,8 @@ MAX_WHEN = 200  # Characters of a moment; comparing a longer pattern takes quadr
 MAX_NOTE = 10_000  # Bytes of what a session was told.
 MAX_TOLD = 3  # Lines that one session is told at moments of its work.
 NOTE_WIDTH = 24  # Digits of the hash of a session that names its note.
-NOTE = re.compile(rf"[0-9a-f]{{{NOTE_WIDTH}}}")
-ENTRY_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+NOTE = Regex(rf"[0-9a-f]{{{NOTE_WIDTH}}}")
+ENTRY_ID = Regex(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 """The id of an entry, not the key of a request that is not agreed."""
 
 COMMANDS = {

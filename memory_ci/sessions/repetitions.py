@@ -20,21 +20,22 @@ from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
 from memory_ci.extraction.norms import is_conduct
 from memory_ci.extraction.stance import is_opposite
-from memory_ci.files import read_regular, save_if_changed
+from memory_ci.files import save_if_changed
 from memory_ci.gitrepo.edits import blame_lines
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.memory.forgotten import read_rejected, read_rejected_here, tombstones_at
+from memory_ci.memory.forgotten import read_rejected, tombstones_at
 from memory_ci.memory.gone_names import find_gone
 from memory_ci.memory.known_hooks import read_hook_settings, suggest_hook
-from memory_ci.memory.screening import find_unsafe, is_unfit
+from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.workspace import Snapshot, Workspace, open_workspace
 from memory_ci.records.candidate import Candidate, Quote, Repetition
-from memory_ci.records.entry import Entry, Located, ScopeOf
+from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.repetition import KnownFailure, PersonTurn, Quotation, StandingRequest
 from memory_ci.repetition.clauses import read_clause
 from memory_ci.repetition.failures import find_known_failures
 from memory_ci.repetition.requests import find_standing_requests, is_same_request
 from memory_ci.repetition.written import RULE_FILES, WrittenRule, find_written, list_rules
+from memory_ci.sessions.pending_requests import PendingLine, pending_path
 from memory_ci.sessions.rule_outcomes import ServedTimes, count_asked_again, read_served_times
 from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.text import jaccard, plural
@@ -50,8 +51,6 @@ REQUEST_IMPORTANCE = 0.9  # As that of a directive that an author marked.
 FAILURE_IMPORTANCE = 0.7
 SAME_TERMS = 0.6  # Jaccard index of the terms of two wordings of one request.
 MAX_DOCUMENT = 200_000  # Bytes of a document of rules that is compared.
-MAX_FILE = 1_000_000  # Bytes of the list in the git directory.
-FILE = "repeated.json"
 REFRESH_SECONDS = 86_400
 
 
@@ -72,22 +71,6 @@ class Repeated(NamedTuple):
     def days(self) -> int:
         """The number of days on which it was asked."""
         return len({occurrence.day for occurrence in self.occurrences})
-
-
-class PendingLine(msgspec.Struct, frozen=True):
-    """A repeated request or failure that is not agreed yet, as hooks read it.
-
-    Attributes:
-        key: the content key of its candidate.
-        text: the line.
-        when: its moment, as `records.entry.MOMENT`.
-        kind: a request or a failure.
-    """
-
-    key: str
-    text: str
-    when: str
-    kind: str
 
 
 class StandingRule(NamedTuple):
@@ -225,46 +208,7 @@ def save_pending(workspace: Workspace, repeated: Iterable[Repeated]) -> None:
         text = candidate.title if repetition.kind == "request" else _join_failure(candidate)
         key = content_key(candidate.title, candidate.body)
         lines.append(PendingLine(key, text, repetition.when, repetition.kind))
-    save_if_changed(_pending_path(workspace), msgspec.json.encode(lines))
-
-
-def load_pending(workspace: Workspace) -> list[PendingLine]:
-    """Return the list that the last run wrote; empty if it is missing or cannot be read."""
-    with suppress(OSError, ValueError, RecursionError, msgspec.DecodeError):
-        data = read_regular(_pending_path(workspace), MAX_FILE)
-        return msgspec.json.decode(data, type=list[PendingLine])
-    return []
-
-
-def list_unanswered(workspace: Workspace, entries: Iterable[Entry]) -> list[PendingLine]:
-    """Return the lines of the list that nobody has answered since it was written.
-
-    Left out is what memory says or a person declined, and what must not be served.
-
-    Args:
-        workspace: the repository; where it looks for no repetitions, there are no lines.
-        entries: the entries of the work tree.
-    """
-    if workspace.config.extraction.repeated == "off":
-        return []
-    entries = tuple(entries)
-    answered = {content_key(entry.title, entry.body) for entry in entries}
-    answered.update(line.split()[0] for line in read_rejected_here(workspace))
-    return [
-        line
-        for line in load_pending(workspace)
-        if line.key not in answered and not _is_said(line, entries) and not is_unfit(line.text)
-    ]
-
-
-def _is_said(line: PendingLine, entries: Iterable[Entry]) -> bool:
-    """Return whether memory says what a line says, also in other words."""
-    if line.kind == "failure":
-        return any(entry.when == line.when for entry in entries)
-    terms = tuple(read_clause(line.text).terms)
-    return any(
-        entry.type == "directive" and is_same_request(terms, entry.title) for entry in entries
-    )
+    save_if_changed(pending_path(workspace), msgspec.json.encode(lines))
 
 
 def refresh_pending(start: Path, now: datetime) -> None:
@@ -279,7 +223,7 @@ def refresh_pending(start: Path, now: datetime) -> None:
         UsageError: bad-config.
     """
     workspace = open_workspace(start)
-    path = _pending_path(workspace)
+    path = pending_path(workspace)
     with suppress(OSError):
         if 0 <= now.timestamp() - path.lstat().st_mtime < REFRESH_SECONDS:
             return
@@ -290,10 +234,6 @@ def refresh_pending(start: Path, now: datetime) -> None:
     save_pending(workspace, found)
     with suppress(OSError):
         os.utime(path, follow_symlinks=False)
-
-
-def _pending_path(workspace: Workspace) -> Path:
-    return workspace.repo.common_dir / "memory-ci" / FILE
 
 
 def _propose_request(

@@ -13,10 +13,8 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.files import read_regular
-from memory_ci.gitrepo.history import SURFACE, find_unmerged_mention
 from memory_ci.gitrepo.process import decode_path, encode_path
 from memory_ci.gitrepo.repo import find_comment_prefixes, find_commit, find_setting
-from memory_ci.gitrepo.trailers import add_ids
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.names import HOLDOUT_TRAILER, SERVED_TRAILER
 from memory_ci.store.files import write_file
@@ -89,6 +87,8 @@ def add_served_trailer(workspace: Workspace, message_file: Path, source: str = "
     if is_served:
         surface = find_setting(workspace.repo, SURFACE_SETTING)
         if surface:
+            from memory_ci.gitrepo.history import SURFACE
+
             add_trailer(workspace, message_file, SURFACE, [surface])
     return is_served or is_held_out
 
@@ -101,6 +101,8 @@ def list_unlisted(workspace: Workspace) -> tuple[str, ...]:
         trailer = f"{SERVED_TRAILER}: {first_id}"
         if first_id.startswith(HELD_OUT):
             trailer = f"{HOLDOUT_TRAILER}: {first_id.removeprefix(HELD_OUT)}"
+        from memory_ci.gitrepo.history import find_unmerged_mention
+
         listed_at = find_unmerged_mention(workspace.repo, trailer)
         if listed_at is not None:
             # The date of a commit has no fractions of a second.
@@ -123,6 +125,8 @@ def add_trailer(workspace: Workspace, message_file: Path, key: str, ids: Sequenc
     """
     if not ids:
         return False
+    from memory_ci.gitrepo.trailers import add_ids
+
     before = decode_path(message_file.read_bytes())
     after = add_ids(before, key, ids, find_comment_prefixes(workspace.repo))
     if after is not None and after != before:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci import progress
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.trust import AGENTS, classify_trust, is_author
 from memory_ci.files import read_regular, save_if_changed
@@ -31,6 +32,7 @@ from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Origin, Session
 from memory_ci.records.history import Commit
 from memory_ci.records.repetition import AwareTime, CommandRun, PersonTurn
+from memory_ci.regex import Regex
 from memory_ci.repetition.commands import MAX_COMMAND, list_forms
 from memory_ci.repetition.failures import FailedRun, list_failed, list_succeeded
 from memory_ci.sessions.session_join import COMMITTED, ENTIRE, MAX_TRANSCRIPT, NOTES
@@ -50,10 +52,10 @@ MAX_TURN = 20_000  # Characters of a turn that are kept.
 MAX_OUTPUT = 2_000  # Characters kept of a command's output.
 MASKED = 3  # How many times the kept characters are masked: a mask is shorter than a secret.
 
-TRANSCRIPT = re.compile(r"([0-9a-f]{2})/([0-9a-f]{10})/(?:\d{1,9}/)?full\.jsonl(?:\.\d{3})?")
+TRANSCRIPT = Regex(r"([0-9a-f]{2})/([0-9a-f]{10})/(?:\d{1,9}/)?full\.jsonl(?:\.\d{3})?")
 """The path of a checkpoint's transcript, or of a further part of it."""
 
-PROMPT = re.compile(
+PROMPT = Regex(
     r"^\[Prompt[^\]\n]*\][ \t]*\n(?P<text>.*?)(?=^\[\w[^\]\n]*\]:?[ \t]*$|\Z)",
     re.MULTILINE | re.DOTALL,
 )
@@ -75,8 +77,6 @@ MOMENTS: Mapping[tuple[str, ...], str] = {
 
 SPOKEN = ("text", "rejection", "intervention")
 """Kinds of events that hold words of a person."""
-
-OnProgress = Callable[[int, int], None]
 
 
 class ParsedTranscript(msgspec.Struct, frozen=True):
@@ -178,7 +178,6 @@ def read_archive(
     workspace: Workspace,
     base: str,
     captured: Sequence[StoredSession] | None = None,
-    progress: OnProgress = lambda _done, _count: None,
 ) -> SessionArchive:
     """Return what all sessions of a repository hold.
 
@@ -186,7 +185,6 @@ def read_archive(
         workspace: the repository, with the configuration that says whose words count.
         base: the commit whose history is searched for committed transcripts and prompts.
         captured: the captured sessions, if the caller knows them.
-        progress: called with the number of transcripts parsed, and of all.
 
     Raises:
         RepositoryError: git-failed.
@@ -204,9 +202,9 @@ def read_archive(
         source.key: cache.parsed[source.key] for source in sources if source.key in cache.parsed
     }
     problems: list[str] = []
-    for number, (source, transcript) in enumerate(_parse_all(workspace, new_sources, problems)):
+    transcripts = _parse_all(workspace, new_sources, problems)
+    for source, transcript in progress.count("Reading sessions", transcripts, len(new_sources)):
         parsed[source.key] = transcript
-        progress(number + 1, len(new_sources))
     if parsed.keys() != cache.parsed.keys() or scan != cache.scan:
         _save_cache(workspace, replace(cache, parsed=parsed, scan=scan))
 
@@ -216,11 +214,11 @@ def read_archive(
     for source in sources:
         if source.key in parsed:
             turns += _attribute(parsed[source.key].turns, source)
-    transcripts = list(parsed.values())
+    all_parsed = list(parsed.values())
     return SessionArchive(
         turns=tuple(_keep_trusted(workspace, turns)),
-        failed=tuple(_each_once(transcripts)),
-        succeeded=tuple(forms for item in transcripts for forms in item.succeeded.values()),
+        failed=tuple(_each_once(all_parsed)),
+        succeeded=tuple(forms for item in all_parsed for forms in item.succeeded.values()),
         problems=tuple(problems),
     )
 

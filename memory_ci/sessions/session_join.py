@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from memory_ci import progress
 from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.log import find_last_mention, is_touched_since
@@ -21,6 +21,7 @@ from memory_ci.memory.quotes import EDITS
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session
 from memory_ci.records.history import Commit, MergedChange, PullRequest
+from memory_ci.regex import Regex
 from memory_ci.sessions.captured_sessions import CapturedSessions
 from memory_ci.sessions.checkpoints import (
     GRACE,
@@ -42,8 +43,10 @@ from memory_ci.text import plural
 ENTIRE = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
 NOTES = ("refs/notes/ai", "refs/remotes/origin/notes/ai")
 
-COMMITTED = re.compile(r"(?:.*/)?(?:\.specstory/history/[^/]+\.md|\.aider\.chat\.history\.md)")
+COMMITTED = Regex(r"(?:.*/)?(?:\.specstory/history/[^/]+\.md|\.aider\.chat\.history\.md)")
 """Paths of transcripts that teams commit along with their code."""
+
+UNMERGED_SESSIONS = "Reading sessions of no merged change"
 
 MAX_TRANSCRIPT = 64 * 1024 * 1024
 """Bytes of one transcript, note or checkpoint file that is read from a commit."""
@@ -186,7 +189,7 @@ class SessionFinder:
         commit shows who brought it.
         """
         yield from self._read_unmerged_checkpoints()
-        for session in self.unmerged_sessions.old:
+        for session in progress.count(UNMERGED_SESSIONS, self.unmerged_sessions.old):
             complete = self.captured.load_events(session)
             ended = session.ended or UNKNOWN_TIME
             # What an earlier run joined, by a branch that only the forge named, is not read again.
@@ -281,7 +284,7 @@ class SessionFinder:
     def _read_unmerged_checkpoints(self) -> Iterator[UnmergedWork]:
         if self._entire is None or self.unnamed is None:
             return
-        for summary in self.unnamed.list_unmerged():
+        for summary in progress.count(UNMERGED_SESSIONS, self.unnamed.list_unmerged()):
             author = self.unnamed.authors.get(summary.id, "")
             sessions: list[tuple[Session, tuple[Event, ...]]] = []
             for session in self._read_checkpoint(self._entire, summary.id):

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
+
+from memory_ci.regex import Regex
 
 EventKind = Literal["start", "prompt", "file", "stop", "end"]
 
@@ -43,7 +46,7 @@ TOLD_BEFORE = ("claude-code", "codex", "copilot", "vscode")
 TOLD_AFTER = ("gemini", "opencode", "cursor")
 """Agents that add a hook's text to the context only after a tool call."""
 
-FAILED = re.compile(
+FAILED = Regex(
     r"\A\W{0,3}(?:[\w\s\"{]{0,40}[Ee]xit[ _][Cc]ode\"?:? ?[1-9]|Process exited with code [1-9])"
 )
 """The beginning of a tool's response whose command failed."""
@@ -58,10 +61,10 @@ FORGETTING = ("compact", "clear")
 """Sources of the start of a session whose agent has lost its context."""
 
 PATHS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file")
-PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
-WORD = re.compile(r"[\w./@+-]*[\w-]\.\w{1,10}|[\w.@+-]+(?:/[\w.@+-]+)+")
+PATCHED = Regex(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+WORD = Regex(r"[\w./@+-]*[\w-]\.\w{1,10}|[\w.@+-]+(?:/[\w.@+-]+)+")
 
-EDITS = re.compile(r"edit|write|patch|replace|create", re.IGNORECASE)
+EDITS = Regex(r"edit|write|patch|replace|create", re.IGNORECASE)
 """Tools that change the files they name; of a shell command only its patches are recognised."""
 
 MAX_PATHS = 3
@@ -124,7 +127,7 @@ def parse_event(
     Raises:
         ValueError: the input is not a JSON object.
     """
-    hook_input = json.loads(data.decode("utf-8-sig", "replace"))
+    hook_input = json.loads(data.removeprefix(BOM_UTF8).decode("utf-8", "replace"))
     if not isinstance(hook_input, dict):
         raise ValueError("standard input is no JSON object")
     event_name = _text(hook_input, "hook_event_name", "hookEventName") or name

@@ -10,10 +10,11 @@ from pathlib import PurePosixPath
 
 from memory_ci.records.event import Actor, Event, EventKind, Origin
 from memory_ci.records.history import Commit, MergedChange
+from memory_ci.regex import Regex
 
 MAX_FILES = 100  # Files that a summary of a change names.
 
-TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[[^\]/]+\]|.", re.DOTALL)
+TOKEN = Regex(r"\*\*/|\*\*|\*|\?|\[[^\]/]+\]|.", re.DOTALL)
 WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 PREMORTEM = ".premortem.md"
@@ -33,10 +34,10 @@ WORD_KEYS = ("assumption", "text", "message", "intervention", "feedback", "outco
 """Keys of a record whose values are somebody's words, in the order of the event's text."""
 
 MAX_LINES = 500
-SECTION = re.compile(r"^(?=[ \t>]*#{1,6}[ \t])", re.MULTILINE)
-ITEM = re.compile(r"^(?P<indent>[^\S\n]*(?:>[^\S\n]*)*)(?:[-*+]|[0-9]+[.)])[^\S\n]+", re.MULTILINE)
+SECTION = Regex(r"^(?=[ \t>]*#{1,6}[ \t])", re.MULTILINE)
+ITEM = Regex(r"^(?P<indent>[^\S\n]*(?:>[^\S\n]*)*)(?:[-*+]|[0-9]+[.)])[^\S\n]+", re.MULTILINE)
 
-FROM = re.compile(r"(?<![^\W_])From[\W_]*:[\W_]*(?P<who>a\s+model|memory)\b", re.IGNORECASE)
+FROM = Regex(r"(?<![^\W_])From[\W_]*:[\W_]*(?P<who>a\s+model|memory)\b", re.IGNORECASE)
 """The source of an item of a pre-mortem, however its lines were wrapped or marked since."""
 
 

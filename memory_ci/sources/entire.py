@@ -23,11 +23,12 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session
+from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Place, SessionBuilder, recount
 from memory_ci.sources.transcripts.registry import read_stream
 
-CHECKPOINT = re.compile(r"[0-9a-f]{12}")
+CHECKPOINT = Regex(r"[0-9a-f]{12}")
 TRANSCRIPT = "full.jsonl"
 METADATA = "metadata.json"
 HASH = "content_hash.txt"
@@ -37,10 +38,10 @@ STARTS = ("checkpoint_transcript_start", "transcript_lines_at_start")
 
 SUMMARY = ("part", "summary")  # The label of a model's text about the session.
 
-SESSION = re.compile(rf"(?:([0-9]{{1,9}})/)?{re.escape(TRANSCRIPT)}")
+SESSION = Regex(rf"(?:([0-9]{{1,9}})/)?{re.escape(TRANSCRIPT)}")
 """The path of a session's transcript in the folder of a checkpoint."""
 
-ABOUT = re.compile(r"([0-9a-f]{2})/([0-9a-f]{10})/(?:[0-9]{1,9}/)?metadata\.json")
+ABOUT = Regex(r"([0-9a-f]{2})/([0-9a-f]{10})/(?:[0-9]{1,9}/)?metadata\.json")
 """The path of the metadata of a checkpoint or of one of its sessions: time, branch and files."""
 
 MAX_TOUCHED = 1_000  # Files of a checkpoint that are compared.

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from memory_ci.records.event import Event, Origin
 from memory_ci.records.history import Check, Permission, PullRequest, Review
+from memory_ci.regex import Regex
 
-MARK = re.compile(r"\s*memory\s*:\s*(keep|skip)\s*", re.IGNORECASE)
+MARK = Regex(r"\s*memory\s*:\s*(keep|skip)\s*", re.IGNORECASE)
 """A label of the pull request with the effect of the trailer `Memory: keep`."""
 
 

@@ -6,7 +6,6 @@ The raw texts of the segments joined are the file, so every byte that is not edi
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from memory_ci.errors import UsageError
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import MAX_CHARS, PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.report import Finding, Level, LoadedFile
+from memory_ci.regex import Regex
 from memory_ci.store.frontmatter import (
     CONVERTERS,
     CORE_KEYS,
@@ -37,17 +37,16 @@ from memory_ci.store.headings import (
 )
 from memory_ci.store.layout import classify_scope, is_fragment, parse_target
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
-from memory_ci.text import shorten
 
-ENTRY_KEY = re.compile(
+ENTRY_KEY = Regex(
     r"(id|type|domain|importance|status|reinforcement_count|last_reinforced|created_at)\s*:"
 )
-KEY_ANYWHERE = re.compile(rf"\b{ENTRY_KEY.pattern}")
-FIELD = re.compile(r"[a-z_]+\s*:")
-KEY = re.compile(r"['\"]?([A-Za-z_][\w-]*)(?:[ \t]*:(?:\s|$)|['\"][ \t]*:)")
-ID_FIELD = re.compile(rf"\s*['\"]?id['\"]?[ \t]*:\s*['\"]?{UUID.pattern}")
-OLD_MAC = re.compile(r"(?:^|\r)---[ \t]*\r")
-LEADING_BLANK = re.compile(r"\A(?:[ \t]*\n)+")
+KEY_ANYWHERE = Regex(rf"\b{ENTRY_KEY.pattern}")
+FIELD = Regex(r"[a-z_]+\s*:")
+KEY = Regex(r"['\"]?([A-Za-z_][\w-]*)(?:[ \t]*:(?:\s|$)|['\"][ \t]*:)")
+ID_FIELD = Regex(rf"\s*['\"]?id['\"]?[ \t]*:\s*['\"]?{UUID.pattern}")
+OLD_MAC = Regex(r"(?:^|\r)---[ \t]*\r")
+LEADING_BLANK = Regex(r"\A(?:[ \t]*\n)+")
 ENTRY_START = b"\n---\nid: "
 BOM = b"\xef\xbb\xbf"
 CONFLICT = (b"<<<<<<< ", b">>>>>>> ")
@@ -328,7 +327,7 @@ class _Scanner:
         if title is None:
             hint = "Start its body with a line `## title`."
             self._report(head.close, "no-title", "the entry has no title", hint, "warning")
-            title = shorten(text.partition("\n")[0], 120)
+            title = " ".join(text.partition("\n")[0].split())
         return Entry(**values, extra=parse_extra(fields, head.lines), title=title, body=text)
 
     def _add_text(self, begin: int, end: int, *, is_broken: bool) -> None:
@@ -368,6 +367,9 @@ def _parse_head(lines: Sequence[str]) -> tuple[Field, ...]:
 
 def _is_only_fields(title: str, text: str) -> bool:
     """Return whether a body is nothing but fields of an entry, below one another or in a line."""
+    first_line = title.strip(" \t#-")
+    if first_line and not ENTRY_KEY.match(first_line):
+        return False  # so do almost all titles begin
     lines = [line.strip(" \t#-") for line in (title, *text.split("\n"))]
     lines = [line for line in lines if line]
     if not lines or not ENTRY_KEY.match(lines[0]):
@@ -407,7 +409,11 @@ def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
         body_start = start + 2
     else:
         body_start = start
-    text = LEADING_BLANK.sub("", "\n".join(lines[body_start:])).rstrip()
+    text = "\n".join(lines[body_start:])
+    blank = LEADING_BLANK.match(text)
+    if blank:
+        text = text[blank.end() :]
+    text = text.rstrip()
     return title or None, text
 
 
@@ -523,14 +529,16 @@ def _is_closed(text: bytes, separators: int) -> bool:
     """
     if (b"\n" + text).count(b"\n---") != separators:
         return False
-    if any(sign in text for sign in (b"\r", BOM, *CONFLICT)):
-        return False
+    for sign in (b"\r", BOM, *CONFLICT):
+        if sign in text:
+            return False
     try:
-        lines = text.decode().split("\n")
+        decoded = text.decode()
     except UnicodeDecodeError:
         return False
     if b"```" not in text and b"~~~" not in text:
         return True
+    lines = decoded.split("\n")
     fenced = mark_fenced_lines(lines)
     return all(fenced[number] for number, line in enumerate(lines) if FENCE.match(line))
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from memory_ci.errors import UsageError
 from memory_ci.records.episode import Amendment, Episode, EpisodeRecord, to_utc
 from memory_ci.records.report import Finding
+from memory_ci.regex import Regex
 from memory_ci.store.document import not_utf8
 from memory_ci.store.frontmatter import MAX_COUNT, SURROGATE, UUID, format_share
 from memory_ci.store.layout import EPISODES
@@ -35,21 +36,21 @@ from memory_ci.store.yamltext import (
 
 MAX_DOCUMENT_BYTES = 64_000  # Bytes of one episode or amendment.
 MAX_FILE_BYTES = 20 * 1024 * 1024  # Bytes of a file of episodes.
-PATH = re.compile(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))/[^/]+\.md", re.DOTALL)
+PATH = Regex(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))/[^/]+\.md", re.DOTALL)
 # The file of a folded month. It stays in its directory: if that were gone, git would move files
 # that others add to it elsewhere.
 MONTH_FILE = "_all.md"
 RUN_PREFIX = "run-"
 """The beginning of the name of a file with several tellings of one run."""
-ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}")
-AMENDMENT_ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}\+[0-9a-f]{12}|[a-z0-9][a-z0-9.+-]{0,80}")
-KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}")
+ID = Regex(r"[a-z0-9][a-z0-9.+-]{0,80}")
+AMENDMENT_ID = Regex(r"[a-z0-9][a-z0-9.+-]{0,80}\+[0-9a-f]{12}|[a-z0-9][a-z0-9.+-]{0,80}")
+KEY = Regex(r"[A-Za-z_][A-Za-z0-9_-]{0,60}")
 # The first line of a front matter; no text below one begins like this.
-OPENING = re.compile(r"(?:id|at|occurred_at)[ \t]*:")
-CONFLICT = re.compile(r"<<<<<<< |>>>>>>> ")
-TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+")
-BAD_PLACE = re.compile(r" - at `\$([^`]*)`\Z")
-STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+OPENING = Regex(r"(?:id|at|occurred_at)[ \t]*:")
+CONFLICT = Regex(r"<<<<<<< |>>>>>>> ")
+TIME = Regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+")
+BAD_PLACE = Regex(r" - at `\$([^`]*)`\Z")
+STEP = Regex(r"\.(\w+)|\[(\d+)\]")
 SortKey = tuple[datetime, str, str]
 """Time, id and text of a document."""
 

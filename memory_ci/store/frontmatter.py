@@ -24,6 +24,7 @@ from memory_ci.records.entry import (
     Priority,
     Status,
 )
+from memory_ci.regex import Regex
 from memory_ci.store.yamltext import (
     Field,
     YamlTextError,
@@ -34,11 +35,11 @@ from memory_ci.store.yamltext import (
 )
 from memory_ci.text import did_you_mean
 
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+UUID = Regex(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # Half a character: a path that is not UTF-8 decodes to some.
-SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = Regex("[\ud800-\udfff]")
 MAX_COUNT = 10**18 - 1  # The highest count that is read and written: it fits integers of the index.
-DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
+DATE = Regex(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
 Value = str | tuple[str, ...] | None
 
 
@@ -195,8 +196,9 @@ def list_missing(fields: Sequence[Field]) -> tuple[str, ...]:
     unknown_keys = {field.key for field in fields if field.key not in CONVERTERS}
     missing: list[str] = []
     for key in CORE_KEYS:
-        is_needed = key in REQUIRED or any(did_you_mean(name, [key]) for name in unknown_keys)
-        if key not in present and is_needed:
+        if key in present:
+            continue
+        if key in REQUIRED or any(did_you_mean(name, [key]) for name in unknown_keys):
             missing.append(key)
     if present.isdisjoint({"created_at", "last_reinforced"}) and "last_reinforced" not in missing:
         missing.append("created_at")

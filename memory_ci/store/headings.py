@@ -5,14 +5,15 @@ They are those of CommonMark 0.31, sections 4.2, 4.3 and 4.5.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-UNDERLINE = re.compile(r" {0,3}-{3,}[ \t]*")
+from memory_ci.regex import Regex
+
+UNDERLINE = Regex(r" {0,3}-{3,}[ \t]*")
 # The start of a line that is no heading even if underlined: a quote, a table, HTML, a list, a
 # heading, a fence, a rule.
-OTHER_BLOCK = re.compile(r"[>|<]|[-*+][ \t]|[0-9]+[.)][ \t]|#|```|~~~|([-*_])(?:[ \t]*\1)+$")
+OTHER_BLOCK = Regex(r"[>|<]|[-*+][ \t]|[0-9]+[.)][ \t]|#|```|~~~|([-*_])(?:[ \t]*\1)+$")
 
 
 def parse_heading(line: str) -> tuple[int, str] | None:
@@ -79,7 +80,7 @@ def format_title(title: str) -> str:
     return line if parse_title(line) == title else f"{line} ##"
 
 
-FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+FENCE = Regex(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
 class _FenceLine(NamedTuple):

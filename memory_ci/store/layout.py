@@ -10,15 +10,16 @@ from typing import get_args
 from memory_ci.errors import UsageError
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import ScopeName, ScopeOf
+from memory_ci.regex import Regex
 
 INBOX = ".memory/inbox"
 EPISODES = ".memory/episodes"
 RECORDED_FILE = f"{EPISODES}/recorded/ranges.md"
 """The file of the ranges that `record` has read (`store.ranges`)."""
 # The files of earlier versions of TeaParty; they are read, but never written.
-LEGACY_TEAM = re.compile(r"projects/[^/]+/\.sessions/[^/]+/.+\.md")
+LEGACY_TEAM = Regex(r"projects/[^/]+/\.sessions/[^/]+/.+\.md")
 GIT_NAMES = (".git", "git~1")
-CONTROL = re.compile("[\x00-\x1f\x7f]")
+CONTROL = Regex("[\x00-\x1f\x7f]")
 # Characters that HFS+ ignores in a file name (git's utf8.c, next_hfs_char).
 IGNORED = dict.fromkeys(
     [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from memory_ci.records.entry import NEW_IMPORTANCE, Entry, EntryType, create_entry
 from memory_ci.records.report import Finding
+from memory_ci.regex import Regex
 from memory_ci.store.document import (
     MemoryFile,
     Segment,
@@ -31,8 +32,8 @@ from memory_ci.store.frontmatter import (
 from memory_ci.store.headings import is_heading_2, is_underlined, mark_fenced_lines
 from memory_ci.text import did_you_mean, spell_negations, strip_comments
 
-SECTION = re.compile(r"^(?=# )", re.MULTILINE)
-RULE = re.compile(r"\b(?:always|never|must|do not|don't|avoid)\b", re.IGNORECASE)
+SECTION = Regex(r"^(?=# )", re.MULTILINE)
+RULE = Regex(r"\b(?:always|never|must|do not|don't|avoid)\b", re.IGNORECASE)
 HINT = (
     "`memory-ci check --fix` makes an entry of it; "
     "if it is a part of the entry above, write it with ###."
@@ -218,7 +219,10 @@ def _blank_comments(lines: Sequence[str]) -> list[str]:
     The parser knows no comments: they open no fence, and none continues after a heading of level 1,
     which ends an entry.
     """
-    sections = SECTION.split("\n".join(lines))
+    text = "\n".join(lines)
+    if "<!--" not in text:
+        return list(lines)
+    sections = SECTION.split(text)
     plain = "".join(strip_comments(section, keeps_lines=True) for section in sections)
     return plain.split("\n")
 

@@ -5,9 +5,9 @@ A line of it that cannot be read, such as a conflict marker of a merge, has no e
 
 from __future__ import annotations
 
-import re
-
 import msgspec
+
+from memory_ci.regex import Regex
 
 MAX_RECORDED_BYTES = 1_000_000
 
@@ -19,10 +19,10 @@ HEADER = (
 ROOT = "root"
 """The start of a range that begins with the first commit."""
 
-RANGE = re.compile(
+RANGE = Regex(
     r"- (?P<since>root|[0-9a-f]{40,64})\.\.(?P<until>[0-9a-f]{40,64})(?: (?P<stage>[a-z]{1,30}))?"
 )
-WITHOUT = re.compile(r"- without (?P<id>[a-z0-9][a-z0-9.+-]{0,80})")
+WITHOUT = Regex(r"- without (?P<id>[a-z0-9][a-z0-9.+-]{0,80})")
 
 
 class RecordedRange(msgspec.Struct, frozen=True):

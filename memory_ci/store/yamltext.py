@@ -12,22 +12,23 @@ from typing import Any
 
 import msgspec
 
+from memory_ci.regex import Regex
 from memory_ci.text import yaml_fault
 
 FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
 # A line of the fast path: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`; ASCII, no
 # escapes.
-FAST_LINE = re.compile(rf"(?:([A-Za-z_][A-Za-z0-9_-]*):|-)(?: (?:({FAST_PLAIN})|'([ -&(-~]*)'))?")
-PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 _./@+-]|:(?=[^\s]))*(?<! )")
+FAST_LINE = Regex(rf"(?:([A-Za-z_][A-Za-z0-9_-]*):|-)(?: (?:({FAST_PLAIN})|'([ -&(-~]*)'))?")
+PLAIN = Regex(r"[A-Za-z](?:[A-Za-z0-9 _./@+-]|:(?=[^\s]))*(?<! )")
 RETYPED = frozenset("y n yes no on off true false null nan inf".split())
-QUOTED = re.compile(r"[ \t]*+(?:'(?:[^']|'')*+'|\"(?:[^\"\\]|\\.)*+\")")
-COMMENT = re.compile(r"(?<=[ \t])#")
+QUOTED = Regex(r"[ \t]*+(?:'(?:[^']|'')*+'|\"(?:[^\"\\]|\\.)*+\")")
+COMMENT = Regex(r"(?<=[ \t])#")
 # Ends a line in YAML 1.1, but not here: its parser would count lines differently.
-LINE_BREAK = re.compile("[\r\x85\u2028\u2029]")
+LINE_BREAK = Regex("[\r\x85\u2028\u2029]")
 # A parser's time grows with the square of the depth, and with the length of a line in braces.
 MAX_DEPTH = 20
 MAX_LINE = 100_000  # Characters.
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+UNPRINTABLE = Regex("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
 class YamlTextError(Exception):
@@ -84,12 +85,17 @@ def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
     fields = _fast_fields(lines)
     if fields is None:
         fields = _yaml_fields(lines)
+    if len({field.key for field in fields}) < len(fields):
+        _refuse_duplicate(fields)
+    return tuple(fields)
+
+
+def _refuse_duplicate(fields: Sequence[Field]) -> None:
     seen: set[str] = set()
     for field in fields:
         if field.key in seen:
             raise YamlTextError(field.first, f"the key {field.key!r} stands here twice")
         seen.add(field.key)
-    return tuple(fields)
 
 
 def parse_nested(lines: Sequence[str]) -> dict[str, YamlNode]:
@@ -104,6 +110,8 @@ def parse_nested(lines: Sequence[str]) -> dict[str, YamlNode]:
 
 
 def _refuse_long(lines: Sequence[str]) -> None:
+    if max(map(len, lines), default=0) <= MAX_LINE:
+        return
     for number, line in enumerate(lines):
         if len(line) > MAX_LINE:
             raise YamlTextError(number, f"a line of more than {MAX_LINE:,} characters")

@@ -22,6 +22,7 @@ import pytest
 from memory_ci.cli import manual
 from memory_ci.cli.plain import choose_color, is_colored_for, terminal_width
 from memory_ci.commands.root import main
+from memory_ci.commands.table import group_commands
 from memory_ci.store.edits import format_entry
 from memory_ci.text import shorten
 from tests.command_line import Run
@@ -38,8 +39,8 @@ class Screen(StringIO):
         return True
 
 
-def at_terminal(project: Project, *argv: str, **environ: str) -> str:
-    """What a whole process shows at a terminal of 80 columns."""
+def at_terminal(project: Project, *argv: str, typed: str = "", **environ: str) -> str:
+    """What a whole process shows at a terminal of 80 columns, where a person types."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     env = {
@@ -55,6 +56,7 @@ def at_terminal(project: Project, *argv: str, **environ: str) -> str:
         env={**env, "TERM": "xterm", **environ},
     ):
         os.close(theirs)
+        os.write(ours, typed.encode())
         shown = b""
         while chunk := _read(ours):
             shown += chunk
@@ -220,6 +222,13 @@ def test_long_work_shows_that_it_goes_on_at_a_terminal_alone(
     assert "\x1b" not in run(*argv).output
 
 
+def test_no_question_of_init_is_broken_within_a_word(project: Project) -> None:
+    project.git("remote", "add", "origin", "https://github.com/acme/shop.git")
+    shown = at_terminal(project, "init", typed="\n\nn\n", NO_COLOR="1")
+    assert "Set up GitHub Actions to record merged work? [Y/n]" in shown
+    assert re.search(r"memory-ci\? OWNER/REPO@v[\d.]+ \(empty:\nleave them out", shown), shown
+
+
 GOLDEN = Path(__file__).parent.parent / "golden" / "terminal.txt"
 
 
@@ -240,3 +249,44 @@ def test_what_a_terminal_of_80_columns_shows(zoo: Project, request: pytest.Fixtu
 def test_a_bar_is_of_ascii_where_a_stream_has_no_more(zoo: Project) -> None:
     shown = at_terminal(zoo, "show", "--why", "0000", NO_COLOR="1", PYTHONIOENCODING="ascii")
     assert re.search(r"(?m)^  importance     #+-+ 0\.\d+$", shown), shown
+
+
+def test_an_entry_is_read_at_a_terminal_and_is_its_file_text_elsewhere(
+    zoo: Project, run: Run
+) -> None:
+    assert at_terminal(zoo, "show", "0000", NO_COLOR="1").startswith("Retry a POST only with")
+    piped = run("show", "0000")
+    assert piped.stdout.startswith("---\nid: ")
+    assert piped.stderr.startswith("MEMORY.md:1 ")
+
+
+def test_help_is_in_colour_at_a_terminal_and_nowhere_else(project: Project, run: Run) -> None:
+    shown = at_terminal(project, "--help")
+    assert "\x1b[1;32mEveryday:\x1b[0m\n  \x1b[1;36mrecord\x1b[0m " in shown
+    assert "\x1b[2m$ memory-ci record\x1b[0m\n" in shown
+    assert "\x1b[1;36m--since\x1b[0m REV|AGE" in at_terminal(project, "record", "--help")
+    assert "\x1b" not in at_terminal(project, "--help", NO_COLOR="1")
+    assert "\x1b" not in run("--help").stdout
+
+
+def test_each_command_of_every_day_has_an_example_in_the_overview(run: Run) -> None:
+    overview = run("--help").stdout
+    for name in group_commands()["Everyday"]:
+        assert re.search(rf"(?m)^  {name} .*\n +\$ memory-ci {name}\b", overview), name
+
+
+def test_an_error_of_the_command_line_is_folded_between_words(project: Project) -> None:
+    shown = at_terminal(project, "report", NO_COLOR="1")
+    assert "print the values with\n--json.\n" in shown
+
+
+def test_a_task_that_finds_nothing_says_so_at_a_terminal_alone(zoo: Project, run: Run) -> None:
+    assert "Memory holds nothing on this" in at_terminal(zoo, "retrieve", "quantum", NO_COLOR="1")
+    assert run("retrieve", "quantum").output == ""
+
+
+def test_an_empty_list_says_how_to_fill_it(zoo: Project, run: Run) -> None:
+    zoo.commit("Forget", {"MEMORY.md": "# Memory\n"})
+    listed = run("list")
+    assert (listed.stdout, listed.stderr[:15]) == ("", "No entries yet:")
+    assert run("list", "--format", "ids").stdout == ""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.cli.terminal import (
+    ProgressLine,
     bar,
     columns,
     cut,
@@ -161,10 +162,35 @@ def test_a_short_id_is_as_long_as_it_takes_to_tell_it_from_the_others() -> None:
 def test_a_table_of_entries_has_names_and_fits_at_a_terminal_and_is_whole_elsewhere() -> None:
     places = [(0.5, make_located(number, title="word " * 40)) for number in (1, 2)]
     head, *rows = render_entries(places, {}, 80).splitlines()
-    assert head.split() == ["id", "score", "type", "scope", "title"]
+    assert head.split() == ["id", "title"]
     assert {len(row) for row in rows} <= set(range(75, 81))
     assert len(render_entries(places, {}).splitlines()) == 2
     assert render_entries(places, {}).count("word") == 80
+
+
+def test_a_column_whose_cells_differ_follows_the_title_at_a_terminal() -> None:
+    places = [(0.5, make_located(1, title="word " * 40)), (0.25, make_located(2, title="Retry"))]
+    head, first, second = render_entries(places, {}, 60).splitlines()
+    assert head.split() == ["id", "title", "score"]
+    assert (first[-7:], second[-7:]) == ("…  0.50", "   0.25")
+    assert {len(head), len(first), len(second)} <= {60, 61, 59}
+
+
+def test_columns_that_would_cut_a_title_too_short_are_left_out_at_a_terminal() -> None:
+    places = [
+        (0.5, make_located(1, title="word " * 40)),
+        (
+            0.25,
+            make_located(2, "institutional.md", "institutional", title="Retry", type="directive"),
+        ),
+    ]
+    assert render_entries(places, {}, 80).splitlines()[0].split() == [
+        "id",
+        "title",
+        "score",
+        "type",
+    ]
+    assert render_entries(places, {}, 120).splitlines()[0].split()[-1] == "scope"
 
 
 def test_no_text_of_a_csv_is_a_formula() -> None:
@@ -179,3 +205,23 @@ def test_carets_stand_below_wide_letters_and_many_of_them_are_painted_at_once() 
     assert columns(marks.partition("^")[0]) == columns(source.partition("値")[0])
     assert marks.endswith(" ^^")
     paint(f"{'^' * 1_000_000} no end\n")  # a painter that looks at each pair of them would not end
+
+
+def test_a_progress_line_counts_and_never_exceeds_the_terminal() -> None:
+    written: list[str] = []
+    line = ProgressLine(40, written.append)
+    line.draw("Reading merged work", 3, 12)
+    line.draw("Reading sessions of no merged change", 0, 0)
+    assert written == [
+        "\x1b[KReading merged work  3 of 12 █████░░░░…\r",
+        "\x1b[KReading sessions of no merged change…\r",
+    ]
+
+
+def test_a_count_is_not_drawn_for_each_of_many_items_but_its_end_is() -> None:
+    written: list[str] = []
+    line = ProgressLine(80, written.append)
+    for done in range(10_001):
+        line.draw("Reading files", done, 10_000)
+    assert len(written) < 5_000
+    assert written[-1].startswith("\x1b[KReading files 10,000 of 10,000 ")

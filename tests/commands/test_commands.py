@@ -34,7 +34,7 @@ def test_init_writes_what_is_missing_and_nothing_twice(
 
 def test_record_says_what_it_learned_and_then_nothing_to_commit(run: Run, project: Project) -> None:
     preview = run("record", "--dry-run")
-    assert "extract: 2 changes" in preview.stdout
+    assert "Learned: 2 entries" in preview.stdout
     assert len(project.entries()) == 0
     first = run("record")
     assert first.exit_code == 0

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from memory_ci.cli.plain import Option
 from memory_ci.commands.add import shortcut as add
 from memory_ci.commands.add.command import add_command
+from memory_ci.commands.agents import git_hooks
 from memory_ci.commands.check import shortcut as check
 from memory_ci.commands.check.command import check_command
 from memory_ci.commands.retrieve import shortcut as retrieve
@@ -24,6 +25,8 @@ from memory_ci.commands.retrieve.command import retrieve_command
 from memory_ci.commands.retrieve.shortcut import OPTIONS
 from memory_ci.commands.retrieve.text import USAGE_REQUEST
 from memory_ci.commands.shortcut import is_plain, parse_plain, run_shortcut
+from memory_ci.commands.show import shortcut as show
+from memory_ci.commands.show.command import list_command
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry
@@ -52,7 +55,7 @@ ODD = [
 ]
 
 ON_THE_PATH = set(
-    """memory_ci memory_ci.__main__ memory_ci.api memory_ci.errors memory_ci.config memory_ci.files memory_ci.text
+    """memory_ci memory_ci.__main__ memory_ci.api memory_ci.errors memory_ci.config memory_ci.files memory_ci.text memory_ci.regex
     memory_ci.cli memory_ci.cli.plain memory_ci.commands.retrieve.shortcut memory_ci.commands.shortcut
     memory_ci.memory memory_ci.memory.index memory_ci.commands.retrieve
     memory_ci.memory.past_tasks memory_ci.commands.retrieve.similar
@@ -183,8 +186,37 @@ def test_colour_is_read_without_click(
 
 
 def test_other_commands_are_left_to_click() -> None:
-    assert not run_shortcut(["index"], {})
+    assert not run_shortcut(["index", "--key"], {})
+    assert not run_shortcut(["health"], {})
     assert not run_shortcut([], {})
+
+
+@pytest.mark.parametrize("words", [[], ["agent"], ["sync"], ["merge", "a"], ["commit-msg"]])
+def test_other_hooks_are_left_to_click(words: list[str]) -> None:
+    assert parse_plain(words, git_hooks) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["prepare-commit-msg", "m"],
+        ["prepare-commit-msg", "m", "merge"],
+        ["commit-msg", "m"],
+        ["pre-commit"],
+        ["pre-push", "origin", "address"],
+    ],
+    ids=" ".join,
+)
+def test_hooks_of_git_are_read_without_click(words: list[str]) -> None:
+    name, *arguments = words
+    assert parse_plain(words, git_hooks) == {"name": name, "arguments": arguments}
+
+
+@given(st.lists(st.sampled_from(["--type", "corrective", "--at", "HEAD", "--format", "csv", *ODD])))
+def test_what_list_reads_without_click_is_read_alike_by_click(argv: list[str]) -> None:
+    values = parse_plain(argv, show)
+    if values is not None:
+        assert list_command.make_context("list", list(argv)).params == values
 
 
 # -- the same bytes
@@ -221,6 +253,10 @@ def test_answers_and_errors_are_those_of_click(
         ["check", "--staged"],
         ["check", "MEMORY.md"],
         ["check", "no-such-file"],
+        ["list"],
+        ["list", "--type", "procedural"],
+        ["list", "--json"],
+        ["list", "--at", "no-such-revision"],
         ["add", "Zebra crossing", "--body", "Stop.", "--type", "corrective", "--dry-run"],
         ["add", "Zebra", "--scope", "team:", "--dry-run"],
         ["add", "Zebra", "--scope", "nowhere"],
@@ -316,20 +352,92 @@ def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
     assert not loaded & HEAVY
 
 
-@pytest.mark.parametrize(
-    ("argv", "most"),
-    [(["check", "--staged"], 41), (["add", "Hear the zebra", "--dry-run"], 65)],
-    ids=["check", "add"],
-)
+def test_a_retrieval_of_names_that_were_judged_before_loads_nothing_that_compares_code(
+    project: Project,
+) -> None:
+    entry = make_entry(1, title="Zebra crossing", body="Never nest `retry_twice` in it.")
+    project.commit("Zoo", {"MEMORY.md": format_entry(entry)})
+    call(project, "retrieve", "zebra")
+    loaded = list_loaded(project, ["retrieve", "zebra"])
+    assert "memory_ci.memory.dead_names" in loaded
+    assert [name for name in loaded if name.startswith("memory_ci.anchors")] == []
+    assert "memory_ci.gitrepo.history" not in loaded
+
+
+PATHS: list[tuple[list[str], int]] = [
+    (["check"], 43),
+    (["check", "--staged"], 43),
+    (["add", "Hear the zebra", "--dry-run"], 68),
+    (["list"], 56),
+    (["hook", "prepare-commit-msg", "message"], 37),
+    (["hook", "commit-msg", "message"], 52),
+    (["hook", "pre-commit"], 49),
+    (["hook", "pre-push"], 56),
+]
+"""Command lines, and our modules that each may load at most; who adds one pays at every call."""
+
+
+@pytest.mark.parametrize(("argv", "most"), PATHS, ids=[" ".join(argv) for argv, _ in PATHS])
 def test_a_commit_and_a_note_wait_for_few_modules(zoo: Project, argv: list[str], most: int) -> None:
-    program = f"import sys, memory_ci.commands.shortcut as s; s.run_shortcut({argv}, {{}}); print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=zoo.path, capture_output=True, check=True, timeout=300
-    )
-    loaded = done.stdout.decode().splitlines()[-1].split()
+    zoo.write("message", "Zebra\n")
+    list_loaded(zoo, argv)
+    loaded = list_loaded(zoo, argv)
     ours = [name for name in loaded if name.startswith("memory_ci")]
     assert len(ours) <= most, ours
     assert {"sqlite3", "fractions", *HEAVY}.isdisjoint(loaded)
+
+
+def list_loaded(project: Project, argv: list[str], stdin: bytes = b"") -> list[str]:
+    """The modules that a command line has loaded at its end, without click."""
+    program = (
+        "import atexit, os, sys; os._exit = sys.exit\n"
+        "atexit.register(lambda: print('\\n', *sys.modules))\n"
+        f"sys.argv[1:] = {argv}\n"
+        "from memory_ci.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=project.path,
+        input=stdin,
+        capture_output=True,
+        check=False,
+        timeout=300,
+    )
+    return done.stdout.decode().splitlines()[-1].split()
+
+
+def test_the_version_is_printed_before_anything_is_loaded(zoo: Project, run: Run) -> None:
+    loaded = list_loaded(zoo, ["--version"])
+    assert {name for name in loaded if name.startswith("memory_ci")} == {
+        "memory_ci",
+        "memory_ci.__main__",
+    }
+    assert "typing" not in loaded
+    assert call(zoo, "--version").stdout.decode() == run("--version").output
+
+
+EVENTS: list[tuple[dict[str, object], int]] = [
+    ({"hook_event_name": "PreToolUse", "tool_name": "Read"}, 18),
+    ({"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}, 18),
+    ({"hook_event_name": "Stop"}, 45),
+    ({"hook_event_name": "UserPromptSubmit", "prompt": "Go on"}, 86),
+    ({"hook_event_name": "SessionStart", "source": "startup"}, 92),
+]
+"""Events of an agent, and our modules that each may load at most."""
+
+
+@pytest.mark.parametrize(
+    ("event", "most"), EVENTS, ids=[str(event["hook_event_name"]) for event, _ in EVENTS]
+)
+def test_an_event_of_an_agent_loads_few_modules(
+    zoo: Project, event: dict[str, object], most: int
+) -> None:
+    data = json.dumps({"session_id": "zebra", **event}).encode()
+    list_loaded(zoo, ["hook", "agent"], data)  # which writes the index
+    loaded = list_loaded(zoo, ["hook", "agent"], data)
+    ours = [name for name in loaded if name.startswith("memory_ci")]
+    assert len(ours) <= most, ours
+    assert {"click", "yaml", "git", "urllib3", "email", "logging", "csv"}.isdisjoint(loaded)
 
 
 def test_an_unchanged_retrieval_asks_git_three_times(zoo: Project, tmp_path: Path) -> None:

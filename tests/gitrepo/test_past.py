@@ -11,6 +11,7 @@ import pytest
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.history import (
     find_commit_of_day,
+    find_commits_of_days,
     read_commit_time,
     resolve_merge_base,
     resolve_past,
@@ -54,6 +55,23 @@ def test_a_day_stands_for_the_last_commit_until_its_end(
 ) -> None:
     found = find_commit_of_day(opened(builder), "HEAD", day)
     assert found == (builder.sha(expected) if expected else None)
+
+
+def test_one_walk_finds_the_commits_of_many_days(builder: RepoBuilder) -> None:
+    builder.at(datetime(2026, 1, 12, tzinfo=UTC)).commit("Clock set back", {"c": "c"})
+    repo = opened(builder)
+    days = [*(date(2026, 1, number) for number in range(8, 25)), date(1969, 12, 31)]
+    expected = {day: find_commit_of_day(repo, "HEAD", day) for day in days}
+    found = {day: sha for day, sha in expected.items() if sha}
+    assert find_commits_of_days(repo, "HEAD", days) == found
+
+
+def test_of_a_shallow_clone_days_before_its_history_have_no_commit(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
+    repo = shallow(builder, tmp_path / "clone")
+    days = [date(2026, 1, 20), date(2026, 1, 15)]
+    assert find_commits_of_days(repo, "HEAD", days) == {days[0]: builder.sha()}
 
 
 def test_only_first_parents_count(builder: RepoBuilder) -> None:

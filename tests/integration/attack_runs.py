@@ -33,7 +33,7 @@ def record(attacker: Attacker, *options: str, engine: str = "command", **more: s
         for name, value in (environ | {"SOURCE_DATE_EPOCH": "1795262400"} | more).items():
             patch.setenv(name, value)
         result = CliRunner().invoke(
-            main, ["record", f"--engine={engine}", *options], prog_name="memory-ci"
+            main, ["record", "--verbose", f"--engine={engine}", *options], prog_name="memory-ci"
         )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

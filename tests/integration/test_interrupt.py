@@ -35,8 +35,8 @@ main()
     ("module", "arguments"),
     [
         ("memory_ci.commands.shortcut", ["retrieve", "charges"]),
-        ("memory_ci.commands.root", ["list"]),
-        ("memory_ci.commands.show.command", ["list"]),
+        ("memory_ci.commands.root", ["show", "1"]),
+        ("memory_ci.commands.show.command", ["show", "1"]),
         ("memory_ci.memory.apply", ["record", "--apply", "-"]),
         ("memory_ci.commands.retrieve.retrieve", ["retrieve", "charges"]),
     ],

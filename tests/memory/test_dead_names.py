@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from memory_ci.commands.retrieve.text import render_context
 from memory_ci.gitrepo import log
 from memory_ci.gitrepo.repo import Repository
-from memory_ci.memory import dead_names
-from memory_ci.memory.cites import JudgedView
-from memory_ci.memory.dead_names import MAX_COMMITS, find_dead_names
+from memory_ci.memory import name_search
+from memory_ci.memory.dead_names import find_dead_names
 from memory_ci.memory.index import build_index
+from memory_ci.memory.judged_view import JudgedView
 from memory_ci.memory.workspace import index_path
 from memory_ci.records.entry import Entry
 from memory_ci.store.edits import format_entry
@@ -106,7 +106,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         found.append(rev)
         return log.find_words(repo, rev, *asked)
 
-    monkeypatch.setattr(dead_names, "find_words", find_words)
+    monkeypatch.setattr(name_search, "find_words", find_words)
     return found
 
 
@@ -129,6 +129,22 @@ def test_names_are_looked_for_again_once_the_tree_or_the_words_change(
     assert dead(shop, replace(entry, title="Never nest retry_thrice")) == []
     assert asked == [None, shop.sha("HEAD~1")], "the tree, then that in which it was written"
     assert dead(shop, entry, "HEAD") == []
+
+
+def test_a_new_entry_leaves_what_was_found_of_the_others(
+    shop: Project, asked: list[object]
+) -> None:
+    entry = remember(shop, "Never nest retry_twice")
+    build_index(shop.workspace, None)
+    assert dead(shop, entry) == []
+    assert asked == [None]
+    other = format_entry(make_entry(7, title="Never nest retry_once"))
+    shop.write("MEMORY.md", f"{format_entry(entry)}\n{other}")
+    assert dead(shop, entry) == []
+    assert asked == [None]
+    shop.write("docs/guide.md", "no memory")
+    assert dead(shop, entry) == []
+    assert asked == [None, None]
 
 
 def test_what_others_wrote_of_names_is_not_believed(shop: Project, asked: list[object]) -> None:
@@ -155,24 +171,29 @@ def test_nothing_is_kept_of_a_tree_that_is_written_meanwhile(
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
     shop.write("src/client.py", "x = 1\n")
-    monkeypatch.setattr(dead_names, "find_words", find_words)
+    monkeypatch.setattr(name_search, "find_words", find_words)
     assert dead(shop, entry) == ["changed retry_twice"]
     monkeypatch.undo()
     shop.git("checkout", "-q", ".")
     assert dead(shop, entry) == []
 
 
-def test_of_many_days_a_few_are_looked_into_at_a_time(
+def test_the_commits_of_many_days_are_found_by_one_process(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = [date(2025, 1, 1) + timedelta(days=number) for number in range(MAX_COMMITS + 10)]
+    written = [date(2025, 1, 1) + timedelta(days=number) for number in range(30)]
     entries = [
         make_entry(
             number, title=f"Never nest retry_{number:02}", created_at=day, last_reinforced=day
         )
         for number, day in enumerate(written)
     ]
-    days: list[date] = []
-    monkeypatch.setattr(dead_names, "find_commit_of_day", lambda repo, rev, day: days.append(day))
+    asked: list[set[date]] = []
+
+    def find_commits(repo: Repository, rev: str, days: set[date]) -> dict[date, str]:
+        asked.append(days)
+        return {}
+
+    monkeypatch.setattr(name_search, "find_commits_of_days", find_commits)
     find_dead_names(JudgedView(shop.workspace, None), entries)
-    assert len(days) == MAX_COMMITS
+    assert asked == [set(written)]

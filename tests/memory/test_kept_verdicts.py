@@ -16,6 +16,7 @@ from memory_ci.gitrepo import log
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.memory import cites as anchors_module
+from memory_ci.memory import judged_view
 from memory_ci.memory.cites import judge_anchors
 from memory_ci.memory.index import build_index
 from memory_ci.memory.workspace import index_path
@@ -174,14 +175,14 @@ def test_changed_source_code_of_the_judging_modules_discards_kept_verdicts(
     shop: Project, kept: list[Located], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kinds(shop, kept) == JUDGED
-    monkeypatch.setattr(anchors_module, "_read_judges", lambda: "other")
+    monkeypatch.setattr(judged_view, "_read_judges", lambda: "other")
     monkeypatch.setattr("memory_ci.anchors.verdicts.judge_anchor", lambda *_: Verdict("fresh", "x"))
     assert set(kinds(shop, kept)) == {"fresh"}
 
 
 def test_every_module_that_decides_on_a_verdict_is_among_the_judges() -> None:
-    judges, root = set(anchors_module.JUDGES), Path(anchors_module.__file__).parent.parent
-    assert {"anchors/verdicts", "memory/cites", "memory/dead_names"} <= judges
+    judges, root = set(judged_view.JUDGES), Path(judged_view.__file__).parent.parent
+    assert {"anchors/verdicts", "memory/cites", "memory/dead_names", "memory/name_search"} <= judges
     for name in judges - {"memory/cites"}:  # which makes anchors and upholds them as well
         imported = re.findall(
             r"^from memory_ci\.anchors\.(\w+)", (root / f"{name}.py").read_text("utf-8"), re.M

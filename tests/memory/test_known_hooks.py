@@ -21,6 +21,7 @@ LICENCE = "Every file needs a license header"
         ("Leave no TODOs behind", "select = ['TD003']"),
         ("Add type annotations everywhere", "[tool.mypy]\nstrict = true"),
         ("Each PR needs a changeset", "run: pnpm changeset status --since=main"),
+        ("Each PR needs a changeset", "run: node .github/scripts/changeset-validation-lite.mjs"),
         ("Never discard an error: it fails `errcheck`", ""),
         ("Names are lower case, which is enforced by the linter", ""),
         ("Leave no FIXME behind", "no-warning-comments"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from memory_ci.records.entry import Entry, ScopeOf
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Norm
+from memory_ci.search import database, rows
 from memory_ci.search.builder import open_index, sync
 from memory_ci.search.database import Index
 from memory_ci.search.query import Corpus, build_terms
@@ -384,3 +385,20 @@ def test_terms_weigh_in_a_small_memory_what_they_would_in_one_of_least_size(fill
     held_by_one, held_by_both = (search(index, [term])[0].lexical for term in ("key", "retry"))
     ratio = math.log((20 - 2 + 0.5) / 2.5) / math.log((20 - 1 + 0.5) / 1.5)
     assert held_by_both / held_by_one == pytest.approx(ratio, rel=0.1)
+
+
+def test_a_query_makes_no_text_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def note_parts(title: str, body: str) -> str:
+        made.append(title)
+        return rows.hidden_parts(title, body)
+
+    functions = (("hidden_parts", 2, note_parts), ("cited", 1, rows.cited))
+    monkeypatch.setattr(database, "FUNCTIONS", functions)
+    tree = Tree({"MEMORY.md": tuple(make_entry(n, title=f"Retry {n}") for n in range(1, 30))})
+    with open_index(None) as index:
+        sync(index, tree.oids, tree.load)
+        made.clear()
+        assert search(index, ["retry"])
+    assert made == []

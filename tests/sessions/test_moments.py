@@ -107,7 +107,10 @@ def test_a_line_is_due_after_its_command_has_failed() -> None:
     assert not is_due("after:failure npm test", Point("npm run", is_failure=True))
 
 
-@given(st.one_of(st.text(max_size=40), st.from_regex(MOMENT, fullmatch=True)), st.text(max_size=80))
+@given(
+    st.one_of(st.text(max_size=40), st.from_regex(MOMENT.compiled, fullmatch=True)),
+    st.text(max_size=80),
+)
 @examples(200)
 def test_any_moment_and_any_command_can_be_compared(when: str, command: str) -> None:
     for point in (Point(command), Point(command, is_failure=True), Point(paths=(command,))):

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.sessions.repetitions import describe, load_pending, refresh_pending, save_pending
+from memory_ci.sessions.pending_requests import load_pending
+from memory_ci.sessions.repetitions import describe, refresh_pending, save_pending
 from memory_ci.sessions.session_archive import CACHE_VERSION
 from memory_ci.store.edits import format_entry
 from tests.agents_at_work import WORDS, make_session, put_tree

@@ -235,6 +235,12 @@ def test_an_entry_without_a_heading_is_served_with_a_warning() -> None:
     assert [code for _, code in findings] == ["no-title"]
 
 
+def test_the_sentence_that_stands_for_a_missing_heading_is_not_cut() -> None:
+    sentence = f"{'Just a long sentence, '.strip()} " * 20
+    (entry,), _ = read(f"{HEAD}---\n{sentence}\n")
+    assert entry.title == sentence.strip()
+
+
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=40)
 LINES = st.sampled_from(
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date, datetime
@@ -27,13 +26,14 @@ from memory_ci.memory.workspace import (
     work_tree,
 )
 from memory_ci.records.entry import Entry, Located
+from memory_ci.regex import Regex
 from memory_ci.store.document import check_length, load_file
 from memory_ci.store.edits import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import fragment_path, parse_target
 from memory_ci.store.manual_notes import demote_headings
 
-HEADING_MARK = re.compile(r"^#{1,6}(?:[ \t]+|$)")
+HEADING_MARK = Regex(r"^#{1,6}(?:[ \t]+|$)")
 """The mark of a title that was written as a heading; the # of `C#` is not a mark."""
 
 NOTES = "memory-ci/notes"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memory_ci.gitrepo.repo import Repository, find_repository
-from memory_ci.gitrepo.sessionrefs import SAFE
 from memory_ci.memory.workspace import Workspace, configure, undo_killed_run
 from memory_ci.records.config import Config
 from memory_ci.records.retrieval import Retrieval
@@ -333,6 +332,10 @@ def _find_transcript(event: AgentEvent, place: HookPlace) -> Path:
     and so does that of Cursor's command line; opencode has one file for all sessions.
     """
     path = Path(event.transcript).expanduser()
+    if event.agent not in ("copilot", "cursor", "opencode"):
+        return path
+    from memory_ci.gitrepo.sessionrefs import SAFE
+
     if event.agent == "copilot" and SAFE.fullmatch(event.session):
         return Path.home() / ".copilot/session-state" / event.session / "events.jsonl"
     if event.agent == "opencode" and event.session:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli.common import change_options, flag, option, refuse_others, show
-from memory_ci.cli.plain import now, open_current_workspace, progress, say
+from memory_ci.cli.plain import now, open_current_workspace, progress, say, shorten_path
 from memory_ci.findings import printable
 from memory_ci.text import plural
 
@@ -83,7 +83,8 @@ def sessions_command(
 
 def _say_none(places: Iterable[str]) -> None:
     """Print on stderr that no session was found; stdout holds results alone."""
-    say(f"No session found in {printable(', '.join(places))}", err=True)
+    names = [printable(shorten_path(place, Path.cwd())) for place in places]
+    say(f"No session found in {', '.join(names)}", err=True)
 
 
 def _purge(ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: bool) -> None:

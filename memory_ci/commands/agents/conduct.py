@@ -25,7 +25,7 @@ from memory_ci.sources.agent_events import OURS, AgentEvent
 from memory_ci.text import shorten
 
 if TYPE_CHECKING:
-    from memory_ci.sessions.repetitions import PendingLine
+    from memory_ci.sessions.pending_requests import PendingLine
 
 MAX_PENDING = 5  # Requests that are not agreed, and that a session is told at its start.
 MAX_LINES = 10  # Rules and requests that a session is told at its start.
@@ -137,7 +137,7 @@ def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str
         now: the time, from which notes on old sessions are removed.
     """
     from memory_ci.memory.workspace import load_memory
-    from memory_ci.sessions.repetitions import list_unanswered
+    from memory_ci.sessions.pending_requests import list_unanswered
     from memory_ci.sessions.session_note import is_held_out, mark_session
 
     session = event.session

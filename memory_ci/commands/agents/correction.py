@@ -19,6 +19,7 @@ from memory_ci.errors import MemoryCIError
 from memory_ci.files import open_regular
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.workspace import Workspace
+from memory_ci.regex import Regex
 from memory_ci.sessions.marked_notes import list_note_ids
 from memory_ci.sessions.session_note import Sign, claim_event, list_signs, note_sign, read_head
 from memory_ci.sources.agent_events import AgentEvent
@@ -26,7 +27,7 @@ from memory_ci.sources.agent_events import AgentEvent
 MAX_NUDGES = 3  # requests of each kind in a session
 MAX_DOUBTED = 3  # entries that one question names
 MAX_DOUBT = 300  # characters of a prompt that says no more than that something does not hold
-DOUBT = re.compile(
+DOUBT = Regex(
     r"\b(?:outdated|out[- ]of[- ]date|obsolete|stale|superseded"
     r"|no longer (?:true|so|valid|holds?|applies|the case)"
     r"|not (?:true|valid|so|the case) any ?more"
@@ -35,7 +36,7 @@ DOUBT = re.compile(
 )
 """How a person says that an entry does not hold any more."""
 
-REFUSED = re.compile(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
+REFUSED = Regex(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
 """Text of a transcript where a person refused a tool call: Claude Code, Gemini CLI.
 
 Codex stores no words.

@@ -5,18 +5,15 @@ No hook but `commit-msg` makes a commit fail.
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from memory_ci.cli.plain import now, open_current_workspace, say, today
+from memory_ci.cli.plain import now, say
+from memory_ci.commands.agents import git_hooks
 from memory_ci.commands.agents.shortcut import run as run_agent
 from memory_ci.errors import MemoryCIError
-from memory_ci.findings import printable, printable_lines
 from memory_ci.sources.agent_events import AGENT_NAMES as AGENTS
 from memory_ci.text import plural
 
@@ -44,14 +41,7 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
     Example:
       memory-ci hook prepare-commit-msg .git/COMMIT_EDITMSG
     """
-    from memory_ci.sessions.active_session import add_session_trailer
-    from memory_ci.sessions.served_ids import add_served_trailer
-
-    with _harmless("no trailer added"):
-        current_workspace = open_current_workspace(is_quiet=True)
-        source = rest[0] if rest else ""
-        add_served_trailer(current_workspace, message_file, source)
-        add_session_trailer(current_workspace, message_file, os.environ, now())
+    git_hooks.add_trailers(message_file, *rest)
 
 
 @hook_command.command("commit-msg", hidden=True)
@@ -65,10 +55,7 @@ def commit_msg(message_file: Path) -> None:
     Example:
       memory-ci hook commit-msg .git/COMMIT_EDITMSG
     """
-    is_refused = False
-    with _harmless("no check judged"):
-        is_refused = _print_violations(message_file)
-    raise SystemExit(1 if is_refused else 0)
+    git_hooks.judge_commit(message_file)
 
 
 @hook_command.command("pre-commit", hidden=True)
@@ -80,13 +67,7 @@ def pre_commit() -> None:
     Example:
       memory-ci hook pre-commit
     """
-    from memory_ci.sessions.marked_notes import stage_notes
-
-    with _harmless("no note staged"):
-        for path in stage_notes(open_current_workspace(is_quiet=True), os.environ, now()):
-            say(f"memory-ci: {printable(path)} goes with this commit", err=True)
-    with _harmless("nothing told"):
-        _tell_due("git commit")
+    git_hooks.stage_notes()
 
 
 @hook_command.command("pre-push", hidden=True)
@@ -101,16 +82,7 @@ def pre_push(remote: str) -> None:
     Example:
       memory-ci hook pre-push origin git@example.com:shop.git
     """
-    from memory_ci.sessions.active_session import push_sessions
-
-    with _harmless("sessions not pushed"):
-        message = push_sessions(open_current_workspace(is_quiet=True), remote, os.environ, now())
-        if message:
-            say(f"memory-ci: {printable(message)}", err=True)
-    with _harmless("no nudge"):
-        _nudge()
-    with _harmless("nothing told"):
-        _tell_due("git push")
+    git_hooks.push_sessions(remote)
 
 
 @hook_command.command("agent", hidden=True)
@@ -192,77 +164,3 @@ def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
     if conflicts:
         say(f"memory-ci: {plural(conflicts, 'conflict')} left in {path}", err=True)
     raise SystemExit(1 if conflicts else 0)
-
-
-def _tell_due(command: str) -> None:
-    """Print on stderr what is due before a command of git, to the session of an agent alone."""
-    from memory_ci.commands.agents.conduct import tell_git_hook
-    from memory_ci.sessions.active_session import find_sessions
-
-    keys = find_sessions(os.environ)
-    due = tell_git_hook(Path.cwd(), keys[0], command, now()) if keys else ""
-    if due:
-        say(printable_lines(due.rstrip()), err=True)
-
-
-def _print_violations(message_file: Path) -> bool:
-    """Print on stderr what the commit violates, and return whether it is refused.
-
-    An agent's session that its own hook told of a check reads no second line on it, but for the
-    error that says why the commit is refused.
-    """
-    from memory_ci.checks.lines import render_violation
-    from memory_ci.gitrepo.repo import find_repository
-    from memory_ci.memory.commit_rules import judge_message_file
-
-    violations = judge_message_file(find_repository(Path.cwd()), message_file, os.environ)
-    untold = _claim_untold([violation.rule.id for violation in violations if not violation.reason])
-    is_refused = False
-    for rule, fault, reason in violations:
-        if reason:
-            say(f"memory-ci: {printable(f'{rule.name} is skipped: {reason}')}", err=True)
-            continue
-        line = printable(render_violation(rule, fault, today()))
-        if rule.level == "fail":
-            is_refused = True
-            say(f"memory-ci: error: {line}", err=True)
-        elif rule.id in untold:
-            say(f"memory-ci: note: {line}", err=True)
-    return is_refused
-
-
-def _claim_untold(ids: Sequence[str]) -> Collection[str]:
-    """Return the entries of which this session was not told yet; all of them to a person."""
-    if not ids:
-        return ids
-    from memory_ci.commands.agents.conduct import claim_entries
-    from memory_ci.sessions.nudge import session_of
-
-    session = session_of(os.environ)
-    return claim_entries(Path.cwd(), session, ids) if session else ids
-
-
-def _nudge() -> None:
-    """Print on stderr, once a session, that memory has not changed for long.
-
-    Pushes of tags and deletions of branches do not count. Input from a terminal is not of git, and
-    is not waited for.
-    """
-    from memory_ci.sessions.nudge import is_branch_pushed, nudge_once, session_of
-
-    has_input = sys.stdin is not None and not sys.stdin.isatty()
-    updates = sys.stdin.buffer if has_input else ()
-    if not is_branch_pushed(updates, os.environ):
-        return
-    line = nudge_once(open_current_workspace(is_quiet=True), session_of(os.environ), today())
-    if line:
-        say(line, err=True)
-
-
-@contextmanager
-def _harmless(failed: str) -> Iterator[None]:
-    """Print any error, bugs included, as one line on stderr, so that git goes on."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - pre-commit makes of our exit status git's
-        say(f"memory-ci: {failed}: {printable(str(error))}", err=True)

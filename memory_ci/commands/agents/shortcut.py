@@ -62,5 +62,5 @@ def run(agent: str, event_name: str, no_ask: bool, user: bool, plugin: bool) -> 
 
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments of `run`, None for a hook whose command line click parses."""
-    return values if words == ("agent",) else None
+    """Return the arguments of `run`, None if click has to report an error."""
+    return None if words else values

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from memory_ci.cli.terminal import render_rows
 from memory_ci.findings import printable
 from memory_ci.records.event import MID_TURN, Event, Session
+from memory_ci.regex import Regex
 
-UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID = Regex(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 HEADINGS = (
     "format",
@@ -32,6 +31,8 @@ def render_sessions(sessions: Sequence[Session]) -> str:
     """Return a line for each session under a line of headings, "" for no session."""
     if not sessions:
         return ""
+    from memory_ci.cli.terminal import render_rows
+
     return render_rows([HEADINGS, *(_row(session) for session in sessions)])
 
 

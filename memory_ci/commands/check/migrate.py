@@ -15,8 +15,9 @@ from memory_ci.errors import UsageError
 from memory_ci.gitrepo.writer import PlannedCommit, choose_identity, commit_series
 from memory_ci.memory.workspace import Workspace, branch_tip, list_memory_files, workspace_at
 from memory_ci.records.config import FORMAT
+from memory_ci.regex import Regex
 
-FORMAT_LINE = re.compile(rb"^format[ \t]*:.*\r?\n?", re.MULTILINE)
+FORMAT_LINE = Regex(rb"^format[ \t]*:.*\r?\n?", re.MULTILINE)
 Rewrite = Callable[[str, bytes], bytes]
 """Returns a memory file, of a path and a text, in another format."""
 

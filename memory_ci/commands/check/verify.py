@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import structs
 from msgspec.structs import replace
 
+from memory_ci import progress
 from memory_ci.commands.check.change_checks import JudgedChecks, judge_request
 from memory_ci.commands.check.check import CheckReport, check_memory
 from memory_ci.config import CONFIG_FILE
@@ -26,11 +27,12 @@ from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.reverts import find_reverts
 from memory_ci.lifecycle.upkeep import Touch, list_touch_findings
-from memory_ci.memory.cites import JudgedView, Verdicts, judge_views, read_texts
+from memory_ci.memory.cites import Verdicts, judge_views, read_texts
 from memory_ci.memory.claims import Claims, find_claimed_uses, find_note_claims, list_refused
 from memory_ci.memory.edits import name_edits
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.index import build_index, verify_index
+from memory_ci.memory.judged_view import JudgedView
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.workspace import (
     Snapshot,
@@ -44,6 +46,7 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.report import Finding
+from memory_ci.regex import Regex
 from memory_ci.store.layout import is_fragment
 
 BACK_HINT = "Take it out again; what holds after all gets a new id (`memory-ci add`)."
@@ -61,7 +64,7 @@ CO_AUTHOR = "Co-authored-by"
 TRAILERS = (STEP, SESSION, CO_AUTHOR)
 """The trailers of commits that no person alone made."""
 
-MENTIONS_REVERT = re.compile(r"\bre(?:vert|apply)", re.IGNORECASE)
+MENTIONS_REVERT = Regex(r"\bre(?:vert|apply)", re.IGNORECASE)
 """Every message that `find_reverts` recognises matches; otherwise no older commit is read."""
 
 
@@ -137,6 +140,7 @@ def verify_change(
     trusted = workspace_at(repo, start)
     sides = Sides(trusted.at(start), trusted.at(tip))
 
+    progress.report("Checking memory files")
     report = check_memory(proposed, tip)
     findings = [*report.findings, *_find_resurrected(sides), *_find_lost(sides)]
     if is_fork:
@@ -150,6 +154,7 @@ def verify_change(
         hint = "Let whoever owns the policy agree."
         findings.append(Finding(CONFIG_FILE, 1, "policy-removed", message, hint))
     findings += _verify_new_index(trusted, tip)
+    progress.report("Judging the change by checks")
     judged = _judge_by_base(sides, base, is_fork=is_fork, title=title)
     return replace(report, findings=(*findings, *judged.findings), checks=judged.outcomes)
 

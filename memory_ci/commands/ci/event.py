@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -14,13 +13,14 @@ from memory_ci.files import read_regular
 from memory_ci.gitrepo.repo import read_tips
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.names import HEADS, short_branch
+from memory_ci.regex import Regex
 
 CiProvider = Literal["github", "gitlab", "none"]
 BRANCH_EVENTS = ("push", "schedule", "workflow_dispatch")
 BRANCH_SOURCES = ("push", "schedule", "web", "api", "trigger", "pipeline", "parent_pipeline")
 """The sources of a pipeline of a branch (docs.gitlab.com, CI_PIPELINE_SOURCE)."""
 
-NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+NUMBER = Regex(r"[1-9][0-9]{0,17}")
 
 MAX_EVENT_BYTES = 32 << 20
 """GitHub drops events of more than 25 MB (docs.github.com, "Webhook events and payloads")."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from memory_ci import progress
 from memory_ci.commands.doctor import machine, memory, setup
 from memory_ci.commands.doctor.case import DoctorCheck, Surroundings
 from memory_ci.commands.doctor.records import Diagnosis, Probe
@@ -78,7 +79,7 @@ def diagnose(
     workspace, configuration = _open(start)
     case = Surroundings(workspace, environ, now, python, is_online)
     probes = [configuration]
-    for name, check in checks:
+    for name, check in progress.count("Looking", tuple(checks)):
         probes += _run(name, check, case)
     return Diagnosis(tuple(_mask_credentials(probe) for probe in probes))
 

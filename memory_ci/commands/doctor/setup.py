@@ -26,32 +26,31 @@ from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import find_repository, find_setting, list_worktrees
 from memory_ci.memory.workspace import Workspace, is_below_episodes
 from memory_ci.records.names import FULL_ID
+from memory_ci.regex import Regex
 from memory_ci.sessions.session_note import list_last_signs
 from memory_ci.store.merge_driver import ATTRIBUTES, SECTION
 
 INSTALL = "memory-ci init --clone"
-FRAMEWORK = re.compile(r"\b(?:pre-commit|prek)\b")
+FRAMEWORK = Regex(r"\b(?:pre-commit|prek)\b")
 """A word in every hook that the framework wrote."""
 
-PINNED = re.compile(
-    r"repo:\s*['\"]?(\S*/memory-ci)(?:\.git)?['\"]?\s*\n\s*rev:\s*['\"]?([^\s'\"#]+)"
-)
-USES = re.compile(
+PINNED = Regex(r"repo:\s*['\"]?(\S*/memory-ci)(?:\.git)?['\"]?\s*\n\s*rev:\s*['\"]?([^\s'\"#]+)")
+USES = Regex(
     r"^[ \t]*(?:-[ \t]*)?(?:uses|component):[ \t]*['\"]?(\S*/memory-ci\S*)@([^\s'\"#]+)",
     re.MULTILINE,
 )
-CALLS = re.compile(r"^[^#\n]*\bmemory-ci[ \t]+(?:ci|record|verify)\b", re.MULTILINE)
-DRIVES = re.compile(r"\bmemory[-_]ci hook merge\b")
-VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
-HOST = re.compile(r"[a-z+]+://(?:[^/@]*@)?([^/:]+)|(?:[^/:@]+@)?([^/:@]+):")
+CALLS = Regex(r"^[^#\n]*\bmemory-ci[ \t]+(?:ci|record|verify)\b", re.MULTILINE)
+DRIVES = Regex(r"\bmemory[-_]ci hook merge\b")
+VERSION = Regex(r"v?(\d+(?:\.\d+)*)")
+HOST = Regex(r"[a-z+]+://(?:[^/@]*@)?([^/:]+)|(?:[^/:@]+@)?([^/:@]+):")
 """The host of an address of git: `https://host/…`, `ssh://git@host/…`, `git@host:…`.
 
 A path has none.
 """
 
-FORGE = re.compile(r"github|gitlab", re.IGNORECASE)
-TRIGGERS = re.compile(r"^on:[ \t]*\n(?P<indent>[ \t]+)\S.*\n(?:[ \t]+.*\n|\n)*", re.MULTILINE)
-PLACEHOLDER = re.compile(r"(?:^|/)OWNER/")
+FORGE = Regex(r"github|gitlab", re.IGNORECASE)
+TRIGGERS = Regex(r"^on:[ \t]*\n(?P<indent>[ \t]+)\S.*\n(?:[ \t]+.*\n|\n)*", re.MULTILINE)
+PLACEHOLDER = Regex(r"(?:^|/)OWNER/")
 READING_EVENTS = ("SessionStart", "sessionStart")
 """Events that are hooked into only to read memory."""
 

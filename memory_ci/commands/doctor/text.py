@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from memory_ci.commands.doctor.records import Diagnosis, Probe, ProbeState
 from memory_ci.findings import printable
@@ -17,23 +18,39 @@ COUNTED: tuple[tuple[ProbeState, str], ...] = (
 )
 
 
+MAX_ALIKE = 3
+"""Probes in a row with one name and one remedy that are shown."""
+
+
 def render_diagnosis(diagnosis: Diagnosis) -> str:
-    """Return a line for each probe, its remedy on a line below, and the counts at the end."""
+    """Return a line for each probe, its remedy on a line below, and the counts at the end.
+
+    Of many probes in a row that need the same remedy the first are shown, and the remedy once.
+    """
     width = max((len(probe.name) for probe in diagnosis.probes), default=0)
     lines: list[str] = []
-    for probe in diagnosis.probes:
-        lines += _probe_lines(probe, width)
+    for _, group in groupby(diagnosis.probes, key=_kind_of):
+        lines += _group_lines(list(group), width)
     states = Counter(probe.state for probe in diagnosis.probes)
     counts = ", ".join(f"{states[state]} {word}" for state, word in COUNTED if states[state])
     lines.append(counts or "nothing was looked at")
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def _probe_lines(probe: Probe, width: int) -> Iterator[str]:
-    lines = probe.what.splitlines() or [""]
+def _kind_of(probe: Probe) -> tuple[str, str, str]:
+    return probe.name, probe.state, probe.remedy
+
+
+def _group_lines(group: Sequence[Probe], width: int) -> Iterator[str]:
+    """Yield the lines of probes with one remedy, which follows them."""
     indent = " " * (width + 8)
-    yield f"{probe.state:4}  {probe.name:{width}}  {lines[0]}".rstrip()
-    for line in lines[1:]:
-        yield f"{indent}{line}"
-    if probe.remedy:
-        yield f"{indent}-> {probe.remedy}"
+    for probe in group[:MAX_ALIKE]:
+        lines = probe.what.splitlines() or [""]
+        yield f"{probe.state:4}  {probe.name:{width}}  {lines[0]}".rstrip()
+        for line in lines[1:]:
+            yield f"{indent}{line}"
+    if len(group) > MAX_ALIKE:
+        yield f"{indent}and {len(group) - MAX_ALIKE} more of the kind: --json lists them"
+    remedy = group[0].remedy
+    if remedy:
+        yield f"{indent}-> {remedy}"

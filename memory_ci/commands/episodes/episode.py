@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -19,6 +18,7 @@ from memory_ci.memory.episodes import load_episodes, save_telling
 from memory_ci.memory.screening import UNSAFE_HINT
 from memory_ci.memory.workspace import Workspace, repository_path, work_tree
 from memory_ci.records.episode import Action, Episode, Outcome, Situation
+from memory_ci.regex import Regex
 from memory_ci.store.episodes import telling_path
 from memory_ci.text import shorten
 
@@ -26,7 +26,7 @@ MAX_CONTENT = 8_000  # Characters of the text of an episode, which becomes one l
 MAX_WORD = 200  # Characters of a domain, a topic, a session, and each value of a context.
 MAX_CONTEXT = 16  # Parts of the context of an episode.
 SUMMARY_WIDTH = 120
-KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+KEY = Regex(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 # Keys of a context that are dropped: they tell of a machine. The session has its own argument.
 NOT_KEPT = ("cwd", "timestamp_local", "session")
 RENAMED = {"git_branch": "branch"}

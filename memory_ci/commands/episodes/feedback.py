@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -29,13 +28,14 @@ from memory_ci.records.entry import NO_FEEDBACK, Located
 from memory_ci.records.episode import Episode, Feedback
 from memory_ci.records.names import SHA_WIDTH, SHORT_ID, format_work_ref
 from memory_ci.records.report import Finding
+from memory_ci.regex import Regex
 from memory_ci.store.episodes import telling_path
 
 SHORTEST_COMMIT = 8
 LONGEST = 200
-NUMBER = re.compile(r"[#!]?([1-9][0-9]{0,17})")
-NAMED = re.compile(r"[a-z][a-z-]{1,20}:\S+")
-REF = re.compile(rf"pr:(?P<number>[0-9]{{1,18}})|commit:(?P<sha>{SHORT_ID})")
+NUMBER = Regex(r"[#!]?([1-9][0-9]{0,17})")
+NAMED = Regex(r"[a-z][a-z-]{1,20}:\S+")
+REF = Regex(rf"pr:(?P<number>[0-9]{{1,18}})|commit:(?P<sha>{SHORT_ID})")
 
 
 class GivenFeedback(msgspec.Struct, frozen=True):

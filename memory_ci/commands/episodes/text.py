@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -11,9 +10,10 @@ from memory_ci.commands.retrieve.text import HINTS, PREAMBLE, quote_lines, wrap_
 from memory_ci.findings import printable, printable_lines
 from memory_ci.gitrepo.addresses import link_to
 from memory_ci.records.episode import Recalled, RecalledEpisode, Risk
+from memory_ci.regex import Regex
 from memory_ci.text import shorten
 
-LABEL = re.compile(r" \((?:#\d+|[0-9a-f]{7})\)\Z")
+LABEL = Regex(r" \((?:#\d+|[0-9a-f]{7})\)\Z")
 """The end of an episode's text that only repeats its title."""
 
 MAX_TITLE = 120

@@ -48,6 +48,7 @@ from memory_ci.records.candidate import Candidate, ExistingEntry, Judged, Reques
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.event import Evidence
 from memory_ci.records.proportion import compute_share
+from memory_ci.regex import Regex
 from memory_ci.secrets import find_secrets
 from memory_ci.store.files import write_file
 from memory_ci.text import estimate_tokens
@@ -302,7 +303,7 @@ def _has_secret(candidate: Candidate) -> bool:
 APPROVED = ("true", "durable", "self_contained")
 """The questions that approve a learning together, where a reader answers several."""
 
-SHEET = re.compile(
+SHEET = Regex(
     r"^## (?P<key>\S+)$(?P<text>.*?)^approve: *(?P<answer>\S*) *$", re.MULTILINE | re.DOTALL
 )
 ANSWERS = {"y": True, "yes": True, "n": False, "no": False}

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from memory_ci.cli.common import change_options, option, show
-from memory_ci.cli.plain import open_current_workspace
+from memory_ci.cli.plain import open_current_workspace, shorten_path
 from memory_ci.findings import printable
 
 
@@ -37,10 +37,12 @@ def export_command(path: Path | None, dry_run: bool, as_json: bool) -> None:
     from memory_ci.memory.agents_block import export
 
     target_path = Path.cwd() / path if path else None
-    block = export(open_current_workspace(), target_path, dry_run=dry_run)
+    current_workspace = open_current_workspace()
+    block = export(current_workspace, target_path, dry_run=dry_run)
     is_planned = dry_run and block.result == "written"
     would = "would be " if is_planned else ""
-    text = f"{would}{block.result} {block.path}\n"
+    shown_path = shorten_path(block.path, current_workspace.repo.root)
+    text = f"{would}{block.result} {shown_path}\n"
     if dry_run:
         text += "".join(f"\n{printable(line)}" for line in block.lines)
     show({"dry_run": dry_run, **msgspec.structs.asdict(block)}, text, as_json)

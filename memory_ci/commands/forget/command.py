@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import complete_id, flag, json_option, option, show
+from memory_ci.cli.common import complete_id, confirm, flag, json_option, option, show
 from memory_ci.cli.plain import (
     decode_argument,
     now,
@@ -101,7 +101,8 @@ def _confirm(plan: ForgetPlan, *, can_ask: bool) -> None:
         hint = "Look with --plan first, then say --yes."
         raise UsageError(message, slug="not-confirmed", hint=hint)
     say("".join(f"{printable(line)}\n" for line in _describe(plan)), err=True)
-    click.confirm("Do it?", abort=True, err=True)
+    if not confirm("Do it?", default=False):
+        raise click.Abort
 
 
 def _describe(plan: ForgetPlan) -> Iterator[str]:

@@ -28,13 +28,14 @@ from memory_ci.memory.forgotten import (
 )
 from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.workspace import Workspace, branch_tip, load_memory
+from memory_ci.regex import Regex
 from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
 What = Literal["entry", "words", "person"]
-ID = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)
-MAIL = re.compile(r"[^\s<>@]+@[^\s<>@]+")
-PERSON = re.compile(r"\s*(?P<name>[^<>]*?)\s*<(?P<mail>[^<>\s]+@[^<>\s]+)>\s*")
+ID = Regex(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)
+MAIL = Regex(r"[^\s<>@]+@[^\s<>@]+")
+PERSON = Regex(r"\s*(?P<name>[^<>]*?)\s*<(?P<mail>[^<>\s]+@[^<>\s]+)>\s*")
 
 HISTORY = (
     "Old commits still hold it. In a fresh clone, write what is to go into ../expressions.txt "

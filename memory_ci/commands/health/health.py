@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci import progress
 from memory_ci.anchors.anchors import format_anchor, parse_anchor
 from memory_ci.anchors.verdicts import judge_entry
 from memory_ci.commands.health import metrics
@@ -184,6 +185,7 @@ def measure_history(
     past: list[Health] = []
     with suppress(RepositoryError):  # The months that a shallow clone holds are measured.
         while len(past) < limit:
+            progress.report("Measuring months", len(past), limit)
             moment = find_moment(workspace, day.isoformat())
             if moment.commit is None:
                 break

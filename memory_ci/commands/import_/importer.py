@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci import progress
 from memory_ci.commands.import_.legacy import (
     INDEX,
     LegacyFile,
@@ -138,7 +139,7 @@ def import_memory(
 
     items: list[_Item] = []
     findings: list[Finding] = []
-    for file in files:
+    for file in progress.count("Reading files", files):
         legacy_file = read_source(file, options.source, today)
         findings += legacy_file.findings
         items += [
@@ -148,7 +149,7 @@ def import_memory(
     forgotten = tombstones_here(workspace)
     allowed: list[_Item] = []
     refused: list[Finding] = []
-    for item in items:
+    for item in progress.count("Checking learnings", items):
         objection = next(_find_objections(item, forgotten), None)
         if objection is None:
             allowed.append(item)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType, create_entry
 from memory_ci.records.report import Finding
+from memory_ci.regex import Regex
 from memory_ci.store.document import BOM, MemoryFile, Segment, parse_memory_file
 from memory_ci.store.headings import mark_fenced_lines, parse_heading
 from memory_ci.store.manual_notes import derive_id
@@ -77,11 +78,11 @@ SUMMARY_LABELS = (
 )
 """Labels of the lines (`**Learning:** …`) that summarise a section, the best first."""
 
-DATED = re.compile(r"(?:##[ \t]+)?\[(\d{4}-\d{2}-\d{2})\][ \t]*(.*?)[ \t]*")
-SECTION = re.compile(r"#{1,2}[ \t]")
-LABELLED = re.compile(r"(?:[-*][ \t]+)?\*\*([^*:]+):\*\*[ \t]*(.*)")
-MARKUP = re.compile(r"^(?:[-*+>]|#+)[ \t]+|\*\*|__")
-RULE = re.compile(r"[ \t]*(?:-{3,}|\*{3,}|_{3,})[ \t]*")
+DATED = Regex(r"(?:##[ \t]+)?\[(\d{4}-\d{2}-\d{2})\][ \t]*(.*?)[ \t]*")
+SECTION = Regex(r"#{1,2}[ \t]")
+LABELLED = Regex(r"(?:[-*][ \t]+)?\*\*([^*:]+):\*\*[ \t]*(.*)")
+MARKUP = Regex(r"^(?:[-*+>]|#+)[ \t]+|\*\*|__")
+RULE = Regex(r"[ \t]*(?:-{3,}|\*{3,}|_{3,})[ \t]*")
 
 
 class LegacyLearning(msgspec.Struct, frozen=True):
@@ -285,15 +286,15 @@ TYPES: Mapping[str, tuple[EntryType, Domain]] = {
 The fourth type, `user`, is about one person. It is refused, because a repository is shared.
 """
 
-POINTER = re.compile(r"(?:see[ \t]+)?\[[^\]]*\]\([^)\s]+\.md\).*", re.IGNORECASE | re.DOTALL)
-MENTIONED = re.compile(r"[\w.-]+\.md\b")
-BULLET = re.compile(r"(?:[-*+]|\d+[.)])[ \t]+(.*)")
-HIGH_HEADING = re.compile(r"#{1,4}[ \t]")
-DIRECTIVE = re.compile(
+POINTER = Regex(r"(?:see[ \t]+)?\[[^\]]*\]\([^)\s]+\.md\).*", re.IGNORECASE | re.DOTALL)
+MENTIONED = Regex(r"[\w.-]+\.md\b")
+BULLET = Regex(r"(?:[-*+]|\d+[.)])[ \t]+(.*)")
+HIGH_HEADING = Regex(r"#{1,4}[ \t]")
+DIRECTIVE = Regex(
     r"\b(?:always|never|must|do not|don't|prefer\w*|rules?|conventions?|style|feedback)\b",
     re.IGNORECASE,
 )
-ABOUT_MEMORY = re.compile(r"\bmemor(?:y|ies)\b", re.IGNORECASE)
+ABOUT_MEMORY = Regex(r"\bmemor(?:y|ies)\b", re.IGNORECASE)
 """A level-1 heading that names the file itself, and no subject."""
 
 
@@ -472,7 +473,7 @@ def _split_bullets(lines: Sequence[str]) -> list[tuple[int, int]] | None:
 
 def _read_bullet(subject: str, lines: Sequence[str]) -> tuple[str, str]:
     """Return the title and body of a bullet; no title if it only points at a topic file."""
-    first_line = re.sub(BULLET, r"\1", lines[0])
+    first_line = BULLET.sub(r"\1", lines[0])
     if POINTER.fullmatch(first_line) or not first_line.strip():
         return "", ""
     body = dedent("\n".join(lines[1:])).strip("\n").rstrip()

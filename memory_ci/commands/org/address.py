@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from memory_ci.errors import EngineError, MemoryCIError, UsageError
 from memory_ci.records.names import AUDIENCE
+from memory_ci.regex import Regex
 
 # Environment variables.
 INDEX = "MEMORY_CI_ORG_INDEX"  # A directory, a server, or URLs of files with their digests.
@@ -26,7 +27,7 @@ DEFAULT_AUDIENCES = ("public", "internal")
 MAX_BYTES = 2_000_000_000  # Bytes of one file that is fetched.
 SECONDS = 20.0  # Seconds in which a file is fetched: an agent waits for it, once.
 RETRY_SECONDS = 600.0  # Time until a fetch that failed is tried again.
-FILE = re.compile(rf"(https?://[^\s#]+/((?:{AUDIENCE})\.db)(?:\?[^\s#]*)?)#sha256=([0-9a-f]{{64}})")
+FILE = Regex(rf"(https?://[^\s#]+/((?:{AUDIENCE})\.db)(?:\?[^\s#]*)?)#sha256=([0-9a-f]{{64}})")
 
 
 def choose_audiences(environ: Mapping[str, str], asked: tuple[str, ...] = ()) -> tuple[str, ...]:

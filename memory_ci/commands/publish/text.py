@@ -21,6 +21,7 @@ from memory_ci.records.entry import Entry, name_entry
 from memory_ci.records.names import ORIGIN
 from memory_ci.records.plan import Change, Plan
 from memory_ci.records.retrieval import Task
+from memory_ci.regex import Regex
 from memory_ci.secrets import find_secrets
 from memory_ci.sessions.backtest_text import describe_proposal
 from memory_ci.store.episodes import list_ids
@@ -44,18 +45,16 @@ MAX_BYTES = 60_000
 
 CUT = "The text ends here, for a pull request holds no more: see the files."
 
-KEYS = re.compile(r"\A<!-- memory-ci holds:(?P<keys>(?: [0-9a-f]+)*) -->$", re.MULTILINE)
+KEYS = Regex(r"\A<!-- memory-ci holds:(?P<keys>(?: [0-9a-f]+)*) -->$", re.MULTILINE)
 """The first line, which a forge does not show: the keys of all that the pull request proposes."""
 
-LAST_COMMENT = re.compile(
-    r"^<!-- memory-ci read comments: (\d{1,18}) -->$", re.MULTILINE | re.ASCII
-)
+LAST_COMMENT = Regex(r"^<!-- memory-ci read comments: (\d{1,18}) -->$", re.MULTILINE | re.ASCII)
 """The second line, which a forge does not show: the number of the last comment that was applied."""
 
 MAX_LINES = 100
 """Number of lines that are read of one comment, and of keys that are read of one line."""
 
-BOX = re.compile(
+BOX = Regex(
     r"^- \[(?P<mark>[ xX~])\] .*<!-- (?P<kind>entry|candidate|rejected) (?P<key>[\w-]+) -->$",
     re.MULTILINE | re.ASCII,
 )
@@ -79,7 +78,7 @@ The title of a pull request names the changes of earlier sections first.
 TITLE_LEARNING_WIDTH = 72
 """Length of a learning in the title, in characters."""
 
-COMMAND = re.compile(
+COMMAND = Regex(
     r"^/memory[ \t]+(?P<verb>[a-z]+)(?P<keys>(?:[ \t]+[\w-]+)+)[ \t]*$", re.MULTILINE | re.ASCII
 )
 VERBS = {

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from memory_ci.cli.common import (
     RangeArguments,
     change_options,
+    confirm,
     engine_option,
     flag,
     now_option,
@@ -32,13 +33,13 @@ from memory_ci.cli.plain import (
     open_committed_workspace,
     progress,
     say,
+    terminal_width,
     today,
 )
 from memory_ci.commands.record.text import render_plan, render_summary
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.findings import printable
 from memory_ci.records.config import PublishMode
-from memory_ci.records.names import short_branch
 
 if TYPE_CHECKING:
     from memory_ci.commands.publish.publish import PublishOptions
@@ -87,6 +88,7 @@ READING = "Reading merged work"
     metavar="FILE",
     help="Perform the plan of this file, or for - of standard input; no engine is asked.",
 )
+@flag("--verbose", help="Print all of it, not the most important 30 lines.")
 @change_options
 @click.pass_context
 def record_command(
@@ -102,6 +104,7 @@ def record_command(
     dry_run: bool,
     as_json: bool,
     yes: bool,
+    verbose: bool,
     **arguments: RangeArguments,
 ) -> None:
     """Turn merged work into committed memory.
@@ -166,7 +169,10 @@ def record_command(
         plan = published.plan
     if summary is not None and plan is not None:
         _write_summary(summary, workspace, plan, published)
-    _show_run(workspace, plan, published, as_json)
+    if as_json:
+        echo_json(_list_run_fields(plan, published, None))
+    else:
+        _show_run(workspace, plan, published, verbose=verbose)
     if plan is not None and plan.engine.failure:
         say(f"Warning: the run stopped: {printable(plan.engine.failure)}", err=True)
         if fail_on == "engine":
@@ -255,7 +261,7 @@ def _confirm_episodes(workspace: Workspace, options: RecordOptions, plan: Plan) 
             slug="many-episodes",
             hint="Agree with --yes, or begin later: --since REV.",
         )
-        _confirm(f"\nThis first run writes {count} episodes. Go on?", error)
+        _confirm(f"This first run writes {count} episodes. Go on?", error)
 
 
 def wait_for_batches(pending: Pending) -> None:
@@ -273,7 +279,8 @@ def _confirm(question: str, refusal: UsageError) -> None:
     """
     if has_input():
         raise refusal
-    click.confirm(question, abort=True, err=True)
+    if not confirm(question, default=False):
+        raise click.Abort
 
 
 def _write_summary(
@@ -290,32 +297,19 @@ def _write_summary(
 
 
 def _show_run(
-    workspace: Workspace,
-    plan: Plan | None,
-    published: Published | None,
-    as_json: bool,
-    offer: Offer | None = None,
+    workspace: Workspace, plan: Plan | None, published: Published | None, *, verbose: bool = False
 ) -> None:
     """Print what was learned and where it was published."""
-    if as_json:
-        echo_json(_list_run_fields(plan, published, offer))
-        return
-    if plan is not None:
-        from memory_ci.memory.episode_files import list_written
+    from memory_ci.commands.record.brief import list_published, render_brief
+    from memory_ci.memory.episode_files import list_written
 
-        say(render_plan(plan, list_written(workspace, plan)))
-    if published is None:
-        return
-    if plan is not None and published.subjects:
-        action = f"Published by {published.mode} for"
-        if published.mode == "none":
-            action = "Committed on"
-        branch = printable(short_branch(plan.ref))
-        subjects = "".join(f"  {printable(subject)}\n" for subject in published.subjects)
-        say(f"\n{action} {branch}, now at {published.tip[:10]}:\n{subjects}")
-    for line in (published.url, published.reason):
-        if line:
-            say(printable(line))
+    written = list_written(workspace, plan) if plan is not None else ()
+    if verbose:
+        text = render_plan(plan, written) if plan is not None else ""
+        outcome = list_published(plan, published)
+        say(text + "".join(f"{printable(line)}\n" for line in outcome))
+    else:
+        say(render_brief(plan, written, published, terminal_width(sys.stdout, os.environ)))
 
 
 def _list_run_fields(
@@ -435,7 +429,10 @@ def learn_command(
         published = publish(workspace, publishing, make_plan, now(), os.environ)
     if published.plan is not None:
         run.finish(published.plan)
-    _show_run(workspace, published.plan, published, as_json, offer)
+    if as_json:
+        echo_json(_list_run_fields(published.plan, published, offer))
+    else:
+        _show_run(workspace, published.plan, published)
 
 
 def _confirm_offer(offer: Offer) -> None:

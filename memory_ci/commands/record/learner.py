@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
@@ -74,6 +73,7 @@ from memory_ci.records.names import (
 )
 from memory_ci.records.plan import Change, Join
 from memory_ci.records.report import Finding
+from memory_ci.regex import Regex
 from memory_ci.sessions import checkpoints, session_join
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import parse_target
@@ -82,7 +82,7 @@ from memory_ci.text import NAMES_CODE, plural
 OnProgress = Callable[[int, int], None]
 """Called with how many merged changes are done, and how many there are."""
 
-COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
+COMMIT = Regex(r"\bcommit:([0-9a-f]{7,64})\b")
 
 MAX_FAILURES = 3
 """Declined requests that a model may fail at before a run stops asking it about them."""

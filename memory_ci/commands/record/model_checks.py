@@ -25,13 +25,14 @@ from memory_ci.records.check import (
     WithCheck,
 )
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
+from memory_ci.regex import Regex
 from memory_ci.store.checkfield import parse_check_text
 
 MAX_DIRECTORIES = 80  # Directories that a model is shown.
 MAX_DEPTH = 2  # Their depth.
 MAX_CHECK = 1_000  # Characters of a check that are read.
 
-RULE = re.compile(
+RULE = Regex(
     r"\b(?:must|should|shall|never|always|do not|don't|cannot|avoid|forbidden|prefer|ensure"
     r"|make sure|instead of|rather than|only|required?|needs?)\b"
     r"|^(?:use|add|keep|put|place|write|update|include|follow|import|name|prefix|start)\b",
@@ -39,7 +40,7 @@ RULE = re.compile(
 )
 """Words of a sentence that says what is to be done."""
 
-SUBJECT = re.compile(
+SUBJECT = Regex(
     r"`|\b[\w-]+/[\w-]|\.\w{1,4}\b"
     r"|\b(?:files?|folders?|director(?:y|ies)|tests?|docs|documentation|docstrings?|comments?|headers?"
     r"|licen[cs]es?|imports?|names?|named|types?|annotations?|commits?|messages?|titles?|changelogs?"

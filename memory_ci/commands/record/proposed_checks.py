@@ -7,7 +7,6 @@ spoken in them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 
 from memory_ci.checks.backtest import BacktestResult, PastChange, SpokenChange, backtest
 from memory_ci.checks.habits import Habit, MergedFiles, find_habits
-from memory_ci.checks.repository import RepositoryFiles, list_repository_files
+from memory_ci.checks.repository import RepositoryFiles, has_glob, list_repository_files
 from memory_ci.checks.templates import ATTRIBUTION_CHECK, derive_check
 from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.commands.record.model_checks import is_about_changes, write_checks
@@ -47,6 +46,7 @@ from memory_ci.records.candidate import (
 )
 from memory_ci.records.check import ChangeCheck, RuleCheck, WithCheck
 from memory_ci.records.plan import Change
+from memory_ci.regex import Regex
 from memory_ci.sessions.backtests import join_sessions
 from memory_ci.sessions.repetitions import list_written_rules
 from memory_ci.store.layout import parse_target
@@ -71,11 +71,11 @@ MAX_SUBJECT = 80  # Characters of the title of a change.
 IMPORTANCE = 0.7
 
 
-EMPHASIS = re.compile(r"\*\*|__")
+EMPHASIS = Regex(r"\*\*|__")
 """Markdown's signs of emphasis."""
 
 
-SENTENCE = re.compile(r"[A-Z`]")
+SENTENCE = Regex(r"[A-Z`]")
 """The beginning of a line that is no row of a table, and does not go on from the line before."""
 
 
@@ -140,10 +140,14 @@ def judge_checks(
     tested = list(zip(drafted, results, strict=True))
 
     settings = read_hook_settings(run.base)
+    files = list_repository_files(run.base.tree.files)
     found = [
         habit
         for habit in _find_habits(run, read)
-        if not is_lock_tested((habit.also,), settings) and not _is_ruled(habit, drafted)
+        if not is_lock_tested((habit.also,), settings)
+        and not _is_ruled(habit, drafted)
+        and has_glob(habit.when, files)
+        and has_glob(habit.also, files)
     ]
     habits = _without_known(run, map(_draft_habit, found))
     results = backtest([make_rule(draft.check, draft.rule.title) for draft in habits], read)

@@ -76,6 +76,7 @@ from memory_ci.memory.workspace import (
     workspace_at,
     workspace_here,
 )
+from memory_ci.progress import report
 from memory_ci.records.config import EngineName
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
@@ -186,12 +187,14 @@ def plan_record(
         extracted = _extract(run, learner, progress)
         repeated = _learn_repeated(run, options, tally)
         extracted += repeated.added
+        report("Comparing entries")
         same = _find_same_entries(run, tally, extracted)
     plan = _describe_range(run, options, tally, ref)
     if plan.until is not None:
         first_steps: dict[Step, tuple[Change, ...]] = {"fold": folded, "extract": extracted}
         plan = _add_steps(plan, run, learner, first_steps, Agreement(same, repeated.checked))
         if run.workspace.config.episodes.write:
+            report("Noting episodes")
             plan = _add_episodes(plan, run, learner)
     problems += (*options.problems, *run.gatherer.problems, *tally.problems)
     return replace(plan, findings=tuple(tally.findings), problems=tuple(problems))
@@ -335,7 +338,9 @@ def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> Rep
 
     A rule that gets a check is written once, with the check.
     """
+    report("Looking for what people asked before")
     judged = judge_repeated(run, options.accepted, tally.problems)
+    report("Trying checks on history")
     checks = judge_checks(run, judged, options.accepted, tally.problems)
     checked = {item.candidate.title for item in checks if item.verdict == "written"}
     judged = [item for item in judged if item.candidate.title not in checked]
@@ -622,6 +627,7 @@ def fetch_sessions(
     remote = config.publish.remote
     if not config.sessions.read or find_setting(workspace.repo, f"remote.{remote}.url") is None:
         return ()
+    report("Fetching sessions")
     try:
         fetch(workspace.repo, remote, connect(remote, environ).env)
     except EngineError as error:

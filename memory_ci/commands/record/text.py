@@ -12,13 +12,15 @@ from memory_ci.records.plan import Change, EngineUse, Join, Plan, PlannedStep, P
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import IndexUse
 from memory_ci.store.episodes import list_ids
-from memory_ci.text import plural, shorten
+from memory_ci.text import plural
 
 MAX_SHOWN = 20
 """Number of items of one list that a terminal shows; the JSON has all of them."""
 
 MAX_EPISODES = 5
 """Number of episode files that a terminal shows; nobody has to judge them."""
+
+NOTHING = "Nothing to commit."
 
 VERDICTS = (
     ("quarantined", "Quarantined, not written"),
@@ -47,14 +49,11 @@ LEFT_OUT = {
 """What is left out of evidence, in plain words (docs/learning.md)."""
 
 WAYS = (
-    ("memory-ci learn --since 90d", "lets a model read older work; says what it costs first"),
-    (
-        "memory-ci review --candidates",
-        "lists sentences that may be worth keeping, to accept or to decline",
-    ),
+    ("memory-ci learn --since 90d", "a model reads it; says the price first"),
+    ("memory-ci review --candidates", "sentences to accept or to decline"),
     (
         "memory-ci init --clone --agent NAME",
-        "lets an agent see memory, and keeps what is said to it for the next run",
+        "an agent is given what memory knows",
     ),
 )
 """Commands to try if a run read changes and learned nothing."""
@@ -73,32 +72,35 @@ def render_plan(plan: Plan, written: Sequence[str] = ()) -> str:
 
 
 def _list_plan_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
-    if plan.until is not None:  # A plan of upkeep alone covers no work.
-        since = plan.since[:10] if plan.since else "the beginning"
-        merged, commits, declined = _count_read(plan)
-        engine = f"engine {plan.engine.name}: {plan.engine.reason}"
-        yield f"{merged} ({commits}){declined} from {since} to {plan.until[:10]}, {engine}"
-    yield from _list_engine_lines(plan.engine)
+    yield from list_range_lines(plan)
+    yield from list_engine_lines(plan.engine)
     joins = [_render_join(join) for join in plan.joins]
     yield from _list_section(f"Read besides commits: {plural(len(joins), 'source')}", joins)
     for step in plan.steps:
         yield from _list_step_lines(step)
     yield from _list_episode_lines(plan, written)
-    if plan.until is not None and not plan.counts.merged_changes:
-        advice = "to learn from older history, name its start: --since REV"
-        yield f"Nothing was merged in this range; {advice}"
     for verdict, heading in VERDICTS:
         judged = [item for item in plan.judged if item.verdict == verdict]
-        lines = [
-            f"  {item.change:8}  {shorten(item.candidate.title, 90)}  ({item.reason})"
-            for item in judged
-        ]
+        lines = [f"  {item.change:8}  {item.candidate.title}  ({item.reason})" for item in judged]
         yield from _list_section(f"{heading}: {len(lines)}", lines)
     yield from _list_left_out(plan)
     has_learned = any(step.step in ("fold", "extract") for step in plan.steps)
     if plan.counts.merged_changes and not has_learned:
         yield from ("", "Nothing was learned from these changes.")
         yield from (f"  {command:36} {what}" for command, what in WAYS)
+
+
+def list_range_lines(plan: Plan) -> Iterator[str]:
+    """Yield what was read, and by which engine."""
+    if plan.until is None:  # A plan of upkeep alone covers no work.
+        return
+    since = plan.since[:10] if plan.since else "the beginning"
+    merged, commits, declined = _count_read(plan)
+    engine = f"engine {plan.engine.name}: {plan.engine.reason}"
+    yield f"{merged} ({commits}){declined} from {since} to {plan.until[:10]}, {engine}"
+    if not plan.counts.merged_changes:
+        advice = "to learn from older history, name its start: --since REV"
+        yield f"Nothing was merged in this range; {advice}"
 
 
 def _count_read(plan: Plan) -> tuple[str, str, str]:
@@ -126,31 +128,38 @@ def _list_section(heading: str, lines: Sequence[str]) -> Iterator[str]:
 def _list_step_lines(step: PlannedStep) -> Iterator[str]:
     yield from ("", f"{step.step}: {plural(len(step.changes), 'change')}")
     for change in step.changes:
-        title = shorten(name_entry(change.entry), 90)
+        title = name_entry(change.entry)
         yield f"  {change.entry.id[:8]}  {change.path}  {title}  ({change.why})"
 
 
-def _count_episodes(plan: Plan) -> int:
+def count_episodes(plan: Plan) -> int:
     """Return the number of episodes and amendments; those of a run may share a file."""
     return sum(len(list_ids(file.path, file.text.encode())) for file in plan.episodes)
 
 
 def _list_episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
+    counts = list(_list_episode_counts(plan, written))
+    if counts != [NOTHING]:
+        yield ""
+    yield from counts
+    yield from (f"  {path}" for path in written[:MAX_EPISODES])
+    if len(written) > MAX_EPISODES:
+        yield f"  … and {len(written) - MAX_EPISODES} more"
+
+
+def _list_episode_counts(plan: Plan, written: Sequence[str]) -> Iterator[str]:
+    """Yield how many episodes are noted, or that there is nothing to commit."""
     unwritten = plan.unwritten.changes
     if not plan.episodes and plan.fold_before is None and not unwritten:
         if not plan.steps:
-            yield "Nothing to commit."
+            yield NOTHING
         return
-    yield ""
     if unwritten:
         changes = plural(unwritten, "merged change")
         yield f"episodes of {changes} are in git's history, without a file"
     if written:
-        new_count = _count_episodes(plan)
+        new_count = count_episodes(plan)
         yield f"episodes: {new_count} new, {plural(len(written), 'file')}"
-    yield from (f"  {path}" for path in written[:MAX_EPISODES])
-    if len(written) > MAX_EPISODES:
-        yield f"  … and {len(written) - MAX_EPISODES} more"
     if plan.fold_before is not None:
         month = plan.fold_before.isoformat()[:7]
         yield f"episodes of months before {month} become one file each"
@@ -178,7 +187,7 @@ def _list_left_out(plan: Plan) -> Iterator[str]:
         yield f"Warning: {render_finding(finding, with_level=False)}"
 
 
-def _list_engine_lines(use: EngineUse) -> Iterator[str]:
+def list_engine_lines(use: EngineUse) -> Iterator[str]:
     """Yield what the model used, and what stopped it."""
     if use.answers:
         input_tokens = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens
@@ -267,7 +276,7 @@ def _list_page_lines(
         for change in step.changes:
             yield from _list_change_lines(change)
     if plan.episodes:
-        count = plural(_count_episodes(plan), "episode")
+        count = plural(count_episodes(plan), "episode")
         yield from ("", f"Noted: {count}, under `.memory/episodes/`.")
     if plan.unwritten.changes:
         count = plural(plan.unwritten.changes, "merged change")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from importlib.resources import files
@@ -29,6 +28,7 @@ from memory_ci.errors import UsageError
 from memory_ci.findings import printable_lines
 from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import QuestionKind
+from memory_ci.regex import Regex
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import plural, shorten
 
@@ -54,7 +54,7 @@ INVISIBLE_MARKUP = (
 )
 """Markup of Vega that draws nothing."""
 
-EMPTY_MARKS = re.compile(r'<g class="mark-[^"]*" role="graphics-symbol"[^>]*></g>')
+EMPTY_MARKS = Regex(r'<g class="mark-[^"]*" role="graphics-symbol"[^>]*></g>')
 """A group without marks, which a screen reader reads as a picture without a name."""
 
 COVERS = {
@@ -75,8 +75,8 @@ STATES = {
 }
 
 QUESTIONS: dict[QuestionKind, str] = {
-    "request": "People ask again and again. Write it as a rule?",
-    "failure": "A command fails again and again. Warn of it?",
+    "request": "People ask for it again. Write it as a rule?",
+    "failure": "A command fails again. Warn agents before they run it?",
     "check": "A rule that each commit can be tested for. Test it?",
     "candidate": "Worth keeping?",
     "quarantined": "Withheld as unsafe. Safe after all?",

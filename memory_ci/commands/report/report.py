@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from memory_ci import progress
 from memory_ci.commands.health.health import measure_health, measure_history
 from memory_ci.commands.record.run import RecordOptions
 from memory_ci.commands.report.inputs import (
@@ -214,7 +216,8 @@ def _list_releases(inputs: ReportInputs, notes: list[str]) -> tuple[ReleaseHealt
             return tuple(ReleaseHealth(str(health.today), health) for health in reversed(past))
 
         releases = [
-            ReleaseHealth(name, measure_health(workspace, inputs.today, at=name)) for name in names
+            ReleaseHealth(name, measure_health(workspace, inputs.today, at=name))
+            for name in progress.count("Measuring releases", names)
         ]
         releases.append(ReleaseHealth("today", measure_health(workspace, inputs.today)))
         return tuple(releases)
@@ -226,7 +229,8 @@ def _list_releases(inputs: ReportInputs, notes: list[str]) -> tuple[ReleaseHealt
 
 def _list_questions(workspace: Workspace, now: datetime, notes: list[str]) -> Sequence[Question]:
     with note_failure(notes, "The inbox"):
-        return list_queue(workspace, RecordOptions(), now, {}).found
+        show = partial(progress.report, "Looking for what waits for you")
+        return list_queue(workspace, RecordOptions(), now, {}, progress=show).found
     return ()
 
 

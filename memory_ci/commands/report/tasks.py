@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
+from memory_ci import progress
 from memory_ci.commands.report.inputs import ReportInputs, note_failure
 from memory_ci.commands.report.records import ExplainedTask, FoundState, ScoredEntry
 from memory_ci.commands.retrieve.options import RetrieveOptions
@@ -35,7 +36,7 @@ def explain_tasks(
 
         explained = [
             _explain_task(inputs.workspace, tried, inputs.today, environ)
-            for tried in tasks[:MAX_TRIED]
+            for tried in progress.count("Explaining tasks", tasks[:MAX_TRIED])
         ]
         # A task that finds nothing explains little; the user's stays the first.
         explained.sort(key=lambda one: (one.task != task, not _is_served(one)))

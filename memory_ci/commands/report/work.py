@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from memory_ci import progress
 from memory_ci.commands.report.inputs import ReportInputs, note_failure
 from memory_ci.commands.report.records import ChurnedFile, Cover, WebLink, WorkWeek
 from memory_ci.gitrepo import history
@@ -34,8 +35,13 @@ def list_changes(
     repo = workspace.repo
     with note_failure(notes, "What was merged"):
         since = history.find_commit_of_day(repo, tip, _first_monday(today) - timedelta(days=1))
-        changes = history.iter_merged_changes(repo, history.plan_range(repo, since, tip))
-        return tuple(change for change in changes if is_work(workspace, change))
+        planned = history.plan_range(repo, since, tip)
+        found: list[MergedChange] = []
+        for done, change in enumerate(history.iter_merged_changes(repo, planned)):
+            progress.report("Reading merged work", done, planned.change_count)
+            if is_work(workspace, change):
+                found.append(change)
+        return tuple(found)
     return ()
 
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 MAX_NORM_CHARS = 4000  # Characters of institutional memory, at most half of the whole budget.
 MAX_ABOUT = 5  # Entries that are served about one file.
 MAX_NAMES = 5  # Definitions of a diff that join the query.
+FEW = 2  # Entries from which on no hints are given.
 
 
 class MemoryView(msgspec.Struct, frozen=True):
@@ -559,10 +560,10 @@ def _add_hints(retrieval: Retrieval, job: _Job) -> Retrieval:
     workspace = job.view.workspace
     if not workspace.config.retrieve.hints or options.at is not None or options.about is not None:
         return retrieval
-    from memory_ci.commands.retrieve.similar import FEW, find_hints  # 3 ms that others are spared
-
     if len(retrieval.hits) >= FEW:
         return retrieval
+    from memory_ci.commands.retrieve.similar import find_hints  # 3 ms that others are spared
+
     hints = find_hints(workspace, retrieval.task, options.paths or (), job.session.is_new)
     extended = replace(retrieval, hints=drop_taught(hints, retrieval.hits))
     total = context_cost(extended) + sum(entry_cost(hit) for hit in extended.hits)

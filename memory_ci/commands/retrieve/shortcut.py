@@ -170,6 +170,8 @@ def _print(retrieval: Retrieval, output: Output, notes_served: bool, nudge: str)
         context = render_markdown(context)
     if output == "text" and is_terminal():
         say(context)
+        if not (context or retrieval.notes or retrieval.held_out):
+            say("Memory holds nothing on this.", err=True)
     else:  # An agent reads it.
         echo(context)
 

@@ -5,7 +5,6 @@ Hints complete a retrieval of fewer than two entries. They are counted and revie
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
@@ -14,10 +13,10 @@ from memory_ci.gitrepo.repo import Tips, find_commit, read_tips
 from memory_ci.memory.past_tasks import KeptTasks, load_tasks
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.retrieval import Habits, Hints, SimilarTask
+from memory_ci.regex import Regex
 from memory_ci.search.similar_tasks import MAX_TASKS, TaskQuery, classify_title, find_similar
 
-NUMBER = re.compile(r"\s*[#!](\d{1,9})\s*")
-FEW = 2  # Number of entries from which on no hints are given.
+NUMBER = Regex(r"\s*[#!](\d{1,9})\s*")
 LEAST_SHARE = 0.7
 """Share of the last changes of a class that had a changelog entry, for a hint to say so.
 

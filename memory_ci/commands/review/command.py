@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +17,6 @@ from memory_ci.cli.plain import (
     now,
     open_current_workspace,
     progress,
-    say,
 )
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
@@ -30,13 +28,9 @@ if TYPE_CHECKING:
     from memory_ci.commands.review.queue import Queue
     from memory_ci.commands.review.review import AnsweredReview, Answers
     from memory_ci.memory.workspace import Workspace
-    from memory_ci.records.candidate import Answer, Question, QuestionKind, Repetition
-
-MAX_CHANGES = 3
-"""Changes that a question names."""
+    from memory_ci.records.candidate import Answer, Question, QuestionKind
 
 entries = partial(option, multiple=True, metavar="N|ID", shell_complete=complete_id)
-KEYS: Mapping[str, Answer] = {"a": "accept", "k": "keep", "r": "retire", "n": "never"}
 
 
 @click.command("review")
@@ -60,7 +54,8 @@ def review_command(candidates: bool, stale: bool, **arguments: Any) -> None:  # 
     Candidates, what was quarantined, entries whose code has changed or is gone, that contradict
     another, that are given and never used, or that hold in any repository. Your answers are one
     commit by you; what is retired is another. What nobody answers is not asked again for 90 days.
-    With an answer or --json, and where nobody can answer, you are asked nothing.
+    A terminal asks one at a time, with the keys of `git add -p` (? explains them); with an answer
+    or --json, and where nobody can answer, you are asked nothing.
 
     --candidates lists sentences of merged work that nobody marked, found again in the work of the
     last record run and after it, or since --since. What was said in several changes comes first.
@@ -110,6 +105,7 @@ def _run(
         dry_run: commit nothing.
         as_json: print JSON.
     """
+    from memory_ci.commands.review.dialog import ask_each
     from memory_ci.commands.review.review import answer
 
     repository = open_current_workspace()
@@ -124,13 +120,16 @@ def _run(
         "never": never,
     }
     answers = _parse_answers(listed, words, edit=edit)
-    if not (answers.by_verb or as_json or kinds) and not has_input():
-        answers = _ask(listed)
+    is_asked = not (answers.by_verb or as_json or kinds) and not has_input()
+    if is_asked:
+        answers = ask_each(listed, _edit)
     in_actions = "GITHUB_ACTIONS" in os.environ
     done = answer(repository, queue, answers, now(), dry_run=dry_run, in_actions=in_actions)
 
     if answers.by_verb or answers.skipped:
         lines = list(_render_done(done, dry_run=dry_run))
+    elif listed and is_asked:
+        lines = ["Nothing was answered."]
     elif listed and kinds:
         count = len(listed) if show_all else MAX_SUGGESTIONS
         lines = list(render_questions(listed[:count], max(len(listed) - count, 0)))
@@ -311,6 +310,8 @@ def _render_question(number: int, question: Question) -> Iterator[str]:
 
 def _describe_question(question: Question) -> Iterator[str]:
     """Yield the subject of a question, then its reason and its source."""
+    from memory_ci.commands.review.dialog import describe_repetition, name_changes
+
     if question.located:
         place = question.located
         yield f"{place.entry.id[:8]} {question.title} ({place.path}:{place.line})"
@@ -324,49 +325,9 @@ def _describe_question(question: Question) -> Iterator[str]:
             yield from describe_proposal(candidate.proposal)
             return
         if candidate.repetition is not None:
-            yield from _describe_repetition(question.why, candidate.repetition)
+            yield from describe_repetition(question.why, candidate.repetition)
             return
         quote = " ".join(candidate.quotes[0].text.split()) if candidate.quotes else ""
         if quote.rstrip(".") != question.title:
             yield f'"{quote}"'
-        names = ", ".join(changes[:MAX_CHANGES])
-        others = f" and {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
-        yield f"in {names}{others}; {question.why}; {candidate.source}"
-
-
-def _describe_repetition(why: str, repetition: Repetition) -> Iterator[str]:
-    """Yield the reason, the moment of serving it, and the words of people with their days."""
-    moment = "" if repetition.when == "start" else f"; to be told {repetition.when}"
-    yield f"{repetition.kind}: {why}{moment}"
-    for quotation in repetition.quotes:
-        yield f'"{quotation.text}" ({quotation.day}, {quotation.session})'
-    if repetition.hook:
-        yield "a hook checks it: add to .pre-commit-config.yaml"
-        yield from repetition.hook.splitlines()
-
-
-def _ask(listed: Sequence[Question]) -> Answers:
-    """Ask a person each question in turn."""
-    from memory_ci.commands.review.review import Answers
-
-    by_verb: dict[Answer, list[Question]] = {}
-    texts: dict[str, str] = {}
-    skipped: list[Question] = []
-    for number, question in enumerate(listed, start=1):
-        body = indent(_text_of(question)[1], "    ").splitlines()
-        lines = [*_render_question(number, question), *body]
-        say("".join(f"{printable(line)}\n" for line in lines))
-        keys = [key for key, verb in KEYS.items() if verb in question.answers]
-        verbs = [*(KEYS[key] for key in keys), "edit, skip, quit"]
-        choices = click.Choice([*keys, *"esq"])
-        reply = click.prompt(", ".join(verbs), type=choices, default="s")
-        if reply == "q":
-            break
-        if reply == "s":
-            skipped.append(question)
-        elif reply == "e":
-            texts[question.key] = _edit(question)
-            by_verb.setdefault(question.answers[0], []).append(question)
-        else:
-            by_verb.setdefault(KEYS[reply], []).append(question)
-    return Answers(by_verb, texts, skipped)
+        yield f"in {name_changes(changes)}; {question.why}; {candidate.source}"

@@ -12,10 +12,9 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from memory_ci.records.candidate import Question, QuestionKind
+from memory_ci.regex import Regex
 
-ASKED = re.compile(
-    r"(?P<state>asked|answered):(?P<day>\d{4}-\d\d-\d\d):(?P<key>[0-9a-f]+)", re.ASCII
-)
+ASKED = Regex(r"(?P<state>asked|answered):(?P<day>\d{4}-\d\d-\d\d):(?P<key>[0-9a-f]+)", re.ASCII)
 
 PAUSE_DAYS = 90
 """Days after which a question may be asked again."""

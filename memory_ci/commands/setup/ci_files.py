@@ -16,14 +16,15 @@ import msgspec
 from memory_ci import __version__
 from memory_ci.cli.manual import list_urls
 from memory_ci.errors import UsageError
+from memory_ci.regex import Regex
 from memory_ci.store.yamltext import YamlTextError, YamlToken, format_flow_scalar, list_tokens
 
-SOURCE = re.compile(r"(?:(https://[\w.:-]+)/)?([\w.-]+(?:/[\w.-]+)+)@(v\d+(?:\.\d+)*|[0-9a-f]{40})")
-REPOSITORY = re.compile(r"Repository, *(https://[^/]+)/(\S+?)(?:\.git)?/?")
+SOURCE = Regex(r"(?:(https://[\w.:-]+)/)?([\w.-]+(?:/[\w.-]+)+)@(v\d+(?:\.\d+)*|[0-9a-f]{40})")
+REPOSITORY = Regex(r"Repository, *(https://[^/]+)/(\S+?)(?:\.git)?/?")
 TAG = f"v{__version__}"
 TYPES = ("pre-commit", "pre-merge-commit", "prepare-commit-msg", "pre-push")
 TYPES_LINE = f"default_install_hook_types: [{', '.join(TYPES)}]\n"
-BY_HAND = re.compile(
+BY_HAND = Regex(
     r"memory-ci-(?:check|fix|notes|trailers|rules|push|sync)"
     r"|\S*/memory-ci(?:/\S*)?@\S+"
     r"|.*\bmemory-ci ci\b.*"
@@ -75,17 +76,16 @@ def find_release() -> Release | None:
     return None
 
 
-def need_release(source: str | None, *, is_tag: bool) -> Release:
+def need_release(release: Release | None, *, is_tag: bool) -> Release:
     """Return the release that hooks and CI are to run.
 
     Args:
-        source: the value of `--ci-source`, None for the installed release.
+        release: the release that was named or is installed, None if neither is known.
         is_tag: refuse a release that is named by a commit.
 
     Raises:
         UsageError: bad-ci-source, no-ci-source.
     """
-    release = read_source(source) if source else find_release()
     if release is None:
         message = (
             "where memory-ci is kept is not known: this package names no repository in its "
@@ -210,13 +210,13 @@ def add_gitlab(text: str, release: Release) -> str:
 
 BEGIN = "# memory-ci init: begin"
 END = "# memory-ci init: end"
-BLOCK = re.compile(
+BLOCK = Regex(
     rf"^[ \t]*{BEGIN} ([0-9a-f]{{8}})[^\n]*\n(.*?)^[ \t]*{END}[ \t]*(?:\r?\n|\Z)", re.M | re.S
 )
 NOTE = "(taken out by `memory-ci init --remove`, unless it was changed)"
 WHOLE_FILE = "(this file; "  # Also what 0.2 wrote.
 WHOLE = f"{WHOLE_FILE}taken out by `memory-ci init --remove`, unless it was changed)"
-ROW = re.compile(r"[^\n]*\n|[^\n]+")
+ROW = Regex(r"[^\n]*\n|[^\n]+")
 
 
 def fence(text: str, note: str = NOTE) -> str:

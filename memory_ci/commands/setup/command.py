@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -24,8 +24,10 @@ from memory_ci.cli.plain import (
     open_current_workspace,
     progress,
     say,
+    shorten_path,
 )
 from memory_ci.findings import printable, printable_lines
+from memory_ci.regex import Regex
 from memory_ci.sources.agent_events import AGENT_NAMES
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ Part = Literal["hooks", "retrieve", "ask", "mcp"]
 """What `init --without` leaves out."""
 
 ALL_AGENTS = "all"
-PLACEHOLDER = re.compile(r"\bOWNER/")
+PLACEHOLDER = Regex(r"\bOWNER/")
 
 RENAMED = (
     "\nHooks of ours that you had changed are renamed and not run. "
@@ -155,13 +157,15 @@ def show_steps(
     if as_json:
         echo_json({"dry_run": dry_run, "steps": steps})
         return
-    for step in steps:
-        is_planned = dry_run and step.result not in ("kept", "absent")
-        would = "would be " if is_planned else ""
-        path = Path(step.path)
-        if root is not None and path.is_relative_to(root):
-            path = path.relative_to(root)
-        say(f"{would}{step.result:8} {step.part:13} {path}")
+    for (part, result), group in groupby(steps, key=lambda step: (step.part, step.result)):
+        is_planned = dry_run and result not in ("kept", "absent")
+        label = f"{'would be ' if is_planned else ''}{result:8} {part:13}"
+        paths = [shorten_path(step.path, root) for step in group]
+        if part == "hook" and len(paths) > 1:
+            names = ", ".join(Path(path).name for path in paths)
+            paths = [f"{Path(paths[0]).parent}: {names}"]
+        for path in paths:
+            say(f"{label} {path}")
     if any(step.result == "renamed" for step in steps):
         say(RENAMED)
 
@@ -361,18 +365,25 @@ def _set_up(
     as_json: bool,
 ) -> None:
     """Set up memory in a repository."""
-    from memory_ci.commands.setup.ci_files import find_release, need_release
+    from memory_ci.commands.setup.ci_files import find_release, need_release, read_source
     from memory_ci.commands.setup.init import InitOptions
+    from memory_ci.memory.workspace import work_tree
 
     current_workspace = open_current_workspace()
-    preview = _preview(current_workspace, history, as_json) if history else None
     options = InitOptions(files.pre_commit, files.ci or "none", find_release())
-    ci_source = files.ci_source
+    if files.ci_source:
+        options = replace(options, release=read_source(files.ci_source))
     is_silent = dry_run or as_json or has_input() or not is_terminal()
-    if not (is_silent or files.pre_commit or files.ci or agents or files.cloud):
-        options, agents, ci_source = _ask(current_workspace, options, ci_source)
+    asked_history: str | None = None
+    if not (is_silent or files.pre_commit or files.ci or agents or files.cloud or history):
+        from memory_ci.commands.setup.init import guess_agents
+        from memory_ci.commands.setup.questions import ask_for_parts
+
+        found = guess_agents(work_tree(current_workspace), Path.home())
+        options, agents, asked_history = ask_for_parts(current_workspace, options, found)
+    preview = _preview(current_workspace, history, as_json) if history else None
     if options.pre_commit or options.ci != "none":
-        release = need_release(ci_source, is_tag=options.ci == "gitlab")
+        release = need_release(options.release, is_tag=options.ci == "gitlab")
         options = replace(options, release=release)
 
     set_up = _write_parts(current_workspace, options, agents, files.cloud, dry_run=dry_run)
@@ -396,6 +407,10 @@ def _set_up(
         show_steps(set_up.cloud, dry_run=dry_run, as_json=False, root=root)
         then = f" Then {set_up.remark}." if set_up.remark else ""
         say(f"\nCommit them to the default branch.{then}")
+    if asked_history:
+        # At the end: an interruption of it leaves everything set up.
+        say("")
+        _preview(current_workspace, asked_history, as_json)
 
 
 class _SetUp(NamedTuple):
@@ -532,56 +547,6 @@ def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
     for step in steps:
         if dry_run and step.diff:
             echo(f"\n{printable_lines(step.diff)}")
-
-
-def _ask(
-    current_workspace: Workspace, options: InitOptions, source: str | None
-) -> tuple[InitOptions, tuple[str, ...], str | None]:
-    """Ask a person for the parts to set up; an empty answer accepts the proposal.
-
-    Returns:
-        The options, the names of agents, and the value of `--ci-source`.
-
-    Raises:
-        click.Abort: the person ends the questions.
-    """
-    from memory_ci.commands.setup.hooks import PRE_COMMIT
-    from memory_ci.commands.setup.init import guess_agents, guess_ci
-    from memory_ci.memory.workspace import work_tree
-
-    root = work_tree(current_workspace)
-    if options.release is None and source is None:
-        question = (
-            "pre-commit and CI install memory-ci from a tag: OWNER/REPO@TAG "
-            "(empty: set up neither of them now)"
-        )
-        source = click.prompt(question, default="", show_default=False, err=True)
-    if options.release is not None or source:
-        has_pre_commit = (root / PRE_COMMIT).exists()
-        pre_commit = click.confirm(
-            "Check memory with pre-commit?", default=has_pre_commit, err=True
-        )
-        ci = click.prompt(
-            "CI that records and verifies",
-            guess_ci(current_workspace),
-            type=click.Choice(CIS),
-            err=True,
-        )
-        options = replace(options, pre_commit=pre_commit, ci=ci)
-
-    proposal = " ".join(guess_agents(root, Path.home())) or "none"
-    question = f"Agents to hook in, of {', '.join(AGENT_NAMES)}, or none"
-    agents = click.prompt(question, default=proposal, value_proc=_parse_agents, err=True)
-    return options, agents, source or None
-
-
-def _parse_agents(text: str) -> tuple[str, ...]:
-    """Return the names of agents in an answer, "none" left out."""
-    names = dict.fromkeys(text.replace(",", " ").split())
-    for name in names:
-        if name not in (*AGENT_NAMES, "none"):
-            raise click.BadParameter(f"{name} is none of them; `none` for none")
-    return tuple(name for name in names if name != "none")
 
 
 def _set_up_cloud(

@@ -11,6 +11,7 @@ from contextlib import suppress
 from difflib import unified_diff
 from functools import partial
 from pathlib import Path
+from shutil import which
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -360,9 +361,37 @@ def guess_ci(workspace: Workspace) -> Ci:
     return "none"
 
 
+def is_called_by(root: Path, caller: Ci | Literal["pre-commit"]) -> bool:
+    """Return whether the files of a CI or of pre-commit call memory-ci already."""
+    if caller == "github":
+        files = sorted((root / GITHUB).parent.glob("*.y*ml"))
+    else:
+        files = [root / (GITLAB if caller == "gitlab" else PRE_COMMIT)]
+    return any(_calls_memory_ci(read_text(file)) for file in files)
+
+
+PROGRAMS = {
+    "claude-code": "claude",
+    "codex": "codex",
+    "gemini": "gemini",
+    "copilot": "copilot",
+    "opencode": "opencode",
+    "cursor": "cursor-agent",
+}
+"""The program of an agent, which says that the agent is installed."""
+
+
 def guess_agents(root: Path, home: Path) -> tuple[str, ...]:
-    """Return the names of agents with a folder of their own in the work tree or the home."""
-    return tuple(agent.name for agent in AGENTS if _has_own_folder(agent, root, home))
+    """Return the names of agents that are installed.
+
+    Such an agent has a program, or a folder of its own in the work tree or the home.
+    """
+    names: list[str] = []
+    for agent in AGENTS:
+        program = PROGRAMS.get(agent.name)
+        if _has_own_folder(agent, root, home) or (program and which(program)):
+            names.append(agent.name)
+    return tuple(names)
 
 
 def _has_own_folder(agent: Agent, root: Path, home: Path) -> bool:

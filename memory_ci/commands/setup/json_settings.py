@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-BLANKS = re.compile(r"[ \t\n\r]*")
+from memory_ci.regex import Regex
+
+BLANKS = Regex(r"[ \t\n\r]*")
 EMPTY = "{\n}\n"  # the text of a new file, before an element is put into it
 
 

@@ -15,13 +15,14 @@ from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.gitrepo.network import connect, read_remote_file
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.config import Policy
+from memory_ci.regex import Regex
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.files import write_file
 
 SOURCE_FILE = "memory-ci-policy.yaml"
 """The file of the policy in its own repository, at the root."""
 
-EXTENDS = re.compile(r"(?m)^extends:.*\n?")
+EXTENDS = Regex(r"(?m)^extends:.*\n?")
 
 
 class PinnedPolicy(msgspec.Struct, frozen=True):

@@ -17,12 +17,13 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.gitrepo.sessionrefs import SAFE
+from memory_ci.regex import Regex
 from memory_ci.sources.agent_events import find_directory
 from memory_ci.store.steps import read_text
 
 MEMORY_FILES = (CONFIG_FILE, "MEMORY.md", "institutional.md")
 
-COPILOT_CWD = re.compile(r"""^cwd: ["']?(.+?)["']?$""", re.MULTILINE)
+COPILOT_CWD = Regex(r"""^cwd: ["']?(.+?)["']?$""", re.MULTILINE)
 """The directory of a session of Copilot CLI, in the file `workspace.yaml` of the session."""
 
 PREFIXING = "claude-code"

@@ -73,7 +73,7 @@ def _format_price(offer: Offer) -> str:
     price = "price unknown"
     if offer.cost_usd is not None:
         price = f"about {offer.cost_usd:.2f} USD"
-    return f"{plural(offer.windows, 'question')}, {offer.input_tokens} tokens in, {price}"
+    return f"{plural(offer.windows, 'question')}, {offer.input_tokens:,} tokens in, {price}"
 
 
 def preview_history(

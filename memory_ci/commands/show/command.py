@@ -2,57 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from typing import get_args
+from typing import Any
 
 import click
-from msgspec import to_builtins
 
 from memory_ci.cli.common import (
-    at_option,
     complete_id,
     flag,
-    format_option,
-    json_option,
     option,
     refuse_others,
     show,
-    show_rows,
+    table_options,
     view_options,
 )
 from memory_ci.cli.plain import (
     decode_argument,
-    echo,
     echo_json,
+    is_terminal,
     open_current_workspace,
     progress,
     say,
-    terminal_width,
     today,
     warn,
 )
+from memory_ci.commands.show import shortcut
 from memory_ci.findings import printable, printable_lines
-from memory_ci.records.entry import EntryType
-from memory_ci.records.episode import UseCount
-
-COLUMNS = (
-    "id title type scope status prominence given used importance last_reinforced path line".split()
-)
-"""The columns of `list --format csv`, each a key of its JSON."""
 
 
 @click.command("list")
-@option("--type", "types", multiple=True, choices=get_args(EntryType), help="Only this type.")
-@at_option
-@format_option
-@json_option
-def list_command(
-    types: tuple[str, ...],
-    view: str | None,
-    form: str,
-    as_json: bool,
-) -> None:
+@table_options(shortcut.OPTIONS)
+def list_command(**arguments: Any) -> None:  # noqa: ANN401 - those of shortcut.run
     """List the entries, most prominent first.
 
     \b
@@ -61,30 +40,7 @@ def list_command(
       memory-ci list --at v1.2 --json
       memory-ci list --format csv > memory.csv
     """
-    from memory_ci.api import Memory
-    from memory_ci.cli.terminal import render_entries
-
-    listing = Memory(open_current_workspace(), view).list()
-    warn(listing.findings)
-    ranked = []
-    for listed in listing.entries:
-        if not types or listed.located.entry.type in types:
-            ranked.append((listed.prominence, listed.located))
-
-    records = []
-    for value, located in ranked:
-        count = listing.usage.get(located.entry.id, UseCount())
-        record = to_builtins(located.entry)
-        record["scope"] = located.scope.target
-        record["path"] = located.path
-        record["line"] = located.line
-        record["prominence"] = value
-        record["given"] = count.given
-        record["used"] = count.used
-        records.append(record)
-    text = render_entries(ranked, listing.usage, terminal_width(sys.stdout, os.environ))
-    rows = [[record[name] for name in COLUMNS] for record in records]
-    show_rows("json" if as_json else form, records, text, COLUMNS, rows)
+    shortcut.run(**arguments)
 
 
 @click.command("show")
@@ -93,7 +49,6 @@ def list_command(
 @flag("--lines", help="List the lines that the work brought which taught it.")
 @flag("--log", help="Show what commits did to it, newest first; it may be gone by now.")
 @flag("--graph", help="Show what it is related to.")
-@flag("--dot", help="With --graph: print it for Graphviz, two edges deep.")
 @option(
     "--blame",
     "place",
@@ -111,7 +66,6 @@ def show_command(
     lines: bool,
     log: bool,
     graph: bool,
-    dot: bool,
     place: str | None,
     view: str | None,
     as_json: bool,
@@ -130,7 +84,7 @@ def show_command(
       memory-ci show 0f6f1f0e
       memory-ci show 0f6f --at HEAD~20
       memory-ci show 0f6f --why --at 2026-09-01
-      memory-ci show 0f6f --graph --dot | dot -Tsvg > memory.svg
+      memory-ci show 0f6f --graph
       memory-ci show --blame src/client.py:10-40
     """
     if (entry_id is None) == (place is None):
@@ -150,11 +104,9 @@ def show_command(
         refuse_others(ctx, "log", ("entry_id", "as_json"))
         _show_log(shown_id, as_json)
     elif graph:
-        refuse_others(ctx, "graph", ("entry_id", "dot", "as_json"))
-        _show_graph(shown_id, as_dot=dot, as_json=as_json)
+        refuse_others(ctx, "graph", ("entry_id", "as_json"))
+        _show_graph(shown_id, as_json)
     else:
-        if dot:
-            raise click.UsageError("--dot belongs to --graph.")
         _show_entry(shown_id, view, as_json)
 
 
@@ -164,6 +116,11 @@ def _show_entry(entry_id: str, view: str | None, as_json: bool) -> None:
     shown = show_entry(open_current_workspace(), entry_id, view, today())
     if as_json:
         echo_json(shown)
+        return
+    if is_terminal():
+        from memory_ci.commands.show.text import render_entry
+
+        say(render_entry(shown))
         return
     located = shown.located
     place = f"{located.path}:{located.line}"
@@ -196,17 +153,14 @@ def _show_log(entry_id: str, as_json: bool) -> None:
     show(records, [printable(line) for line in lines], as_json)
 
 
-def _show_graph(entry_id: str, *, as_dot: bool, as_json: bool) -> None:
+def _show_graph(entry_id: str, as_json: bool) -> None:
     """Print what an entry is related to."""
     from memory_ci.commands.show.graph import build_graph
-    from memory_ci.commands.show.text import render_dot, render_tree
+    from memory_ci.commands.show.text import render_tree
 
     with progress("Relating"):
-        graph = build_graph(open_current_workspace(), entry_id, 2 if as_dot else 1)
-    if as_dot and not as_json:
-        echo(render_dot(graph))
-    else:
-        show(graph, render_tree(graph), as_json)
+        graph = build_graph(open_current_workspace(), entry_id, 1)
+    show(graph, render_tree(graph), as_json)
     if not as_json:
         for note in graph.notes:
             say(f"Note: {printable(note)}", err=True)

@@ -8,12 +8,12 @@ from datetime import date
 import msgspec
 
 from memory_ci.lifecycle.prominence import prominence
-from memory_ci.memory.episodes import load_usage
 from memory_ci.memory.workspace import Workspace, load_memory
 from memory_ci.records.entry import Located
 from memory_ci.records.episode import UseCount
 from memory_ci.records.report import Finding
 from memory_ci.sessions.marked_notes import load_pending
+from memory_ci.store.layout import EPISODES
 
 
 class ListedEntry(msgspec.Struct, frozen=True):
@@ -53,5 +53,14 @@ def list_by_prominence(workspace: Workspace, view: str | None, today: date) -> E
 
     listed = [ListedEntry(place, prominence(place.entry, today)) for place in places]
     listed.sort(key=lambda item: (-item.prominence, item.located.path, item.located.line))
-    usage = load_usage(workspace, view, [place.entry for place in places])
+    usage: Mapping[str, UseCount] = {}
+    if _may_have_episodes(workspace, view):
+        from memory_ci.memory.episodes import load_usage  # 10 ms that others are spared
+
+        usage = load_usage(workspace, view, [place.entry for place in places])
     return EntryList(tuple(listed), usage, memory.findings)
+
+
+def _may_have_episodes(workspace: Workspace, view: str | None) -> bool:
+    root = workspace.repo.root
+    return view is not None or root is None or (root / EPISODES).is_dir()

@@ -1,4 +1,4 @@
-"""The text of `show --why`, `--graph` and `--blame`."""
+"""The text of `show`, and of its `--why`, `--graph` and `--blame`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from memory_ci.anchors.text import format_verdict
 from memory_ci.cli.terminal import bar
 from memory_ci.commands.show.records import CountedFeedback, Edge, Graph, Node, Why
 from memory_ci.findings import printable
+from memory_ci.memory.lookup import ShownEntry
 from memory_ci.records.anchor import VerdictKind
-from memory_ci.records.entry import NO_FEEDBACK
+from memory_ci.records.entry import NO_FEEDBACK, name_entry
 from memory_ci.records.history import BlamedLines, NamedEntry
 from memory_ci.text import plural, shorten
 
@@ -134,6 +135,45 @@ def _bars(factors: Sequence[tuple[str, float]]) -> Iterator[str]:
         yield f"  {name:<14} {bar(value / largest)} {value:.3f}"
 
 
+def render_entry(shown: ShownEntry) -> str:
+    """Return an entry for a person: title, text, then what is known about it, and its place."""
+    located = shown.located
+    entry = located.entry
+    parts = [
+        [name_entry(entry)],
+        entry.body.splitlines(),
+        list(_list_facts(shown)),
+        [f"{entry.id}  {located.path}:{located.line}"],
+    ]
+    paragraphs = ["".join(f"{printable(line)}\n" for line in lines) for lines in parts if lines]
+    return "\n".join(paragraphs)
+
+
+def _list_facts(shown: ShownEntry) -> Iterator[str]:
+    """Yield what the front matter of an entry says, in words."""
+    entry = shown.located.entry
+    status = "" if entry.status == "active" else f", {entry.status}"
+    scope = shown.located.scope.target
+    weight = f"prominence {shown.prominence:.2f}, which --why explains"
+    yield f"{entry.type}, {scope}{status}; {weight}"
+    if entry.when:
+        yield f"given to agents at the moment {entry.when}"
+    learned = f"learned on {entry.created_at}" if entry.created_at else ""
+    source = f"from {entry.source}" if entry.source else ""
+    origin = _join_non_empty(", ", learned, source)
+    if origin:
+        yield origin
+    for label, values in (
+        ("cites", entry.cites),
+        ("evidence", entry.evidence),
+        ("relations", entry.relations),
+        ("supersedes", entry.supersedes),
+    ):
+        if values:
+            yield f"{label}:"
+        yield from (f"- {value}" for value in values)
+
+
 NODE_WIDTH = 80
 ID_WIDTH = 8
 
@@ -189,24 +229,6 @@ def _arrow(edge: Edge, id_: str) -> str:
     return "→" if edge.source == id_ else "←"
 
 
-def render_dot(graph: Graph) -> str:
-    """Return a directed graph in DOT; text of entries is in quoted strings only."""
-    lines = ["digraph memory {", "  node [shape=box];"]
-    for node in graph.nodes:
-        style = ", style=dashed" if node.is_missing or node.status == "retired" else ""
-        if node.id == graph.center:
-            style += ", penwidth=2"
-        label = _quote_dot(_describe_node(node))
-        lines.append(f"  {_quote_dot(node.id)} [label={label}{style}];")
-    for edge in graph.edges:
-        label = _quote_dot(f"{edge.kind} {edge.weight:.2f}")
-        style = ", dir=none" if edge.kind == "similar" else ""
-        ends = f"{_quote_dot(edge.source)} -> {_quote_dot(edge.target)}"
-        lines.append(f"  {ends} [label={label}{style}];")
-    lines.append("}")
-    return "".join(f"{line}\n" for line in lines)
-
-
 def _describe_node(node: Node) -> str:
     """Return `0f6f1f0e Retry a POST only with a key (corrective, project)`."""
     id_ = node.id[:ID_WIDTH]
@@ -214,15 +236,6 @@ def _describe_node(node: Node) -> str:
         return f"{id_} (not in memory)"
     status = f", {node.status}" if node.status != "active" else ""
     return f"{id_} {shorten(node.title, NODE_WIDTH)} ({node.type}, {node.scope}{status})"
-
-
-def _quote_dot(text: str) -> str:
-    r"""Return a string of DOT.
-
-    A backslash begins an escape in labels (`\N` is the node's name), so each is doubled.
-    """
-    safe = printable(text).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{safe}"'
 
 
 def render_blame(blamed: Sequence[BlamedLines]) -> str:

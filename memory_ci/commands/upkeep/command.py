@@ -22,8 +22,10 @@ from memory_ci.cli.plain import (
     open_committed_workspace,
     open_current_workspace,
     progress,
+    say,
     today,
 )
+from memory_ci.commands.upkeep import shortcut
 from memory_ci.findings import render_finding
 from memory_ci.text import plural
 
@@ -159,7 +161,7 @@ def index_command(
       memory-ci index --verify
       memory-ci index --db memory.db --at HEAD
     """
-    from memory_ci.memory.index import build_index, index_key, verify_index
+    from memory_ci.memory.index import index_key, verify_index
 
     if only_key + verify + vectors > 1:
         raise click.UsageError("--key, --verify and --vectors are three things to do: choose one.")
@@ -172,6 +174,8 @@ def index_command(
         with progress("Comparing the index with the files"):
             findings = verify_index(open_current_workspace(), view, db)
         show(findings, map(render_finding, findings), as_json)
+        if not findings and not as_json:
+            say("The index equals the files.", err=True)
         raise SystemExit(1 if findings else 0)
     elif vectors:
         from memory_ci.memory.embedding import build_vectors
@@ -180,15 +184,4 @@ def index_command(
             built = build_vectors(open_current_workspace(), os.environ, advance, today())
         show(built, [f"{plural(built.embedded, 'entry')} embedded by {built.model_id}"], as_json)
     else:
-        with progress("Building the index"):
-            report = build_index(open_current_workspace(), view, db)
-        how = (
-            "rebuilt"
-            if report.was_rebuilt
-            else "up to date"
-            if not report.files_read
-            else "updated"
-        )
-        indexed = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}"
-        counted = f"{indexed}, {report.files_read} read"
-        show(report, [f"{how}: {counted}", report.path, report.key], as_json)
+        shortcut.run(view, db, as_json=as_json)

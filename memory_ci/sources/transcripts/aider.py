@@ -14,21 +14,22 @@ from datetime import datetime
 from typing import BinaryIO
 
 from memory_ci.records.event import Session
+from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Place, SessionBuilder, dated_name, read_lines
 
-CHAT = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
+CHAT = Regex(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
 
-START = re.compile(
+START = Regex(
     rb"\A(?:[ \t]*(?:(?:>|#### |-\*-)[^\n]*)?\r?\n)*"
     rb"# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s"
 )
 """The first chat of a file; only lines that aider writes itself come before it."""
 
-COMMIT = re.compile(r"Commit ([0-9a-f]{7,40}) (.+)")
-COMMAND = re.compile(r"(?P<name>/[a-z][a-z-]*|!)(?=\s|(?<=!)|\Z)\s*(?P<rest>.*)\Z", re.DOTALL)
+COMMIT = Regex(r"Commit ([0-9a-f]{7,40}) (.+)")
+COMMAND = Regex(r"(?P<name>/[a-z][a-z-]*|!)(?=\s|(?<=!)|\Z)\s*(?P<rest>.*)\Z", re.DOTALL)
 
-SCRIPTED = re.compile(r"\S*aider\b.* (?:-m|--msg|--message|-f|--message-file)(?:[ =]|\Z)")
+SCRIPTED = Regex(r"\S*aider\b.* (?:-m|--msg|--message|-f|--message-file)(?:[ =]|\Z)")
 """The command line of a run with its message as an argument: a script may have written it."""
 
 MAX_COMMAND = 2_000  # Characters of a command line that are searched.
@@ -57,7 +58,7 @@ FED_BACK = (
 )
 """Beginnings of turns of output of a linter, a test or aider itself, fed back by it or pasted."""
 
-ERROR_LINE = re.compile(r"[\w.]*(?:Error|Exception)\b: ")
+ERROR_LINE = Regex(r"[\w.]*(?:Error|Exception)\b: ")
 
 
 def sniff(head: bytes) -> bool:

@@ -23,6 +23,7 @@ from memory_ci.records.event import (
     SessionCounts,
     Severity,
 )
+from memory_ci.regex import Regex
 from memory_ci.sources.agent_events import OURS
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.repetition import GLOBAL_UID_LENGTH, RepeatedTexts
@@ -36,7 +37,7 @@ MAX_MISSED = 20  # Ids that may be missing in a document: each costs a pass over
 MAX_TOOL_TEXT = 2_000
 """Characters kept of the input or output of a tool: it only corroborates, and is never quoted."""
 
-UNSAFE = re.compile(r"[^\w.-]+")
+UNSAFE = Regex(r"[^\w.-]+")
 """Characters that have no place in a git ref."""
 
 MASKED = "REDACTED"

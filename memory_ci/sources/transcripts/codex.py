@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import MID_TURN, Session
+from memory_ci.regex import Regex
 from memory_ci.sources.agent_events import PATCHED
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import (
@@ -64,7 +65,7 @@ REJECTED = frozenset(
 Codex records no reason.
 """
 
-EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)$", re.MULTILINE)
+EXIT_CODE = Regex(r"^(?:Exit code:|Process exited with code) (-?\d+)$", re.MULTILINE)
 FAILED = (
     "execution error:",
     "failed in sandbox",

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Session
+from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import (
     Place,
@@ -37,14 +38,14 @@ CLOSE = "</user_query>"
 NOTIFIED = "<system_notification"
 """Cursor's notice of a task that ended; Cursor's own words follow it in `<user_query>`."""
 
-WHEN = re.compile(
+WHEN = Regex(
     r"<timestamp>\w+, (?P<month>[A-Z][a-z]{2})[a-z]* (?P<rest>\d{1,2}, \d{4}, \d{1,2}:\d\d [AP]M)"
     r" \(UTC(?:(?P<hours>[+-]\d{1,2})(?::(?P<minutes>\d\d))?)?\)</timestamp>"
 )
-WITHHELD = re.compile(r"\s*\[REDACTED\]\s*")  # Reasoning that Cursor does not keep.
+WITHHELD = Regex(r"\s*\[REDACTED\]\s*")  # Reasoning that Cursor does not keep.
 ABORTED = "aborted"
-HEAD = re.compile(rb"\s*user:\r?\n<user_query>")
-MARK = re.compile(r"(?P<who>user|assistant|A):|\[(?P<what>Tool call|Tool result)\] (?P<tool>\S+)")
+HEAD = Regex(rb"\s*user:\r?\n<user_query>")
+MARK = Regex(r"(?P<who>user|assistant|A):|\[(?P<what>Tool call|Tool result)\] (?P<tool>\S+)")
 THINKING = "[Thinking]"
 
 

@@ -28,16 +28,17 @@ from memory_ci.records.event import (
     SessionCounts,
     Severity,
 )
+from memory_ci.regex import Regex
 from memory_ci.sources.transcripts.shell import list_shell_runs, read_command
 
 FIRST = b'{"memory-ci-session":'
 MAX_TEXT = 1_000  # Characters kept of a text of no person: it only corroborates.
 MAX_COMMAND = 300  # Characters kept of the command line of a shell.
 NEXT_RUNS = 6  # Commands after a failed one that may show what works instead.
-MILESTONE = re.compile(r"\b(?:git (?:commit|push)|gh pr create|glab mr create)\b")
+MILESTONE = Regex(r"\b(?:git (?:commit|push)|gh pr create|glab mr create)\b")
 """Commands that a person may have asked for something before."""
 
-QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+QUOTED = Regex(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 """A quotation in a command line, such as the message of a commit."""
 
 STEERING = ("rejection", "interrupt", "compaction", "commit")

@@ -17,6 +17,7 @@ from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, EventKind, Session
+from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import (
     Document,
@@ -42,7 +43,7 @@ SUMMARY = "<state_snapshot>"  # The history after /compress, as a message of typ
 REFERENCED = "--- Content from referenced files ---"
 """After this line a message holds the files that it names with @: nobody typed them."""
 
-CANCELLED = re.compile(r"^\[Operation Cancelled\] Reason: (.*)", re.DOTALL)
+CANCELLED = Regex(r"^\[Operation Cancelled\] Reason: (.*)", re.DOTALL)
 
 DENIALS = frozenset(
     {"user did not allow tool call", "user denied execution", "tool call cancelled by user", ""}
@@ -64,7 +65,7 @@ ABORTS = frozenset(
 
 PATHS = ("file_path", "absolute_path", "path")
 MAX_PATH = 1_000  # Characters that are searched for the directory of the project.
-EXIT_CODE = re.compile(r"^Exit Code: (-?\d+)$", re.MULTILINE)
+EXIT_CODE = Regex(r"^Exit Code: (-?\d+)$", re.MULTILINE)
 REWIND = "$rewind"
 
 

@@ -15,25 +15,26 @@ from datetime import datetime
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Session
+from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import MAX_DOCUMENT, Place, SessionBuilder, touched_paths
 from memory_ci.sources.transcripts.prose import INTERRUPT, REJECTED, add_turn, typed_words
 
 FORMAT = "git-ai-note"
-NOTE = re.compile(
+NOTE = Regex(
     rb"\A(?:[^\s\n][^\n]*\n(?:  \S+ [\d,-]+\n)+)*---\n\s*"
     rb'\{\s*"schema_version"\s*:\s*"authorship/3\.'
 )
-DIVIDER = re.compile(rb"^---\n", re.MULTILINE)
+DIVIDER = Regex(rb"^---\n", re.MULTILINE)
 
-MESSAGE = re.compile(rb'^ {10}"type": ', re.MULTILINE)
+MESSAGE = Regex(rb'^ {10}"type": ', re.MULTILINE)
 """The type of a message in git-ai's own indentation; no text of a message can begin a line."""
 
 QUERY_START = "<user_query>"
 QUERY_END = "</user_query>"
 """The tags around a person's words in a message of Cursor; files, images and pages come before."""
 
-WRAPPED = re.compile(r"^(?:<[a-z]+_[a-z_]+>|\[Image\])$", re.MULTILINE)
+WRAPPED = Regex(r"^(?:<[a-z]+_[a-z_]+>|\[Image\])$", re.MULTILINE)
 """A line that only Cursor writes: without a query at its end, no part of the message was typed."""
 
 TOOLS = {"claude": "claude-code"}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import BinaryIO, get_args
 
 from memory_ci.records.event import Actor, EventKind, Session
+from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, relative_paths
 
-FIRST = re.compile(rb'\s*\{\s*"memory-ci-transcript"\s*:\s*1\b')
+FIRST = Regex(rb'\s*\{\s*"memory-ci-transcript"\s*:\s*1\b')
 ACTORS: tuple[Actor, ...] = get_args(Actor)
 KINDS: tuple[EventKind, ...] = (
     "text",

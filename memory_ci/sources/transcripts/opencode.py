@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, Session
+from memory_ci.regex import Regex
 from memory_ci.sources.agent_events import PATCHED
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, relative_paths
 from memory_ci.sources.transcripts.prose import typed_words
 
-FIRST = re.compile(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
+FIRST = Regex(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
 SILENT = (
     "reasoning",
     "file",
@@ -35,7 +36,7 @@ SILENT = (
 )
 """Types of parts that hold no message, call or result."""
 
-REFUSED = re.compile(
+REFUSED = Regex(
     r"The user rejected permission to use this specific tool call"
     r"(?:\.|(?: with the following feedback: (.*)))",
     re.DOTALL,

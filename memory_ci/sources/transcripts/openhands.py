@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, Session
+from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, touched_paths
 
@@ -36,8 +37,8 @@ SILENT = frozenset(
 )
 """Actions, observations and events that hold nothing to learn from."""
 
-EVENT = re.compile(rb'"source"\s*:\s*"(?:user|agent|environment|hook)"')
-FORM = re.compile(
+EVENT = Regex(rb'"source"\s*:\s*"(?:user|agent|environment|hook)"')
+FORM = Regex(
     rb'"(?:action|observation)"\s*:\s*"\w+"'
     rb'|"kind"\s*:\s*"(?:\w+Event|Condensation|UserRejectObservation)"'
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import SessionBuilder
 
@@ -31,14 +32,14 @@ INJECTED = (
 INVISIBLE = " \t\r\n\ufeff\u200b\u200c\u200d\u200e\u200f\u2060\u00ad"
 """Invisible characters before a text: white space, byte order mark, characters of no width."""
 
-HOOK_FEEDBACK = re.compile(
+HOOK_FEEDBACK = Regex(
     r"[A-Z]\w*(?::[\w.*|-]{1,80})? hook "
     r"(?:feedback|additional context|blocking error|non-blocking error|stopped continuation"
     r"|success|output|error)\b"
 )
 """`Stop hook feedback: …`: the output of a program of the repository for the agent."""
 
-WRAPPED = re.compile(
+WRAPPED = Regex(
     r"<(?:[A-Za-z]\w*[-_][\w-]*|channel|tick|skill|hook|memory|context|document)\b[^>]{0,2000}>"
 )
 """The tag of a slash command, a shell line, a hook's output, an event or another agent's message.
@@ -46,15 +47,15 @@ WRAPPED = re.compile(
 Tools name their envelopes by two words; people seldom begin with such a tag.
 """
 
-PASTED_TRANSCRIPT = re.compile("[\u23fa\u23bf\u273b]\\s")
+PASTED_TRANSCRIPT = Regex("[\u23fa\u23bf\u273b]\\s")
 """The beginning of a line of an agent's screen: a person may paste it, but did not type it."""
 
-PASTED_FINDING = re.compile(
+PASTED_FINDING = Regex(
     r"(?:[^\n]{1,200}\n\s*\n)?(?:Low|Medium|High|Critical) Severity[ \t]*(?:\n|\Z)"
 )
 """The beginning of a review bot's finding that a person pastes: a title, a line of severity."""
 
-OUTPUT_LINE = re.compile(
+OUTPUT_LINE = Regex(
     r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d"
     r"|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
     r"|=== (?:RUN|NAME|PAUSE|CONT)\b|--- (?:FAIL|PASS|SKIP):|(?:ok|FAIL)\s*(?:\t|\Z)"
@@ -62,28 +63,26 @@ OUTPUT_LINE = re.compile(
 )
 """The beginning of a line of a log or a test run: a time, a level or the name of a test."""
 
-ASIDE = re.compile(
+ASIDE = Regex(
     r"<(?P<tag>system-reminder|ide_[a-z_]+|new-diagnostics|user-prompt-submit-hook)\b[^>]*>"
 )
 """The tag of a tool's addition to a person's words: a reminder, the open file, the selection."""
 
-MACHINE_LINE = re.compile(
-    r"(?m)^\s{0,8}(?:</?[A-Za-z][\w:-]*(?:\s[^<>\n]{0,500})?/?>|[\[{]\s?\"|\[\{)"
-)
+MACHINE_LINE = Regex(r"(?m)^\s{0,8}(?:</?[A-Za-z][\w:-]*(?:\s[^<>\n]{0,500})?/?>|[\[{]\s?\"|\[\{)")
 """A line that begins with a tag or with JSON: people paste such lines and do not type them."""
 
-SLASH_COMMAND = re.compile(
+SLASH_COMMAND = Regex(
     r"/(?!(?:tmp|home|usr|etc|var|opt|dev|proc|root|srv|mnt|bin|lib|sys)\b)[a-z][\w:-]*(?=\s|\Z)"
 )
 """`/config`, but not `/home/x`, nor `/tmp is full`."""
 
-ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+ARGUMENTS = Regex(r"<command-args>(.*?)</command-args>", re.DOTALL)
 
-REJECTED = re.compile(
+REJECTED = Regex(
     r"The user doesn't want to (?:proceed with this tool use\. The tool use was rejected"
     r"|take this action right now\.)"
 )
-REASON = re.compile(
+REASON = Regex(
     r"(?:the user said:|the following reason for the rejection:)\s*(?P<reason>.*)", re.DOTALL
 )
 CLARIFY = "The user wants to clarify these questions."
@@ -92,7 +91,7 @@ CLARIFY = "The user wants to clarify these questions."
 REMARK = "\n\nNote: The user's next message may contain a correction or preference."
 """The tool's own words behind a rejection."""
 
-DENIED = re.compile(
+DENIED = Regex(
     r"(?:Error: )?Permission (?:to use|for) .{1,4000}?(?:has been|was) (?:auto-)?denied", re.DOTALL
 )
 """A refusal by a rule or a classifier, not by a person."""
@@ -116,7 +115,7 @@ IDE_CONTEXT = "# Context from my IDE setup:"
 IDE_REQUEST = "## My request for Codex:"
 """Editors put open files before the words of a person, which come after this second heading."""
 
-IMAGE = re.compile(r"<image\b[^>]{0,200}>\s{0,20}</image>")
+IMAGE = Regex(r"<image\b[^>]{0,200}>\s{0,20}</image>")
 
 
 def is_injected(text: str) -> bool:

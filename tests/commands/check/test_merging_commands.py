@@ -31,7 +31,9 @@ def test_install_says_what_it_did_and_uninstall_takes_it_back(project: Project, 
         ("attributes", "kept"),
         *[("hook", "kept")] * len(HOOKS),
     ]
-    assert run("init", "--remove", "--clone").stdout.count("removed") == 2 + len(HOOKS)
+    removed = run("init", "--remove", "--clone").stdout
+    assert f"removed  hook          .git/hooks: {', '.join(HOOKS)}\n" in removed
+    assert removed.count("removed") == 3
     assert not (project.path / ".gitattributes").exists()
 
 

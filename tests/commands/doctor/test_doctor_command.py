@@ -31,6 +31,18 @@ def test_each_probe_is_a_line_with_its_remedy_below_and_the_counts_at_the_end() 
     ]
 
 
+def test_of_many_probes_with_one_remedy_three_are_shown_and_the_remedy_once() -> None:
+    probes = [Probe("sessions", "warn", f"{n} is missing", "Fetch them.") for n in range(30)]
+    assert render_diagnosis(Diagnosis(tuple(probes))).splitlines() == [
+        "warn  sessions  0 is missing",
+        "warn  sessions  1 is missing",
+        "warn  sessions  2 is missing",
+        "                and 27 more of the kind: --json lists them",
+        "                -> Fetch them.",
+        "30 to do",
+    ]
+
+
 @pytest.mark.parametrize(
     ("states", "status"), [(("ok", "skip"), 0), (("ok", "warn"), 1), (("warn", "fail"), 2), ((), 0)]
 )

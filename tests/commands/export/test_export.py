@@ -11,9 +11,9 @@ from memory_ci.commands.check.check import check_memory
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.memory.agents_block import MAX_CHARS, MAX_ENTRIES, drop_block, export
-from memory_ci.memory.cites import JudgedView
 from memory_ci.memory.commit_texts import file_events
 from memory_ci.memory.dead_names import find_dead_names
+from memory_ci.memory.judged_view import JudgedView
 from memory_ci.memory.workspace import STAGED
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry

@@ -88,7 +88,7 @@ def test_the_report_names_the_files_that_exist(
     many: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1893456000")  # 2030: the months of the work are over
-    shown = run("record", "--yes").stdout
+    shown = run("record", "--yes", "--verbose").stdout
     paths = [line.strip() for line in shown.splitlines() if line.startswith("  .memory/episodes/")]
     assert "episodes: 3 new, 1 file\n" in shown
     assert [path.rpartition("/")[2] for path in paths] == ["_all.md"]

@@ -148,6 +148,13 @@ def test_a_lock_file_that_ci_tests_is_not_proposed(worked: Project) -> None:
     assert list_checks(worked) == []
 
 
+def test_a_habit_of_files_that_are_gone_is_not_proposed(worked: Project) -> None:
+    change_together(worked)
+    worked.git("rm", "--quiet", "package.json")
+    worked.commit("Use another tool", {"deno.json": "x\n"})
+    assert list_checks(worked) == []
+
+
 def test_a_habit_that_a_rule_demands_is_proposed_once(worked: Project) -> None:
     rule = "When you change `package.json`, update `yarn.lock`"
     change_together(worked)

@@ -111,8 +111,9 @@ def test_use_is_compared_with_the_four_weeks_before() -> None:
     )
     assert "3 sessions were served entries in the last four weeks (1 in the four" in words
     assert "used 4 of the 9 that it was served; before, 1 of 2." in words
-    assert "Asked again although written: 2 of 5 repeated requests ; before, 0 of 2." in words
-    assert "Failed again after the session was warned: 1 of 4 rules served ; before, none." in words
+    assert "People made 5 requests again in the last four weeks" in words
+    assert "says 2 of them already (four weeks before: 0 of 2)" in words
+    assert "Sessions were warned of a failure 4 times , and it happened again 1 time" in words
 
 
 def test_where_no_words_are_kept_the_page_says_how_to_keep_them() -> None:
@@ -132,7 +133,7 @@ def test_three_questions_come_with_the_commands_that_answer_them() -> None:
     )
     words = read_answers(summary=make_summary(), inbox=(question,) * 4, waiting=9)
     assert words.count("memory-ci review --all --accept 2 or --never") == 3
-    assert "9 questions ; the three whose answers matter most, then the others" in words
+    assert "9 questions ; the first three, all of them" in words
 
 
 def test_each_kind_of_question_has_words_on_the_first_screen() -> None:

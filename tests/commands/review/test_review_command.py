@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 
 import click
 import pytest
+from click.testing import CliRunner, Result
 
+from memory_ci.commands.root import main
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry, make_id
@@ -60,17 +61,16 @@ def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
     ]
     project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
     project.commit("Edit", {"src/pay.py": "1()\n2()\n3()\n4()\n"})
-    answers = iter("kers")
+    answers = iter("yens")
     monkeypatch.setattr("memory_ci.commands.review.command.has_input", lambda: False)
     monkeypatch.setattr(click, "prompt", lambda *_, **__: next(answers))
     monkeypatch.setattr(click, "edit", lambda text, **_: text.replace("Pay 2", "Pay twice"))
     before = project.sha()
     result = run("review", "--stale")
     assert result.exit_code == 0, result.stderr
-    numbered = [line for line in result.stdout.splitlines() if re.match(r" \d\. ", line)]
-    assert [line.partition(" (")[0] for line in numbered] == [
-        f" {n}. {make_id(n)[:8]} Pay {n}" for n in (1, 2, 3, 4)
-    ]
+    for number in (1, 2, 3, 4):
+        assert f"{number} of 4\n\n  Pay {number}\n\n  changed: src/pay.py" in result.stdout
+        assert f"\n\n  {make_id(number)[:8]} in MEMORY.md:" in result.stdout
     assert len(project.subjects(before)) == 2
     assert [entry.status for entry in project.entries()] == [
         "active",
@@ -80,3 +80,44 @@ def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
     ]
     (note,) = (project.path / ".memory/inbox").glob("*.md")
     assert ("Pay twice" in note.read_text(), make_id(2) in note.read_text()) == (True, True)
+
+
+@pytest.fixture
+def stale(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project at a terminal with three entries whose code has changed."""
+    sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\nthree()\n"})[:12]
+    entries = [make_entry(n, title=f"Pay {n}", cites=(f"src/pay.py:{n}@{sha}",)) for n in (1, 2, 3)]
+    project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
+    project.commit("Edit", {"src/pay.py": "1()\n2()\n3()\n"})
+    monkeypatch.setattr("memory_ci.commands.review.command.has_input", lambda: False)
+    return project
+
+
+def review_with(*keys: str) -> Result:
+    """Review what is stale with a key for each question."""
+    typed = "".join(f"{key}\n" for key in keys)
+    return CliRunner().invoke(main, ["review", "--stale"], input=typed)
+
+
+def test_a_question_mark_explains_the_keys_and_asks_again(stale: Project) -> None:
+    shown = review_with("?", "q").output
+    assert "n - no, retire it: agents are no longer given it\n" in shown
+    assert shown.count("Does it still hold? [y,n,x,e,s,a,d,q,?]") == 2
+
+
+def test_quitting_at_once_writes_nothing_and_says_so(stale: Project) -> None:
+    before = stale.sha()
+    assert review_with("q").output.endswith("Nothing was answered.\n")
+    assert stale.sha() == before
+
+
+def test_one_key_keeps_all_that_follow(stale: Project) -> None:
+    shown = review_with("n", "a").output
+    assert "3 of 3" not in shown
+    assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]
+
+
+def test_one_key_leaves_all_that_follow_for_later(stale: Project) -> None:
+    shown = review_with("n", "d").output
+    assert "3 of 3" not in shown
+    assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from memory_ci import __version__
 from memory_ci.cli import manual
 from memory_ci.commands.root import main
-from memory_ci.commands.setup import command
+from memory_ci.commands.setup import command, init
 from memory_ci.commands.setup.ci_files import Release, find_release
 from memory_ci.commands.setup.init import CHANGED, guess_ci
 from tests.command_line import Run
@@ -276,7 +276,7 @@ def test_older_work_is_shown_before_anything_is_written(project: Project, run: R
     )
     assert "Without a model: " in rest
     assert re.search(
-        r"With a model: \d+ questions, \d+ tokens in, about \d+\.\d\d USD \(anthropic: an example",
+        r"With a model: \d+ questions, [\d,]+ tokens in, about \d+\.\d\d USD \(anthropic: an example",
         rest,
     )
     told = json.loads(run("init", "--from", "5y", "--dry-run", "--json").stdout)["preview"]
@@ -316,29 +316,79 @@ def test_a_placeholder_that_was_copied_is_named(old: RepoBuilder, run: Run, name
     assert "OWNER" not in run("init", "--pre-commit", *SOURCE).stdout
 
 
-def test_a_terminal_is_asked_and_each_question_can_be_passed(
-    old: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `init` take its streams for a terminal, on a machine without agents."""
     monkeypatch.setattr(command, "has_input", lambda: False)
     monkeypatch.setattr(command, "is_terminal", lambda: True)
-    passed = CliRunner().invoke(main, ["init"], input="\n\n")
-    assert passed.exit_code == 0, passed.output
+    monkeypatch.setattr(init, "which", lambda _program: None)
+
+
+def answer(*answers: str) -> Result:
+    """Run `init` with an answer to each question."""
+    return CliRunner().invoke(main, ["init"], input="".join(f"{text}\n" for text in answers))
+
+
+@pytest.mark.usefixtures("at_terminal")
+def test_a_release_that_nobody_names_leaves_ci_and_pre_commit_out(old: RepoBuilder) -> None:
+    result = answer("y", "y", "", "n")
+    assert result.exit_code == 0, result.output
     assert (old.path / "MEMORY.md").exists()
-    assert (old.path / ".pre-commit-config.yaml").read_text() == CONFIG, "no release was named"
+    assert (old.path / ".pre-commit-config.yaml").read_text() == CONFIG
+    assert not (old.path / ".github/workflows/memory.yml").exists()
+
+
+@pytest.mark.usefixtures("at_terminal")
+def test_empty_answers_set_up_what_is_found(old: RepoBuilder) -> None:
     (old.path / ".claude").mkdir()
-    taken = CliRunner().invoke(main, ["init"], input=f"{SOURCE[1]}\n\n\n\n")
-    assert taken.exit_code == 0, taken.output
-    assert "init: begin" in (old.path / ".pre-commit-config.yaml").read_text(), (
-        "there is one, so it is proposed"
-    )
-    assert (old.path / ".github" / "workflows" / "memory.yml").exists(), (
-        "there are workflows, so it is proposed"
-    )
+    result = answer("", "", SOURCE[1], "", "n")
+    assert result.exit_code == 0, result.output
+    assert "Set up GitHub Actions to record merged work? [Y/n]" in result.output
+    assert "Give Claude Code what memory knows, in this clone? [Y/n]" in result.output
+    assert "init: begin" in (old.path / ".pre-commit-config.yaml").read_text()
+    assert (old.path / ".github" / "workflows" / "memory.yml").exists()
     assert sys.executable in (old.path / ".claude" / "settings.local.json").read_text()
-    assert (
-        "gemini-cli is none of them"
-        in CliRunner().invoke(main, ["init"], input="\ngemini-cli\nnone\n").output
-    )
+
+
+@pytest.mark.usefixtures("at_terminal")
+def test_a_release_that_cannot_be_read_is_asked_again(old: RepoBuilder) -> None:
+    result = answer("", "", "acme/memory-ci", SOURCE[1], "n")
+    assert "'acme/memory-ci' names no release of memory-ci" in result.output
+    assert (old.path / ".github" / "workflows" / "memory.yml").exists()
+
+
+@pytest.mark.usefixtures("at_terminal")
+def test_what_is_set_up_is_not_asked_again(old: RepoBuilder) -> None:
+    answer("", "", SOURCE[1], "n")
+    again = answer()
+    assert again.exit_code == 0, again.output
+    assert "?" not in again.output
+
+
+@pytest.mark.usefixtures("at_terminal")
+def test_a_repository_without_forge_and_agent_is_told_how_to_add_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(make_repo(tmp_path / "new").path)
+    result = answer()
+    assert result.exit_code == 0, result.output
+    assert "No forge was found: `memory-ci init --ci github`" in result.output
+    assert "No agent was found: `memory-ci init --agent NAME`" in result.output
+
+
+@pytest.mark.usefixtures("at_terminal")
+def test_older_work_is_shown_at_the_end_if_a_person_wants_it(old: RepoBuilder) -> None:
+    result = answer("n", "n", "y")
+    written, _, preview = result.stdout.partition("Commit these files")
+    assert "written  MEMORY.md" in written
+    assert "Since 90d: " in preview
+
+
+def test_an_agent_is_found_by_its_program(
+    old: RepoBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(init, "which", lambda program: program if program == "codex" else None)
+    assert init.guess_agents(old.path, tmp_path / "home") == ("codex",)
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,6 @@ def test_a_tree_is_printed_for_the_start_of_an_id(pair: Project, run: Run) -> No
     assert result.stderr.startswith("Note: Similar entries were found by words")
 
 
-def test_the_drawing_looks_two_edges_far(pair: Project, run: Run) -> None:
-    assert "(not in memory)" not in run("show", "--graph", "00000001").stdout
-    assert f'"{make_id(2)}" -> "{make_id(9)}"' in run("show", "--graph", "00000001", "--dot").stdout
-
-
 def test_json_has_the_nodes_and_edges_of_the_graph(pair: Project, run: Run) -> None:
     document = json.loads(run("show", "--graph", "00000001", "--json").stdout)
     assert document["center"] == make_id(1)
@@ -43,12 +38,6 @@ def test_json_has_the_nodes_and_edges_of_the_graph(pair: Project, run: Run) -> N
         {"source": make_id(1), "target": make_id(2), "kind": "supports", "weight": 1.0}
     ]
     assert [node["title"] for node in document["nodes"]] == ["Send a key", "Charge once"]
-
-
-def test_dot_is_a_directed_graph(pair: Project, run: Run) -> None:
-    text = run("show", "--graph", "00000001", "--dot").stdout
-    assert text.startswith("digraph memory {\n")
-    assert f'"{make_id(1)}" -> "{make_id(2)}" [label="supports 1.00"];' in text
 
 
 def test_an_unknown_id_is_an_error_with_a_hint(pair: Project, run: Run) -> None:

@@ -1,14 +1,14 @@
-"""Graphs as text and as DOT, whatever the titles hold."""
+"""Entries, and graphs as text, whatever the titles hold."""
 
 from __future__ import annotations
-
-import re
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.commands.show.records import Edge, Graph, Node
-from memory_ci.commands.show.text import render_dot, render_tree
+from memory_ci.commands.show.text import render_entry, render_tree
+from memory_ci.memory.lookup import ShownEntry
+from tests.make import make_id, make_located
 
 
 def node(name: str, title: str = "", **fields: object) -> Node:
@@ -40,29 +40,9 @@ aaaaaaaa About a (procedural, project)
 └─ contradicts 1.00 ← cccccccc About c (procedural, project, retired)
 """
 
-DOT = """\
-digraph memory {
-  node [shape=box];
-  "aaaaaaaa" [label="aaaaaaaa About a (procedural, project)", penwidth=2];
-  "bbbbbbbb" [label="bbbbbbbb About b (procedural, project)"];
-  "cccccccc" [label="cccccccc About c (procedural, project, retired)", style=dashed];
-  "dddddddd" [label="dddddddd (not in memory)", style=dashed];
-  "aaaaaaaa" -> "bbbbbbbb" [label="supports 1.00"];
-  "cccccccc" -> "aaaaaaaa" [label="contradicts 1.00"];
-  "bbbbbbbb" -> "cccccccc" [label="similar 0.83", dir=none];
-  "bbbbbbbb" -> "dddddddd" [label="supersedes 1.00"];
-}
-"""
-
-STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
-
 
 def test_a_tree_has_a_line_for_each_edge() -> None:
     assert render_tree(GRAPH) == TREE
-
-
-def test_dot_has_a_node_for_each_entry_and_an_arrow_for_each_edge() -> None:
-    assert render_dot(GRAPH) == DOT
 
 
 def test_an_entry_that_names_itself_is_named_once() -> None:
@@ -71,7 +51,7 @@ def test_an_entry_that_names_itself_is_named_once() -> None:
 
 
 @given(st.text(max_size=60))
-def test_no_title_leaves_its_line_or_its_quotes(title: str) -> None:
+def test_no_title_leaves_its_line(title: str) -> None:
     graph = Graph(
         "a" * 8,
         1,
@@ -80,12 +60,19 @@ def test_no_title_leaves_its_line_or_its_quotes(title: str) -> None:
     )
     assert len(render_tree(graph).split("\n")) == 3
     assert all(char.isprintable() or char in "\n\u200c\u200d" for char in render_tree(graph))
-    bare = STRING.sub("S", render_dot(graph))
-    assert bare == STRING.sub(
-        "S", render_dot(Graph("a" * 8, 1, (node("a"), node("b")), graph.edges))
-    )
 
 
-def test_what_would_end_a_string_or_be_an_escape_in_dot_is_escaped() -> None:
-    graph = Graph("a" * 8, 1, (node("a", 'x"]; evil [label="\\N \x1b[31m'),), ())
-    assert 'x\\"]; evil [label=\\"\\\\N \\\\x1b[31m' in render_dot(graph)
+def test_an_entry_is_shown_with_its_title_first_and_its_place_last() -> None:
+    located = make_located(1, title="Retry \x1b[2Jonce", body="With a key.", evidence=("So said.",))
+    text = render_entry(ShownEntry(located, "raw", 0.5))
+    assert text.splitlines() == [
+        "Retry \\x1b[2Jonce",
+        "",
+        "With a key.",
+        "",
+        "procedural, project; prominence 0.50, which --why explains",
+        "evidence:",
+        "- So said.",
+        "",
+        f"{make_id(1)}  {located.path}:{located.line}",
+    ]

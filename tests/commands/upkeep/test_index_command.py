@@ -64,3 +64,10 @@ def test_questions_that_exclude_each_other_are_refused(
     run: Run, project: Project, args: tuple[str, ...]
 ) -> None:
     assert run("index", *args).exit_code == 2
+
+
+def test_a_built_index_is_named_in_one_line_relative_to_the_work_tree(
+    run: Run, project: Project
+) -> None:
+    (line,) = run("index").stdout.splitlines()
+    assert line.endswith("read; .git/memory-ci/index.db")

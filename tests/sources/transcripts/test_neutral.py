@@ -67,6 +67,7 @@ def test_a_package_brings_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
             return Reader
 
     monkeypatch.setattr(
-        registry, "entry_points", lambda group: [Point] if group == "memory_ci.transcripts" else []
+        "importlib.metadata.entry_points",
+        lambda group: [Point] if group == "memory_ci.transcripts" else [],
     )
     assert [session.key for session in registry.read_stream(io.BytesIO(b"AMP"), "s")] == ["amp:1"]

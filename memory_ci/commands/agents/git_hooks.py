@@ -1,0 +1,168 @@
+"""The work of git's hooks, with or without click; none but `commit-msg` makes a commit fail."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from memory_ci.cli.plain import Option, now, open_current_workspace, say, today
+from memory_ci.findings import printable, printable_lines
+
+OPTIONS: tuple[Option, ...] = ()
+REMOTE = "PRE_COMMIT_REMOTE_NAME"
+"""The variable by which pre-commit names the remote of a push."""
+
+REQUIRED_ARGUMENTS = {"prepare-commit-msg": 1, "commit-msg": 1, "pre-commit": 0, "pre-push": 0}
+"""The number of arguments that git gives each hook at least."""
+
+
+def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments of `run`, None if click has to parse the words."""
+    name, *arguments = words or ("",)
+    required = REQUIRED_ARGUMENTS.get(name)
+    if required is None or len(arguments) < required:
+        return None
+    if name == "commit-msg" and len(arguments) > required:
+        return None
+    return {**values, "name": name, "arguments": arguments}
+
+
+def run(name: str, arguments: Sequence[str]) -> None:
+    """Do the work of a hook."""
+    if name == "pre-push":
+        push_sessions(arguments[0] if arguments else os.environ.get(REMOTE) or "origin")
+    elif name == "pre-commit":
+        stage_notes()
+    elif name == "commit-msg":
+        judge_commit(Path(arguments[0]))
+    else:
+        add_trailers(Path(arguments[0]), *arguments[1:])
+
+
+def add_trailers(message_file: Path, source: str = "", *_rest: str) -> None:
+    """Add trailers for the served entries and the session to a commit message.
+
+    Args:
+        message_file: the file of the message.
+        source: the kind of message that git names (githooks(5)).
+    """
+    from memory_ci.sessions.active_session import add_session_trailer
+    from memory_ci.sessions.served_ids import add_served_trailer
+
+    with _harmless("no trailer added"):
+        current_workspace = open_current_workspace(is_quiet=True)
+        add_served_trailer(current_workspace, message_file, source)
+        add_session_trailer(current_workspace, message_file, os.environ, now())
+
+
+def judge_commit(message_file: Path) -> None:
+    """Judge what is staged by checks; exit with status 1 if the commit is refused."""
+    is_refused = False
+    with _harmless("no check judged"):
+        is_refused = _print_violations(message_file)
+    raise SystemExit(1 if is_refused else 0)
+
+
+def stage_notes() -> None:
+    """Stage the notes of the sessions whose work is committed, and print what is due."""
+    from memory_ci.sessions import marked_notes
+
+    with _harmless("no note staged"):
+        workspace = open_current_workspace(is_quiet=True)
+        for path in marked_notes.stage_notes(workspace, os.environ, now()):
+            say(f"memory-ci: {printable(path)} goes with this commit", err=True)
+    with _harmless("nothing told"):
+        _tell_due("git commit")
+
+
+def push_sessions(remote: str) -> None:
+    """Send captured sessions to a remote, and print what is due."""
+    from memory_ci.sessions import active_session
+
+    with _harmless("sessions not pushed"):
+        workspace = open_current_workspace(is_quiet=True)
+        message = active_session.push_sessions(workspace, remote, os.environ, now())
+        if message:
+            say(f"memory-ci: {printable(message)}", err=True)
+    with _harmless("no nudge"):
+        _nudge()
+    with _harmless("nothing told"):
+        _tell_due("git push")
+
+
+def _tell_due(command: str) -> None:
+    """Print on stderr what is due before a command of git, to the session of an agent alone."""
+    from memory_ci.commands.agents.conduct import tell_git_hook
+    from memory_ci.sessions.active_session import find_sessions
+
+    keys = find_sessions(os.environ)
+    due = tell_git_hook(Path.cwd(), keys[0], command, now()) if keys else ""
+    if due:
+        say(printable_lines(due.rstrip()), err=True)
+
+
+def _print_violations(message_file: Path) -> bool:
+    """Print on stderr what the commit violates, and return whether it is refused.
+
+    An agent's session that its own hook told of a check reads no second line on it, but for the
+    error that says why the commit is refused.
+    """
+    from memory_ci.checks.lines import render_violation
+    from memory_ci.gitrepo.repo import find_repository
+    from memory_ci.memory.commit_rules import judge_message_file
+
+    violations = judge_message_file(find_repository(Path.cwd()), message_file, os.environ)
+    untold = _claim_untold([violation.rule.id for violation in violations if not violation.reason])
+    is_refused = False
+    for rule, fault, reason in violations:
+        if reason:
+            say(f"memory-ci: {printable(f'{rule.name} is skipped: {reason}')}", err=True)
+            continue
+        line = printable(render_violation(rule, fault, today()))
+        if rule.level == "fail":
+            is_refused = True
+            say(f"memory-ci: error: {line}", err=True)
+        elif rule.id in untold:
+            say(f"memory-ci: note: {line}", err=True)
+    return is_refused
+
+
+def _claim_untold(ids: Sequence[str]) -> Collection[str]:
+    """Return the entries of which this session was not told yet; all of them to a person."""
+    if not ids:
+        return ids
+    from memory_ci.commands.agents.conduct import claim_entries
+    from memory_ci.sessions.nudge import session_of
+
+    session = session_of(os.environ)
+    return claim_entries(Path.cwd(), session, ids) if session else ids
+
+
+def _nudge() -> None:
+    """Print on stderr, once a session, that memory has not changed for long.
+
+    Pushes of tags and deletions of branches do not count. Input from a terminal is not of git, and
+    is not waited for.
+    """
+    from memory_ci.sessions.nudge import is_branch_pushed, nudge_once, session_of
+
+    has_input = sys.stdin is not None and not sys.stdin.isatty()
+    updates = sys.stdin.buffer if has_input else ()
+    if not is_branch_pushed(updates, os.environ):
+        return
+    line = nudge_once(open_current_workspace(is_quiet=True), session_of(os.environ), today())
+    if line:
+        say(line, err=True)
+
+
+@contextmanager
+def _harmless(failed: str) -> Iterator[None]:
+    """Print any error, bugs included, as one line on stderr, so that git goes on."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - pre-commit makes of our exit status git's
+        say(f"memory-ci: {failed}: {printable(str(error))}", err=True)

@@ -1,0 +1,26 @@
+"""Reports of progress, with and without a listener."""
+
+from __future__ import annotations
+
+from memory_ci import progress
+
+
+def test_a_listener_hears_of_each_item_before_it_is_done() -> None:
+    heard: list[tuple[str, int, int]] = []
+    with progress.listen(lambda *report: heard.append(report)):
+        for number in progress.count("Reading files", [1, 2]):
+            heard.append(("read", number, 0))
+    assert heard == [
+        ("Reading files", 0, 2),
+        ("read", 1, 0),
+        ("Reading files", 1, 2),
+        ("read", 2, 0),
+    ]
+
+
+def test_nobody_hears_of_what_is_reported_after_the_block() -> None:
+    heard: list[str] = []
+    with progress.listen(lambda label, _done, _total: heard.append(label)):
+        pass
+    progress.report("Reading files")
+    assert heard == []
