@@ -150,9 +150,8 @@ class LocalEmbedder:
     @cached_property
     def _network(self) -> MiniLM:
         try:
-            found = self._path.stat()
-            if found.st_size == SIZE:
-                return _load_network(self._path, found.st_mtime_ns)
+            if self._path.stat().st_size == SIZE:
+                return _load_network(self._path)
         except OSError as error:
             raise make_embedder_error(
                 str(self._path), f"cannot be read: {error.strerror}"
@@ -163,7 +162,7 @@ class LocalEmbedder:
 
 
 @lru_cache(maxsize=1)
-def _load_network(path: Path, modified_ns: int) -> MiniLM:  # noqa: ARG001 - a new file is a new key
+def _load_network(path: Path) -> MiniLM:
     """Load the weights once in a process: a report retrieves for many tasks."""
     from memory_ci.search.embedders.minilm import MiniLM
 
