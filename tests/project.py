@@ -12,10 +12,8 @@ from memory_ci.commands.record.upkeep import plan_upkeep_alone
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve
 from memory_ci.commands.setup.init import init_repository
-from memory_ci.gitrepo import repo
-from memory_ci.gitrepo.repo import Repository
 from memory_ci.memory.apply import Applied, apply_plan
-from memory_ci.memory.workspace import Workspace, configure, open_workspace, undo_killed_run
+from memory_ci.memory.workspace import Workspace, open_workspace
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Step
 from memory_ci.records.retrieval import Retrieval
@@ -53,13 +51,7 @@ class Project(RepoBuilder):
 
     @property
     def workspace(self) -> Workspace:
-        """The workspace of this path, without a git process to find what is no question: a tenth of all were these."""
-        git_dir = self.path.resolve() / ".git"
-        if not (git_dir / "HEAD").is_file():
-            return open_workspace(self.path, is_named=True)  # linked, bare or broken
-        found = Repository(git_dir.parent, git_dir, git_dir)
-        repo._remember_settings(found)
-        return configure(undo_killed_run(found))
+        return open_workspace(self.path, is_named=True)
 
     def plan(self, since: str | None = None, ref: str | None = None, today: date = TODAY) -> Plan:
         return plan_record(
@@ -119,8 +111,8 @@ def copy_project(template: Project, path: Path) -> Project:
 
 def make_project(path: Path) -> Project:
     """A repository with memory set up, and one merged pull request whose author marked what was learned."""
-    made = make_repo(path)
-    project = Project(made.path, made.clock)
+    repo = make_repo(path)
+    project = Project(repo.path, repo.clock)
     project.commit("Start", {"src/client.py": "one\n", "README.md": "Shop\n"})
     init_repository(project.workspace)
     project.git("add", ".")
