@@ -179,6 +179,23 @@ FEATURES = sorted(
 )
 
 
+def list_documented(docstring: str) -> set[str]:
+    """The parameters that the section `Args` of a docstring names."""
+    section = re.search(r"^Args:\n((?: +.*\n|\n)*)", f"{docstring}\n", re.MULTILINE)
+    return set(re.findall(r"^    \**(\w+):", section[1], re.MULTILINE)) if section else set()
+
+
+def test_docstrings_name_only_parameters_that_there_are(trees: dict[Path, ast.Module]) -> None:
+    unknown: list[str] = []
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                parameters = {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
+                extra = list_documented(ast.get_docstring(node) or "") - parameters
+                unknown += [f"{path}: {node.name}: {name}" for name in extra]
+    assert unknown == []
+
+
 def list_uses(feature: str) -> set[str]:
     """Return the other features that a feature's modules import."""
     modules = (ROOT / "memory_ci" / "commands" / feature).rglob("*.py")

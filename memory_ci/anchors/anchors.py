@@ -286,7 +286,10 @@ def join_tokens(parts: list[Tokens]) -> Tokens:
 
 
 def cut_tokens(tokens: Tokens, lines: Lines) -> Tokens:
-    """Return the words in these lines, with the ends of the blocks that begin in them."""
+    """Return the tokens in some lines, as they would be read from a text of these lines alone.
+
+    So the blocks that begin in the lines end in the result, and a paragraph has its marks.
+    """
     first, last = lines
     words = tokens.words
     indices = [index for index, row in enumerate(tokens.rows) if first <= row <= last]
@@ -295,10 +298,11 @@ def cut_tokens(tokens: Tokens, lines: Lines) -> Tokens:
 
     start = indices[0]
     stop = indices[-1] + 1
-    depth = words[start:stop].count(INDENT) - words[start:stop].count(DEDENT)
-    while depth > 0 and words[stop : stop + 1] == (DEDENT,):
+    open_blocks = words[start:stop].count(INDENT) - words[start:stop].count(DEDENT)
+    while open_blocks > 0 and words[stop : stop + 1] == (DEDENT,):
         stop += 1
-        depth -= 1
+        open_blocks -= 1
+    # Marks of paragraphs and the ends of blocks are on no line.
     if words[start - 1 : start] == (PARAGRAPH,):
         start -= 1
     if words[stop : stop + 1] == (PARAGRAPH,):

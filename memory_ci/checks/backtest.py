@@ -1,4 +1,4 @@
-"""The back-test: what checks would have said of the merged changes of the past."""
+"""The back-test: merged changes of the past judged by checks."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class PastChange(msgspec.Struct, frozen=True):
     change: CheckedChange
 
 
-class SpokenChange(msgspec.Struct, frozen=True):
-    """A merged change in which a check would have spoken.
+class PastViolation(msgspec.Struct, frozen=True):
+    """A merged change that would have violated a check.
 
     Attributes:
         has_session: whether a session of the change is known.
-        is_asked: whether a person asked in such a session for what the check says.
+        is_asked: whether a person asked for the violation in such a session.
     """
 
     merged: MergedChange
@@ -38,12 +38,12 @@ class SpokenChange(msgspec.Struct, frozen=True):
 
 
 class BacktestResult(msgspec.Struct, frozen=True):
-    """What one check would have said.
+    """The back-test of one check.
 
     Attributes:
         changes: the number of merged changes.
         applicable: the number of those that the check is about.
-        spoken: those of them that break it, the newest first.
+        violations: those of them that violate it, the newest first.
         unjudged: the number of those that it could not judge.
         reason: why it could not judge the last of these, "" if it judged all.
     """
@@ -51,24 +51,24 @@ class BacktestResult(msgspec.Struct, frozen=True):
     rule: RuleCheck
     changes: int = 0
     applicable: int = 0
-    spoken: tuple[SpokenChange, ...] = ()
+    violations: tuple[PastViolation, ...] = ()
     unjudged: int = 0
     reason: str = ""
 
     @property
     def share(self) -> float:
-        """The share of the applicable changes in which the check would have spoken."""
-        return len(self.spoken) / self.applicable if self.applicable else 0.0
+        """The share of the applicable changes that violate the check."""
+        return len(self.violations) / self.applicable if self.applicable else 0.0
 
     @property
-    def known(self) -> int:
-        """The number of changes it would have spoken in of which a session is known."""
-        return sum(spoken.has_session for spoken in self.spoken)
+    def with_session(self) -> int:
+        """The number of violating changes that have a known session."""
+        return sum(violation.has_session for violation in self.violations)
 
     @property
-    def asked(self) -> int:
-        """The number of these in which a person asked for just that."""
-        return sum(spoken.is_asked for spoken in self.spoken)
+    def asked_for(self) -> int:
+        """The number of these that a person asked for in a session."""
+        return sum(violation.is_asked for violation in self.violations)
 
 
 class _Tally:
@@ -78,7 +78,7 @@ class _Tally:
         self.rule = rule
         self._since = since
         self.applicable = 0
-        self.spoken: list[SpokenChange] = []
+        self.violations: list[PastViolation] = []
         self.unjudged = 0
         self.reason = ""
 
@@ -94,7 +94,7 @@ class _Tally:
             self.unjudged += 1
             self.reason = judgement.unjudged
         if judgement.fault is not None:
-            self.spoken.append(SpokenChange(past.merged, judgement.fault))
+            self.violations.append(PastViolation(past.merged, judgement.fault))
 
 
 def backtest(
@@ -102,7 +102,7 @@ def backtest(
     history: Iterable[PastChange],
     since: Sequence[date | None] = (),
 ) -> list[BacktestResult]:
-    """Return what each check would have said of a history, by one pass over it.
+    """Judge the changes of a history by each check, in one pass over it.
 
     Args:
         rules: the checks.
@@ -123,7 +123,7 @@ def backtest(
             tally.rule,
             changes,
             tally.applicable,
-            tuple(reversed(tally.spoken)),
+            tuple(reversed(tally.violations)),
             tally.unjudged,
             tally.reason,
         )

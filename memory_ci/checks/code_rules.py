@@ -152,11 +152,11 @@ def check_names(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
 
 def check_annotations(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which Python functions have annotations."""
-    wanted = ANNOTATIONS.search(text)
+    demand = ANNOTATIONS.search(text)
     thing = ANNOTATED.search(text)
-    if wanted is None or NEGATIVE.search(text):
+    if demand is None or NEGATIVE.search(text):
         return None
-    is_everywhere = bool(wanted["type"]) and EVERYWHERE.match(text, wanted.end()) is not None
+    is_everywhere = bool(demand["type"]) and EVERYWHERE.match(text, demand.end()) is not None
     if not (_is_general(text, thing) if thing else is_everywhere):
         return None
     if _find_language(text, repository) is not PYTHON:
@@ -196,7 +196,7 @@ def _match_broken_name(rule: NameRule, language: CodeLanguage) -> str:
     """Return the pattern of a line with a name that breaks a rule."""
     value = re.escape(rule.value)
     styles = FORBIDDEN_STYLES if rule.is_forbidden else STYLES
-    wanted = {
+    pattern = {
         "start": value,
         "end": rf"\w*{value}(?!\w)",
         "contain": rf"\w*{value}",
@@ -209,7 +209,7 @@ def _match_broken_name(rule: NameRule, language: CodeLanguage) -> str:
         # A constant and an alias of a type have styles of their own.
         exempt = f"{DUNDER}|{CONSTANT}|{TYPE_ALIAS}"
     look = "=" if rule.is_forbidden else "!"
-    return rf"{before}(?!{exempt})(?{look}{wanted}){NAME}{after}"
+    return rf"{before}(?!{exempt})(?{look}{pattern}){NAME}{after}"
 
 
 def _is_general(text: str, thing: re.Match[str]) -> bool:
@@ -226,7 +226,7 @@ def _is_general(text: str, thing: re.Match[str]) -> bool:
 
 
 def _find_language(text: str, repository: RepositoryFiles) -> CodeLanguage | None:
-    """Return the language that a rule names, else the only one that the repository has."""
+    """Return the language that a rule names, else the only language of the repository."""
     named = [language for language in LANGUAGES if language.name.search(text)]
     globs = set(list_code(repository)) - NO_NAMES
     present = [language for language in LANGUAGES if globs.intersection(language.globs)]

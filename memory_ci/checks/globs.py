@@ -31,7 +31,7 @@ class GlobError(ValueError):
 
 
 class Globs:
-    """A list of globs, of which the last that names a file decides.
+    """A list of globs; the last one that matches a file decides.
 
     A glob that names a directory names all files below it. The case of letters counts on every
     system. `!` takes files out again that an earlier glob of the list names.
@@ -193,9 +193,9 @@ def _translate_segment(segment: str) -> str:
     if len(parts) == 1:
         return parts[0]
     first, *middle, final = parts
-    found = "".join(f"(?>[^/]*?{part})" for part in middle if part)
+    middle_pattern = "".join(f"(?>[^/]*?{part})" for part in middle if part)
     # The last part ends with the name, so the greedy star before it is the right one.
-    return rf"(?!/){first}{found}[^/]*{final}(?=/|\Z)"
+    return rf"(?!/){first}{middle_pattern}[^/]*{final}(?=/|\Z)"
 
 
 def _translate_token(token: re.Match[str]) -> str:
@@ -210,7 +210,7 @@ def _translate_class(members: str, *, is_negated: bool) -> str:
     """Return the pattern of a class such as `[a-z]`.
 
     Raises:
-        GlobError: it is empty or has a range that is none.
+        GlobError: it is empty or has an invalid range.
     """
     if not members:
         raise GlobError("has an empty class: []")

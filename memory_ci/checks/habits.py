@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
-from itertools import permutations
+from itertools import permutations, product
 from typing import NamedTuple
 
 from memory_ci.regex import Regex
@@ -190,7 +190,7 @@ def _count_kinds(changes: Sequence[MergedFiles], today: date) -> list[_Counted]:
 
 
 def _count_pairs(changes: Iterable[_Counted]) -> list[Habit]:
-    """Return each pair of kinds of which the second is touched nearly always with the first.
+    """Return each pair of kinds whose second kind is nearly always touched with the first.
 
     A file of both kinds does not make a change applicable: it would follow its own habit.
     """
@@ -262,17 +262,18 @@ def _vagueness(kind: str) -> int:
 
 def _without_repetitions(habits: Iterable[Habit]) -> list[Habit]:
     """Return habits without those about the same files as a clearer one, in either direction."""
-    kept: list[Habit] = []
+    distinct: list[Habit] = []
     for habit in habits:
-        pairs = [(one, other) for one in habit[:2] for earlier in kept for other in earlier[:2]]
-        if not any(_is_same(one, other) for one, other in pairs):
-            kept.append(habit)
-    return kept
+        clearer_kinds = [kind for clearer in distinct for kind in clearer[:2]]
+        pairs = product(habit[:2], clearer_kinds)
+        if not any(_is_same(kind, clearer_kind) for kind, clearer_kind in pairs):
+            distinct.append(habit)
+    return distinct
 
 
-def _is_same(kind: str, other: str) -> bool:
+def _is_same(left: str, right: str) -> bool:
     """Return whether one of two kinds is the other, or holds it."""
-    return kind == other or _holds(kind, other) or _holds(other, kind)
+    return left == right or _holds(left, right) or _holds(right, left)
 
 
 def _holds(wide: str, narrow: str) -> bool:

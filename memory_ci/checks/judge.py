@@ -74,7 +74,7 @@ class CheckedChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeFault(NamedTuple):
-    """What is wrong with a change.
+    """A violation of a check by a change.
 
     Attributes:
         message: the fault, such as "CHANGELOG.md is not touched".
@@ -90,7 +90,7 @@ class ChangeFault(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What a check says of a change.
+    """The outcome of a check for one change.
 
     Attributes:
         is_applicable: whether the check is about changes like this one.
@@ -124,9 +124,9 @@ def is_read(check: ChangeCheck, path: str) -> bool:
 
 
 def judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
-    """Return what a check says of a change.
+    """Judge a change by a check.
 
-    A `before` check applies to no change: only a session shows what was run (`sessions.ran`).
+    A `before` check applies to no change, because only sessions record commands (`sessions.ran`).
     """
     try:
         return _judge(check, change)
@@ -252,5 +252,5 @@ def _list_names(globs: Sequence[str]) -> str:
 
 
 def _show(pattern: str) -> str:
-    shown = pattern if len(pattern) <= MAX_PATTERN_SHOWN else f"{pattern[:MAX_PATTERN_SHOWN]}…"
-    return f"/{shown}/"
+    shortened = pattern if len(pattern) <= MAX_PATTERN_SHOWN else f"{pattern[:MAX_PATTERN_SHOWN]}…"
+    return f"/{shortened}/"

@@ -1,4 +1,4 @@
-"""The line on a violated check: what is wrong, who asked for the rule, and what to do."""
+"""The line on a violated check: the fault, who asked for the rule, and the remedy."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def render_why(rule: RuleCheck, today: date) -> str:
     day = _render_day(rule.last, today) if rule.last else ""
     if not rule.sessions:
         return f"a rule since {day}" if day else ""
-    asked = f"asked in {plural(rule.sessions, 'session')}"
-    return f"{asked}, last {day}" if day else asked
+    reason = f"asked in {plural(rule.sessions, 'session')}"
+    return f"{reason}, last {day}" if day else reason
 
 
 def _render_day(day: date, today: date) -> str:

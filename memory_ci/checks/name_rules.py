@@ -1,4 +1,4 @@
-"""What a sentence says about the names of things in code: `end method names with '_md'`."""
+"""Rules on the names of things in code, read from a sentence: `end method names with '_md'`."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ CONDITION = Regex(
 
 
 def find_name_rules(text: str) -> list[NameRule]:
-    """Return what a sentence says about names; nothing of one that has a condition.
+    """Return the rules on names in a sentence, none if the sentence has a condition.
 
     >>> find_name_rules("Always start function names with 'fn_'")
     [NameRule(thing='function', form='start', value='fn_', is_forbidden=False)]
@@ -269,9 +269,11 @@ def find_name_conflict(rules: Iterable[NameRule], others: Iterable[NameRule]) ->
     ...     find_name_rules("Start method names with `b_`"))
     "'a_' against 'b_'"
     """
-    wanted = {(rule.thing, rule.form): rule.value for rule in others if is_exclusive(rule)}
+    exclusive_values = {
+        (rule.thing, rule.form): rule.value for rule in others if is_exclusive(rule)
+    }
     for rule in rules:
-        value = wanted.get((rule.thing, rule.form))
+        value = exclusive_values.get((rule.thing, rule.form))
         if is_exclusive(rule) and value is not None and value != rule.value:
             return f"'{rule.value}' against '{value}'"
     return ""

@@ -56,7 +56,7 @@ def entry_id(candidate: Candidate) -> str:
 
 
 def content_key(title: str, body: str) -> str:
-    """Return a hash of what an entry says, without regard to case and layout.
+    """Return a hash of an entry's title and body, without regard to case and layout.
 
     Two entries with the same hash are one learning.
     """
@@ -83,7 +83,7 @@ def list_texts(entry: Entry) -> tuple[str, ...]:
 
 
 def trim_evidence(entry: Entry, quotes: Quotes) -> Entry:
-    """Reduce the evidence of an entry to what the configuration allows of people's words.
+    """Reduce the evidence of an entry to the quotations that the configuration allows.
 
     What a run says itself (`revert:`) stays. That a person accepted the entry stays; with `none`
     the name does not.
@@ -122,7 +122,7 @@ def find_aka(title: str, body: str, work_title: str, model_words: str = "") -> s
     Args:
         title: the title of the entry.
         body: the body of the entry.
-        work_title: what the work was called.
+        work_title: the title of the work.
         model_words: the words that a model proposed.
 
     Returns:
@@ -376,7 +376,7 @@ class GraveEvent(NamedTuple):
     Attributes:
         event: which pieces of evidence are such events.
         crewship_name: the name of a like event in Crewship's table.
-        added: what the kind of event adds to the importance of routine.
+        added: the importance that the kind of event adds to that of routine.
         severity: the severity, which adds to it as well.
     """
 

@@ -183,7 +183,7 @@ def check_text(title: str, body: str) -> list[str]:
 def check_words(text: str, *, credentials: bool = True) -> list[str]:
     """Return the reasons why a text must not be part of a memory file.
 
-    Compatibility forms (full-width letters, ligatures) are read as what they stand for.
+    Compatibility forms (full-width letters, ligatures) are read as the plain letters.
 
     Args:
         text: the text.

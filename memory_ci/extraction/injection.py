@@ -1,4 +1,4 @@
-"""Phrases that speak to an agent to change whom it obeys, what it hides or which guard it drops.
+"""Phrases that tell an agent to obey somebody else, to hide something or to drop a guard.
 
 The tables of patterns match folded text: NFKC, without invisible characters and emphasis, with
 white space as one blank, in lower case. The same words in honest engineering text ("ignore the

@@ -96,7 +96,7 @@ def _find_nothing(_candidate: Candidate) -> None:
 
 
 class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """The evidence of one merged change, and what is known of its repository.
+    """The evidence of one merged change, and the facts of its repository.
 
     Attributes:
         label: the name of the change: `#` and a number, or a commit.
@@ -341,7 +341,7 @@ class Judge:
     def _find_adoption(
         self, learning: Learning, quoted: Sequence[Evidence]
     ) -> tuple[Adoption | None, str | None]:
-        """Return whether a choice was adopted or rejected, and what is used instead."""
+        """Return whether a choice was adopted or rejected, and the alternative."""
         adoption = learning.adoption
         instead = learning.instead
         forbids = FORBIDS if self.is_rules else CONTRAST

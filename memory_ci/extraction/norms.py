@@ -3,8 +3,8 @@
 Set on the sessions of thirteen repositories, and tried on four others
 (benchmarks/results/extraction.md). A sentence must have the form of an order or a norm, and speak
 of the work process or give a reason.
-Statements of what the code does, guesses, printed errors, and sentences whose subject stands
-elsewhere are left out: a maintainer who reads them alone cannot agree to them.
+Descriptions of code, guesses, printed errors, and sentences whose subject is in another sentence
+are left out: a maintainer who reads them alone cannot agree to them.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ def weigh_norm(text: str, *, is_spoken: bool) -> float:
 
     Args:
         text: the sentence.
-        is_spoken: whether a person said it to an agent. Others are of commit messages, of which
-            most tell what the code does now.
+        is_spoken: whether a person said it to an agent. Other sentences are from commit messages,
+            and most of these describe the code.
     """
     plain = spell_negations(PROMPT_NUMBER.sub("", text))
     if is_spoken:
@@ -322,7 +322,7 @@ def _is_about_process(plain: str, *, is_spoken: bool) -> bool:
 
 
 def _stands_alone(plain: str) -> bool:
-    """Return whether a sentence can be agreed to without what stands around it."""
+    """Return whether a sentence can be agreed to without its context."""
     if GUESS.search(plain) or PRINTED.search(plain) or INDICATIVE.search(plain):
         return False
     if QUESTION.search(plain) and not WRITE_DOWN.search(plain):
@@ -363,12 +363,12 @@ NAMED_FILE = Regex(r"~/\w|[\w/-]+\.(?!md\b|mdc\b)[a-z]{2,4}\b")
 def is_conduct(request: str, *, is_about_agent: bool = False) -> bool:
     """Return whether a request of several sessions is about how work is done.
 
-    What is left out comes as often, and is the work itself: `fix lint errors`.
+    Requests for the work itself come as often, and are not conduct: `fix lint errors`.
 
     Args:
         request: the request.
-        is_about_agent: whether its form shows that it is about what the agent does: a complaint,
-            or a request that names a document of rules or says that it lasts.
+        is_about_agent: whether its form shows that it is about the agent: a complaint, or a
+            request that names a document of rules or says that it lasts.
     """
     if PASSING_REQUEST.match(request) or BARE_COMMIT.match(request):
         return False

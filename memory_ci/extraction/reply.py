@@ -48,7 +48,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One learning as a reply states it.
 
     Attributes:
-        instead: what is used instead of something rejected.
+        instead: the alternative to something rejected.
         restates: the id of the entry that it repeats, as the engine claims.
         contradicts: the ids of entries that it contradicts, as the engine claims.
         aka: words by which it may be found.
@@ -211,7 +211,7 @@ def _salvage(text: str, position: int) -> list[object]:
 
 
 def _drop_disallowed(item: object) -> object:
-    """Return a learning without what a model must not say.
+    """Return a learning without the fields that a model must not set.
 
     This is every field that only code may set. A field that is null, "" or an unknown choice gets
     its default. Models write `aka` as a list as well as a text.
@@ -240,7 +240,7 @@ def _cut_quote(quote: object) -> object:
 
 
 def _convert(item: object, record_type: type[T]) -> T | str:
-    """Return an item as a record, or the reason why it is none."""
+    """Return an item as a record, or the reason why it is not valid."""
     if not isinstance(item, dict):
         return "not-an-object"
     try:

@@ -27,7 +27,7 @@ class CandidateWords(NamedTuple):
         words: all words in their order.
         content: the words that carry meaning.
         quotes: the quotes, with single spaces.
-        names: what it says about the names of things in code.
+        names: its rules on the names of things in code.
     """
 
     words: tuple[str, ...]
@@ -76,7 +76,7 @@ def is_same_learning(one: CandidateWords, other: CandidateWords) -> bool:
 
 
 def list_comparison_keys(candidate_words: CandidateWords) -> list[str]:
-    """Return keys of which two candidates that say the same share at least one.
+    """Return keys; two candidates that say the same have at least one key in common.
 
     The keys are the words in their order, each quote, and the first content words in alphabetical
     order, as many as a text with a similarity above `SAME` must share (prefix filter of PPJoin,

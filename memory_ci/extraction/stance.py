@@ -68,7 +68,7 @@ BREAK = Regex(
 
 
 class StanceWords(msgspec.Struct, frozen=True):
-    """The table of one language: regular expressions by what they do to a clause."""
+    """The table of one language: regular expressions by their effect on a clause."""
 
     never: tuple[str, ...]
     always: tuple[str, ...]
@@ -97,7 +97,7 @@ class StanceMark(NamedTuple):
     """The role of a word of the tables.
 
     Attributes:
-        role: what the word does to a clause.
+        role: the effect of the word on a clause.
         pair: the number of its pair of opposites, "" if it is of none.
         side: its side of the pair, 0 or 1.
         is_undo: whether its side opposes any use of a thing.
@@ -142,7 +142,7 @@ class Clause(NamedTuple):
 def is_opposite(statement: str, quotes: Iterable[str]) -> bool:
     """Return whether a statement says the opposite of the quotes.
 
-    A clause that agrees with a part of the statement outweighs one that opposes a part of the same
+    A clause that agrees with some words of the statement outweighs a clause that opposes the same
     words.
     """
     quoted_clauses: list[Clause] = []
@@ -154,7 +154,7 @@ def is_opposite(statement: str, quotes: Iterable[str]) -> bool:
 def read_clauses(text: str) -> list[Clause]:
     """Return the clauses of a text in order, without its questions."""
     clauses: list[Clause] = []
-    for pieces in _list_parts(spell_negations(text[:MAX_LENGTH].replace("\u2019", "'"))):
+    for pieces in _join_clauses(spell_negations(text[:MAX_LENGTH].replace("\u2019", "'"))):
         clauses += [clause for clause in _read_part(pieces) if clause.words]
     return clauses
 
@@ -174,7 +174,7 @@ def _is_opposed(claim: Clause, quoted_clauses: Sequence[Clause]) -> bool:
 
 
 def _is_outweighed(opposing: frozenset[str], agreeing: Sequence[frozenset[str]]) -> bool:
-    """Return whether a clause agrees with at least as many words, of which some are the same."""
+    """Return whether a clause agrees with at least as many words, some of them the same."""
     as_long = [shared for shared in agreeing if len(shared) >= len(opposing)]
     return any(not opposing or not shared.isdisjoint(opposing) for shared in as_long)
 
@@ -368,27 +368,44 @@ def _list_pieces(text: str, language: str) -> list[Piece]:
     return [piece for piece in pieces if piece.mark or piece.text.strip()]
 
 
-def _list_parts(text: str) -> Iterator[list[Piece]]:
-    """Yield the pieces of each clause.
+def _join_clauses(text: str) -> Iterator[list[Piece]]:
+    """Yield the pieces of each clause of a text, subordinate clauses joined with the next clause.
 
-    A clause that only says when or under which condition joins the clause behind it.
+    `Before you merge, run the tests` is one clause, and so is `First build, then test`.
     """
+    pending: list[Piece] = []  # a subordinate clause whose main clause is still to come
+    for pieces in _split_clauses(text):
+        if _begins_with(pending, ("first",)) and not _begins_with(pieces, THEN):
+            yield pending
+            pending = []
+        if pending and pieces:
+            yield _join_subordinate(pending, pieces)
+            pending = []
+        elif _is_subordinate(pieces):
+            pending = pieces
+        else:
+            yield pieces
+    if pending:
+        yield pending
+
+
+def _split_clauses(text: str) -> Iterator[list[Piece]]:
+    """Yield the pieces between two ends of clauses or marks that split a clause."""
     language = find_language(text)
-    opening: list[Piece] = []
     for part in _split(text):
-        for pieces in _divide(_list_pieces(part, language), "split"):
-            if _begins_with(opening, ("first",)) and not _begins_with(pieces, THEN):
-                yield opening
-                opening = []
-            if opening and pieces:
-                yield [*pieces, *opening] if _begins_with(opening, ORDER) else [*opening, *pieces]
-                opening = []
-            elif _begins_with(pieces, (*ORDER, "condition", "first")) or _ends_with(pieces, ORDER):
-                opening = pieces
-            else:
-                yield pieces
-    if opening:
-        yield opening
+        yield from _divide(_list_pieces(part, language), "split")
+
+
+def _is_subordinate(pieces: Sequence[Piece]) -> bool:
+    """Return whether a clause only says when, under which condition or what comes first."""
+    return _begins_with(pieces, (*ORDER, "condition", "first")) or _ends_with(pieces, ORDER)
+
+
+def _join_subordinate(subordinate: Sequence[Piece], main: Sequence[Piece]) -> list[Piece]:
+    """Return one clause in the order of `A before B`, or with its condition first."""
+    if _begins_with(subordinate, ORDER):
+        return [*main, *subordinate]
+    return [*subordinate, *main]
 
 
 def _split(text: str) -> Iterator[str]:

@@ -96,9 +96,9 @@ MAX_COMPARED = 500
 def list_suggestions(
     judged: Iterable[Judged], unwanted: Collection[str] = (), existing: Sequence[Entry] = ()
 ) -> list[Suggestion]:
-    """Return what was proposed, or was accepted in this run.
+    """Return the candidates that were proposed, or accepted in this run.
 
-    What is asked again or fails again comes first, then checks, then suggestions of more changes.
+    Repeated requests and failures come first, then checks, then suggestions of more changes.
     Then come those of a model, and those that say that they last, give a reason or name code. Among
     equals the newest comes first, which a run reads last. Candidates without any weight are left
     out.
@@ -136,7 +136,7 @@ def list_suggestions(
 
 
 def _count_needed(suggestion: Suggestion) -> int:
-    """Return in how many changes a suggestion must stand to be worth a question."""
+    """Return the number of changes that must repeat a suggestion to be worth a question."""
     if suggestion.is_accepted:
         return 1
     if suggestion.weight == ORDER_AGAIN:
@@ -153,7 +153,7 @@ def _is_wish(suggestion: Suggestion) -> bool:
 
 
 def _rank(suggestion: Suggestion) -> tuple[int, float, int, float]:
-    """Return the sort key of a suggestion: what is asked again comes first, then checks."""
+    """Return the sort key of a suggestion: repetitions come first, then checks."""
     candidate = suggestion.candidate
     group = 2 if candidate.repetition is None else 0
     if candidate.proposal is not None:
@@ -193,7 +193,7 @@ def _with_change(suggestion: Suggestion, change: str) -> Suggestion:
 
 
 def _weigh(item: Judged) -> float:
-    """Return the weight of a candidate; 0 for one that is not worth a question."""
+    """Return the weight of a candidate; 0 if it is not worth a question."""
     candidate = item.candidate
     if candidate.engine != "rules":
         return MODEL_WEIGHT

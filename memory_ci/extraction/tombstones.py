@@ -1,4 +1,4 @@
-"""Tombstones: salted hashes of what was forgotten, so that it is not learned again.
+"""Tombstones: salted hashes of forgotten text, so that it is not learned again.
 
 A line is `forgotten:<kind>:<words>:<salt>:<hash>`. Words are compared without case, punctuation and
 layout. A phrase of more than `CHUNK` words is stored as windows of that many words. Whoever has the
@@ -63,7 +63,7 @@ class MaskedSpan(NamedTuple):
 
 
 class Tombstones(msgspec.Struct, frozen=True):
-    """The hashes of what was forgotten, by kind, number of words and salt."""
+    """The hashes of forgotten text, by kind, number of words and salt."""
 
     hashes: Mapping[tuple[str, int, str], frozenset[str]] = {}
 
@@ -86,7 +86,7 @@ class Tombstones(msgspec.Struct, frozen=True):
         return _merge_spans(text, spans)
 
     def mask(self, text: str) -> str:
-        """Return a text with masks in place of what is forgotten."""
+        """Return a text with its forgotten parts masked."""
         for start, end, mask in reversed(self.find(text)):
             text = text[:start] + mask + text[end:]
         return text
@@ -107,7 +107,7 @@ class Tombstones(msgspec.Struct, frozen=True):
         return self.refuses(*texts, *quotes)
 
     def holds(self, data: bytes) -> bool:
-        """Return whether a file contains what is forgotten, plainly or with escapes of JSON."""
+        """Return whether a file contains forgotten text, plainly or with escapes of JSON."""
         text = data.decode("utf-8", "replace")
         if self.find(text):
             return True

@@ -271,7 +271,7 @@ def _compose_choice(mark: Mark, statement: str) -> tuple[str, str]:
 
 
 def _state_remedy(subject: str, fix: str) -> str:
-    """Return what a fix says to do.
+    """Return the instruction in the description of a fix.
 
     Where its subject states the fault, this is the text of the fix, or else what to prevent.
     """
@@ -359,7 +359,7 @@ def _close_span(paragraph: str) -> str:
 
 
 def make_body(title: str, statement: str) -> str:
-    """Return what a statement says after its title, "" if the title holds all of it."""
+    """Return the rest of a statement after its title, "" if the title holds all of it."""
     text = clean_opening(statement)
     first_line, separator, following_lines = text.partition("\n")
     text = _skip_edits(first_line) + separator + following_lines
@@ -375,7 +375,7 @@ def make_body(title: str, statement: str) -> str:
 
 
 def tidy(title: str, body: str) -> tuple[str, str]:
-    """Return the title and body of a model, without what a reviewer would take out.
+    """Return the title and body of a model, without the words that a reviewer would take out.
 
     That is punctuation before the title, half code, and a body that repeats the title.
     """
@@ -552,7 +552,7 @@ def _join_paragraphs(lines: Sequence[MessageLine]) -> list[MessageLine]:
 
 
 class SteeringRule(NamedTuple):
-    """A form of a sentence that steers, and what a person does with it."""
+    """A form of a sentence that steers, and the answer of a person to it."""
 
     action: str
     pattern: Regex[str]
@@ -703,7 +703,7 @@ LINK = Regex(r"\[([^\]\n]*)\]\([^)\n]*\)")
 
 
 def find_withdrawal(record: str) -> str:
-    """Return what the status of a decision record says against it, "" for a decision that holds.
+    """Return the status that withdraws a decision record, "" for a record in force.
 
     >>> find_withdrawal("# 1. Use A\\n\\n## Status\\n\\nSuperceded by [2. Use B](2-b.md)\\n")
     'superseded by 2. Use B'

@@ -1,4 +1,4 @@
-"""Compaction and retirement of entries; git keeps what they take out.
+"""Compaction and retirement of entries; git keeps the entries that they remove.
 
 Compaction makes one entry of several places of one id and of near duplicates in one file, and
 removes retired entries. Retirement marks entries that no longer apply.
@@ -159,7 +159,7 @@ def _list_terms(entry: Entry) -> tuple[object, ...]:
 
 
 def _split_group(group: Sequence[Located]) -> Iterator[list[Located]]:
-    """Yield the clusters of comparable entries; each takes what is similar and still free."""
+    """Yield the clusters of comparable entries; each takes the similar entries that are free."""
     word_sets = [parse_entry_words(place.entry).words for place in group]
     by_words = NearDuplicates(word_sets)
     by_title: NearDuplicates | None = None
@@ -295,42 +295,70 @@ def _unite_copies(copies: Sequence[Located], older: Collection[Located]) -> Loca
 def _merge_entries(
     base: Entry, ranked: Sequence[Entry], combine_counts: Callable[[Iterable[int]], int]
 ) -> Entry:
-    """Return `base` with what all entries say; its type and its unknown keys stay.
+    """Merge entries into `base`, which keeps its id, type and unknown keys.
+
+    Args:
+        base: one of the entries.
+        ranked: all entries, the best first; the title and body of the first are kept.
+        combine_counts: how reinforcement counts are combined, `max` or `sum`.
+    """
+    merged = _merge_state(base, ranked, combine_counts)
+    merged = _merge_dates(merged, ranked)
+    merged = _merge_lines(merged, ranked)
+    return replace(merged, title=ranked[0].title, body=ranked[0].body)
+
+
+def _merge_state(
+    base: Entry, ranked: Sequence[Entry], combine_counts: Callable[[Iterable[int]], int]
+) -> Entry:
+    """Return `base` with the widest domain, the highest weights and the first choices of all.
 
     Retirement by stage takes `task` entries of one phase, so the result has a phase only if all
     entries had the same one.
-
-    Args:
-        base: the entry whose id, type and unknown keys are kept.
-        ranked: all entries, the best first; its title and body are kept.
-        combine_counts: how reinforcement counts are combined, `max` or `sum`.
     """
-    ids = {entry.id for entry in ranked}
     is_one_phase = len({entry.phase for entry in ranked}) == 1
-    superseded = [old_id for entry in ranked for old_id in (entry.id, *entry.supersedes)]
-    relations = [relation for entry in ranked for relation in entry.relations]
+    is_team = any(entry.domain == "team" for entry in ranked)
+    is_compacted = any(entry.status == "compacted" for entry in ranked)
     return replace(
         base,
-        title=ranked[0].title,
-        body=ranked[0].body,
-        domain="team" if any(entry.domain == "team" for entry in ranked) else "task",
+        domain="team" if is_team else "task",
         phase=base.phase if is_one_phase else None,
-        status="compacted" if any(entry.status == "compacted" for entry in ranked) else "active",
+        status="compacted" if is_compacted else "active",
         importance=max(entry.importance for entry in ranked),
         priority=max((entry.priority for entry in ranked), key=priority_floor),
         reinforcement_count=combine_counts(entry.reinforcement_count for entry in ranked),
+        aka=_first_value(entry.aka for entry in ranked),
+        adoption=_first_value(entry.adoption for entry in ranked),
+        instead=_first_value(entry.instead for entry in ranked),
+    )
+
+
+def _merge_dates(base: Entry, ranked: Sequence[Entry]) -> Entry:
+    """Return `base` with the latest reinforcement and the earliest of the other dates."""
+    return replace(
+        base,
         last_reinforced=max(entry.last_reinforced for entry in ranked),
         created_at=_earliest(entry.created_at for entry in ranked),
         occurred_at=_earliest(entry.occurred_at for entry in ranked),
         valid_until=_earliest(entry.valid_until for entry in ranked),
+    )
+
+
+def _merge_lines(base: Entry, ranked: Sequence[Entry]) -> Entry:
+    """Return `base` with the evidence, cites, relations and superseded ids of all, each once.
+
+    Relations among the merged entries are dropped.
+    """
+    ids = {entry.id for entry in ranked}
+    superseded = [old_id for entry in ranked for old_id in (entry.id, *entry.supersedes)]
+    relations = [relation for entry in ranked for relation in entry.relations]
+    return replace(
+        base,
         supersedes=_distinct(old_id for old_id in superseded if old_id != base.id),
         evidence=_distinct(line for entry in ranked for line in entry.evidence),
         occurrences=unite_occurrences(base, ranked),
         cites=_distinct(cite for entry in ranked for cite in entry.cites),
-        aka=_first_value(entry.aka for entry in ranked),
         relations=_distinct(line for line in relations if ids.isdisjoint(line.split()[1:])),
-        adoption=_first_value(entry.adoption for entry in ranked),
-        instead=_first_value(entry.instead for entry in ranked),
     )
 
 

@@ -30,7 +30,7 @@ class Contradiction(NamedTuple):
     Attributes:
         one: the entry with the smaller id.
         other: the other entry.
-        reason: in what they oppose each other.
+        reason: the point on which they oppose each other.
     """
 
     one: Located

@@ -198,7 +198,7 @@ def replace_by_heirs(ids: Iterable[str], heirs: Heirs) -> set[str]:
 def weigh_by_learned(
     tellings: Iterable[EpisodeRecord], written_ids: Container[str], entries: Iterable[Entry]
 ) -> tuple[EpisodeRecord, ...]:
-    """Return derived episodes with the importance of what was learned from their change.
+    """Return derived episodes with the importance of the learnings from their change.
 
     Git's history does not have it, but the entries do that name the change. A written episode has
     its own valence.

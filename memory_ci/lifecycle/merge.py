@@ -23,7 +23,7 @@ Values = dict[str, Any]
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """What a person must decide.
+    """A conflict that a person must decide.
 
     Attributes:
         fields: the fields that both sides changed differently.
@@ -39,7 +39,7 @@ class Conflict(msgspec.Struct, frozen=True):
 def merge_entries(
     base: Entry | None, ours: Entry | None, theirs: Entry | None
 ) -> Entry | Conflict | None:
-    """Return the merge of both sides' changes to a base; None stands for an entry that is missing.
+    """Return the merge of both sides' changes to a base; None for an entry that is missing.
 
     The result does not depend on which side is ours. An entry that one side deleted and the other
     changed is kept with the change: a deletion can be repeated, a lost text cannot be guessed.

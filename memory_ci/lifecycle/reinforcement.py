@@ -36,7 +36,7 @@ MAX_SHARING = 2
 
 
 class Use(NamedTuple):
-    """What a merged change did with entries.
+    """The uses of entries by a merged change.
 
     Attributes:
         label: its name in reports (`#128`).
@@ -53,12 +53,15 @@ class Use(NamedTuple):
     restated: frozenset[str] = frozenset()
 
 
-def list_named(text: str) -> tuple[str, ...]:
-    """Return the ids, whole or shortened, that a turn of an agent names in its own sentences.
+def list_named_ids(text: str) -> tuple[str, ...]:
+    """Return the ids of entries that an agent names in the sentences of one turn.
 
-    >>> list_named("I follow 0a003ee4 and send a key with each charge.")
+    Headings, lists and quotations are skipped. A turn that names more than MAX_NAMED ids names
+    none: it repeats a listing.
+
+    >>> list_named_ids("I follow 0a003ee4 and send a key with each charge.")
     ('0a003ee4',)
-    >>> list_named("> See 0a003ee4 for the cause.")
+    >>> list_named_ids("> See 0a003ee4 for the cause.")
     ()
     """
     named: dict[str, None] = {}
@@ -142,10 +145,10 @@ def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> t
 
 
 def list_occurrences(entry: Entry) -> set[str]:
-    """Return the changes and sessions that said an entry, as far as they are known.
+    """Return the recorded changes and sessions that an entry was learned from.
 
-    Entries that are older than the field `occurrences` count each entry that they absorbed, and
-    themselves where their source is unknown.
+    An entry that is older than the field `occurrences` counts each entry that was merged into it,
+    and itself if its origin was not recorded.
     """
     occurrences = entry.occurrences or entry.supersedes
     origin = entry.origin or (entry.id if occurrences else "")

@@ -1,7 +1,7 @@
-"""What an entry sets to one value, which a later entry may set to another.
+"""Settings in entries: a thing with one value, which a later entry may change.
 
-A team has one prefix of method names and one tool for tickets. A person who says later what it is
-from now on has changed it: the earlier entry holds no more.
+A team has one prefix of method names and one tool for tickets. A person who later names another
+has changed it: the earlier entry holds no more.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHANGE = Regex(
 
 
 class SetValue(NamedTuple):
-    """What an entry sets.
+    """A thing that an entry sets to a value.
 
     Attributes:
         key: the thing that has one value.
@@ -47,7 +47,7 @@ class SetValue(NamedTuple):
 
 
 def find_settings(entry: Entry) -> frozenset[SetValue]:
-    """Return what an entry in force sets."""
+    """Return the values that an entry in force sets."""
     text = entry.text[:MAX_TEXT]
     return frozenset(
         setting for sentence in iter_sentences(text) for setting in _read_settings(sentence)

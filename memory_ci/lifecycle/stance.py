@@ -260,8 +260,8 @@ class Claim(NamedTuple):
         poles: the sides of antonym pairs.
         amounts: the amounts, each of which is a `#` in `stems`.
         order: the kind of order that the claim states.
-        first: stems of what comes first in that order.
-        second: stems of what comes second.
+        first: stems of the thing that comes first.
+        second: stems of the thing that comes second.
     """
 
     stems: tuple[str, ...]
@@ -324,7 +324,7 @@ def read_claim(tokens: Sequence[Token], min_words: int) -> Claim | None:
 
 
 def _list_previous_words(words: Sequence[str], skipped: Container[str]) -> list[str]:
-    """Return for each word the last word before it that is not skipped; "" if there is none."""
+    """Return for each word the last word before it that is not skipped, or ""."""
     return list(
         accumulate(
             words[:-1], lambda previous, word: previous if word in skipped else word, initial=""
@@ -333,7 +333,7 @@ def _list_previous_words(words: Sequence[str], skipped: Container[str]) -> list[
 
 
 def _find_first(words: Sequence[str], wanted: Container[str]) -> int:
-    """Return the index of the first word that is wanted; the number of words if there is none."""
+    """Return the index of the first word that is wanted, else the number of words."""
     for index, word in enumerate(words):
         if word in wanted:
             return index
@@ -433,7 +433,7 @@ class _Reader:
             self._add_stem(prefix + stem(word))
 
     def _read_amount(self, index: int) -> bool:
-        """Read a number that is the value of a quantity; a name as in `step 2` is none.
+        """Read a number that is the value of a quantity, not part of a name as in `step 2`.
 
         Returns:
             Whether the word was such a number.
@@ -460,7 +460,7 @@ class _Reader:
         return is_name and self._first_version < index - 1
 
     def _read_pole(self, index: int) -> bool:
-        """Read a word of an antonym pair, and return whether it was one that is a stance."""
+        """Read a word of an antonym pair, and return whether it is a stance."""
         pole = POLES.get(self._words[index])
         if pole is None or not self._is_stance(pole.role, index):
             return False

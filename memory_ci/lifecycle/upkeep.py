@@ -175,7 +175,7 @@ def _name_entries(places: Sequence[Located]) -> str:
 
 
 def _find_touched(touch: Touch) -> Finding | None:
-    """Return what a range did to the code of an anchor; None if it left the code as it was."""
+    """Return the effect of a range on the code of an anchor; None if the code is the same."""
     before, after = touch.before, touch.after
     if before.kind in ("gone", "unverifiable") or after.kind == "unverifiable":
         return None

@@ -58,7 +58,7 @@ class UtilityStep(msgspec.Struct, frozen=True):
 
     Attributes:
         said: the event.
-        delta: what it adds.
+        delta: the weight that it adds.
         utility: the utility of the entry after it, kept within [0, 1].
     """
 
@@ -105,7 +105,7 @@ def list_turns(
     start: float = NO_FEEDBACK,
     heirs: Heirs = NO_HEIRS,
 ) -> Iterator[UtilityStep]:
-    """Yield each event with what it makes of its entry, or of the heirs of one that is gone.
+    """Yield each event with its effect on its entry, or on the heirs of a removed entry.
 
     The price of being ignored is shared among all entries that a job ignored. The order of events
     matters, because the utility is kept within [0, 1] after each of them.
@@ -154,7 +154,7 @@ def delta_of(kind: str) -> float:
 
 
 def job_of(said: Feedback) -> object:
-    """Return the piece of work that an event came from, as far as it is known."""
+    """Return the piece of work that an event came from, if it is recorded."""
     return said.ref or (said.by, said.at)
 
 

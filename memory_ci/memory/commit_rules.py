@@ -1,4 +1,4 @@
-"""The checks of the default branch, judged on what the next commit would hold."""
+"""The checks of the default branch, judged on the content of the next commit."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Violation(NamedTuple):
 
 
 class NextCommit(NamedTuple):
-    """What the next commit is made of.
+    """The message and the files of the next commit.
 
     Attributes:
-        message: its message, "" if there is none yet.
+        message: its message, "" if it is not written yet.
         index_file: its index, None for that of the work tree.
-        staging: what it takes beside what is staged, its paths from the top of the work tree.
+        staging: the files that it takes in addition to the index, as paths from the top.
         base: the tip of the default branch, None to look it up when it is needed.
     """
 
@@ -60,7 +60,7 @@ class NextCommit(NamedTuple):
 
 
 def find_base(repo: Repository) -> str | None:
-    """Return the tip of the default branch, HEAD where there is none, or None without a commit."""
+    """Return the tip of the default branch, else HEAD, or None without a commit."""
     tips = read_tips(repo)
     return find_commit(repo, tips.default) if tips.default else find_commit(repo, "HEAD")
 

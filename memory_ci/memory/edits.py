@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -24,40 +25,42 @@ Judged = tuple[Entry, Sequence[Verdict]]
 """An entry, and the verdicts on its anchors in the order of its cites."""
 
 
-def name_edits(
+def add_last_edits(
     workspace: Workspace, judged: Sequence[Judged], view: str | None
 ) -> list[tuple[Verdict, ...]]:
-    """Add the last edit of the code to verdicts that are changed or gone.
+    """Add to each stale verdict the commit that last edited the cited code.
 
     This takes one git process for all entries, two in a work tree, and none if no verdict is
-    marked. Without a commit, or in a clone with only part of the history, no edits are added.
+    stale. Without a commit, or in a clone with only part of the history, no edits are added.
+
+    Args:
+        workspace: the repository.
+        judged: the entries with their verdicts.
+        view: the commit that the verdicts are about; None for the work tree.
 
     Returns:
         The verdicts of each entry.
     """
     pairs_by_entry = [_pair_anchors(entry, verdicts) for entry, verdicts in judged]
-    spots = {}
-    for pairs in pairs_by_entry:
-        for anchor, verdict in pairs:
-            if verdict.kind in STALE_KINDS:
-                spots[anchor, verdict] = _spot(anchor, verdict)
-    if not spots:
+    stale_pairs = [pair for pair in chain.from_iterable(pairs_by_entry) if _is_stale(*pair)]
+    if not stale_pairs:
         return [tuple(verdicts) for _, verdicts in judged]
 
     rev = view or ("HEAD" if workspace.repo.root is None else None)
+    spots = {pair: _spot(*pair) for pair in stale_pairs}
     edits: dict[Spot, LastEdit] = {}
     with suppress(RepositoryError):
         edits = find_last_edits(workspace.repo, rev, spots.values())
 
-    named = []
-    for pairs in pairs_by_entry:
-        verdicts = []
-        for anchor, verdict in pairs:
-            spot = spots.get((anchor, verdict))
-            edit = edits.get(spot) if spot is not None else None
-            verdicts.append(_add_edit(anchor, verdict, edit))
-        named.append(tuple(verdicts))
-    return named
+    edits_by_pair = {pair: edits.get(spot) for pair, spot in spots.items()}
+    return [
+        tuple(_add_edit(*pair, edits_by_pair.get(pair)) for pair in pairs)
+        for pairs in pairs_by_entry
+    ]
+
+
+def _is_stale(_anchor: Anchor, verdict: Verdict) -> bool:
+    return verdict.kind in STALE_KINDS
 
 
 def _pair_anchors(entry: Entry, verdicts: Sequence[Verdict]) -> list[tuple[Anchor, Verdict]]:
@@ -69,8 +72,8 @@ def _pair_anchors(entry: Entry, verdicts: Sequence[Verdict]) -> list[tuple[Ancho
 def with_edits(workspace: Workspace, hits: Sequence[Hit], view: str | None) -> list[Hit]:
     """Add the last edits of the code that hits cite to their verdicts."""
     judged = [(hit.located.entry, hit.verdicts) for hit in hits]
-    named = name_edits(workspace, judged, view)
-    return [replace(hit, verdicts=verdicts) for hit, verdicts in zip(hits, named, strict=True)]
+    edited = add_last_edits(workspace, judged, view)
+    return [replace(hit, verdicts=verdicts) for hit, verdicts in zip(hits, edited, strict=True)]
 
 
 def _spot(anchor: Anchor, verdict: Verdict) -> Spot:

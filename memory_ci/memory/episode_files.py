@@ -218,7 +218,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
 
 
 def _check_unwritten(plan: Plan) -> Iterator[str]:
-    """Yield why the file of recorded ranges cannot hold what a plan says of unwritten episodes."""
+    """Yield why the file of recorded ranges cannot hold a plan's unwritten episodes."""
     unwritten = plan.unwritten
     recorded_range = RecordedRange(None, plan.base, unwritten.stage)
     recorded = Recorded((recorded_range,), unwritten.removed)

@@ -163,7 +163,7 @@ def load_derived(
         workspace: the repository.
         recorded: the ranges, and the ids of episodes that a person removed.
         written: the content of the episode files.
-        forgotten: what is masked, in the cache as well.
+        forgotten: hashes of the text to mask, in the cache as well.
     """
     by_id = {telling.id: telling for telling in written if isinstance(telling, Episode)}
     commits = {episode.action.commit for episode in by_id.values()}
@@ -192,7 +192,7 @@ class CachedEpisodes(msgspec.Struct, frozen=True):
     """The cache.
 
     Attributes:
-        key: stands for the settings that the episodes depend on.
+        key: a hash of the settings that the episodes depend on.
         ranges: the ranges that were read last.
     """
 

@@ -120,10 +120,11 @@ def read_decisions(
     with_ours: bool = False,
     with_ranges: bool = True,
 ) -> MaintainerDecisions:
-    """Read the decisions of maintainers from the commits of a branch that `base` lacks.
+    """Read the decisions of maintainers from the commits of a branch that are not in `base`.
 
-    Commits of memory-ci are left out. An entry whose box is unticked counts as removed, and a
-    ticked line as removed from REJECTED_FILE.
+    The decisions are the edits in commits that memory-ci did not make, and the boxes of the pull
+    request: an entry whose box is unticked counts as removed, and a ticked line as removed from
+    REJECTED_FILE.
 
     Args:
         workspace: the repository.
@@ -141,7 +142,8 @@ def read_decisions(
     for commit, is_ours in _list_commits(workspace, fork, base, branch):
         if not is_ours:
             theirs.append(commit)
-        if not is_ours or with_ours or (with_ranges and find_trailers(commit.message, (RANGE,))):
+            preserved.append(commit)
+        elif with_ours or (with_ranges and find_trailers(commit.message, (RANGE,))):
             preserved.append(commit)
 
     tip = workspace.at(branch)
@@ -149,6 +151,7 @@ def read_decisions(
     if not preserved and not boxes.unticked and not boxes.taken_back:
         return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
 
+    # lines of REJECTED_FILE that a person took back: their entries may be proposed again
     released = {line for line in lines if line.split()[0] in boxes.taken_back}
     lines = [line for line in lines if line not in released]
     released |= _list_released(workspace, theirs, lines)

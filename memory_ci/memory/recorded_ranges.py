@@ -51,7 +51,7 @@ def plan_recorded_file(base: Snapshot, plan: Plan, *, is_committed: bool) -> dic
 def list_recorded_commits(
     repo: Repository, recorded: Recorded, since: str | None
 ) -> frozenset[str]:
-    """Return the first-parent commits that runs have read, as far as a new range may have them.
+    """Return the first-parent commits that runs have read and a new range may contain.
 
     Args:
         repo: the repository.

@@ -166,7 +166,7 @@ def read_staged(
     staging: Staging,
     index_file: Path | None = None,
 ) -> CheckedChange:
-    """Return what the next commit changes: what is staged, and what it takes beside that.
+    """Return the changes of the next commit: the index, and the files it takes in addition.
 
     The text of files that git does not track yet is not read, and `unread` says so.
 
@@ -174,7 +174,7 @@ def read_staged(
         repo: the repository.
         start: the commit before the change.
         rules: the checks that are to judge it.
-        staging: what the commit takes beside what is staged, its paths from the top.
+        staging: the files that the commit takes in addition, as paths from the top.
         index_file: the index, None for that of the work tree.
     """
     included = [f":(top){path}" for path in staging.paths]
@@ -238,7 +238,7 @@ def find_skips(messages: Iterable[str], rules: Sequence[RuleCheck]) -> dict[str,
 def judge_all(
     rules: Iterable[RuleCheck], change: CheckedChange
 ) -> Iterator[tuple[RuleCheck, Judgement]]:
-    """Yield each check with what it says of a change."""
+    """Yield each check with its judgement of a change."""
     for rule in rules:
         yield rule, judge(rule.check, change)
 

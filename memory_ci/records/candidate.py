@@ -62,22 +62,22 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CheckSource = Literal["request", "entry", "document", "habit"]
-"""What a check was derived from."""
+"""The kind of place that the rule of a check was found in."""
 
 
 class CheckProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A check that is proposed, and what it would have said of merged changes.
+    """A check that is proposed, and the merged changes that would have violated it.
 
     Attributes:
         check: the check.
-        source: where the rule stands that it was derived from.
+        source: the kind of place that its rule was found in.
         is_by_model: whether a model wrote it.
         place: the entry whose rule it is, or the document and line; "" for none.
         applicable: the number of merged changes that it is about.
-        spoken: the number of those in which it would have spoken.
+        violations: the number of those that violate it, `spoken` in JSON.
         examples: each of these, as `2026-03-02 #128 Charge a card again`.
-        known: the number of these of which a session is known.
-        asked: the number of these in which a person asked for just that.
+        with_session: the number of these that have a known session, `known` in JSON.
+        asked_for: the number of these that a person asked for in a session, `asked` in JSON.
     """
 
     check: ChangeCheck
@@ -85,10 +85,10 @@ class CheckProposal(msgspec.Struct, frozen=True, kw_only=True):
     is_by_model: bool = False
     place: str = ""
     applicable: int
-    spoken: int
+    violations: int = msgspec.field(name="spoken")
     examples: tuple[str, ...] = ()
-    known: int = 0
-    asked: int = 0
+    with_session: int = msgspec.field(default=0, name="known")
+    asked_for: int = msgspec.field(default=0, name="asked")
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

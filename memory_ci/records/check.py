@@ -75,7 +75,7 @@ ChangeCheck = WithCheck | UntouchedCheck | AbsentCheck | PresentCheck | MessageC
 
 
 class RuleCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The check of an entry in force, with what a message on a violation says.
+    """The check of an entry in force, with the facts that a message on a violation needs.
 
     Attributes:
         id: the id of the entry.

@@ -45,7 +45,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Staging(msgspec.Struct, frozen=True, kw_only=True):
-    """What a commit takes beside what is staged.
+    """The files that a commit takes in addition to its index.
 
     Attributes:
         is_whole_tree: all files of the work tree.

@@ -1,4 +1,4 @@
-"""Detection of what is said again, and of what fails again, without a model.
+"""Detection of repeated requests and repeated failures, without a model.
 
 `requests` finds what people ask of agents in several sessions, `failures` the commands that fail
 in several sessions, `written` the requests that a document of rules already holds. All of it is

@@ -1,4 +1,4 @@
-"""The clauses of what people type: the terms, the form, and what belongs to the work in hand.
+"""The clauses that people type: their terms, their form, and whether they are about the work.
 
 Pasted text is left out. A clause is at most a sentence: people put a wish inside an order, or at
 its end, so whole turns cannot be compared.
@@ -121,14 +121,14 @@ ADDRESS = Regex(r"@\w+\s+(?=\w)")
 
 
 class TypedClause(NamedTuple):
-    """A clause of what a person wrote.
+    """A clause that a person wrote.
 
     Attributes:
         text: the clause as written.
         terms: the stems of its content words; the name of a document or tool begins with `@`.
         is_negated: whether it says what not to do.
         is_order: whether it tells the agent what to do.
-        is_complaint: whether it says what the agent should have done.
+        is_complaint: whether it blames the agent for something not done.
         is_lasting: whether its words say that it holds beyond this session.
         specifics: how many things of the work in hand it names.
     """
@@ -148,7 +148,7 @@ class TypedClause(NamedTuple):
 
 
 def list_clauses(text: str) -> list[TypedClause]:
-    """Return the clauses of a turn that a person typed, without what was pasted.
+    """Return the clauses that a person typed in a turn, without pasted text.
 
     >>> [clause.text for clause in list_clauses("Looks good. Please pull first, then fix it")]
     ['Looks good', 'Please pull first', 'fix it']

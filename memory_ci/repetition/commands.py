@@ -58,7 +58,7 @@ class CommandForm(NamedTuple):
 
     Attributes:
         program: the name of the program, without its folder.
-        subcommands: the words behind it that choose what it does.
+        subcommands: the words behind it that choose an action.
         options: the names of its options, without their values.
     """
 
@@ -150,7 +150,7 @@ def _drop_wrappers(words: list[str]) -> list[str]:
 
 
 def _read_form(words: list[str]) -> CommandForm | None:
-    """Return the form of a simple command, None for one that does no work of its own."""
+    """Return the form of a simple command, None if it does no work of its own."""
     if not words or words[0] in IGNORED or REDIRECTION.match(words[0]):
         return None
 

@@ -139,7 +139,7 @@ def find_known_failures(
     groups: defaultdict[tuple[str, str], list[FailedRun]] = defaultdict(list)
     for run in failed:
         groups[run.form, run.error].append(run)
-    known = []
+    failures = []
     for (form, error), runs in groups.items():
         sessions = {run.session for run in runs}
         if not _is_repeated(runs, sessions):
@@ -147,8 +147,8 @@ def find_known_failures(
         last = max(run.at for run in runs)
         if any(at > last for at in find_successes(form, error, sessions_succeeded)):
             continue
-        known.append(_describe(runs, len(sessions)))
-    return sorted(known, key=lambda failure: (-failure.sessions, failure.form))
+        failures.append(_describe(runs, len(sessions)))
+    return sorted(failures, key=lambda failure: (-failure.sessions, failure.form))
 
 
 def find_successes(
@@ -230,7 +230,7 @@ def _describe(runs: Sequence[FailedRun], sessions: int) -> KnownFailure:
 
 
 def _find_failed_form(run: CommandRun, error: str) -> CommandForm | None:
-    """Return the form of the command in a line that failed: the one that the error names.
+    """Return the form of the failed command in a line: the command that the error names.
 
     If it names none, that is the last one in front of a pipe.
     """

@@ -197,7 +197,7 @@ def _read_clauses(text: str) -> tuple[TypedClause, ...]:
 
 
 def _list_keys(clause: TypedClause) -> Iterator[Key]:
-    """Yield the keys of a clause; none of one that says too much to be compared."""
+    """Yield the keys of a clause, unless it is too long to be compared."""
     if len(clause.terms) > MAX_TERMS:
         return
     terms = sorted(clause.terms - VAGUE)
@@ -254,7 +254,7 @@ def _choose_clearest(occurrences: Iterable[Occurrence]) -> dict[str, Occurrence]
 
 
 def _choose(candidates: Sequence[RecurringKey], limit: int) -> list[RecurringKey]:
-    """Return the strongest candidates, each counted without what a stronger one covers."""
+    """Return the strongest candidates, each counted without the clauses of stronger ones."""
     heap = [(-candidate.score, index) for index, candidate in enumerate(candidates)]
     heapq.heapify(heap)
     current = list(candidates)
@@ -278,14 +278,14 @@ def _choose(candidates: Sequence[RecurringKey], limit: int) -> list[RecurringKey
 
 
 def _without_covered(candidate: RecurringKey, wordings: Sequence[frozenset[str]]) -> RecurringKey:
-    """Return a candidate without the occurrences that say what the wordings say."""
+    """Return a candidate without the occurrences that the wordings cover."""
     needed = min(SHARED_TERMS, len(candidate.key))
-    left = {
+    uncovered = {
         session: occurrence
         for session, occurrence in candidate.occurrences.items()
         if not any(len(occurrence.clause.terms & wording) >= needed for wording in wordings)
     }
-    return candidate._replace(occurrences=left)
+    return candidate._replace(occurrences=uncovered)
 
 
 def _has_request(candidate: RecurringKey) -> bool:
@@ -293,9 +293,9 @@ def _has_request(candidate: RecurringKey) -> bool:
 
 
 def _find_wording(candidate: RecurringKey) -> Occurrence:
-    """Return the clearest wording: what most sessions say, in few words, as an order if any is.
+    """Return the clearest wording: common to most sessions, short, and an order if any is.
 
-    One that a later occurrence changes, as another prefix of names, is none.
+    A wording that a later occurrence changes, as by another prefix of names, is left out.
     """
     occurrences = [item for item in candidate.occurrences.values() if item.clause.is_request]
     occurrences = _without_changed(occurrences)

@@ -56,7 +56,7 @@ class WrittenRule(NamedTuple):
 
     @property
     def is_forbidden_example(self) -> bool:
-        """Whether it stands in a list of what is not to be done: its words say the opposite."""
+        """Whether it is listed as a thing not to do, so that its words say the opposite."""
         return bool(FORBIDDING_LEAD.search(self.lead)) and not FORBIDDING.match(self.text)
 
     @property
@@ -128,7 +128,7 @@ def _list_sentences(block: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str
 
 
 def find_written(request: Sequence[str], rules: Iterable[WrittenRule]) -> WrittenRule | None:
-    """Return the first rule that says what a request says, None if no rule does.
+    """Return the first rule that covers a request, None if no rule does.
 
     Args:
         request: the terms of the request.

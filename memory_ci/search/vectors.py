@@ -125,9 +125,9 @@ def search_vectors(
     if not text.strip():
         return _turn_off("")
     listed = _list_entries(index, filters)
-    missing_entries, seen = _measure_coverage(index, embedder.model_id, listed)
+    missing_entries, covered = _find_missing_vectors(index, embedder.model_id, listed)
     if len(missing_entries) - MAX_AT_QUERY > (1 - LEAST_COVERAGE) * len(listed):
-        return _turn_off(_describe_coverage(seen, len(listed)))
+        return _turn_off(_describe_coverage(covered, len(listed)))
 
     try:
         query = embedder.embed([text], "query")
@@ -145,14 +145,14 @@ def search_vectors(
 
 def _make_answer(nearest_entries: Nearest, error_message: str) -> VectorAnswer:
     """Return the answer of the lane, turned off if too few entries have a vector."""
-    neighbours, seen, total = nearest_entries
+    neighbours, covered, total = nearest_entries
     reasons: list[str] = []
-    if seen < total:
-        reasons.append(_describe_coverage(seen, total))
+    if covered < total:
+        reasons.append(_describe_coverage(covered, total))
     if error_message:
         reasons.append(error_message)
     reason = "; ".join(reasons)
-    if seen < LEAST_COVERAGE * total:
+    if covered < LEAST_COVERAGE * total:
         return _turn_off(reason)
 
     matches: dict[Place, float] = {}
@@ -168,8 +168,10 @@ def _turn_off(reason: str) -> VectorAnswer:
     return VectorAnswer({}, {}, reason)
 
 
-def _describe_coverage(seen: int, total: int) -> str:
-    return f"{seen} of {total} entries have vectors (`memory-ci index --vectors` embeds the rest)"
+def _describe_coverage(covered: int, total: int) -> str:
+    return (
+        f"{covered} of {total} entries have vectors (`memory-ci index --vectors` embeds the rest)"
+    )
 
 
 def find_nearest(
@@ -253,7 +255,7 @@ def find_nearest_to_texts(
 def list_missing_texts(index: Index, model_id: str, **filters: Unpack[Filters]) -> dict[bytes, str]:
     """Return the texts that could be served and have no vector of this model, by hash."""
     listed = _list_entries(index, filters)
-    missing_entries, _ = _measure_coverage(index, model_id, listed)
+    missing_entries, _ = _find_missing_vectors(index, model_id, listed)
     return _read_texts(index, missing_entries)
 
 
@@ -312,15 +314,19 @@ def _embed_entries(index: Index, embedder: Embedder, listed: Sequence[ListedEntr
     return ""
 
 
-def _measure_coverage(
+def _find_missing_vectors(
     index: Index, model_id: str, listed: Sequence[ListedEntry]
 ) -> tuple[list[ListedEntry], int]:
-    """Return an entry for each text that has no vector, and how many entries have one."""
+    """Find the texts of listed entries that have no vector of a model.
+
+    Returns:
+        One entry for each such text, and the number of listed entries that have a vector.
+    """
     stored_hashes = set(_read_vectors(index, model_id).hashes)
     missing_rows = {hash_: row for row, hash_ in listed if hash_ not in stored_hashes}
     missing_entries = [(row, hash_) for hash_, row in missing_rows.items()]
-    seen = sum(hash_ in stored_hashes for _, hash_ in listed)
-    return missing_entries, seen
+    covered = sum(hash_ in stored_hashes for _, hash_ in listed)
+    return missing_entries, covered
 
 
 def _read_texts(index: Index, listed: Sequence[ListedEntry]) -> dict[bytes, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from memory_ci.checks.backtest import BacktestResult, SpokenChange
+from memory_ci.checks.backtest import BacktestResult, PastViolation
 from memory_ci.findings import printable
 from memory_ci.gitrepo.addresses import find_forge_address, link_to
 from memory_ci.gitrepo.repo import Repository, find_setting
@@ -38,7 +38,7 @@ def render_backtests(results: Iterable[BacktestResult], address: str) -> list[st
 
 
 def export_backtests(results: Sequence[BacktestResult], address: str) -> list[dict[str, Any]]:
-    """Return what `--json` prints of some checks, with every change they would have spoken in."""
+    """Return the rows of `--json` for some checks, with every change that violates them."""
     return [
         {
             "id": result.rule.id,
@@ -46,9 +46,9 @@ def export_backtests(results: Sequence[BacktestResult], address: str) -> list[di
             "check": result.rule.check,
             "changes": result.changes,
             "applicable": result.applicable,
-            "spoken": [_export_change(spoken, address) for spoken in result.spoken],
-            "known_sessions": result.known,
-            "asked": result.asked,
+            "spoken": [_export_violation(violation, address) for violation in result.violations],
+            "known_sessions": result.with_session,
+            "asked": result.asked_for,
             "not_judged": result.unjudged,
             "reason": result.reason,
         }
@@ -56,17 +56,17 @@ def export_backtests(results: Sequence[BacktestResult], address: str) -> list[di
     ]
 
 
-def _export_change(spoken: SpokenChange, address: str) -> dict[str, Any]:
-    merged = spoken.merged
+def _export_violation(violation: PastViolation, address: str) -> dict[str, Any]:
+    merged = violation.merged
     return {
         "commit": merged.tip.sha,
         "number": merged.number,
         "subject": merged.title,
         "day": merged.tip.committed_at.date(),
         "link": link_to(address, merged.number, merged.tip.sha),
-        "fault": spoken.fault.message,
-        "has_session": spoken.has_session,
-        "is_asked": spoken.is_asked,
+        "fault": violation.fault.message,
+        "has_session": violation.has_session,
+        "is_asked": violation.is_asked,
     }
 
 
@@ -79,24 +79,24 @@ def _render(result: BacktestResult, address: str) -> Iterator[str]:
     if not result.applicable:
         yield f"  applies to none of {count}"
     else:
-        share = f" ({result.share:.0%})" if result.spoken else ""
-        spoken = f"would have spoken in {len(result.spoken)}{share}"
-        yield f"  applies to {result.applicable} of {count}, {spoken}"
+        share = f" ({result.share:.0%})" if result.violations else ""
+        outcome = f"would have spoken in {len(result.violations)}{share}"
+        yield f"  applies to {result.applicable} of {count}, {outcome}"
     if result.unjudged:
         yield f"  could not judge {result.unjudged}: {result.reason}"
-    if result.known:
-        quiet = result.known - result.asked
+    if result.with_session:
+        quiet = result.with_session - result.asked_for
         yield (
-            f"  sessions are known for {result.known} of these: {result.asked} asked for just "
-            f"that, in {quiet} nothing came of it"
+            f"  sessions are known for {result.with_session} of these: {result.asked_for} "
+            f"asked for just that, in {quiet} nothing came of it"
         )
-    for item in result.spoken[:MAX_LISTED]:
+    for item in result.violations[:MAX_LISTED]:
         merged = item.merged
         link = link_to(address, merged.number, merged.tip.sha)
         title = shorten(merged.title, MAX_TITLE)
         yield f"  {merged.tip.committed_at:%Y-%m-%d} {merged.label} {title} {link}".rstrip()
-    if len(result.spoken) > MAX_LISTED:
-        yield f"  and {len(result.spoken) - MAX_LISTED} more: --json lists them"
+    if len(result.violations) > MAX_LISTED:
+        yield f"  and {len(result.violations) - MAX_LISTED} more: --json lists them"
 
 
 SOURCES = {
@@ -108,17 +108,16 @@ SOURCES = {
 
 
 def describe_proposal(proposal: CheckProposal) -> Iterator[str]:
-    """Yield the check, where it comes from, and each change in which it would have spoken."""
+    """Yield the check, where it comes from, and each change that violates it."""
     place = proposal.place[:8] if proposal.source == "entry" else proposal.place
     source = " ".join([SOURCES[proposal.source], place]).strip()
     writer = "; written by a model" if proposal.is_by_model else ""
     yield f"check: {format_check(proposal.check)} ({source}{writer})"
     changes = plural(proposal.applicable, "change")
-    line = f"would have spoken {plural(proposal.spoken, 'time')} in {changes}"
-    if proposal.known:
-        line += (
-            f"; of {proposal.known} the sessions are known, {proposal.asked} asked for just that"
-        )
+    line = f"would have spoken {plural(proposal.violations, 'time')} in {changes}"
+    if proposal.with_session:
+        line += f"; of {proposal.with_session} the sessions are known"
+        line += f", {proposal.asked_for} asked for just that"
     yield line
     yield from proposal.examples
 

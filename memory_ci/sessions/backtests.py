@@ -7,7 +7,7 @@ from datetime import date
 
 from msgspec.structs import replace
 
-from memory_ci.checks.backtest import BacktestResult, SpokenChange, backtest
+from memory_ci.checks.backtest import BacktestResult, PastViolation, backtest
 from memory_ci.gitrepo.history import find_range_start, plan_range
 from memory_ci.memory.commit_rules import find_base
 from memory_ci.memory.past_changes import iter_past_changes
@@ -23,7 +23,7 @@ MAX_JOINED = 300  # Newest changes whose sessions are looked for.
 def run_backtest(
     workspace: Workspace, rules: Sequence[RuleCheck], since: str | None, today: date
 ) -> list[BacktestResult]:
-    """Return what checks would have said of the merged changes of the default branch.
+    """Judge the merged changes of the default branch by checks.
 
     Args:
         workspace: the repository.
@@ -46,31 +46,34 @@ def run_backtest(
 def join_sessions(
     workspace: Workspace, base: str, results: Sequence[BacktestResult]
 ) -> Iterator[BacktestResult]:
-    """Yield the results with what people asked in the sessions of their changes.
+    """Yield the results, each violation marked if a person asked for it in a session.
 
     Args:
         workspace: the repository.
         base: the commit whose changes they are.
         results: the results.
     """
-    spoken = {item.merged.tip.sha: item for result in results for item in result.spoken}
-    newest = sorted(spoken.values(), key=lambda item: item.merged.tip.committed_at)[-MAX_JOINED:]
+    violations: dict[str, PastViolation] = {}
+    for result in results:
+        violations |= {item.merged.tip.sha: item for item in result.violations}
+    newest = sorted(violations.values(), key=lambda item: item.merged.tip.committed_at)
+    newest = newest[-MAX_JOINED:]
     finder = SessionFinder(workspace, base=base)
     # The oldest first: an event belongs to the first change that is made after it.
     texts_by_change = {item.merged.tip.sha: _list_texts(finder, item) for item in newest}
     for result in results:
         terms = tuple(read_clause(result.rule.title).terms)
-        joined: list[SpokenChange] = []
-        for item in result.spoken:
+        joined: list[PastViolation] = []
+        for item in result.violations:
             texts = texts_by_change.get(item.merged.tip.sha)
             if texts is not None:
                 is_asked = any(is_same_request(terms, text) for text in texts)
                 item = replace(item, has_session=True, is_asked=is_asked)
             joined.append(item)
-        yield replace(result, spoken=tuple(joined))
+        yield replace(result, violations=tuple(joined))
 
 
-def _list_texts(finder: SessionFinder, item: SpokenChange) -> list[str] | None:
+def _list_texts(finder: SessionFinder, item: PastViolation) -> list[str] | None:
     """Return what people wrote in the sessions of a change; None if none is known."""
     joined = list(finder.find(item.merged, None))
     if not joined:

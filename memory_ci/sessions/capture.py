@@ -7,7 +7,6 @@ import json
 import os
 import stat
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -125,7 +124,7 @@ def find_newest(workspace: Workspace, home: Path) -> Path:
     paths = find_transcripts(default_places(home, top))
     dated = sorted(((path.stat().st_mtime, path) for path in paths), reverse=True)
     for _, path in dated:
-        if not _find_foreign_place(path, "", roots):
+        if not _find_foreign_directory(path, "", roots):
             return path
 
     places = ", ".join(str(place) for place in usual_places(home, top))
@@ -214,8 +213,8 @@ def read_repository_sessions(
 
     _refuse_unfit(path)
     roots = _list_roots(workspace.repo)
-    if place := _find_foreign_place(path, cwd, roots):
-        message = f"{path} is of a session in {place}, not in this repository"
+    if directory := _find_foreign_directory(path, cwd, roots):
+        message = f"{path} is of a session in {directory}, not in this repository"
         hint = "Run this in the repository of that session."
         raise UsageError(message, slug="foreign-transcript", hint=hint)
     sessions = [
@@ -305,11 +304,17 @@ def _unreadable(message: str) -> UsageError:
     return UsageError(message, slug="transcript-unreadable", hint=hint)
 
 
-def _find_foreign_place(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
-    """Return the place of a session outside the work trees, in words.
+def _find_foreign_directory(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
+    """Return the directory of a session that ran outside the work trees, to name it in a message.
+
+    Args:
+        path: the transcript.
+        cwd: the directory that the hook names, for a transcript that names none.
+        roots: the work trees.
 
     Returns:
-        "" for a session in one of the work trees, or if neither transcript nor hook names a place.
+        The directory, or words for it if only its hash is recorded. "" for a session in one of
+        the work trees, or if neither transcript nor hook names a directory.
     """
     if is_database(path):
         from memory_ci.sources.transcripts.opencode import read_database
@@ -318,27 +323,34 @@ def _find_foreign_place(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
 
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
-    place = cwd
-    match = CWD.search(head)  # the first directory in it
-    if match:
-        with suppress(ValueError):
-            place = str(json.loads(match[1])) or cwd
-    if place and not _is_within(place, roots):
-        return place
+    directory = _find_first_directory(head) or cwd
+    if directory and not _is_within(directory, roots):
+        return directory
 
     match = PROJECT_HASH.search(head)
     if not match:
         return ""
     project = match[1].decode()
-    own_paths = (*roots, Path(place))
+    own_paths = (*roots, Path(directory))
     own_projects = {hashlib.sha256(os.fsencode(own_path)).hexdigest() for own_path in own_paths}
     return "" if project in own_projects else f"project {project[:12]}"
 
 
-def _is_within(place: str, roots: tuple[Path, ...]) -> bool:
+def _find_first_directory(head: bytes) -> str:
+    """Return the first working directory that the start of a transcript names, "" for none."""
+    match = CWD.search(head)
+    if match is None:
+        return ""
+    try:
+        return str(json.loads(match[1]))
+    except ValueError:
+        return ""
+
+
+def _is_within(directory: str, roots: tuple[Path, ...]) -> bool:
     """Return whether a named directory is in one of the work trees; an invalid name is not."""
     try:
-        real = Path(os.path.realpath(place))
+        real = Path(os.path.realpath(directory))
     except (OSError, ValueError):  # a loop of links, a NUL, or half a character
         return False
     return any(real.is_relative_to(root) for root in roots)

@@ -47,7 +47,7 @@ def plan_ended(
     Args:
         tip: the commit whose files count.
         located: the entries.
-        archive: what the sessions hold.
+        archive: the sessions of the repository.
     """
     for place in located:
         if may_retire(place.entry):
@@ -57,7 +57,7 @@ def plan_ended(
 
 
 def _find_gone(tip: Snapshot, entry: Entry) -> str:
-    """Return why what a rule names is gone, "" if it is not.
+    """Return why the file or task that a rule names is gone, "" if it exists.
 
     Only rules that were counted in sessions are looked at: others are anchored in code.
     """
@@ -81,7 +81,7 @@ def _find_success(entry: Entry, archive: SessionArchive) -> str:
 
 
 def find_withdrawal(entry: Entry, turns: Sequence[PersonTurn]) -> Withdrawal | None:
-    """Return the last words of a person that say the opposite of a rule, None if there are none.
+    """Return the last words of a person that say the opposite of a rule, or None.
 
     They count if they were said after the rule was agreed to, and nobody asked for it later.
     """

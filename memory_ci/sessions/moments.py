@@ -1,4 +1,4 @@
-"""What is due at a moment of an agent's work: before a command or an edit, after a failure.
+"""The lines due at a moment of an agent's work: before a command or an edit, after a failure.
 
 A hook runs before every tool call, so it reads one small table in the git directory and neither
 memory, a database nor git. The table is written when a session starts.
@@ -117,7 +117,7 @@ def load_moments(common_dir: Path) -> list[Moment]:
 def save_moments(common_dir: Path, moments: Iterable[Moment]) -> None:
     """Write the table, if it changes; without it nothing is due.
 
-    What the limits leave no room for is left out, the last first.
+    Lines beyond the limits are left out, the last first.
     """
     short = [moment for moment in moments if len(moment.when) <= MAX_WHEN]
     rows = [moment._asdict() for moment in short[:MAX_MOMENTS]]
@@ -143,12 +143,12 @@ def list_known_forms(moments: Iterable[Moment]) -> frozenset[str]:
     >>> sorted(list_known_forms([Moment("1", "before:command gh pr diff --stat", "It fails")]))
     ['gh pr diff --stat']
     """
-    known = set()
+    forms = set()
     for moment in moments:
         name, _, form = moment.when.partition(" ")
         if name == "before:command":
-            known.add(form)
-    return frozenset(known)
+            forms.add(form)
+    return frozenset(forms)
 
 
 def list_due(moments: Iterable[Moment], point: Point) -> list[Moment]:
@@ -178,24 +178,24 @@ def _is_due(when: str, point: Point, runs: Sequence[CommandForm]) -> bool:
 
 
 def claim_due(common_dir: Path, session: str, due: Sequence[Moment]) -> list[Moment]:
-    """Return the lines that a session was not told yet, and note that it is told them.
+    """Return the lines that a session was not served yet, and note that it is served them.
 
-    Each comes once a session, and three in all. Hooks of one session run at the same time, so one
-    waits for the other. Where nothing can be noted, nothing is told.
+    A session is served each line once, and three lines in all. Hooks of one session run at the
+    same time, so one waits for the other. If the note cannot be written, nothing is returned.
     """
     if not due:
         return []
     with suppress(OSError), hold_note(common_dir, session) as note:
-        told = read_regular(note, MAX_NOTE).decode("utf-8", "replace").splitlines()
-        unsaid = {moment.id: moment for moment in due if moment.id not in told}
-        new = list(unsaid.values())[: max(0, MAX_TOLD - len(told))]
+        claimed_ids = read_regular(note, MAX_NOTE).decode("utf-8", "replace").splitlines()
+        unclaimed = {moment.id: moment for moment in due if moment.id not in claimed_ids}
+        new = list(unclaimed.values())[: max(0, MAX_TOLD - len(claimed_ids))]
         _append(note, [moment.id for moment in new])
         return new
     return []
 
 
 def mute(common_dir: Path, session: str) -> None:
-    """Make a session be told nothing at any moment."""
+    """Note that a session is served no line at any moment."""
     with suppress(OSError), hold_note(common_dir, session) as note:
         _append(note, ["-"] * MAX_TOLD)
 

@@ -78,7 +78,7 @@ def list_unanswered(workspace: Workspace, entries: Iterable[Entry]) -> list[Pend
 
 
 def _is_said(line: PendingLine, entries: Iterable[Entry]) -> bool:
-    """Return whether memory says what a line says, also in other words."""
+    """Return whether memory covers a line, also in other words."""
     if line.kind == "failure":
         return any(entry.when == line.when for entry in entries)
     from memory_ci.repetition.clauses import read_clause

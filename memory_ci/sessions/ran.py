@@ -1,4 +1,4 @@
-"""What a session ran since its last edit, for checks of what comes before a commit.
+"""The commands that a session ran since its last edit, for checks before a commit.
 
 A hook notes it in the git directory, and only where a check asks for it. The note holds no more
 than an edit and the forms of commands.
@@ -43,7 +43,7 @@ LONG_VALUES = frozenset(
 
 
 def note_edit(common_dir: Path, session: str) -> None:
-    """Note that a session edits a file: what it ran before does not count any more."""
+    """Note that a session edits a file: its earlier commands no longer count."""
     with suppress(OSError), hold_note(common_dir, session, RAN) as note:
         _write(note, [])
 
@@ -57,22 +57,22 @@ def note_run(common_dir: Path, session: str, command: str, *, is_failure: bool =
         lines = _read(note)
         if not lines:
             return
-        kept = [line for line in lines[1:] if line not in forms]
+        noted = [line for line in lines[1:] if line not in forms]
         if not is_failure:
-            kept = [*kept, *forms]
-        _write(note, kept)
+            noted = [*noted, *forms]
+        _write(note, noted)
 
 
 def find_missing(
     common_dir: Path, session: str, check: BeforeCheck, command: str
 ) -> ChangeFault | None:
-    """Return what a session has not run since its last edit, before a command line.
+    """Return the commands of a check that a session has not run since its last edit.
 
     Args:
         common_dir: the git directory that all work trees share.
         session: the session.
         check: the check.
-        command: the command line; what it runs before the command of the check counts.
+        command: the command line; commands in it before the checked command count as run.
 
     Returns:
         The fault; None if nothing is missing, or the session has edited nothing.
@@ -100,7 +100,7 @@ def list_commands(command: str) -> list[CheckedCommand]:
 
 
 def read_staging(command: str) -> Staging:
-    """Return what a line of a shell commits beside what is staged.
+    """Return the files that a line of a shell commits in addition to the index.
 
     Paths are relative to the directory where the line is run.
     """

@@ -1,4 +1,4 @@
-"""What is asked again and what fails again, as candidates that a person may agree to.
+"""Repeated requests and repeated failures, as candidates that a person may agree to.
 
 The same list is proposed by `record` and `review`, and served to agents as not yet agreed. So it
 is written into the git directory, where hooks read it without reading a session.
@@ -55,10 +55,10 @@ REFRESH_SECONDS = 86_400
 
 
 class Repeated(NamedTuple):
-    """What is asked again, or fails again.
+    """A repeated request or a repeated failure.
 
     Attributes:
-        candidate: what may be written.
+        candidate: the candidate for an entry.
         keys: content keys of all its wordings: a person may have answered an earlier one.
         occurrences: the wording of a request in each session, the earliest first.
     """
@@ -92,24 +92,27 @@ class StandingRule(NamedTuple):
 def find_repeated(
     snapshot: Snapshot, archive: SessionArchive, limit: int = MAX_REQUESTS
 ) -> list[Repeated]:
-    """Return what is asked again, then what fails again, each most useful first.
+    """Return the repeated requests, then the repeated failures, each most useful first.
 
-    A request is useful that is likely to be made again, unless sessions were told it before and
-    people made it nevertheless. Left out is what is the work itself and not how it is done, what a
-    person declined, what memory holds, what a document of rules says and nobody asked for since,
-    what somebody said the opposite of later, what names a file or task that is gone, and what must
-    not be in memory.
+    A request is useful if it is likely to be made again, unless sessions were told it before and
+    people made it nevertheless. Left out are requests and failures that
+
+    - are the work itself, and not how it is done,
+    - a person declined, or later said the opposite of,
+    - memory holds, or a document of rules covers so that nobody asked since,
+    - name a file or task that is gone,
+    - must not be in memory.
 
     Args:
         snapshot: the commit whose memory and documents are compared.
-        archive: what the sessions hold.
+        archive: the sessions of the repository.
         limit: the greatest number of requests.
     """
     written = list_written_rules(snapshot)
     settings = read_hook_settings(snapshot)
-    found: list[Repeated] = []
-    for standing in find_standing_requests(archive.turns, limit):
-        request = _without_opposites(standing)
+    repeated: list[Repeated] = []
+    for standing_request in find_standing_requests(archive.turns, limit):
+        request = _without_opposites(standing_request)
         if request.sessions < LEAST_SESSIONS or not _is_conduct(request.text):
             continue
         if _is_taken_back(request, archive.turns):
@@ -118,17 +121,17 @@ def find_repeated(
             continue
         rule = find_rule(snapshot, request.terms, written)
         if rule is None:
-            found.append(_propose_request(request, settings))
+            repeated.append(_propose_request(request, settings))
             continue
         since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
         if not rule.is_entry and since >= LEAST_SINCE:
-            found.append(_propose_request(request, settings, rule.place, since))
-    found = _order_by_outcome(found, archive, read_served_times(snapshot.workspace))
+            repeated.append(_propose_request(request, settings, rule.place, since))
+    repeated = _order_by_outcome(repeated, archive, read_served_times(snapshot.workspace))
     moments = {place.entry.when for place in snapshot.memory.located}
     for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
         if _moment_of(failure) not in moments:
-            found.append(_propose_failure(failure, snapshot))
-    return _without_unwanted(snapshot, found)
+            repeated.append(_propose_failure(failure, snapshot))
+    return _without_unwanted(snapshot, repeated)
 
 
 def _is_conduct(text: str) -> bool:
@@ -198,7 +201,7 @@ def describe(repetition: Repetition) -> str:
 
 
 def save_pending(workspace: Workspace, repeated: Iterable[Repeated]) -> None:
-    """Write the list that hooks read; without it they serve what is agreed alone."""
+    """Write the list that hooks read; without it they serve agreed entries alone."""
     lines = []
     for item in repeated:
         candidate = item.candidate
@@ -315,7 +318,7 @@ def _quote(quotation: Quotation) -> Quote:
 
 
 def list_written_rules(snapshot: Snapshot) -> tuple[WrittenRule, ...]:
-    """Return the lines of the documents that agents are told to follow."""
+    """Return the lines of the documents of rules for agents."""
     paths = [path for path in snapshot.tree.files if RULE_FILES.fullmatch(path)]
     rules: list[WrittenRule] = []
     for content in snapshot.tree.read(paths, MAX_DOCUMENT):
@@ -350,18 +353,18 @@ def _find_day(snapshot: Snapshot, rule: WrittenRule) -> date:
     return date.min
 
 
-def _without_unwanted(snapshot: Snapshot, found: Iterable[Repeated]) -> list[Repeated]:
-    """Return what nobody declined, and what may be in memory."""
+def _without_unwanted(snapshot: Snapshot, repeated: Iterable[Repeated]) -> list[Repeated]:
+    """Leave out repetitions that a person declined, or that must not be in memory."""
     declined = dict(line.split(maxsplit=1) for line in read_rejected(snapshot) if " " in line)
     keys = {line.split()[0] for line in read_rejected(snapshot)}
     forgotten = tombstones_at(snapshot)
-    wanted = []
-    for item in found:
+    allowed = []
+    for item in repeated:
         is_declined = not item.keys.isdisjoint(keys) or _is_declined(item, declined.values())
         if is_declined or forgotten.refuses_candidate(item.candidate) or _is_unsafe(item.candidate):
             continue
-        wanted.append(item)
-    return wanted
+        allowed.append(item)
+    return allowed
 
 
 def _is_declined(item: Repeated, titles: Iterable[str]) -> bool:

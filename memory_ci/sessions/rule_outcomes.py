@@ -67,7 +67,7 @@ def count_outcomes(
 
     Args:
         entries: entries of any type.
-        archive: what the sessions hold.
+        archive: the sessions of the repository.
         served: when they were served what.
     """
     outcomes = []
@@ -91,35 +91,39 @@ def count_asked_again(
     archive: SessionArchive,
     times: Mapping[str, datetime],
 ) -> RuleOutcome:
-    """Return the outcome of a request: a person made it again after the session was told it.
+    """Count the sessions that were served a request, and those where a person repeated it.
 
     Args:
         id_: the id of its entry, or its key.
         title: its words.
         terms: its terms.
-        archive: what the sessions hold; sessions without a turn in it are not counted.
-        times: when each session was told it.
+        archive: the sessions; sessions without a turn in it are not counted.
+        times: when each session was served it.
     """
     terms = tuple(terms)
-    known = {turn.session for turn in archive.turns if turn.session in times}
-    asked = {
+    served_sessions = {turn.session for turn in archive.turns if turn.session in times}
+    repeating_sessions = {
         turn.session
         for turn in archive.turns
-        if turn.session in known
+        if turn.session in served_sessions
         and turn.at > times[turn.session]
         and is_same_request(terms, turn.text)
     }
-    return RuleOutcome(id_, title, sessions=len(known), asked_again=len(asked))
+    return RuleOutcome(
+        id_, title, sessions=len(served_sessions), asked_again=len(repeating_sessions)
+    )
 
 
 def _count_failed_again(
     entry: Entry, archive: SessionArchive, times: Mapping[str, datetime]
 ) -> RuleOutcome:
     form = (entry.when or "").removeprefix(FAILING_FORM)
-    known = {turn.session for turn in archive.turns if turn.session in times}
-    failed = {
+    served_sessions = {turn.session for turn in archive.turns if turn.session in times}
+    failing_sessions = {
         run.session
         for run in archive.failed
-        if run.session in known and run.form == form and run.at > times[run.session]
+        if run.session in served_sessions and run.form == form and run.at > times[run.session]
     }
-    return RuleOutcome(entry.id, entry.title, sessions=len(known), failed_again=len(failed))
+    return RuleOutcome(
+        entry.id, entry.title, sessions=len(served_sessions), failed_again=len(failing_sessions)
+    )

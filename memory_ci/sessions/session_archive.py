@@ -80,7 +80,7 @@ SPOKEN = ("text", "rejection", "intervention")
 
 
 class ParsedTranscript(msgspec.Struct, frozen=True):
-    """What was found in one transcript.
+    """The turns of people and the runs of commands in one transcript.
 
     Attributes:
         turns: the turns of people, without their author.
@@ -110,7 +110,7 @@ class CommittedTranscript(msgspec.Struct, frozen=True):
 
 
 class HistoryScan(msgspec.Struct, frozen=True):
-    """What the history of a commit holds of sessions.
+    """The sessions in the history of a commit.
 
     Attributes:
         until: the commit, "" for none.
@@ -129,7 +129,7 @@ class ArchiveCache(msgspec.Struct, frozen=True):
     Attributes:
         version: the version of the format.
         parsed: the transcripts, by the id of their first blob.
-        scan: what the history holds.
+        scan: the sessions in the history.
         reviews: what members wrote in reviews, which no history holds.
     """
 
@@ -160,7 +160,7 @@ class Source(NamedTuple):
 
     Attributes:
         files: its blobs, in order; a long transcript has several.
-        author: who brought it, as `Name <e-mail>`; "" if no commit says so.
+        author: the author of its commit, as `Name <e-mail>`; "" without a commit.
         at: the time of turns whose transcript has none.
     """
 
@@ -232,12 +232,12 @@ def add_reviews(
 
     Args:
         workspace: the repository.
-        archive: what the sessions hold.
+        archive: the sessions.
         reviews: the texts of reviews; the request is their session.
     """
     cache = _load_cache(workspace)
-    known = frozenset(cache.reviews)
-    new = [turn for turn in dict.fromkeys(reviews) if turn not in known]
+    cached_reviews = frozenset(cache.reviews)
+    new = [turn for turn in dict.fromkeys(reviews) if turn not in cached_reviews]
     if not new:
         return archive
     _save_cache(workspace, replace(cache, reviews=(*cache.reviews, *new)))
@@ -249,7 +249,7 @@ def add_reviews(
 
 
 def _list_captured(captured: Iterable[StoredSession]) -> Iterator[Source]:
-    """Yield the sessions that were captured into refs; no commit says who brought them."""
+    """Yield the sessions that were captured into refs, which have no author."""
     for stored in captured:
         file = TreeFile(stored.ref, f"{stored.oid}:{DIGEST}")
         yield Source((file,), "", stored.at)
@@ -298,7 +298,7 @@ def _list_parts(tree: Tree, path: str) -> list[TreeFile]:
 
 
 def _scan_history(repo: Repository, base: str, earlier: HistoryScan) -> HistoryScan:
-    """Return what the history up to a commit holds; only commits after an earlier scan are read.
+    """Scan the history up to a commit; only commits after an earlier scan are read.
 
     What commits held that history has lost since is kept: somebody typed it.
     """
@@ -371,7 +371,7 @@ def _read_source(repo: Repository, source: Source) -> bytes | None:
 
 
 def _parse(data: bytes, source: Source) -> ParsedTranscript:
-    """Return what a transcript holds; nothing of one that no reader recognises."""
+    """Parse a transcript; return an empty result if no reader recognises it."""
     turns: list[PersonTurn] = []
     failed: list[FailedRun] = []
     succeeded: dict[str, dict[str, datetime]] = {}

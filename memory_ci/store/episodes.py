@@ -136,7 +136,7 @@ def telling_path(telling: EpisodeRecord) -> str:
 def run_path(tellings: Sequence[EpisodeRecord]) -> str:
     """Return the path of several tellings of one run, in the month (UTC) of the latest of them.
 
-    Its name is a hash of what it holds, so that two runs write the same file or two files.
+    Its name is a hash of its content, so two runs write the same file or two files.
 
     Raises:
         UsageError: a telling is not valid (bad-episode).
@@ -157,7 +157,7 @@ def format_tellings(tellings: Iterable[EpisodeRecord]) -> bytes:
 
 
 def list_ids(path: str, data: bytes) -> tuple[str, ...]:
-    """Return the ids of what a file of episodes that a run wrote tells of.
+    """Return the ids of the episodes in a file that a run wrote.
 
     Args:
         path: the path, which names a single telling.

@@ -34,8 +34,11 @@ def test_each_check_gets_its_counts_and_the_newest_changes_first() -> None:
     checks = (WithCheck(("src/**",), ("CHANGELOG.md",)), UntouchedCheck(("docs/",)))
     first, second = backtest([rule(check) for check in checks], iter(history))
     assert (first.changes, first.applicable, first.share) == (4, 3, 2 / 3)
-    assert [spoken.merged.title for spoken in first.spoken] == ["Work 4", "Work 1"]
-    assert (second.applicable, [spoken.merged.title for spoken in second.spoken]) == (4, ["Work 3"])
+    assert [violation.merged.title for violation in first.violations] == ["Work 4", "Work 1"]
+    assert (second.applicable, [violation.merged.title for violation in second.violations]) == (
+        4,
+        ["Work 3"],
+    )
 
 
 def test_a_history_without_a_change_has_none() -> None:
@@ -48,5 +51,5 @@ def test_a_hostile_pattern_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_UNJUDGED", 3)
     history = [past(number, "a", text="a" * 60 + "!") for number in range(500)]
     (result,) = backtest([rule(AbsentCheck(("a",), "(a+)+$"))], history)
-    assert (result.changes, result.unjudged, result.spoken) == (500, 500, ())
+    assert (result.changes, result.unjudged, result.violations) == (500, 500, ())
     assert "took more than" in result.reason

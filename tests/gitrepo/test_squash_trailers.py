@@ -467,31 +467,7 @@ def test_hostile_names_and_messages_do_no_harm(builder: RepoBuilder) -> None:
     assert found[-1].trailers == (("Memory-Retrieved", "$(touch x) --all"),)
 
 
-def test_ids_are_of_the_patches_asked_for(builder: RepoBuilder) -> None:
-    """One commit against several, an empty patch between others, more than one batch."""
-    repo = find_repository(builder.path)
-    tip, middle, start = (builder.sha(rev) for rev in ("topic", "topic~1", "main"))
-    pairs = [(tip, tip), (tip, start), (tip, middle), (tip, tip), (middle, start), (middle, middle)]
-    ids = list_patch_ids(repo, pairs)
-    expected = {(tip, start), (tip, middle), (middle, start)}
-    assert ids.keys() == expected
-    assert len(set(ids.values())) == 3
-    assert ids == {pair: list_patch_ids(repo, [pair])[pair] for pair in expected}
-    assert ids == list_patch_ids(repo, pairs, limit=700), (
-        "700 bytes hold each of the three, but no two"
-    )
-
-
-def test_a_patch_that_is_too_long_has_no_id(builder: RepoBuilder) -> None:
-    repo = find_repository(builder.path)
-    builder.checkout("topic")
-    builder.commit("Long", {"long.py": LINES})
-    long, short = ((builder.sha(rev), builder.sha(f"{rev}~1")) for rev in ("topic", "topic~1"))
-    assert list_patch_ids(repo, [long, short]).keys() == {long, short}
-    assert list_patch_ids(repo, [long, short], limit=400).keys() == {short}
-
-
-def test_ids_are_told_in_a_repository_of_long_ids(tmp_path: Path) -> None:
+def test_a_squash_is_joined_by_its_patch_in_a_repository_of_long_ids(tmp_path: Path) -> None:
     builder = make_repo(tmp_path / "long", "sha256")
     builder.commit("Begin", {"a": "a\n"})
     builder.branch("topic")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -96,7 +95,8 @@ def delete_format(package: Path, name: str) -> None:
     (transcripts / f"{name}.py").unlink()
     registry = transcripts / "registry.py"
     text = registry.read_text("utf-8")
-    registry.write_text(re.sub(rf"\b{name} ?(?=[\w ]*\n\"\"\"\.split)", "", text, count=1), "utf-8")
+    assert text.count(f'    "{name}",\n') == 1
+    registry.write_text(text.replace(f'    "{name}",\n', ""), "utf-8")
 
 
 def run_all(folder: Path, project: Project) -> None:

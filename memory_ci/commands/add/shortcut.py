@@ -131,7 +131,7 @@ def run(
 def _backtest(
     workspace: Workspace, check: str, title: str, *, is_shown: bool
 ) -> list[dict[str, Any]]:
-    """Return what a check would have said of the last year, and print it.
+    """Return the back-test of a check on the last year, and print it.
 
     Without a history that can be read there is no back-test, and the entry is written anyway.
 

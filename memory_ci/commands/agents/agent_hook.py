@@ -105,7 +105,7 @@ def _answer_event(
 def _answer_tool(
     event: AgentEvent, place: HookPlace, now: datetime, environ: Mapping[str, str]
 ) -> str:
-    """Return what is due at a tool call, else the entries for its files."""
+    """Return the lines that are due at a tool call, else the entries for its files."""
     if event.command or event.edited:
         from memory_ci.commands.agents.conduct import tell_due
 
@@ -179,7 +179,7 @@ def _serve(
     """Return the memory for an event, and our requests below it.
 
     Args:
-        where: the workspace.
+        workspace: the workspace.
         event: the event.
         now: the time.
         environ: the environment.

@@ -1,4 +1,4 @@
-"""What agents are told about how to work: at the start of a session, and at its moments.
+"""Lines on how to work, served to agents at the start of a session and at its moments.
 
 Norms are served whole by every retrieval. To these come requests that people made again and again
 and nobody agreed to yet, and lines for later moments, which a table in the git directory keeps.
@@ -72,7 +72,7 @@ def tell_due(event: AgentEvent, start: Path, now: datetime) -> str:
     return _join_lines(new)
 
 
-def tell_git_hook(start: Path, key: str, command: str, now: datetime) -> str:
+def claim_git_hook_lines(start: Path, key: str, command: str, now: datetime) -> str:
     """Return the lines that are due before a command of git, which its hook prints.
 
     It is the way for agents whose own hooks take no text in front of a tool call. A session that

@@ -56,11 +56,11 @@ def note_prompt(
     person says that a served entry does not hold, each three times in a session at most.
 
     Args:
-        where: the workspace.
+        workspace: the workspace.
         event: the prompt.
         now: the time.
         environ: the environment.
-        asks: the agent may be asked.
+        asks: whether the agent may be asked.
 
     Returns:
         The request, "" for none.

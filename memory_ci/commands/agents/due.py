@@ -1,4 +1,4 @@
-"""What is due at an event of an agent, by a small table in the git directory.
+"""The lines due at an event of an agent, by a small table in the git directory.
 
 A hook runs at each tool call, mostly for nothing. So what is needed to see that nothing is due
 loads no library and few modules; a test holds their number.

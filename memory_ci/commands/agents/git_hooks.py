@@ -76,7 +76,7 @@ def stage_notes() -> None:
         for path in marked_notes.stage_notes(workspace, os.environ, now()):
             say(f"memory-ci: {printable(path)} goes with this commit", err=True)
     with _harmless("nothing told"):
-        _tell_due("git commit")
+        _print_due_lines("git commit")
 
 
 def push_sessions(remote: str) -> None:
@@ -91,22 +91,27 @@ def push_sessions(remote: str) -> None:
     with _harmless("no nudge"):
         _nudge()
     with _harmless("nothing told"):
-        _tell_due("git push")
+        _print_due_lines("git push")
 
 
-def _tell_due(command: str) -> None:
-    """Print on stderr what is due before a command of git, to the session of an agent alone."""
-    from memory_ci.commands.agents.conduct import tell_git_hook
+def _print_due_lines(command: str) -> None:
+    """Print on stderr the lines of entries that an agent must read before a command of git.
+
+    A person who runs git reads nothing.
+    """
+    from memory_ci.commands.agents.conduct import claim_git_hook_lines
     from memory_ci.sessions.active_session import find_sessions
 
-    keys = find_sessions(os.environ)
-    due = tell_git_hook(Path.cwd(), keys[0], command, now()) if keys else ""
-    if due:
-        say(printable_lines(due.rstrip()), err=True)
+    session_keys = find_sessions(os.environ)
+    if not session_keys:
+        return
+    lines = claim_git_hook_lines(Path.cwd(), session_keys[0], command, now())
+    if lines:
+        say(printable_lines(lines.rstrip()), err=True)
 
 
 def _print_violations(message_file: Path) -> bool:
-    """Print on stderr what the commit violates, and return whether it is refused.
+    """Print the violations of the commit on stderr, and return whether it is refused.
 
     An agent's session that its own hook told of a check reads no second line on it, but for the
     error that says why the commit is refused.

@@ -1,4 +1,4 @@
-"""The checks that an agent is told before it commits, pushes or opens a pull request."""
+"""Checks of an agent's session before it commits, pushes or opens a pull request."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _find_violations(
 
 
 def _locate(staging: Staging, start: Path, top: Path) -> Staging:
-    """Return what a commit takes with paths from the top of the work tree, for `git add .`, too."""
+    """Return the files that a commit takes, as paths from the top; also for `git add .`."""
     real_start, real_top = Path(os.path.realpath(start)), Path(os.path.realpath(top))
     paths = [Path(os.path.normpath(real_start / path)) for path in staging.paths]
     inside = [path for path in paths if path.is_relative_to(real_top) and "\0" not in str(path)]

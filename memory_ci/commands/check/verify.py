@@ -29,7 +29,7 @@ from memory_ci.lifecycle.reverts import find_reverts
 from memory_ci.lifecycle.upkeep import Touch, list_touch_findings
 from memory_ci.memory.cites import Verdicts, judge_views, read_texts
 from memory_ci.memory.claims import Claims, find_claimed_uses, find_note_claims, list_refused
-from memory_ci.memory.edits import name_edits
+from memory_ci.memory.edits import add_last_edits
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.index import build_index, verify_index
 from memory_ci.memory.judged_view import JudgedView
@@ -397,7 +397,7 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
         if verdict != before[key] or verdict.kind == "changed":
             touched.append(key)
     entries = list(dict.fromkeys(places[key].entry for key in touched))
-    after = _name_edits(head, entries, after)
+    after = _add_last_edits(head, entries, after)
 
     old_files = [start.tree.files.get(before[key].path) for key in touched]
     new_files = [head.tree.files.get(after[key].path) for key in touched]
@@ -411,7 +411,7 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
     return list_touch_findings(touches)
 
 
-def _name_edits(head: Snapshot, entries: Sequence[Entry], verdicts: Verdicts) -> Verdicts:
+def _add_last_edits(head: Snapshot, entries: Sequence[Entry], verdicts: Verdicts) -> Verdicts:
     """Return the verdicts on the cites of some entries, with the edits that changed the code."""
     keys_by_entry = []
     judged = []
@@ -421,7 +421,7 @@ def _name_edits(head: Snapshot, entries: Sequence[Entry], verdicts: Verdicts) ->
         judged.append((entry, [verdicts[key] for key in keys]))
 
     named: Verdicts = {}
-    edited = name_edits(head.workspace, judged, head.sha)
+    edited = add_last_edits(head.workspace, judged, head.sha)
     for keys, edited_verdicts in zip(keys_by_entry, edited, strict=True):
         named |= zip(keys, edited_verdicts, strict=True)
     return named

@@ -20,6 +20,7 @@ from memory_ci.commands.doctor.records import Probe, ProbeState
 from memory_ci.commands.setup import hooks
 from memory_ci.commands.setup.agents import FoundPart, list_parts
 from memory_ci.commands.setup.clients import AGENTS, MODULE, PROGRAM
+from memory_ci.extras import how_to_install
 from memory_ci.gitrepo.blobs import list_staged, tree_at
 from memory_ci.gitrepo.history import list_readers
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
@@ -540,7 +541,7 @@ def _judge_server(case: Surroundings, server: FoundPart) -> Probe:
         return Probe("agents", "fail", what, f"{INSTALL} --agent {name}")
     if python == case.python and find_spec("mcp") is None:
         what = f"the MCP server of {name} cannot start: {case.python} lacks it"
-        return Probe("agents", "warn", what, "pip install 'memory-ci[mcp]'")
+        return Probe("agents", "warn", what, how_to_install("mcp"))
     path = server.path
     root = case.workspace.repo.root
     if root is not None and path.is_relative_to(root):

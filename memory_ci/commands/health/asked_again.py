@@ -1,4 +1,4 @@
-"""How often people ask again for what a rule says already, and what became of served rules."""
+"""How often people repeat a request that a rule covers, and the outcomes of served rules."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import click
 from memory_ci.cli.common import option
 from memory_ci.cli.plain import now
 from memory_ci.errors import UsageError
+from memory_ci.extras import how_to_install
 from memory_ci.sources.agent_events import AGENT_NAMES
 
 
@@ -85,7 +86,7 @@ def mcp_command(
         if (error.name or "").partition(".")[0] not in ("mcp", "anyio", "uvicorn"):
             raise
         message = "memory-ci mcp needs the package mcp"
-        hint = "Install it: pip install 'memory-ci[mcp]'"
+        hint = f"Install it: {how_to_install('mcp')}"
         raise UsageError(message, slug="missing-extra", hint=hint) from error
     from memory_ci.commands.mcp.tools import Caller
 

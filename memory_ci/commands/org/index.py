@@ -8,6 +8,7 @@ from pathlib import Path
 
 from memory_ci.commands.org.engine import WORK, OrgEngine
 from memory_ci.errors import EngineError, UsageError
+from memory_ci.extras import how_to_install
 
 
 def open_engine(
@@ -30,7 +31,7 @@ def open_engine(
         except ModuleNotFoundError as error:
             if error.name not in ("psycopg", "psycopg_binary"):
                 raise
-            hint = "Install it: pip install 'memory-ci[org-postgres]'"
+            hint = f"Install it: {how_to_install('org-postgres')}"
             message = "an index on PostgreSQL needs the package psycopg"
             raise UsageError(message, slug="missing-extra", hint=hint) from error
         return PostgresEngine(address, is_writer=is_writer, deadline=deadline)

@@ -1,4 +1,4 @@
-"""What a memory request changes for agents: the answers to past tasks, before and after it."""
+"""The effect of a memory request on agents: the answers to past tasks, before and after it."""
 
 from __future__ import annotations
 

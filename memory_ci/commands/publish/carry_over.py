@@ -58,7 +58,7 @@ Versions = Mapping[str, Sequence[tuple[str, Entry]]]
 
 
 class Carried(NamedTuple):
-    """The files that carry over decisions of maintainers, and what they hold.
+    """The files that carry over decisions of maintainers, and their contents.
 
     Attributes:
         files: the new content of each changed file; None for a file that is deleted.

@@ -350,7 +350,7 @@ def is_own_push(run: Run, tip: str) -> bool:
 
 
 def find_wait(workspace: Workspace, tips: Sequence[str], now: datetime) -> str:
-    """Return what a run with `every: day` or `week` waits for; "" if it is due.
+    """Return why a run with `every: day` or `week` is not due yet, "" if it is due.
 
     There is one run per day or week of the calendar (UTC), regardless of the time between two runs.
 
@@ -381,7 +381,7 @@ def find_wait(workspace: Workspace, tips: Sequence[str], now: datetime) -> str:
 
 
 def find_shortage(workspace: Workspace, base: str, tip: str) -> str:
-    """Return what a run with `every: N entries` waits for; "" if it is due.
+    """Return why a run with `every: N entries` is not due yet, "" if it is due.
 
     It is due when at least N entries are at `tip` and not at `base`.
     """

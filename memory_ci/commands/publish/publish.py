@@ -156,7 +156,7 @@ def publish(
     *,
     pace: Pace | None = None,
 ) -> Published:
-    """Plan a run, commit it, and bring it to the remote as the mode says.
+    """Plan a run, commit it, and publish it in the mode of the options.
 
     The mode `none` commits on the local branch. All others plan on the tip of the remote's branch,
     so local commits that are not pushed take no part.
@@ -359,10 +359,10 @@ def _find_pause(run: Run, branch: MemoryBranch) -> str:
 
 
 def _build(run: Run, ref: str, base: str, decisions: MaintainerDecisions) -> Built | str:
-    """Commit what maintainers decided, then what the run plans on top of it.
+    """Commit the decisions of maintainers, then the plan of the run.
 
     Returns:
-        What was built, or why it cannot be built.
+        The built commits, or why they cannot be built.
     """
     workspace = workspace_at(run.workspace.repo, base)
     asked = tuple(line for line in decisions.rejected if ASKED.match(line))
@@ -385,7 +385,7 @@ def _build(run: Run, ref: str, base: str, decisions: MaintainerDecisions) -> Bui
 def _add_questions(
     run: Run, workspace: Workspace, ref: str, built: Built, asked: tuple[str, ...]
 ) -> Built:
-    """Return what was built with the questions of the week, and the commit that notes them."""
+    """Return the built commits with the questions of the week, and the commit that notes them."""
     today, tip = run.now.astimezone(UTC).date(), built.tip
     kinds = PROPOSED | KEPT - {"promotion"}
     questions = tuple(list_questions(workspace, tip, built.plan.judged, run.now, kinds))
@@ -405,7 +405,7 @@ def _add_questions(
 def _carry(
     run: Run, workspace: Workspace, ref: str, base: str, decisions: MaintainerDecisions
 ) -> Carried:
-    """Commit on a ref at `base` what is kept of the memory branch."""
+    """Commit the files that carry over decisions of maintainers, on a ref at `base`."""
     carried = carry_over(workspace, base, decisions)
     if carried.files:
         commit_files(

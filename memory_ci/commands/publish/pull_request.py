@@ -1,7 +1,7 @@
-"""The memory request on a forge: found, opened, brought up to date and closed.
+"""The memory request on a forge: found, opened, updated and closed.
 
-A request that people closed without a merge is an answer: what it held is not proposed again. The
-text of a request has keys of what it holds, in a comment that a forge does not show.
+A request that people closed without a merge is an answer: its entries are not proposed again. The
+text of a request has the keys of its entries, in a comment that a forge does not show.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Built(NamedTuple):
     Attributes:
         base: the commit that the branch begins at.
         tip: the newest commit of the branch.
-        plan: what the run adds to `base`.
+        plan: the changes of the run to `base`.
         subjects: the subjects of its commits.
         rejected: what maintainers took out of the request, as lines of the file of rejections.
         carried: what maintainers wrote on the branch.
-        lost: titles of what maintainers wrote that could not be kept as they wrote it.
+        lost: titles of maintainers' edits that could not be preserved.
         questions: the questions of the week.
     """
 
@@ -159,7 +159,7 @@ def find_answer(built: Built, request: RequestState) -> str:
 def update_request(
     run: Run, settings: Config, built: Built, published: Published, request: RequestState
 ) -> Published:
-    """Open the request or bring it up to date; without a forge, say what is left to do.
+    """Open or update the request; without a forge, say how to open it.
 
     Raises:
         EngineError: `forge-…`.
@@ -243,7 +243,7 @@ def close_request(request: RequestState) -> str:
 
 
 def list_keys(built: Built) -> frozenset[str]:
-    """Return the keys of all that is proposed; beyond `MAX_KEYS` one key stands for the rest."""
+    """Return the keys of all proposed entries; beyond `MAX_KEYS` one key replaces the rest."""
     keys = sorted({key for key, _ in _list_held(built)})
     rest = keys[MAX_KEYS:]
     if not rest:
@@ -281,7 +281,7 @@ def _key(text: str) -> str:
 
 
 def _make_proposed(run: Run, settings: Config, built: Built, request: RequestState) -> Proposed:
-    """Return what the text of the request says."""
+    """Return the facts for the text of the request."""
     workspace = Workspace(run.workspace.repo, settings)
     suggestions = _list_proposed_suggestions(settings, built)
     added = [

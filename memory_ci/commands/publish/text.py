@@ -588,7 +588,7 @@ def _list_suggestion(suggestion: Suggestion, links: Links) -> Iterator[str]:
 
 
 def _list_check(suggestion: Suggestion, proposal: CheckProposal) -> Iterator[str]:
-    """Yield the box of a check, and each merged change in which it would have spoken."""
+    """Yield the box of a check, and each merged change that violates it."""
     mark = "x" if suggestion.is_accepted else " "
     key = suggestion.key
     title = code_span(shorten(suggestion.candidate.title, TITLE_WIDTH))

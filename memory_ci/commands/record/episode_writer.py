@@ -107,7 +107,7 @@ def list_given(ids: Sequence[str], at: str) -> tuple[ServedEntry, ...]:
 
 
 class Uses(msgspec.Struct, frozen=True):
-    """What a change did with entries.
+    """The uses of entries by a change.
 
     Attributes:
         given: entries that its work was served, in order.
@@ -153,7 +153,7 @@ class EpisodeWriter:
         """Create a writer.
 
         Args:
-            run: what the parts of the run share.
+            run: the state that the parts of the run share.
             files: what earlier runs wrote.
             deleted: ids of episodes that a person deleted, which stay deleted.
         """
@@ -205,7 +205,7 @@ class EpisodeWriter:
         return self._deleted | self._written_ids | self.episodes.keys()
 
     def describe_unwritten(self, recorded_commits: Set[str]) -> Unwritten:
-        """Return what the plan says of the changes of this run that get no file.
+        """Return the plan's records of changes in this run that get no file.
 
         Args:
             recorded_commits: changes that earlier runs have read, which are left out.
@@ -439,7 +439,7 @@ class EpisodeWriter:
         ref: str,
         paths: Collection[str],
     ) -> MergedWork:
-        """Return what a change says of entries by facts alone.
+        """Return the feedback on entries that follows from the facts of a change.
 
         That is which entries it corrected, of those it used, and which it was about, of those it
         was served.

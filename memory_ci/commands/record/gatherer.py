@@ -201,7 +201,7 @@ class Gatherer:
         return _number_events(events, joins, request)
 
     def gather_unmerged(self) -> Iterator[tuple[UnmergedWork, Gathered]]:
-        """Yield the work that no change brought, with the events of its sessions."""
+        """Yield the work that is in no merged change, with the events of its sessions."""
         for work in self._finder.read_unmerged():
             joins: list[Join] = []
             session_events: list[Event] = []
@@ -248,7 +248,7 @@ class Gatherer:
         return completed.items
 
     def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
-        """Return whether members brought a commit.
+        """Return whether a commit is the work of members.
 
         The forge says so, or without a forge the trusted authors. A merge commit speaks for a
         branch, so all of its authors must be trusted.
@@ -262,7 +262,7 @@ class Gatherer:
         return all(is_author(author_of(brought), trusted_authors) for brought in commits)
 
     def find_request(self, merged: MergedChange) -> PullRequest | None:
-        """Return the pull request of a change, which says who brought it.
+        """Return the pull request of a change, which names its author.
 
         Anyone can write a number into a message, so the number counts only if the forge confirms
         it; else the forge is queried for the number.
@@ -305,7 +305,7 @@ def _describe_unread(requests: Sequence[PullRequest], reason: str) -> str:
 
 
 class RecordRun(NamedTuple):
-    """What the parts of one run share.
+    """The state that the parts of one run share.
 
     Attributes:
         draft: memory as the changes planned so far leave it.

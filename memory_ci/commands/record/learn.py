@@ -37,6 +37,7 @@ from memory_ci.extraction.engines.anthropic_api import (
 from memory_ci.extraction.engines.meter import cost, cost_bound
 from memory_ci.extraction.engines.program import COMMAND_VARIABLE
 from memory_ci.extraction.prompt import Prompt, build_prompt, request_key
+from memory_ci.extras import how_to_install
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.memory.model import Model, choose_run_model, trusted_at
 from memory_ci.memory.workspace import Workspace, branch_tip
@@ -45,7 +46,7 @@ from memory_ci.records.plan import Plan
 from memory_ci.store.files import write_file
 from memory_ci.text import estimate_tokens, plural
 
-EXAMPLE = "an example: no model is set up here"
+EXAMPLE = "as an example, no model is set up here"
 AGAIN = "Run the same command again: what was answered is kept, and is not asked or paid for twice."
 
 COST_HINT = "Raise engine.max_cost_usd, or take a shorter range: --since."
@@ -177,7 +178,7 @@ class Backfill:
         progress: OnProgress,
         environ: Mapping[str, str],
     ) -> None:
-        """Read what an earlier run sent.
+        """Read the requests that an earlier run sent.
 
         Raises:
             RepositoryError: bad-batch-state, foreign-batch-state.
@@ -195,7 +196,7 @@ class Backfill:
         self._options = replace(options, since=since, ref=ref, from_root=True)
 
     def plan(self, wait: Wait | None = None, *, dry_run: bool = False) -> Plan | Pending:
-        """Return the plan of the run, or why there is none yet.
+        """Return the plan of the run, or why it cannot be made yet.
 
         Args:
             wait: called until all batches have ended; None to poll once.
@@ -385,7 +386,7 @@ class Backfill:
         hint = "Set ANTHROPIC_API_KEY with provider anthropic, or name another engine."
         is_fallback = settings.name == "auto" and model.name == "rules"
         if is_fallback and is_configured(self._environ, settings):
-            hint = "Install the package: pip install 'memory-ci[anthropic]'."
+            hint = f"Install the package: {how_to_install('anthropic')}."
         return UsageError(message, slug="no-batches", hint=hint)
 
 

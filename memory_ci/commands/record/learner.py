@@ -48,7 +48,7 @@ from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_auth
 from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.fold import is_covered, is_kept, is_proved, strip_claims
-from memory_ci.lifecycle.reinforcement import Use, list_named
+from memory_ci.lifecycle.reinforcement import Use, list_named_ids
 from memory_ci.lifecycle.relations import find_id
 from memory_ci.memory.cites import cite_touched
 from memory_ci.memory.claims import Copies, find_claimed_uses, list_ids, prove, read_session_notes
@@ -125,8 +125,18 @@ class WorkItem(NamedTuple):
     is_declined: bool = False
 
 
+def _describe_change(merged: MergedChange, request: PullRequest | None) -> WorkItem:
+    """Return the work item of a merged change, named by its request or else by its branch."""
+    if request:
+        names = (request.title, request.branch, *request.labels)
+    else:
+        names = (find_branch(merged.tip.message),)
+    called = redact("\n".join([title_of(merged), *names]).replace("/", " ")).text
+    return WorkItem(merged.label, merged.tip.sha, merged_on(merged), called, start_of(merged))
+
+
 class Tally(msgspec.Struct):
-    """What a run finds, for its report and for the steps that follow.
+    """The findings of a run, for its report and for the steps that follow.
 
     Attributes:
         history: the commits of the range, without their files.
@@ -134,7 +144,7 @@ class Tally(msgspec.Struct):
         uses: what each merged change used of memory.
         judged: the candidates with their outcome.
         joins: sessions and requests that were joined to changes.
-        windows: notes about what a model was not shown.
+        windows: notes about evidence that a model was not shown.
         findings: remarks on files.
         problems: what could not be read or asked.
         dropped: why learnings of replies could not be read, counted.
@@ -164,7 +174,7 @@ class Tally(msgspec.Struct):
 
 
 class Learner:
-    """Reads a range once, the oldest change first, and tallies what it finds."""
+    """Reads a range once, the oldest change first, and tallies its findings."""
 
     def __init__(
         self,
@@ -177,11 +187,11 @@ class Learner:
         """Create a learner.
 
         Args:
-            run: what the parts of the run share.
+            run: the state that the parts of the run share.
             writer: writes the episodes of the changes.
             past: ids of entries that were written before, and content keys of rejected ones.
             accepted: content keys of candidates that a person accepted.
-            forgotten: what is neither read nor written.
+            forgotten: hashes of text that is neither read nor written.
         """
         self.writer = writer
         self.tally = Tally()
@@ -234,7 +244,7 @@ class Learner:
             return ()
 
     def learn_declined(self, requests: Sequence[PullRequest]) -> Iterator[Change]:
-        """Yield the additions of declined requests: what was rejected, and what reviewers said.
+        """Yield the additions of declined requests: rejected choices and words of reviewers.
 
         It comes after the merged changes. A request that a model fails at is a problem of the run
         and is found again by the next one; after `MAX_FAILURES` the rest is left to it as well.
@@ -286,37 +296,41 @@ class Learner:
         self.tally.findings.append(Finding(".", 1, code, message, hint, "notice"))
 
     def _learn_from_change(self, merged: MergedChange) -> list[Change]:
-        """Return what one change adds; tally who brought it and what it used, write its episode."""
+        """Learn from one merged change, tally its uses of memory and write its episode.
+
+        Returns:
+            The additions to memory files.
+        """
         gathered = self._run.gatherer.gather(merged)
-        request = gathered.request
-        start, tip, day = start_of(merged), merged.tip.sha, merged_on(merged)
-        if request:
-            names = (request.title, request.branch, *request.labels)
-        else:
-            names = (find_branch(merged.tip.message),)
-        called = redact("\n".join([title_of(merged), *names]).replace("/", " ")).text
-        judged, changes = self._study(WorkItem(merged.label, tip, day, called, start), gathered)
-        members_commits: list[Commit] = []
-        for commit in merged.commits:
-            if self._run.gatherer.may_claim(commit, merged, request):
-                members_commits.append(commit)
-                continue
-            # What outsiders say of other work counts for nothing.
-            self.tally.strangers[commit.sha[:SHA_WIDTH]] = (start or commit.sha, tip)
-            self.tally.findings += find_claimed_uses(commit, "notice")
-        members_commits = [
-            commit
-            for commit in members_commits
-            if commit.sha[:SHA_WIDTH] not in self.tally.strangers
-        ]
-        uses = self._find_uses(merged, members_commits, gathered, judged)
-        work_name = format_work_ref(merged.number, tip)
-        use = Use(merged.label, work_name, day, uses.reinforced, uses.restated)
+        work = _describe_change(merged, gathered.request)
+        judged, changes = self._study(work, gathered)
+        member_commits = self._select_member_commits(merged, gathered.request)
+        uses = self._find_uses(merged, member_commits, gathered, judged)
+        work_name = format_work_ref(merged.number, merged.tip.sha)
+        use = Use(merged.label, work_name, work.day, uses.reinforced, uses.restated)
         self.tally.uses.append((merged, use))
         self.writer.add_merged(merged, gathered, uses, judged)
-        if merged.tip in members_commits:
+        if merged.tip in member_commits:
             changes += self._take_notes(merged.label, gathered)
         return changes
+
+    def _select_member_commits(
+        self, merged: MergedChange, request: PullRequest | None
+    ) -> list[Commit]:
+        """Return the commits whose trailers count, and tally those of outsiders.
+
+        The trailers of an outsider's commit count neither in this change nor in a later one.
+        """
+        member_commits: list[Commit] = []
+        for commit in merged.commits:
+            if self._run.gatherer.may_claim(commit, merged, request):
+                member_commits.append(commit)
+                continue
+            start = start_of(merged) or commit.sha
+            self.tally.strangers[commit.sha[:SHA_WIDTH]] = (start, merged.tip.sha)
+            self.tally.findings += find_claimed_uses(commit, "notice")
+        strangers = self.tally.strangers
+        return [commit for commit in member_commits if commit.sha[:SHA_WIDTH] not in strangers]
 
     def _take_notes(self, label: str, gathered: Gathered) -> Iterator[Change]:
         """Yield the notes that an agent made in a session of this change and no commit holds.
@@ -591,7 +605,7 @@ class Learner:
         """Yield the ids, as written, of served entries that the agent names in its own text."""
         for event in gathered.events:
             if event.actor == "agent" and event.kind == "text":
-                for name in list_named(event.text):
+                for name in list_named_ids(event.text):
                     if find_id(self._draft.entries, name) in served:
                         yield name
 
@@ -613,7 +627,7 @@ class Learner:
         return tuple(dict.fromkeys(filter(None, ids)))
 
     def _find_document(self, candidate: Candidate, changed: Iterable[str]) -> str | None:
-        """Return the document that says what a candidate says, or the changed file of code."""
+        """Return the document or the changed file of code that says the same as a candidate."""
         document = find_restating_document(candidate.title, self._documents)
         if document:
             return document

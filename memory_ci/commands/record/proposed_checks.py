@@ -1,8 +1,7 @@
 """The part of a run that proposes checks, each with its back-test.
 
-They come from what people ask again, from rules that memory and documents hold, and from habits of
-the history. A check is proposed only if it is about changes that there are, and would seldom have
-spoken in them.
+They come from repeated requests, from rules of memory and documents, and from habits in history. A
+check is proposed only if it is about some merged changes, and few of them violate it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.checks.backtest import BacktestResult, PastChange, SpokenChange, backtest
+from memory_ci.checks.backtest import BacktestResult, PastChange, PastViolation, backtest
 from memory_ci.checks.habits import Habit, MergedFiles, find_habits
 from memory_ci.checks.repository import RepositoryFiles, has_glob, list_repository_files
 from memory_ci.checks.templates import ATTRIBUTION_CHECK, derive_check
@@ -84,7 +83,7 @@ class CheckableRule(NamedTuple):
 
     Attributes:
         title: the rule.
-        source: where it stands.
+        source: the kind of place that holds it.
         place: the entry whose rule it is, or the document and line; "" for none.
         since: the day after which changes count; None for all.
         words: the words of a document.
@@ -123,7 +122,7 @@ def judge_checks(
 
     Args:
         run: the run.
-        repeated: what is asked again or fails again.
+        repeated: the repeated requests and failures.
         accepted: keys of candidates that a person accepted.
         problems: gets a line if the model cannot be asked.
 
@@ -289,7 +288,7 @@ def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
 
 
 def _is_ruled(habit: Habit, drafted: Iterable[DraftedCheck]) -> bool:
-    """Return whether a rule demands what a habit does."""
+    """Return whether a rule and a habit demand the same."""
     checks = [draft.check for draft in drafted if isinstance(draft.check, WithCheck)]
     return any(
         _has_glob(check.when, habit.when) and _has_glob(check.also, habit.also) for check in checks
@@ -374,14 +373,16 @@ def _is_worth_proposing(draft: DraftedCheck, result: BacktestResult) -> bool:
     """
     is_about_changes = result.applicable >= LEAST_APPLICABLE
     is_seldom = result.share <= MOST_SPOKEN and not result.unjudged
-    is_needed = draft.rule.source != "document" or result.spoken or draft.check == ATTRIBUTION_CHECK
+    is_needed = (
+        draft.rule.source != "document" or result.violations or draft.check == ATTRIBUTION_CHECK
+    )
     return is_about_changes and is_seldom and bool(is_needed)
 
 
 def _judge(draft: DraftedCheck, result: BacktestResult, accepted: Collection[str]) -> Judged:
     """Return the proposal of a check, or the check to be written if a person accepted it."""
     candidate = _make_candidate(draft, result)
-    reason = f"would have spoken {len(result.spoken)} times in {result.applicable} changes"
+    reason = f"would have spoken {len(result.violations)} times in {result.applicable} changes"
     if candidate_key(candidate) not in accepted:
         return Judged(candidate=candidate, verdict="suspected", reason=reason, change=SOURCE)
     candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
@@ -399,10 +400,10 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
         is_by_model=draft.is_by_model,
         place=rule.place,
         applicable=result.applicable,
-        spoken=len(result.spoken),
-        examples=tuple(_describe_change(spoken) for spoken in result.spoken),
-        known=result.known,
-        asked=result.asked,
+        violations=len(result.violations),
+        examples=tuple(_describe_violation(violation) for violation in result.violations),
+        with_session=result.with_session,
+        asked_for=result.asked_for,
     )
     if rule.candidate is not None:
         return replace(rule.candidate, proposal=proposal, repetition=None, engine=ENGINE)
@@ -422,6 +423,6 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
     )
 
 
-def _describe_change(spoken: SpokenChange) -> str:
-    merged = spoken.merged
+def _describe_violation(violation: PastViolation) -> str:
+    merged = violation.merged
     return f"{merged.tip.committed_at:%Y-%m-%d} {merged.label} {merged.title[:MAX_SUBJECT]}".strip()

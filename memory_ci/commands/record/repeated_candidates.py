@@ -37,7 +37,7 @@ WRITTEN_DAYS = 3
 
 
 def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]) -> list[Judged]:
-    """Return what is asked again or fails again, each to be written or proposed.
+    """Return the repeated requests and failures, each to be written or proposed.
 
     The list is also written where hooks read it.
 
@@ -63,7 +63,7 @@ def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]
 
 
 def _phrase(asker: Asker, repeated: list[Repeated], problems: list[str]) -> list[Repeated]:
-    """Return what a model takes for conduct; all of it if the model cannot be asked."""
+    """Return the requests that a model takes for conduct; all if the model cannot be asked."""
     try:
         return _first_requests(phrase_requests(asker, repeated))
     except EngineError as error:

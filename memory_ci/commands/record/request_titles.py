@@ -31,7 +31,7 @@ def phrase_requests(asker: Asker, found: Iterable[Repeated]) -> Iterator[Repeate
 
     Args:
         asker: the model.
-        found: what is repeated.
+        found: the repeated requests and failures.
 
     Raises:
         EngineError: as the engine does.
@@ -47,7 +47,7 @@ def phrase_requests(asker: Asker, found: Iterable[Repeated]) -> Iterator[Repeate
 
 
 def _phrase(asker: Asker, item: Repeated) -> Repeated | None:
-    """Return a request as a model words it; None for one that it takes for work in hand."""
+    """Return a request as a model words it; None if the model takes it for work in hand."""
     wordings = [occurrence.text for occurrence in item.occurrences[:MAX_WORDINGS]]
     piece = Evidence(
         id="e1",

@@ -241,7 +241,7 @@ def _open_run(
 
 
 def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
-    """Return the learner of a run, with what was written, rejected and forgotten before."""
+    """Return the learner of a run, with the entries written, rejected and forgotten before."""
     workspace, base = run.workspace, run.base
     past_ids: frozenset[str] = frozenset()
     if options.since is not None:
@@ -301,7 +301,7 @@ def _prove_note(run: RecordRun, entry: Entry) -> Entry:
 
 
 def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Change, ...]:
-    """Return what is learned from merged changes, unmerged checkpoints and declined requests."""
+    """Learn from merged changes, unmerged checkpoints and declined requests."""
     requests: Sequence[PullRequest] = ()
     if run.gatherer.has_forge:
         requests = learner.read_declined(_find_start_time(run))
@@ -310,7 +310,7 @@ def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Ch
 
 
 class Agreement(NamedTuple):
-    """What a model or a person has agreed to of entries.
+    """The changes of entries that a model or a person has agreed to.
 
     Attributes:
         same: groups of ids whose entries say the same according to a model.
@@ -322,7 +322,7 @@ class Agreement(NamedTuple):
 
 
 class Repetitions(NamedTuple):
-    """The changes of entries by what is asked or fails again, and by checks.
+    """The changes of entries by repeated requests and failures, and by checks.
 
     Attributes:
         added: the additions.
@@ -334,7 +334,7 @@ class Repetitions(NamedTuple):
 
 
 def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> Repetitions:
-    """Return the changes by what is asked or fails again and by checks; tally the candidates.
+    """Return the changes by repetitions and by checks; tally the candidates.
 
     A rule that gets a check is written once, with the check.
     """
@@ -374,7 +374,7 @@ def _find_same_entries(
 
 
 def _describe_range(run: RecordRun, options: RecordOptions, tally: Tally, ref: str) -> Plan:
-    """Return the plan without its steps: what was read, and what was judged."""
+    """Return the plan without its steps: the evidence read, and the judged candidates."""
     return Plan(
         schema_version=PLAN_VERSION,
         ref=ref,

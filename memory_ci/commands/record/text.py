@@ -1,4 +1,4 @@
-"""What a run learned and left out: for a terminal, and as the summary page of a CI job."""
+"""The result of a run as text: for a terminal, and as the summary page of a CI job."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _list_episode_counts(plan: Plan, written: Sequence[str]) -> Iterator[str]:
 
 
 def _list_left_out(plan: Plan) -> Iterator[str]:
-    """Yield what was not read, not shown to the model, or could not be read."""
+    """Yield lines on evidence that was skipped, unreadable or not shown to the model."""
     if plan.counts.left_out:
         reasons = [
             f"{LEFT_OUT.get(reason, reason)} ({count})"
@@ -188,7 +188,7 @@ def _list_left_out(plan: Plan) -> Iterator[str]:
 
 
 def list_engine_lines(use: EngineUse) -> Iterator[str]:
-    """Yield what the model used, and what stopped it."""
+    """Yield lines on the use of the model, and on the error that stopped it."""
     if use.answers:
         input_tokens = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens
         cost = "cost unknown" if use.cost_usd is None else f"{use.cost_usd:.4f} USD"
@@ -233,7 +233,7 @@ def render_summary(
 
     Args:
         plan: the plan of the run.
-        published: what was committed and published; None if nothing was.
+        published: the commits and their publication; None if nothing was committed.
         index: the index that was built, if any.
         remarks: lines about memory as a whole.
     """
@@ -241,7 +241,7 @@ def render_summary(
 
 
 def list_outcome(published: Published | None) -> tuple[str, ...]:
-    """Return what was committed, and how it went, in lines."""
+    """Return lines on the commits and their publication."""
     if published is None:
         return ()
     return (*published.subjects, *filter(None, (published.reason, published.url)))
@@ -302,7 +302,7 @@ def _list_head_lines(plan: Plan) -> Iterator[str]:
 
 
 def _list_page_tables(plan: Plan) -> Iterator[str]:
-    """Yield tables of what was not written, what was read besides commits, and what failed."""
+    """Yield tables of unwritten candidates, of evidence other than commits, and of failures."""
     for verdict, heading in VERDICTS:
         judged = [
             (item.change, item.candidate.title, item.reason)

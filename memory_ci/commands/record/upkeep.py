@@ -91,7 +91,7 @@ MAX_COMPARED = 200
 
 
 class Upkeep(msgspec.Struct, frozen=True):
-    """What the steps need beside the draft.
+    """The state that the steps need in addition to the draft.
 
     Attributes:
         since: where merged work begins; None for the first commit.
@@ -100,7 +100,7 @@ class Upkeep(msgspec.Struct, frozen=True):
         stale_after: days after which stale entries are retired; None retires none.
         same: groups of ids whose entries say the same according to a model.
         checked: updates of entries that get a check, which a person accepted.
-        archive: what the sessions hold; None if it was not read.
+        archive: the sessions; None if they were not read.
     """
 
     since: str | None
@@ -113,7 +113,7 @@ class Upkeep(msgspec.Struct, frozen=True):
 
 
 def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterator[PlannedStep]:
-    """Yield the steps that change something, each planned on what the step before leaves.
+    """Yield the steps that change something, each planned on the result of the step before.
 
     The draft of the caller is not changed.
     """
@@ -233,7 +233,7 @@ def _was_replaced(base: Snapshot, entry: Entry, successor: Located) -> bool:
     path = successor.path
 
     def read_texts(rev: str) -> list[str]:
-        """Return what the successor's file had under the id at a revision."""
+        """Return the texts under the entry's id in the successor's file at a revision."""
         content = workspace.at(rev).read([path]).get(path, b"")
         entries = parse_memory_file(path, content).entries
         return [version.text for version in entries if version.id == entry.id]

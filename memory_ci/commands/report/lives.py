@@ -98,7 +98,7 @@ def _map_opponents(inputs: ReportInputs) -> dict[str, list[str]]:
 def _list_faults(
     inputs: ReportInputs, entry: Entry, use_count: UseCount, against: Iterable[str]
 ) -> tuple[EntryFault, ...]:
-    """Return what is wrong with an entry in force, the worst first.
+    """Return the faults of an entry in force, the worst first.
 
     Args:
         inputs: gives the verdicts of its cites.

@@ -25,6 +25,7 @@ from memory_ci.commands.report.records import (
     WorkWeek,
 )
 from memory_ci.errors import UsageError
+from memory_ci.extras import how_to_install
 from memory_ci.findings import printable_lines
 from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import QuestionKind
@@ -107,7 +108,7 @@ def load_libraries() -> tuple[Any, Any]:
     except ModuleNotFoundError as error:
         message = f"the page needs the package {error.name}"
         hint = (
-            "Install it: pip install 'memory-ci[report]'."
+            f"Install it: {how_to_install('report')}."
             " Without it, --json prints what the page would show."
         )
         raise UsageError(message, slug="missing-extra", hint=hint) from error

@@ -82,7 +82,7 @@ unused: it was served often and never used.
 
 
 class EntryFault(msgspec.Struct, frozen=True):
-    """What is wrong with an entry: the cites, the title of the opponent, or the counts."""
+    """A fault of an entry: the cites, the title of the opponent, or the counts."""
 
     kind: FaultKind
     detail: str
@@ -99,7 +99,7 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
         given: how many jobs it was served to.
         used: how many of these used it.
         verdict: the verdict of its cites together; "" if it has none.
-        faults: what is wrong with it, the worst first.
+        faults: its faults, the worst first.
         quotes: its evidence.
         life: the events of its life.
         others: its relations, as (kind, title or id of the other entry).
@@ -243,7 +243,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         asked_again: the rules that people asked for in the last four weeks although written.
         failed_again: the known failures that happened again in the last four weeks.
         faulty: the entries with faults, the worst first.
-        over_budget: what had no room in the budget.
+        over_budget: the entries that exceeded the budget.
         compared: how many entries in force cite code that could be compared.
     """
 

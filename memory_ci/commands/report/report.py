@@ -39,7 +39,7 @@ from memory_ci.gitrepo.addresses import find_forge_address
 from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
 from memory_ci.lifecycle import episodes as episode_rules
 from memory_ci.lifecycle.fold import CLAIMED
-from memory_ci.memory.edits import name_edits
+from memory_ci.memory.edits import add_last_edits
 from memory_ci.memory.episodes import load_written
 from memory_ci.memory.workspace import Workspace, load_memory
 from memory_ci.records.anchor import Verdict
@@ -166,7 +166,7 @@ def _judge_entries(
     """Return the verdicts of each entry's cites in the work tree, by id, with their edits."""
     truth = judge_cites(workspace, located_entries, None)
     judged = [(located.entry, truth.get(located.entry, ())) for located in located_entries]
-    verdicts = name_edits(workspace, judged, None)
+    verdicts = add_last_edits(workspace, judged, None)
     return {
         located.entry.id: entry_verdicts
         for located, entry_verdicts in zip(located_entries, verdicts, strict=True)

@@ -1,4 +1,4 @@
-"""The first screen of the report: what was learned, whether it helped, and what is wrong."""
+"""The first screen of the report: the learnings, whether they helped, and the faults."""
 
 from __future__ import annotations
 

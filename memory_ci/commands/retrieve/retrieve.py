@@ -408,7 +408,7 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
         weak = len(ordered) - len(strong) - over_limit
     new_hits = [hit for hit in strong if job.session.is_new(hit)]
     return _Selection(
-        hits=tuple(_name_edits(workspace, new_hits, tree)),
+        hits=tuple(_add_last_edits(workspace, new_hits, tree)),
         gone=gone,
         superseded=superseded,
         weak=weak,
@@ -436,7 +436,7 @@ def _cites_any(paths: Sequence[str], hit: Hit) -> bool:
     return any(f"{verdict.path}/".startswith(prefixes) for verdict in hit.verdicts)
 
 
-def _name_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> list[Hit]:
+def _add_last_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> list[Hit]:
     """Add to marked verdicts the commit that changed the cited code."""
     if all(verdict.kind not in STALE_KINDS for hit in hits for verdict in hit.verdicts):
         return hits

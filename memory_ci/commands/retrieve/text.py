@@ -72,7 +72,10 @@ OUTCOME_HINTS = {"failure": "; tried, did not work", "partial": "; mended soon a
 MAX_NAMED = 3  # Dropped entries that are named; more would fill the context.
 MAX_LEFT_OUT = 300  # Characters of the line on dropped entries, at most.
 """How a rejected learning may begin; the mark before its title says it already."""
-MAX_SOURCE = 13  # `pr:123456789`, `commit:3f2ab9`: with an id and a day 40 characters.
+MAX_SOURCE = 13  # `commit:3f2ab9`: with an id and a day 40 characters.
+REQUEST = Regex(r"(?:claimed:)?pr:\d{1,9}")
+"""The source of an entry that is never cut."""
+
 # Characters of a title, a fact and a line of text; longer ones are cut at a word.
 MAX_TITLE = 300
 MAX_FACT = 200
@@ -185,7 +188,9 @@ def _facts_line(entry: Entry) -> str:
     facts = [f"id {entry.id[:8]}"]
     sources = (entry.source or "").split()
     if sources:
-        facts.append(sources[0][:MAX_SOURCE])
+        # A commit is cut like any; the number of a request would be that of another one.
+        source = sources[0]
+        facts.append(source if REQUEST.fullmatch(source) else source[:MAX_SOURCE])
     day = entry.occurred_at or entry.created_at or entry.last_reinforced
     facts.append(day.isoformat())
     if entry.said_in > 1:

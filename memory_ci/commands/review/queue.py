@@ -39,7 +39,7 @@ from memory_ci.lifecycle.promotion import plan_promotion
 from memory_ci.lifecycle.utility import is_idle
 from memory_ci.memory.check_outcomes import LAST, count_check_outcomes
 from memory_ci.memory.draft import Draft
-from memory_ci.memory.edits import name_edits
+from memory_ci.memory.edits import add_last_edits
 from memory_ci.memory.episodes import load_written
 from memory_ci.memory.forgotten import HEADER, REJECTED_FILE, read_rejected
 from memory_ci.memory.workspace import Workspace, branch_tip, build_memory_test, workspace_at
@@ -336,7 +336,7 @@ def _list_stale(
     truth = judge_cites(workspace, places, base)
     marked = [place for place in places if judge_entry(truth.get(place.entry, ())) in STALE_KINDS]
     entries = [(place.entry, truth[place.entry]) for place in marked]
-    for place, verdicts in zip(marked, name_edits(workspace, entries, base), strict=True):
+    for place, verdicts in zip(marked, add_last_edits(workspace, entries, base), strict=True):
         kind: QuestionKind = "gone" if judge_entry(verdicts) == "gone" else "changed"
         why = "; ".join(
             format_verdict(verdict) for verdict in verdicts if verdict.kind in STALE_KINDS

@@ -26,6 +26,7 @@ from memory_ci.cli.plain import (
     say,
     shorten_path,
 )
+from memory_ci.extras import how_to_install
 from memory_ci.findings import printable, printable_lines
 from memory_ci.regex import Regex
 from memory_ci.sources.agent_events import AGENT_NAMES
@@ -110,7 +111,7 @@ def _set_up_clone(agents: AgentChoice, dry_run: bool, as_json: bool) -> None:
         say("\nCommit .gitattributes; each clone runs `memory-ci init --clone` once.")
     if with_mcp and agents.names and not has_mcp:
         python = sys.executable
-        say(f"\nNo MCP server was set up: {python} lacks it (pip install 'memory-ci[mcp]').")
+        say(f"\nNo MCP server was set up: {python} lacks it ({how_to_install('mcp')}).")
     if not agents.is_shared and _is_written(steps, "agent"):
         _show_local_files(steps, current_workspace.repo.cwd)
 
@@ -420,7 +421,7 @@ class _SetUp(NamedTuple):
         files: the files of memory, of pre-commit and of CI.
         agents: the settings of agents, and git's hooks.
         cloud: the files of a cloud agent.
-        remark: what is left to do by hand for a cloud agent, "" for nothing.
+        remark: the steps to do by hand for a cloud agent, "" for none.
     """
 
     files: tuple[InitStep, ...]

@@ -1,4 +1,4 @@
-"""Whether what is set up for every repository does anything in this one.
+"""Whether the setup for every repository has an effect in this one.
 
 Hooks in the home and plugins run everywhere. They do nothing where no memory is kept, and leave the
 work to what the project's own settings set up.

@@ -100,7 +100,7 @@ def _ask_for_files(workspace: Workspace, options: InitOptions) -> InitOptions:
 def _ask_for_release() -> Release | None:
     """Ask where the release of memory-ci is kept that others install, until it can be read."""
     question = (
-        f"From which repository do they install memory-ci? OWNER/REPO@{TAG} "
+        f"Install memory-ci there from which repository? OWNER/REPO@{TAG} "
         "(empty: leave them out for now):"
     )
     while True:

@@ -17,7 +17,7 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle import episodes as lifecycle_episodes
 from memory_ci.lifecycle.prominence import effective_importance, prominence
 from memory_ci.lifecycle.utility import list_turns, replay
-from memory_ci.memory.edits import name_edits
+from memory_ci.memory.edits import add_last_edits
 from memory_ci.memory.episodes import Episodes, load_episodes, mask_feedback
 from memory_ci.memory.index import synced_index
 from memory_ci.memory.lookup import find_entry
@@ -91,7 +91,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
         heard=tuple(_list_counted(entry.id, episodes.tellings, heirs)),
         is_low=is_low,
         factors=factors,
-        verdicts=name_edits(workspace, [(entry, truth.get(entry, ()))], view)[0],
+        verdicts=add_last_edits(workspace, [(entry, truth.get(entry, ()))], view)[0],
         notes=tuple(notes),
         findings=episodes.findings,
     )

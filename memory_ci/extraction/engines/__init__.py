@@ -58,7 +58,7 @@ def choose_engine(
 
 
 def _choose(settings: EngineConfig, environ: Mapping[str, str]) -> EngineChoice:
-    """Choose the named engine; for `auto` the model if one is configured, else the rules."""
+    """Choose the named engine; for `auto` the configured model, or else the rules."""
     if settings.name != "auto":
         return EngineChoice(settings.name, f"engine.name is {settings.name}")
     from memory_ci.extraction.engines.anthropic_api import is_configured

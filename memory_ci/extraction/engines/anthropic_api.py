@@ -395,7 +395,7 @@ def poll(engine: AnthropicEngine, batch: Batch) -> bool:
 
 
 def fetch_results(engine: AnthropicEngine, batch: Batch) -> dict[str, EngineReply | EngineError]:
-    """Return for each request of an ended batch its reply, or why there is none.
+    """Return the reply to each request of an ended batch, or why it has no reply.
 
     Raises:
         EngineError: as `AnthropicEngine.ask`, if no result can be fetched.

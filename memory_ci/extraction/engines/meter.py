@@ -104,7 +104,7 @@ def _cost(usage: Usage, price: Price) -> float:
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What a run has spent.
+    """The tokens and the money that a run has spent.
 
     Attributes:
         calls: the number of calls that were answered.

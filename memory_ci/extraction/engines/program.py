@@ -41,7 +41,7 @@ TICK = 0.1
 
 
 class Finished(NamedTuple):
-    """The exit status of a program, and what it printed."""
+    """The exit status and the output of a program."""
 
     status: int
     output: str
@@ -69,7 +69,7 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
 
 
 def run_program(argv: Sequence[str], text: str, env: Mapping[str, str], seconds: float) -> Finished:
-    """Run a program without a shell in an empty directory, and kill what it leaves running.
+    """Run a program without a shell in an empty directory, and kill the processes that it leaves.
 
     Args:
         argv: the program and its arguments.
@@ -164,7 +164,7 @@ class CommandEngine:
             raise UsageError(message, slug="engine-not-configured", hint=hint)
 
     def extract(self, request: Request) -> EngineReply:
-        """Return what the command printed.
+        """Return the output of the command.
 
         Raises:
             EngineError: engine-failed, for an exit status other than 0; and as `run_program`.

@@ -124,7 +124,7 @@ def write_digest(
         session: the session.
         max_bytes: the limit.
         redact: a function that masks secrets; all texts of the digest are its results.
-        name_known: returns what is kept of a command line that succeeded, "" for nothing.
+        name_known: returns the forms to keep of a command line that succeeded, or "".
     """
     commands = _choose_commands(session, name_known)
     events = [event for event in session.events if _is_kept(event) or event.seq in commands]
@@ -190,7 +190,7 @@ def read(
 
 
 def _choose_commands(session: Session, name_known: Callable[[str], str]) -> dict[int, str]:
-    """Return the texts of the shell's calls and results that are kept beside failures, by `seq`.
+    """Return the texts to keep of the shell's calls and results, by `seq`.
 
     A result that is kept for its call alone has no text.
     """

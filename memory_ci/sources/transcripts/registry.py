@@ -16,9 +16,20 @@ from memory_ci.errors import UsageError
 from memory_ci.files import open_regular
 from memory_ci.records.event import Session
 
-READERS = """
-    digest neutral claude_code codex gemini copilot opencode cursor openhands git_ai specstory aider
-""".split()
+READERS = (
+    "digest",
+    "neutral",
+    "claude_code",
+    "codex",
+    "gemini",
+    "copilot",
+    "opencode",
+    "cursor",
+    "openhands",
+    "git_ai",
+    "specstory",
+    "aider",
+)
 """The modules of this folder that read a format, each with `sniff(head)` and `read(stream, name)`.
 
 The first that recognises a file reads it: exact formats come before Markdown, which is guessed.

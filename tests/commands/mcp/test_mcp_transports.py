@@ -26,6 +26,7 @@ from memory_ci.commands.mcp import tools
 from memory_ci.commands.mcp.server import RequestHandlers
 from memory_ci.commands.mcp.tools import Caller
 from memory_ci.commands.root import main
+from memory_ci.extras import how_to_install
 from tests.commands.mcp.mcp_client import (
     INJECTION,
     LEARNING,
@@ -277,7 +278,7 @@ def test_without_the_extra_the_command_says_what_to_install(zoo: Project) -> Non
         check=False,
     )
     assert done.returncode == 2
-    assert "pip install 'memory-ci[mcp]'" in done.stderr
+    assert f"Install it: {how_to_install('mcp')}" in done.stderr
 
 
 def test_the_manual_names_every_tool_with_its_parameters() -> None:

@@ -266,5 +266,5 @@ def test_without_a_model_a_dry_run_says_the_price_of_an_example(project: Project
     pytest.importorskip("anthropic")
     priced = run("learn", "--since", "5y", "--dry-run")
     assert priced.exit_code == 0
-    assert "USD\nby anthropic in batches: an example: no model is set up here\n" in priced.stdout
+    assert "USD\nby anthropic in batches: as an example, no model is set up here\n" in priced.stdout
     assert "[no-model]" in run("learn", "--engine", "rules", "--dry-run").stderr

@@ -96,7 +96,7 @@ def test_a_check_of_a_model_is_proposed_with_its_back_test(worked: Project) -> N
     proposal = find_proposal(plan(worked, Writer({RULE: CHECK})))
     assert proposal.check == NO_PRINT
     assert proposal.applicable >= 3
-    assert proposal.spoken == 0
+    assert proposal.violations == 0
 
 
 def test_the_proposal_says_that_a_model_wrote_the_check(worked: Project) -> None:

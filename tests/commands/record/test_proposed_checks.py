@@ -117,7 +117,7 @@ def test_changes_before_a_rule_was_written_do_not_count(worked: Project) -> None
     write_rules(worked, f"- {RULE}\n")
     (item,) = list_checks(worked)
     assert item.candidate.proposal is not None
-    assert item.candidate.proposal.spoken == 1  # not when the seeds were added
+    assert item.candidate.proposal.violations == 1  # not when the seeds were added
 
 
 def test_a_rule_of_a_document_that_nobody_broke_is_not_proposed(worked: Project) -> None:
@@ -170,7 +170,7 @@ def test_a_habit_of_the_history_is_proposed(worked: Project) -> None:
     checks = [item.candidate.proposal for item in list_checks(worked)]
     (proposal,) = [item for item in checks if item is not None]
     assert proposal.check == WithCheck(("package.json",), ("yarn.lock",))
-    assert (proposal.source, proposal.spoken) == ("habit", 1)
+    assert (proposal.source, proposal.violations) == ("habit", 1)
 
 
 def test_what_a_linter_of_the_repository_tests_is_not_proposed(worked: Project) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.extras import how_to_install
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry
@@ -54,7 +55,7 @@ def test_json_needs_no_extra_and_a_page_says_how_to_install_it(
     result = run("report", "--output", str(tmp_path / "page.html"))
     assert result.exit_code == 2
     assert "the page needs the package vl_convert [missing-extra]" in result.stderr
-    assert "pip install 'memory-ci[report]'" in result.stderr
+    assert f"Install it: {how_to_install('report')}" in result.stderr
     assert not (tmp_path / "page.html").exists()
 
 

@@ -124,6 +124,11 @@ def test_what_is_said_of_an_entry_besides_its_text_is_short(source: str | None) 
     assert len(facts) <= 40
 
 
+@pytest.mark.parametrize("source", ["pr:123456789", "claimed:pr:3489"])
+def test_the_number_of_a_request_is_never_cut(source: str) -> None:
+    assert f" · {source} · " in render_context(make_retrieval(make_hit(source=source)))
+
+
 def test_the_cost_of_a_norm_is_what_it_adds() -> None:
     one, two = (render_context(make_retrieval(norms=norms)) for norms in ((NORM,), (NORM, NORM)))
     assert len(two) - len(one) == norm_cost(NORM)

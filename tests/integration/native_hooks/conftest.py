@@ -1,0 +1,71 @@
+"""A repository with all native hooks installed, for the tests of what they do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_ci.commands.setup.hooks import HOOKS
+from memory_ci.commands.setup.install import install
+from memory_ci.memory.prewarm import prewarm
+from memory_ci.store.layout import fragment_path
+from tests.integration.native_hooks.hooked import NOTING, note
+from tests.make import make_id
+from tests.processes import Background
+from tests.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Three branches beside main, each with memory of its own, and changes in the work tree; no hook yet."""
+    made = make_project(tmp_path_factory.mktemp("template") / "shop")
+    made.commit("Base", {"MEMORY.md": note(1), "src/client.py": "base\n"})
+    start = made.sha()
+    for number, name in enumerate(("ahead", "beside", "clash"), 2):
+        made.branch(name, start)
+        made.commit(name, {fragment_path(make_id(number)): note(number)})
+    made.commit("clash", {"src/client.py": "clash\n"})
+    made.checkout("main")
+    made.git("merge", "-q", "--ff-only", start)
+    made.commit("On main", {"MEMORY.md": note(7), "src/client.py": "main\n"})
+    made.git("branch", "-qf", "ahead", "main")
+    made.checkout("ahead")
+    made.commit("Ahead", {fragment_path(make_id(8)): note(8)})
+    made.checkout("main")
+    made.write(
+        ".git/info/exclude", ".gitattributes\n"
+    )  # which `install` makes: nothing else may tell the copies apart
+    made.write("MEMORY.md", note(9))
+    made.write("src/client.py", "changed\n")
+    return made
+
+
+@pytest.fixture
+def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of what fired."""
+    fired = tmp_path / "fired"
+    fired.touch()
+    monkeypatch.setenv("FIRED", str(fired))
+    monkeypatch.setenv("PYTHONPATH", IMPORTED_FROM)
+    monkeypatch.setenv("GIT_AUTHOR_DATE", NOW.isoformat())
+    monkeypatch.setenv("GIT_COMMITTER_DATE", NOW.isoformat())
+    return fired
+
+
+@pytest.fixture(scope="session")
+def installed(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The same with all hooks installed, its index warm."""
+    made = copy_project(template, tmp_path_factory.mktemp("installed") / "shop")
+    for hook in HOOKS:
+        made.write(f".git/hooks/{hook}", NOTING).chmod(0o755)
+    install(made.workspace, sys.executable)
+    prewarm(made.path)
+    return made
+
+
+@pytest.fixture
+def project(installed: Project, tmp_path: Path, mark: Path, background: Background) -> Project:
+    """A copy with all hooks installed, its index warm."""
+    return copy_project(installed, tmp_path / "shop")

@@ -1,0 +1,144 @@
+"""The index that native hooks bring up to date in the background."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_ci.memory.prewarm import SECONDS, alone, prewarm
+from memory_ci.memory.workspace import index_path
+from tests.integration.git_in_background import Done, pausing, run_git
+from tests.integration.native_hooks.hooked import count_starts, note, warmed
+from tests.processes import CAN_ADOPT, Background
+from tests.project import Project
+
+pytestmark = pytest.mark.skipif(
+    not CAN_ADOPT, reason="no way to wait for what goes on in the background"
+)
+
+
+def test_who_comes_second_goes_at_once(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
+    with pausing(project, tmp_path) as paused:
+        run_git(project.path, "commit -a -m x")
+        paused.await_run()
+        assert prewarm(project.path) is False
+    background.wait()
+    assert prewarm(project.path) is True
+
+
+def test_while_one_is_at_work_no_other_python_is_started(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
+    with pausing(project, tmp_path) as paused:
+        run_git(project.path, "commit -a -m x")
+        run = paused.await_run()
+        for number in range(5):
+            project.write("MEMORY.md", note(20 + number))
+            run_git(project.path, "commit -a -m y")
+        background.wait(but_for=run)
+    background.wait()
+    assert paused.count_starts() == 1
+    assert warmed(project) == project.sha()
+
+
+@pytest.mark.parametrize("left", ["ended", "of old", "none"])
+def test_a_number_that_is_left_in_the_lock_keeps_nobody_away(
+    project: Project, background: Background, tmp_path: Path, left: str
+) -> None:
+    lock = project.path / ".git/memory-ci/prewarm.lock"
+    assert lock.read_text() == "", "who ends takes its number out"
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    lock.write_text(
+        {"ended": f"{ended.pid}\n", "of old": f"{os.getpid()}\n", "none": "nonsense\n"}[left]
+    )
+    if left == "of old":
+        os.utime(lock, (0, 0))
+    assert count_starts(project, tmp_path, background, "commit -a -m x") == ["sync"]
+
+
+def test_a_repository_that_is_removed_stays_removed(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
+    with pausing(project, tmp_path) as paused:
+        run_git(project.path, "commit -a -m x")
+        paused.await_run()
+        shutil.rmtree(project.path)
+    background.wait()
+    assert not project.path.exists()
+
+
+def test_a_lock_is_not_made_in_a_git_directory_that_is_gone(project: Project) -> None:
+    workspace = project.workspace
+    shutil.rmtree(project.path / ".git")
+    with pytest.raises(FileNotFoundError), alone(index_path(workspace).with_name("prewarm.lock")):
+        pass
+    assert not (project.path / ".git").exists()
+
+
+def test_a_run_looks_again_where_head_is_before_it_ends(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
+    with pausing(project, tmp_path) as paused:
+        run_git(project.path, "commit -a -m x")
+        paused.await_run()
+        run_git(project.path, "-c core.hooksPath=/dev/null commit --allow-empty -m y")
+    background.wait()
+    assert warmed(project) == project.sha()
+
+
+def test_a_run_is_in_a_session_of_its_own_and_holds_nothing_of_ours(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
+    reader, writer = os.pipe()
+    with pausing(project, tmp_path) as paused:
+        assert run_git(project.path, "commit -q -a -m x", pass_fds=(writer,)) == Done(0, "")
+        os.close(writer)
+        run = paused.await_run()
+        background.wait(but_for=run)
+        assert background.list() == [run]
+        assert os.getsid(run) == run
+        assert os.read(reader, 1) == b"", (
+            "the pipe of who called git is closed, while the run goes on"
+        )
+    os.close(reader)
+
+
+def test_a_run_that_hangs_is_ended_by_the_clock() -> None:
+    """The alarm is told here that its time is over; a caller that ignores it changes nothing."""
+    program = """import os, signal
+from memory_ci.memory import prewarm
+signal.signal(signal.SIGALRM, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+signal.alarm = lambda seconds: print(seconds, flush=True)
+prewarm.detach()
+os.kill(os.getpid(), signal.SIGALRM)
+print("goes on")"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (-signal.SIGALRM, f"{SECONDS}\n")
+
+
+def test_an_index_that_was_not_kept_is_not_said_to_be(
+    project: Project, background: Background
+) -> None:
+    project.git("commit", "-qam", "x")
+    background.wait()  # a run behind the commit would write where we remove
+    shutil.rmtree(project.path / ".git/memory-ci")
+    project.write(".git/memory-ci", "in the way")
+    assert (
+        subprocess.run(
+            [sys.executable, "-m", "memory_ci", "hook", "sync"], cwd=project.path
+        ).returncode
+        == 0
+    )
+    assert (project.path / ".git/memory-ci").read_text() == "in the way"

@@ -1,0 +1,121 @@
+"""What native hooks note and print in the commits of agents' sessions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from memory_ci.sessions.active_session import OVERRIDE, VARIABLES
+from memory_ci.sessions.moments import Moment, save_moments
+from memory_ci.sessions.served_ids import record_served
+from memory_ci.sessions.session_note import list_signs
+from tests.integration.git_in_background import run_git
+from tests.integration.native_hooks.hooked import count_starts
+from tests.make import make_id
+from tests.processes import CAN_ADOPT, Background
+from tests.project import NOW, Project
+
+pytestmark = pytest.mark.skipif(
+    not CAN_ADOPT, reason="no way to wait for what goes on in the background"
+)
+
+
+def test_what_was_given_is_noted_in_the_next_commit_only(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
+    record_served(project.workspace, [make_id(1)], NOW)
+    starts = count_starts(
+        project, tmp_path, background, "commit src/client.py -m x", "commit --allow-empty -m y"
+    )
+    assert starts == ["prepare-commit-msg"]
+    assert make_id(1) in project.git("log", "-1", "--format=%B", "HEAD^")
+
+
+def test_each_work_tree_notes_what_it_was_given(project: Project, tmp_path: Path) -> None:
+    linked = Project(project.worktree(tmp_path / "linked", "side").path)
+    record_served(linked.workspace, [make_id(2)], NOW)
+    run_git(project.path, "commit --allow-empty -m x")
+    run_git(linked.path, "commit --allow-empty -m x")
+    assert make_id(2) not in project.git("log", "-1", "--format=%B")
+    assert make_id(2) in linked.git("log", "-1", "--format=%B")
+
+
+def test_a_merge_is_no_work_that_was_given_anything(project: Project) -> None:
+    project.git("stash", "-q")
+    record_served(project.workspace, [make_id(1)], NOW)
+    assert run_git(project.path, "merge --no-edit beside").status == 0
+    assert make_id(1) not in project.git("log", "-1", "--format=%B")
+
+
+@pytest.mark.parametrize("merge", ["cherry-pick beside", "revert --no-edit HEAD"])
+def test_whatever_makes_a_commit_notes_what_its_work_was_given(
+    project: Project, merge: str
+) -> None:
+    project.git("stash", "-q")
+    record_served(project.workspace, [make_id(1)], NOW)
+    assert run_git(project.path, merge).status == 0
+    assert make_id(1) in project.git("log", "-1", "--format=%B")
+
+
+@pytest.mark.parametrize("variable", [OVERRIDE, *VARIABLES])
+def test_a_session_that_we_know_of_is_known_to_the_hook(
+    project: Project, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "codex:s1" if variable == OVERRIDE else "s1")
+    run_git(project.path, "commit --allow-empty -m x")
+    assert ":s1" in project.git("log", "-1", "--format=%(trailers:key=Memory-Session,valueonly)")
+
+
+DUE = "memory-ci: before you commit: Run the linter (id 00000001)"
+
+
+def put_due_line(project: Project) -> None:
+    save_moments(project.workspace.repo.common_dir, [Moment(make_id(1), "before:commit", DUE)])
+
+
+@pytest.mark.parametrize("variable", [OVERRIDE, *VARIABLES])
+def test_a_commit_of_an_agent_s_session_prints_what_is_due_once(
+    project: Project, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "codex:s1" if variable == OVERRIDE else "s1")
+    put_due_line(project)
+    assert DUE in run_git(project.path, "commit --allow-empty -m x").printed
+    assert DUE not in run_git(project.path, "commit --allow-empty -m y").printed
+
+
+def test_what_git_s_hook_prints_counts_as_served(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OVERRIDE, "codex:s1")
+    put_due_line(project)
+    run_git(project.path, "commit --allow-empty -m x")
+    (sign,) = list_signs(project.workspace, "s1")
+    assert (sign.key, sign.given) == ("codex:s1", (make_id(1),))
+
+
+def test_a_commit_in_a_linked_work_tree_prints_what_is_due(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(OVERRIDE, "codex:s1")
+    put_due_line(project)
+    project.git("worktree", "add", "-q", str(tmp_path / "tree"), "-b", "other")
+    assert DUE in run_git(tmp_path / "tree", "commit --allow-empty -m x").printed
+
+
+def test_a_commit_of_a_person_starts_no_interpreter_for_what_is_due(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
+    put_due_line(project)
+    assert count_starts(project, tmp_path, background, "commit --allow-empty -m x") == []
+
+
+def test_a_table_that_is_a_pipe_is_not_waited_for(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OVERRIDE, "codex:s1")
+    folder = project.path / ".git/memory-ci"
+    folder.mkdir(exist_ok=True)
+    os.mkfifo(folder / "moments.json")
+    assert run_git(project.path, "commit --allow-empty -m x").status == 0
