@@ -28,6 +28,9 @@ IMPORTED_FROM = str(Path(memory_ci.__file__).parent.parent)
 TODAY = date(2026, 11, 21)
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
+WORDS_ALONE = {"MEMORY_CI_EMBEDDER": "none"}
+"""An environment in which no retrieval loads the model of vectors."""
+
 MARKED = """fix: charge a card once
 
 Root cause: the client retried a POST after a timeout although the gateway had booked the first one.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -26,6 +25,7 @@ from memory_ci.commands.report.report import gather_report, save_report
 from memory_ci.memory.episodes import save_telling
 from memory_ci.records.episode import Action, Episode, ServedEntry, Situation
 from memory_ci.store.edits import format_entry
+from tests.browser.chromium import BROWSER, FLAGS, NEEDS_BROWSER
 from tests.make import make_entry, make_id
 from tests.project import NOW, make_project
 
@@ -35,20 +35,8 @@ playwright = pytest.importorskip(
 axe = pytest.importorskip(
     "axe_playwright_python.sync_playwright", reason="no browser tests: axe is not installed"
 )
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
-BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
-NEEDS_BROWSER = pytest.mark.skipif(
-    BROWSER is None, reason=f"no browser tests: none of {', '.join(BROWSERS)} on PATH"
-)
 pytestmark = [pytest.mark.slow, NEEDS_BROWSER]
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-]
 HOSTILE = [
     "<script>window.pwned = 1</script>",
     '"><img src=x onerror="window.pwned = 1">',

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_report_page import BROWSER, FLAGS, NEEDS_BROWSER
+from tests.browser.chromium import BROWSER, FLAGS, NEEDS_BROWSER
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="no browser tests: playwright is not installed"

@@ -226,7 +226,7 @@ def test_no_question_of_init_is_broken_within_a_word(project: Project) -> None:
     project.git("remote", "add", "origin", "https://github.com/acme/shop.git")
     shown = at_terminal(project, "init", typed="\n\nn\n", NO_COLOR="1")
     assert "Set up GitHub Actions to record merged work? [Y/n]" in shown
-    assert re.search(r"memory-ci\? OWNER/REPO@v[\d.]+ \(empty:\nleave them out", shown), shown
+    assert re.search(r"repository\? OWNER/REPO@v[\d.]+ \(empty: leave\nthem out", shown), shown
 
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "terminal.txt"

@@ -208,6 +208,6 @@ def test_nothing_secret_is_left(text: str) -> None:
 
 
 def test_a_text_of_nothing_but_addresses_costs_no_more_than_its_length() -> None:
-    masked = redact("a@example.com " * 400_000)
-    assert masked.count == 400_000
-    assert masked.text == "[redacted:email] " * 400_000
+    masked = redact("a@example.com " * 40_000)
+    assert masked.count == 40_000
+    assert masked.text == "[redacted:email] " * 40_000

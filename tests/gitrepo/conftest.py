@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.gitrepo.repo import Repository, find_repository
+from tests.gitrepo.wrapped_git import make_git_wrapper
 from tests.repos import RepoBuilder, make_repo
 
 
@@ -36,17 +35,7 @@ def repo(builder: RepoBuilder) -> Repository:
 @pytest.fixture
 def wrap_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """`wrap_git(script)` puts a git on PATH that runs a shell script, in which $GIT is the real one, and then git."""
-    real = shutil.which("git")
-    assert real
-
-    def wrap(script: str) -> None:
-        directory = tmp_path / "bin"
-        directory.mkdir(exist_ok=True)
-        (directory / "git").write_text(f'#!/bin/sh\nGIT={real}\n{script}\nexec "$GIT" "$@"\n')
-        (directory / "git").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
-
-    return wrap
+    return make_git_wrapper(tmp_path, monkeypatch)
 
 
 @pytest.fixture

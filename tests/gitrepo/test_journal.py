@@ -9,14 +9,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from memory_ci.gitrepo import journal
 from memory_ci.gitrepo.journal import Move, find_unfinished, journaled, undo_move
-from memory_ci.gitrepo.repo import JOURNAL, Repository, find_repository
+from memory_ci.gitrepo.repo import JOURNAL, Repository, find_repository, resolve_commit
+from memory_ci.gitrepo.writer import Identity, PlannedCommit, commit_series
 from memory_ci.memory.workspace import open_committed
+from tests.gitrepo.wrapped_git import make_git_wrapper
 from tests.repos import RepoBuilder
 
 WRITE = """
@@ -38,8 +41,12 @@ OF_THE_USER = 'case "$GIT_INDEX_FILE $*" in " "*'
 
 @pytest.fixture
 def builder(builder: RepoBuilder) -> RepoBuilder:
-    builder.commit("Memory", {"MEMORY.md": "old\n", "b/old.md": "old\n"})
+    add_memory(builder)
     return builder
+
+
+def add_memory(builder: RepoBuilder) -> None:
+    builder.commit("Memory", {"MEMORY.md": "old\n", "b/old.md": "old\n"})
 
 
 def write(builder: RepoBuilder, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -53,6 +60,21 @@ def write(builder: RepoBuilder, cwd: Path | None = None) -> subprocess.Completed
         capture_output=True,
         text=True,
         check=False,
+    )
+
+
+def write_here(builder: RepoBuilder) -> None:
+    """The same run in this process, which is sooner; nothing may kill it."""
+    repo = find_repository(builder.path)
+    commit_series(
+        repo,
+        ref="refs/heads/main",
+        expected=resolve_commit(repo, "refs/heads/main"),
+        commits=[
+            PlannedCommit({"MEMORY.md": b"new\n", "a/new.md": b"new\n", "b/old.md": None}, "memory")
+        ],
+        identity=Identity("a", "b"),
+        when=datetime(2026, 1, 1, tzinfo=UTC),
     )
 
 
@@ -123,15 +145,35 @@ def is_taken_back(builder: RepoBuilder) -> bool:
     return builder.git("status", "--porcelain") == "" and not (builder.path / "a/new.md").exists()
 
 
+@pytest.fixture(scope="module")
+def killed_by(
+    builder_template: RepoBuilder, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, Path], RepoBuilder]:
+    """`killed_by(script, path)` is a copy at `path` of a repository whose run the script of git has killed."""
+    templates: dict[str, RepoBuilder] = {}
+
+    def copy(script: str, path: Path) -> RepoBuilder:
+        if script not in templates:
+            folder = tmp_path_factory.mktemp("killed")
+            template = builder_template.copy(folder / "repo")
+            add_memory(template)
+            with pytest.MonkeyPatch.context() as patch:
+                killed(template, make_git_wrapper(folder, patch), script)
+            templates[script] = template
+        return templates[script].copy(path)
+
+    return copy
+
+
 @pytest.mark.parametrize("script", KILLS.values(), ids=KILLS)
 def test_what_a_killed_run_wrote_and_did_not_commit_is_taken_back_by_the_next_command(
-    builder: RepoBuilder, wrap_git: Callable[[str], None], script: str
+    killed_by: Callable[[str, Path], RepoBuilder], tmp_path: Path, script: str
 ) -> None:
-    killed(builder, wrap_git, script)
+    builder = killed_by(script, tmp_path / "killed")
     assert find_unfinished(find_repository(builder.path)) is not None
     assert open_committed(builder.path).findings == ()
     assert is_taken_back(builder)
-    assert write(builder).returncode == 0
+    write_here(builder)
     assert is_done(builder)
 
 
@@ -165,10 +207,13 @@ NEXT_STEPS = {
 @pytest.mark.parametrize("script", KILLS.values(), ids=KILLS)
 @pytest.mark.parametrize("steps", NEXT_STEPS.values(), ids=NEXT_STEPS)
 def test_whatever_a_person_does_after_a_kill_the_next_run_commits_what_it_has_to_say(
-    builder: RepoBuilder, wrap_git: Callable[[str], None], script: str, steps: list[tuple[str, ...]]
+    killed_by: Callable[[str, Path], RepoBuilder],
+    tmp_path: Path,
+    script: str,
+    steps: list[tuple[str, ...]],
 ) -> None:
     """Nothing counts as committed that is not, so that no later step can take it out unawares."""
-    killed(builder, wrap_git, script)
+    builder = killed_by(script, tmp_path / "killed")
     for step in steps:
         with suppress(
             AssertionError
@@ -178,7 +223,7 @@ def test_whatever_a_person_does_after_a_kill_the_next_run_commits_what_it_has_to
     assert builder.git("status", "--porcelain") == ""
     builder.git("switch", "-q", "main")
     assert builder.git("status", "--porcelain") == ""
-    assert write(builder).returncode == 0
+    write_here(builder)
     assert is_done(builder)
 
 

@@ -92,30 +92,31 @@ def test_nothing_on_standard_error_of_a_job_is_a_command_of_the_runner(project: 
         assert not any(line.lstrip().startswith("::") for line in done.stderr.splitlines())
 
 
+PRINTING = [["list"], ["show", make_id(1)], ["check"], ["record", "--yes"], ["doctor"], ["verify"]]
+"""Commands that print for people. What a runner obeys is known in one place: one runner tries them all."""
+
+
 @pytest.mark.parametrize(
-    ("runner", "hostile"),
+    ("runner", "hostile", "commands"),
     [
-        ({"GITHUB_ACTIONS": "true"}, "##[set-output name=job;]x"),
-        ({"TF_BUILD": "True"}, "##vso[task.setvariable variable=PATH]x"),
-        ({"TEAMCITY_VERSION": "2026.1"}, '##teamcity[setParameter name="PATH" value="x"]'),
+        ({"GITHUB_ACTIONS": "true"}, "##[set-output name=job;]x", PRINTING),
+        ({"TF_BUILD": "True"}, "##vso[task.setvariable variable=PATH]x", PRINTING[:2]),
+        (
+            {"TEAMCITY_VERSION": "2026.1"},
+            '##teamcity[setParameter name="PATH" value="x"]',
+            PRINTING[:2],
+        ),
     ],
     ids=["actions", "azure", "teamcity"],
 )
 def test_nothing_that_a_job_prints_for_people_is_a_command_of_the_runner(
-    project: Project, runner: dict[str, str], hostile: str
+    project: Project, runner: dict[str, str], hostile: str, commands: list[list[str]]
 ) -> None:
     entry = format_entry(
         make_entry(1, title="Retry only GET", body=f"{hostile}\n::set-env name=PATH::/tmp")
     )
     project.commit("Memory", {"MEMORY.md": entry, "memory-ci.yml": f"'{hostile}': 1\n"})
-    for words in (
-        ["list"],
-        ["show", make_id(1)],
-        ["check"],
-        ["record", "--yes"],
-        ["doctor"],
-        ["verify"],
-    ):
+    for words in commands:
         done = subprocess.run(
             [sys.executable, "-m", "memory_ci", *words],
             env=os.environ | runner, capture_output=True, text=True, check=False,

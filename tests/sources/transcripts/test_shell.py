@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
 from memory_ci.records.event import Event
 from memory_ci.sources.transcripts.builder import SessionBuilder
 from memory_ci.sources.transcripts.shell import list_shell_runs, read_command
+from tests.cost import count_calls
 
 
 def make_events(*told: tuple[str, str, str]) -> tuple[Event, ...]:
@@ -67,10 +67,12 @@ def test_the_command_is_the_text_or_an_argument(text: str, command: str) -> None
     assert read_command(text) == command
 
 
-def test_many_calls_without_results_take_bounded_time() -> None:
-    calls = [("call", "bash", "one")] * 30_000
-    pairs = [("call", "shell", "two"), ("result", "shell", "2")] * 15_000
-    events = make_events(*calls, *pairs)
-    start = time.process_time()
-    assert len(list_shell_runs(events)) == 15_000
-    assert time.process_time() - start < 5
+def test_twice_as_many_calls_without_results_cost_about_twice_as_much() -> None:
+    def count(size: int) -> int:
+        calls = [("call", "bash", "one")] * size
+        pairs = [("call", "shell", "two"), ("result", "shell", "2")] * size
+        events = make_events(*calls, *pairs)
+        assert len(list_shell_runs(events)) == size
+        return count_calls(lambda: list_shell_runs(events))
+
+    assert count(2_000) < 3 * count(1_000)
