@@ -44,6 +44,7 @@ FILES = (
     "session-archive",
     "repeated.json",
     "moments.json",
+    "checks.json",
     "journal",
     "forgotten.txt",
     "retrieved.jsonl",

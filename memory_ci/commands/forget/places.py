@@ -54,6 +54,7 @@ DERIVED = (
     "session-archive",
     "repeated.json",
     "moments.json",
+    "checks.json",
 )
 """Files that are built again from git. Their format hides words, so they are always deleted."""
 

@@ -35,6 +35,7 @@ from memory_ci.memory.model import Asker
 from memory_ci.memory.past_changes import iter_past_changes
 from memory_ci.memory.rules import make_rule
 from memory_ci.memory.screening import is_unsafe
+from memory_ci.memory.written_checks import WrittenChecks
 from memory_ci.records.candidate import (
     ACCEPTED_IN_REQUEST,
     Candidate,
@@ -195,14 +196,24 @@ def _draft_checks(
         if find_hook(rule.title) is not None or is_linted(rule.title, settings):
             continue
         check = derive_check(rule.title, files)
-        if check is None:
-            unclear.append(rule)
-        else:
+        if check is not None:
             drafted.append(DraftedCheck(rule, check))
+        else:
+            unclear.append(rule)
+    written = WrittenChecks(run.workspace)
+    kept = {rule.title: check for rule in unclear if (check := written.find(rule.title))}
+    drafted += [
+        DraftedCheck(rule, kept[rule.title], is_by_model=True)
+        for rule in unclear
+        if rule.title in kept
+    ]
     if run.asker is None:
         return drafted
     try:
-        drafted += _ask_for_checks(run, run.asker, unclear, files)
+        asked = [rule for rule in unclear if rule.title not in kept]
+        answers = list(_ask_for_checks(run, run.asker, asked, files))
+        written.add({answer.rule.title: answer.check for answer in answers})
+        drafted += answers
     except EngineError as error:
         problems.append(f"checks of rules: {error.message} [{error.slug}]")
     return drafted

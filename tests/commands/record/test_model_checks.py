@@ -24,6 +24,7 @@ from memory_ci.records.plan import Plan
 from memory_ci.sessions.backtest_text import describe_proposal
 from memory_ci.store.checkfield import parse_check_text
 from memory_ci.store.edits import format_entry
+from tests.command_line import Run
 from tests.make import make_entry
 from tests.project import NOW, TODAY, Project
 
@@ -115,6 +116,31 @@ def test_an_accepted_check_is_written_into_the_entry(worked: Project) -> None:
     accepted = plan(worked, engine, candidate_key(candidate))
     apply_plan(worked.workspace, accepted, NOW)
     assert "check:\n  absent:" in (worked.path / "institutional.md").read_text()
+
+
+def test_a_check_is_written_once_and_stays_the_same(worked: Project) -> None:
+    plan(worked, Writer({RULE: CHECK}))
+    second = Writer({RULE: "absent: {in: ['src/**'], text: 'another'}"})
+    assert find_proposal(plan(worked, second)).check == NO_PRINT
+    assert not second.requests
+
+
+def test_review_shows_and_accepts_it_without_the_model(worked: Project, run: Run) -> None:
+    plan(worked, Writer({RULE: CHECK}))
+    listed = run("review", "--candidates").stdout
+    assert "a rule of memory" in listed
+    assert "written by a model" in listed
+    assert run("review", "--candidates", "--accept", "1").exit_code == 0
+    worked.record()
+    assert "check:\n  absent:" in (worked.path / "institutional.md").read_text()
+
+
+@pytest.mark.parametrize("text", ["no json", '{"x": 3}', "[]"])
+def test_a_file_of_written_checks_that_cannot_be_read_has_none(worked: Project, text: str) -> None:
+    path = worked.path / ".git/memory-ci/checks.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    assert find_proposal(plan(worked, Writer({RULE: CHECK}))).check == NO_PRINT
 
 
 def test_a_check_that_a_person_declined_is_not_asked_for_again(worked: Project) -> None:
