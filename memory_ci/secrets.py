@@ -537,12 +537,13 @@ def _match_pattern(
     else:
         for keyword in keywords:
             offsets += _find_all(keyword, lowered)
-    if not offsets:
+    starts = list(_list_starts(offsets, pattern.reach))
+    if not starts:
         return
     regex = re.compile(pattern.regex)
     group = "secret" if "secret" in regex.groupindex else 0
     free_from = 0
-    for start in _list_starts(offsets, pattern.reach):
+    for start in starts:
         match = regex.match(text, start) if start >= free_from else None
         if match is None:
             continue

@@ -22,6 +22,7 @@ from memory_ci.commands.org.index import open_engine  # noqa: E402
 from memory_ci.commands.org.records import OrgFilters  # noqa: E402
 from memory_ci.commands.org.server import close_idle  # noqa: E402
 from memory_ci.errors import EngineError, RepositoryError, UsageError  # noqa: E402
+from memory_ci.extras import how_to_install  # noqa: E402
 from tests.commands.org.engines import Place, make_entries, make_place, make_repository, writing  # noqa: E402
 from tests.make import make_located  # noqa: E402
 
@@ -369,5 +370,5 @@ def test_who_lacks_the_driver_is_told_what_to_install(monkeypatch: pytest.Monkey
         open_engine("postgresql://host/org")
     assert (caught.value.slug, caught.value.hint) == (
         "missing-extra",
-        "Install it: pip install 'memory-ci[org-postgres]'",
+        f"Install it: {how_to_install('org-postgres')}",
     )

@@ -15,6 +15,7 @@ from memory_ci.commands.record import learn as module
 from memory_ci.commands.record.learn import Estimate, Pending, split_requests
 from memory_ci.commands.setup.init import init_repository
 from memory_ci.errors import EngineError, MemoryCIError, RepositoryError, UsageError
+from memory_ci.extras import how_to_install
 from memory_ci.records.plan import Plan
 from tests.commands.record.batching import (
     LESSONS,
@@ -262,7 +263,7 @@ def test_where_only_the_package_is_missing_it_is_what_to_install(
     with serve_batches(project) as batching, pytest.raises(UsageError) as caught:
         batching.plan()
     assert caught.value.slug == "no-batches"
-    assert caught.value.hint == "Install the package: pip install 'memory-ci[anthropic]'."
+    assert caught.value.hint == f"Install the package: {how_to_install('anthropic')}."
 
 
 def test_a_backfill_that_could_cost_too_much_sends_nothing(
