@@ -64,7 +64,16 @@ def overview(tmp_path_factory: pytest.TempPathFactory) -> Overview:
         )
         for number, title in enumerate(HOSTILE, start=1)
     ]
-    entries.append(make_entry(9, title="Charge a card once", type="directive", source="pr:128"))
+    sha = project.git("rev-parse", "HEAD").strip()
+    entries.append(
+        make_entry(
+            9,
+            title="Charge a card once",
+            type="directive",
+            source="pr:128",
+            cites=(f"src/gateway.py@{sha[:12]}",),
+        )
+    )
     project.commit("memory: by hand", {"MEMORY.md": "".join(map(format_entry, entries))})
     given = tuple(ServedEntry(id=entry.id) for entry in entries)
     told = Episode(
