@@ -132,25 +132,27 @@ def judge_checks(
     """
     if run.workspace.config.extraction.repeated == "off":
         return []
-    drafted = _date_documents(run, _without_known(run, _draft_checks(run, repeated, problems)))
-    rules = [make_rule(draft.check, draft.rule.title) for draft in drafted]
+    files = list_repository_files(run.base.tree.files)
+    settings = read_hook_settings(run.base)
+    rules = _list_untested(run, repeated, settings)
+    drafted = _without_known(run, _draft_checks(run, rules, files, problems))
+    drafted = _date_documents(run, drafted)
+    checks = _make_rule_checks(drafted)
     read: list[PastChange] = []
-    history = _without_lines(_iter_history(run, rules), read)
-    results = backtest(rules, history, [draft.rule.since for draft in drafted])
+    history = _without_lines(_iter_history(run, checks), read)
+    results = backtest(checks, history, [draft.rule.since for draft in drafted])
     tested = list(zip(drafted, results, strict=True))
 
-    settings = read_hook_settings(run.base)
-    files = list_repository_files(run.base.tree.files)
     found = [
         habit
         for habit in _find_habits(run, read)
         if not is_lock_tested((habit.also,), settings)
-        and not _is_ruled(habit, drafted)
+        and not _is_demanded(habit, drafted)
         and has_glob(habit.when, files)
         and has_glob(habit.also, files)
     ]
     habits = _without_known(run, map(_draft_habit, found))
-    results = backtest([make_rule(draft.check, draft.rule.title) for draft in habits], read)
+    results = backtest(_make_rule_checks(habits), read)
     tested += zip(habits, results, strict=True)
     return _judge_all(run, tested, accepted)
 
@@ -183,40 +185,65 @@ def plan_checks_of_entries(run: RecordRun, judged: Iterable[Judged]) -> Iterator
 # -- where checks come from
 
 
+def _make_rule_checks(drafted: Iterable[DraftedCheck]) -> list[RuleCheck]:
+    return [make_rule(draft.check, draft.rule.title) for draft in drafted]
+
+
+def _list_untested(
+    run: RecordRun, repeated: Iterable[Judged], settings: str
+) -> list[CheckableRule]:
+    """Return the rules that no tool of the repository tests, and no known hook would test better.
+
+    Args:
+        run: the run.
+        repeated: the repeated requests and failures.
+        settings: the text of the files that say which tools test a change.
+    """
+    return [
+        rule
+        for rule in _list_rules(run, repeated)
+        if find_hook(rule.title) is None and not is_linted(rule.title, settings)
+    ]
+
+
 def _draft_checks(
-    run: RecordRun, repeated: Iterable[Judged], problems: list[str]
+    run: RecordRun, rules: Iterable[CheckableRule], files: RepositoryFiles, problems: list[str]
 ) -> list[DraftedCheck]:
     """Return the checks of rules: first those of templates, then those that a model writes."""
-    files = list_repository_files(run.base.tree.files)
-    settings = read_hook_settings(run.base)
     drafted: list[DraftedCheck] = []
     unclear: list[CheckableRule] = []
-    for rule in _list_rules(run, repeated):
-        # A tool of the repository tests it already, or one that there is would do so better.
-        if find_hook(rule.title) is not None or is_linted(rule.title, settings):
-            continue
+    for rule in rules:
         check = derive_check(rule.title, files)
-        if check is not None:
-            drafted.append(DraftedCheck(rule, check))
-        else:
+        if check is None:
             unclear.append(rule)
+        else:
+            drafted.append(DraftedCheck(rule, check))
+    return drafted + _list_written(run, unclear, files, problems)
+
+
+def _list_written(
+    run: RecordRun, rules: Iterable[CheckableRule], files: RepositoryFiles, problems: list[str]
+) -> list[DraftedCheck]:
+    """Return the checks that a model wrote before, and those that it writes now."""
     written = WrittenChecks(run.workspace)
-    kept = {rule.title: check for rule in unclear if (check := written.find(rule.title))}
-    drafted += [
-        DraftedCheck(rule, kept[rule.title], is_by_model=True)
-        for rule in unclear
-        if rule.title in kept
-    ]
+    drafted: list[DraftedCheck] = []
+    unwritten: list[CheckableRule] = []
+    for rule in rules:
+        check = written.find(rule.title)
+        if check is None:
+            unwritten.append(rule)
+        else:
+            drafted.append(DraftedCheck(rule, check, is_by_model=True))
     if run.asker is None:
         return drafted
     try:
-        asked = [rule for rule in unclear if rule.title not in kept]
-        answers = list(_ask_for_checks(run, run.asker, asked, files))
-        written.add({answer.rule.title: answer.check for answer in answers})
-        drafted += answers
+        answers = list(_ask_for_checks(run, run.asker, unwritten, files))
     except EngineError as error:
         problems.append(f"checks of rules: {error.message} [{error.slug}]")
-    return drafted
+        return drafted
+    if answers:
+        written.add({answer.rule.title: answer.check for answer in answers})
+    return drafted + answers
 
 
 def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[CheckableRule]:
@@ -298,15 +325,16 @@ def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
     return find_habits(changes, run.today)
 
 
-def _is_ruled(habit: Habit, drafted: Iterable[DraftedCheck]) -> bool:
-    """Return whether a rule and a habit demand the same."""
+def _is_demanded(habit: Habit, drafted: Iterable[DraftedCheck]) -> bool:
+    """Return whether a rule demands that the two kinds of a habit change together."""
     checks = [draft.check for draft in drafted if isinstance(draft.check, WithCheck)]
     return any(
-        _has_glob(check.when, habit.when) and _has_glob(check.also, habit.also) for check in checks
+        _names_kind(check.when, habit.when) and _names_kind(check.also, habit.also)
+        for check in checks
     )
 
 
-def _has_glob(globs: Iterable[str], kind: str) -> bool:
+def _names_kind(globs: Iterable[str], kind: str) -> bool:
     """Return whether a kind of files is among some globs, wherever in the repository it is."""
     return kind in {glob.removeprefix("/") for glob in globs}
 
