@@ -10,10 +10,18 @@ from memory_ci.cli.plain import say
 from memory_ci.commands.review.review import Answers
 from memory_ci.errors import MemoryCIError
 from memory_ci.findings import printable
-from memory_ci.records.candidate import Answer, Question, Repetition
+from memory_ci.records.candidate import Answer, Question, QuestionKind, Repetition
 
 MAX_CHANGES = 3
 """Changes that a question names."""
+
+ASKED: dict[QuestionKind, str] = {
+    "request": "Make it a rule?",
+    "failure": "Warn agents before they run it?",
+    "check": "Remind agents of it before they commit?",
+    "promotion": "Keep it for all repositories?",
+}
+"""What is asked about a proposal that is not just a sentence to keep."""
 
 Edit = Callable[[Question], str]
 """Returns the text of a question as a person rewords it."""
@@ -112,7 +120,9 @@ def _ask_key(question: Question) -> str:
     An empty answer leaves the question for later; the end of the input quits, as in git.
     """
     keys = _list_keys(question)
-    asked = "Keep it as a learning?" if question.answers[0] == "accept" else "Does it still hold?"
+    asked = "Does it still hold?"
+    if question.answers[0] == "accept":
+        asked = ASKED.get(question.kind, "Keep it as a learning?")
     while True:
         key = ask_text(f"{asked} [{','.join(keys)},?]", at_end="q").lower() or "s"
         if key in keys:

@@ -59,3 +59,24 @@ def test_yes_to_all_asks_about_what_cannot_be_written(typed: list[str]) -> None:
 def test_a_promotion_takes_no_other_words() -> None:
     assert "e" not in dialog._list_keys(ask("promotion", 1))
     assert "e" in dialog._list_keys(ask("unused", 1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("promotion", "Keep it for all repositories? ["),
+        ("unused", "Does it still hold? ["),
+    ],
+)
+def test_a_question_asks_what_its_answer_does(
+    monkeypatch: pytest.MonkeyPatch, kind: QuestionKind, expected: str
+) -> None:
+    prompts: list[str] = []
+
+    def answer(prompt: str, **_options: object) -> str:
+        prompts.append(prompt)
+        return "s"
+
+    monkeypatch.setattr(dialog, "ask_text", answer)
+    ask_each([ask(kind, 1)], edit, accept_all)
+    assert prompts[0].startswith(expected)
