@@ -97,7 +97,7 @@ def push_sessions(remote: str) -> None:
 def _print_due_lines(command: str) -> None:
     """Print on stderr the lines of entries that an agent must read before a command of git.
 
-    A person who runs git reads nothing.
+    A person who runs git is shown nothing.
     """
     from memory_ci.commands.agents.conduct import claim_git_hook_lines
     from memory_ci.sessions.active_session import find_sessions
