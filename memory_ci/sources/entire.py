@@ -246,7 +246,9 @@ def _cut_session(
     builder.events = [replace(event, seq=number) for number, event in enumerate(part)]
     builder.place = Place(1, raw.time(metadata, "created_at"))
     for section, text, paths in _iter_summary_texts(raw.fields(metadata, "summary")):
-        builder.add("agent", "text", text, paths=paths, labels=(SUMMARY, ("section", section)))
+        builder.add_event(
+            "agent", "text", text, paths=paths, labels=(SUMMARY, ("section", section))
+        )
     built = builder.build()
     return replace(
         session,

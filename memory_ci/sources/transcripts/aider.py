@@ -78,7 +78,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     for number, text in read_lines(stream):
         header = CHAT.match(text or "") if reader.blanks else None
         if not header:
-            reader.take(number, text)
+            reader.add_line(number, text)
             continue
         yield from reader.finish()
         started = raw.time(header[1])
@@ -135,7 +135,7 @@ class _Reader(SessionBuilder):
         if self.started or self.events:
             yield self.build()
 
-    def take(self, number: int, text: str | None) -> None:
+    def add_line(self, number: int, text: str | None) -> None:
         """Add one line of the chat, None for a line that cannot be read."""
         self.records += 1
         if text is None:
@@ -182,9 +182,9 @@ class _Reader(SessionBuilder):
             self._add_tool_lines([line.removeprefix(">").strip() for line in lines])
         elif text := "\n".join(lines).strip():
             if self.is_printing:
-                self.add("tool", "tool_result", text)
+                self.add_event("tool", "tool_result", text)
             else:
-                self.add("agent", "text", text)
+                self.add_event("agent", "text", text)
         self.lines = []
 
     def _add_tool_lines(self, lines: list[str]) -> None:
@@ -193,14 +193,14 @@ class _Reader(SessionBuilder):
             if not self.events and SCRIPTED.match(text[:MAX_COMMAND]):
                 self.is_scripted = True
             elif commit := COMMIT.fullmatch(text):
-                self.add("agent", "commit", commit[2], place, labels=(("sha", commit[1]),))
+                self.add_event("agent", "commit", commit[2], place, labels=(("sha", commit[1]),))
             elif text.startswith("^C") and self.is_working:
-                self.add("human", "interrupt", text, place)
+                self.add_event("human", "interrupt", text, place)
                 self.is_working = False
             elif text.startswith("Tokens: "):
                 self.is_working = False
         if text := "\n".join(lines).strip():
-            self.add("tool", "tool_result", text)
+            self.add_event("tool", "tool_result", text)
 
     def _add_turn(self, text: str) -> None:
         match = COMMAND.match(text)
@@ -212,11 +212,11 @@ class _Reader(SessionBuilder):
             self.echo_uid = f"{self.id}:{self.line}"
             self._add_words(argument, uid=self.echo_uid)
         elif command == UNDO:
-            self.add("human", "rejection", tool=UNDO)
+            self.add_event("human", "rejection", tool=UNDO)
         elif command:
-            self.add("system", "tool_call", argument, tool=command)
+            self.add_event("system", "tool_call", argument, tool=command)
         elif self.echo and text.strip() == self.echo:
-            self.add("human", "text", text, Place(self.line), uid=self.echo_uid)
+            self.add_event("human", "text", text, Place(self.line), uid=self.echo_uid)
             self.echo = ""
         else:
             self._add_words(text)
@@ -227,6 +227,6 @@ class _Reader(SessionBuilder):
         first_line = next((line for line in text.split("\n") if line.strip()), "")
         is_output = first_line.startswith(FED_BACK) or ERROR_LINE.match(first_line)
         if self.is_scripted or is_output:
-            self.add("injected", "text", text, uid=uid)
+            self.add_event("injected", "text", text, uid=uid)
         else:
-            self.say("human", text.strip(), uid)
+            self.add_text("human", text.strip(), uid)

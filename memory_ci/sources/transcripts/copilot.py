@@ -36,14 +36,14 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """Yield the one session of a file."""
     reader = _Reader("copilot", "copilot-events", name)
     for record in read_objects(stream, reader):
-        reader.take(record)
+        reader.add_record(record)
     yield reader.build()
 
 
 class _Reader(SessionBuilder):
     """The builder of the session of one file."""
 
-    def take(self, record: dict[str, Any]) -> None:
+    def add_record(self, record: dict[str, Any]) -> None:
         """Add one event."""
         event_type = raw.text(record, "type")
         data = raw.fields(record, "data")
@@ -53,25 +53,25 @@ class _Reader(SessionBuilder):
         worker: Actor = "subagent" if is_inner else "agent"
 
         if event_type == "session.start":
-            self._take_start(data)
+            self._read_start(data)
         elif event_type == "user.message":
             person: Actor = "subagent" if is_inner else "human"
             is_injected = bool(raw.text(data, "source")) or is_envelope(text)
-            self.say("injected" if is_injected else person, text, uid)
+            self.add_text("injected" if is_injected else person, text, uid)
         elif event_type == "assistant.message":
-            self.say(worker, text, uid)
+            self.add_text(worker, text, uid)
         elif event_type == "system.message":
-            self.say("injected", text, uid)
+            self.add_text("injected", text, uid)
         elif event_type == "tool.execution_start":
             self._add_call(worker, data)
         elif event_type == "tool.execution_complete":
             self._add_result(data)
         elif event_type == "abort":
-            self.add("human", "interrupt", uid=uid)
+            self.add_event("human", "interrupt", uid=uid)
         elif not event_type.startswith(SILENT):
-            self.unknown(event_type)
+            self.count_unknown(event_type)
 
-    def _take_start(self, data: dict[str, Any]) -> None:
+    def _read_start(self, data: dict[str, Any]) -> None:
         self.id = raw.text(data, "sessionId") or self.id
         self.branch = raw.text(data, "context", "branch")
         self.root = raw.text(data, "context", "gitRoot") or raw.text(data, "context", "cwd")
@@ -80,7 +80,7 @@ class _Reader(SessionBuilder):
         arguments = data.get("arguments")
         paths = touched_paths(arguments, "path", root=self.root)
         uid = raw.text(data, "toolCallId")
-        self.call(worker, raw.encode(arguments), uid, raw.text(data, "toolName"), paths)
+        self.add_call(worker, raw.encode(arguments), uid, raw.text(data, "toolName"), paths)
 
     def _add_result(self, data: dict[str, Any]) -> None:
         uid = raw.text(data, "toolCallId")
@@ -88,4 +88,4 @@ class _Reader(SessionBuilder):
         text = raw.joined(answer, "content") or raw.text(answer, "message")
         exit_code = raw.fields(data, "shellExecution").get("exitCode")
         ok = data.get("success") is not False and exit_code in (None, 0)
-        self.add("tool", "tool_result", text, uid=uid, tool=self.tools.get(uid), ok=ok)
+        self.add_event("tool", "tool_result", text, uid=uid, tool=self.tools.get(uid), ok=ok)

@@ -73,7 +73,7 @@ def read(stream: BinaryIO, name: str, roots: Sequence[Path] = ()) -> Iterator[Se
         reader.read_text(stream)
     else:
         for record in read_objects(stream, reader):
-            reader.take(record)
+            reader.add_record(record)
     yield reader.build()
 
 
@@ -88,27 +88,27 @@ class _Reader(SessionBuilder):
     roots: Sequence[Path] = ()
     at: datetime | None = None
 
-    def take(self, record: dict[str, Any]) -> None:
+    def add_record(self, record: dict[str, Any]) -> None:
         """Add one line of JSON."""
         self.place = Place(self.place.line, self.at)
         if record.get("role") not in ROLES:
             if record.get("status") == ABORTED:
-                self.add("human", "interrupt")
+                self.add_event("human", "interrupt")
             elif "status" not in record:
-                self.unknown(record.get("type"))
+                self.count_unknown(record.get("type"))
             return
         content = raw.fields(record, "message").get("content")
         for part in raw.items(content) or [content]:
             block = raw.fields(part) or {"type": "text", "text": part}
             block_type = block.get("type")
             if block_type == "text" and record["role"] == "user":
-                self.ask(raw.text(block, "text"))
+                self.add_prompt(raw.text(block, "text"))
             elif block_type == "text":
-                self.answer(raw.text(block, "text"))
+                self.add_agent_text(raw.text(block, "text"))
             elif block_type == "tool_use":
-                self.use(raw.text(block, "name"), block.get("input"))
+                self.add_tool_call(raw.text(block, "name"), block.get("input"))
             else:
-                self.unknown(block_type)
+                self.count_unknown(block_type)
 
     def read_text(self, stream: BinaryIO) -> None:
         """Read the text form: each block begins with a line that marks it.
@@ -141,20 +141,20 @@ class _Reader(SessionBuilder):
         """Add one block of the text form."""
         text = "\n".join(lines).strip()
         if kind == "user":
-            self.ask(text)
+            self.add_prompt(text)
         elif kind == "Tool call":
             arguments: dict[str, str] = {}
             for line in lines:
                 if line.strip():
                     name, _, value = line.strip().partition(": ")
                     arguments[name] = value
-            self.use(tool, arguments)
+            self.add_tool_call(tool, arguments)
         elif kind == "Tool result":
-            self.add("tool", "tool_result", text, Place(self.place.line), tool=tool)
+            self.add_event("tool", "tool_result", text, Place(self.place.line), tool=tool)
         else:
-            self.answer(text.removeprefix(THINKING))
+            self.add_agent_text(text.removeprefix(THINKING))
 
-    def ask(self, text: str) -> None:
+    def add_prompt(self, text: str) -> None:
         """Add a message to the agent: the typed words, and apart from them Cursor's additions."""
         timestamp = WHEN.search(text)
         if timestamp:
@@ -165,23 +165,23 @@ class _Reader(SessionBuilder):
         before, opening, query = text.rpartition(OPEN)
         typed, closing, after = query.rpartition(CLOSE)
         if not opening or not closing or NOTIFIED in before:
-            self.add("injected", "text", text)
+            self.add_event("injected", "text", text)
             return
         if timestamp:
             before = before.replace(timestamp[0], "")
-        self.say("injected", (before + after).strip())
-        self.say("injected" if is_envelope(typed) else self.person, typed.strip())
+        self.add_text("injected", (before + after).strip())
+        self.add_text("injected" if is_envelope(typed) else self.person, typed.strip())
 
-    def answer(self, text: str) -> None:
+    def add_agent_text(self, text: str) -> None:
         """Add a text of the agent."""
-        self.say(self.worker, WITHHELD.sub("\n\n", text).strip())
+        self.add_text(self.worker, WITHHELD.sub("\n\n", text).strip())
 
-    def use(self, tool: str, arguments: object) -> None:
+    def add_tool_call(self, tool: str, arguments: object) -> None:
         """Add a call of a tool, with the files of the work tree that it names."""
         paths = [raw.text(arguments, name) for name in PATHS]
         text = arguments if isinstance(arguments, str) else raw.encode(arguments)
         inside = relative_paths([path for path in paths if path], self._find_root(paths))
-        self.add(self.worker, "tool_call", text, tool=tool, paths=inside)
+        self.add_event(self.worker, "tool_call", text, tool=tool, paths=inside)
 
     def _find_root(self, paths: Sequence[str]) -> str:
         """Return the first work tree that holds one of some paths, or ""."""

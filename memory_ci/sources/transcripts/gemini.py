@@ -93,14 +93,14 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     log = _Log("gemini", "gemini-json" if is_document else "gemini-jsonl", name)
     if is_document:
         document = Document(stream, log)
-        log.take_header(raw.fields(document.value))
+        log.read_header(raw.fields(document.value))
         for message in raw.items(document.value, "messages"):
             log.records += 1
             line = document.line_of(raw.text(message, "id"))
-            log.take_message(line, raw.fields(message))
+            log.replay_message(line, raw.fields(message))
     else:
         for record in read_objects(stream, log):
-            log.take(log.place.line, record)
+            log.replay(log.place.line, record)
     yield log.build()
 
 
@@ -119,23 +119,23 @@ class _Log(SessionBuilder):
         self.messages: dict[str, tuple[int, dict[str, Any]]] = {}
         self.recorded: set[str] = set()
 
-    def take(self, line: int, record: dict[str, Any]) -> None:
+    def replay(self, line: int, record: dict[str, Any]) -> None:
         """Replay one record."""
         if "$rewindTo" in record:
             self._rewind(line, raw.text(record, "$rewindTo"))
         elif isinstance(record.get("$set"), dict):
-            self.take_header(record["$set"])
+            self.read_header(record["$set"])
             for message in raw.items(record, "$set", "messages"):
                 if uid := raw.text(message, "id"):
                     self.messages.setdefault(uid, (line, message))
         elif "sessionId" in record:
-            self.take_header(record)
+            self.read_header(record)
             for message in raw.items(record, "messages"):
-                self.take_message(line, raw.fields(message))
+                self.replay_message(line, raw.fields(message))
         else:
-            self.take_message(line, record)
+            self.replay_message(line, record)
 
-    def take_header(self, header: dict[str, Any]) -> None:
+    def read_header(self, header: dict[str, Any]) -> None:
         """Read a header or a patch of it; most patches only move `lastUpdated`."""
         self.id = raw.text(header, "sessionId") or self.id
         self.project = raw.text(header, "projectHash") or self.project
@@ -143,18 +143,18 @@ class _Log(SessionBuilder):
             self.person = "subagent"
             self.worker = "subagent"
 
-    def take_message(self, line: int, message: dict[str, Any]) -> None:
+    def replay_message(self, line: int, message: dict[str, Any]) -> None:
         """Replay a message with a record of its own."""
         if uid := raw.text(message, "id"):
             self.messages[uid] = (line, message)
             self.recorded.add(uid)
         else:
-            self.unknown("")
+            self.count_unknown("")
 
     def _rewind(self, line: int, uid: str) -> None:
         """Remove the messages that a person took back, and note that they did."""
         if uid not in self.messages:
-            self.unknown("$rewindTo")
+            self.count_unknown("$rewindTo")
             return
         order = list(self.messages)
         for later in order[order.index(uid) :]:
@@ -172,13 +172,13 @@ class _Log(SessionBuilder):
             elif message_type == "gemini":
                 self._add_agent_message(uid, message)
             elif message_type == REWIND:
-                self.add(self.person, "interrupt", labels=(("via", "rewind"),))
+                self.add_event(self.person, "interrupt", labels=(("via", "rewind"),))
             elif message_type in ("info", "warning", "error"):
                 text = raw.joined(message, "content")
                 is_compaction = "history compressed from" in text.lower()
-                self.add("system", "compaction" if is_compaction else "text", text, uid=uid)
+                self.add_event("system", "compaction" if is_compaction else "text", text, uid=uid)
             else:
-                self.unknown(message_type)
+                self.count_unknown(message_type)
         return super().build()
 
     def _find_typed(self) -> set[str]:
@@ -196,7 +196,7 @@ class _Log(SessionBuilder):
         """
         content = message.get("content")
         if self._repeats_last_turn(message, person):
-            self.add("injected", "text", raw.joined(content), uid=uid)
+            self.add_event("injected", "text", raw.joined(content), uid=uid)
             return
 
         typed, attached = split_typed(raw.texts(message.get("displayContent") or content))
@@ -204,11 +204,11 @@ class _Log(SessionBuilder):
             part_uid = f"{uid}:{number}" if number else uid
             is_injected = text.lstrip().startswith(INJECTED) or is_envelope(text)
             if SUMMARY in text:
-                self.add("injected", "compaction", text, uid=part_uid)
+                self.add_event("injected", "compaction", text, uid=part_uid)
             else:
-                self.add("injected" if is_injected else person, "text", text, uid=part_uid)
+                self.add_event("injected" if is_injected else person, "text", text, uid=part_uid)
         if attached:
-            self.add("injected", "text", attached)
+            self.add_event("injected", "text", attached)
         for part in raw.items(content):
             if answer := raw.fields(part, "functionResponse"):
                 self._add_result(answer, raw.text(answer, "id"), raw.text(answer, "name"), None)
@@ -231,7 +231,7 @@ class _Log(SessionBuilder):
         parts = raw.items(content)
         answer_parts = [part for part in parts if not raw.fields(part).get("thought")]
         if text := raw.joined(answer_parts if parts else content):
-            self.add(self.worker, "text", text, uid=uid)
+            self.add_event(self.worker, "text", text, uid=uid)
         for call in raw.items(message, "toolCalls"):
             self._add_call(raw.fields(call))
         for part in parts:
@@ -245,7 +245,7 @@ class _Log(SessionBuilder):
         arguments = call.get("args")
         root = find_root(raw.fields(arguments), self.project)
         paths = touched_paths(arguments, *PATHS, root=root)
-        self.call(self.worker, raw.encode(arguments), uid, tool, paths)
+        self.add_call(self.worker, raw.encode(arguments), uid, tool, paths)
 
         results = (raw.fields(part, "functionResponse") for part in raw.items(call, "result"))
         answer = next((result for result in results if result), {})
@@ -260,7 +260,7 @@ class _Log(SessionBuilder):
         bare = reason.rstrip(".").lower()
         kind: EventKind = "interrupt" if bare in ABORTS else "rejection"
         text = "" if bare in ABORTS | DENIALS else reason
-        self.add(self.person, kind, text, uid=uid, tool=tool, ok=False)
+        self.add_event(self.person, kind, text, uid=uid, tool=tool, ok=False)
 
     def _add_result(self, answer: dict[str, Any], uid: str, tool: str, status: object) -> None:
         response = raw.fields(answer, "response")
@@ -271,7 +271,7 @@ class _Log(SessionBuilder):
         exit_code = EXIT_CODE.search(text)
         has_failed_exit = exit_code is not None and exit_code[1] != "0"
         is_failed = status == "error" or bool(error) or has_failed_exit
-        self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=not is_failed)
+        self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=not is_failed)
 
 
 def split_typed(texts: list[str]) -> tuple[list[str], str]:

@@ -71,7 +71,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
             reader.records += 1
             if isinstance(message, dict):
                 reader.place = Place(next(lines), raw.time(message, "timestamp"))
-                reader.take(message)
+                reader.add_message(message)
             else:
                 reader.bad_lines += 1
         yield reader.build()
@@ -107,23 +107,23 @@ class _Reader(SessionBuilder):
     stopped_at: datetime | None = None
     wrapped_at: tuple[datetime | None] | None = None
 
-    def take(self, message: dict[str, Any]) -> None:
+    def add_message(self, message: dict[str, Any]) -> None:
         """Add one message."""
         message_type = message.get("type")
         text = raw.text(message, "text")
         if message_type == "user" and self.agent == "cursor":
-            self._take_cursor(text)
+            self._handle_cursor_message(text)
         elif message_type == "user":
-            self._take_user(text)
+            self._handle_user_message(text)
         elif message_type in ("assistant", "plan"):
             self.is_working = False
             self.open_calls = 0
             self.wrapped_at = None
-            self.say("agent", text)
+            self.add_text("agent", text)
         elif message_type == "tool_use":
             self._add_call(message)
         elif message_type != "thinking":
-            self.unknown(message_type, "(none)")
+            self.count_unknown(message_type, "(none)")
 
     def _add_call(self, message: dict[str, Any]) -> None:
         self.is_working = True
@@ -132,9 +132,11 @@ class _Reader(SessionBuilder):
         arguments = message.get("input")
         text = raw.text(arguments, "command") or raw.encode(arguments)
         tool = raw.text(message, "name") or None
-        self.add("agent", "tool_call", text, tool=tool, paths=touched_paths(arguments, *FILES))
+        self.add_event(
+            "agent", "tool_call", text, tool=tool, paths=touched_paths(arguments, *FILES)
+        )
 
-    def _take_user(self, text: str) -> None:
+    def _handle_user_message(self, text: str) -> None:
         """Add a message of type user: the result of a working tool, or a turn.
 
         After a refusal, with all calls answered, the next turn is a person's. The text of a command
@@ -148,7 +150,7 @@ class _Reader(SessionBuilder):
         if self.agent == TOOLS["claude"]:
             is_warm_up = text.strip() == WARM_UP and not self.events
             if self.wrapped_at == (at,) or is_warm_up:
-                self.add("injected", "text", text)
+                self.add_event("injected", "text", text)
                 return
         self.is_working = False
         self.wrapped_at = None if typed_words(text) else (at,)
@@ -157,15 +159,15 @@ class _Reader(SessionBuilder):
     def _add_result(self, text: str) -> None:
         self.open_calls -= 1
         if REJECTED.match(text):
-            self.add("human", "rejection")
+            self.add_event("human", "rejection")
         elif text.startswith(INTERRUPT):
-            self.add("human", "interrupt", text)
+            self.add_event("human", "interrupt", text)
         else:
-            self.add("tool", "tool_result", text)
+            self.add_event("tool", "tool_result", text)
             return
         self.stopped_at = self.place.at if self.open_calls <= 0 else None
 
-    def _take_cursor(self, text: str) -> None:
+    def _handle_cursor_message(self, text: str) -> None:
         before, tag, query = text.rpartition(QUERY_START)
         if tag and query.rstrip().endswith(QUERY_END):
             words = query.rstrip().removesuffix(QUERY_END).strip()
@@ -175,5 +177,5 @@ class _Reader(SessionBuilder):
         else:
             before = ""
             words = text
-        self.say("injected", before)
+        self.add_text("injected", before)
         add_turn(self, words)

@@ -140,7 +140,7 @@ class _Reader(SessionBuilder):
             info = raw.fields(message, "info")
             role = info.get("role")
             if role not in ("user", "assistant"):
-                self.unknown(f"role {role}")
+                self.count_unknown(f"role {role}")
                 continue
             self.place = Place(line, _parse_time(raw.value(info, "time", "created")))
             self.root = raw.text(info, "path", "root").rstrip("/") or raw.text(session, "directory")
@@ -161,7 +161,7 @@ class _Reader(SessionBuilder):
             return
         uid = raw.text(info, "id")
         event_uid = f"{uid}:aborted" if uid.startswith(MESSAGE_PREFIX) else ""
-        self.add("human", "interrupt", uid=event_uid)
+        self.add_event("human", "interrupt", uid=event_uid)
 
     def _add_part(self, part: dict[str, Any], speaker: Actor) -> None:
         part_type = raw.text(part, "type")
@@ -173,18 +173,18 @@ class _Reader(SessionBuilder):
         elif part_type == "tool":
             self._add_tool(uid, raw.text(part, "tool"), raw.fields(part, "state"))
         elif part_type == "compaction":
-            self.add("injected", "compaction", uid=uid)
+            self.add_event("injected", "compaction", uid=uid)
         elif part_type not in SILENT:
-            self.unknown(part_type)
+            self.count_unknown(part_type)
 
     def _add_text(self, text: str, speaker: Actor, uid: str) -> None:
         if speaker == "human":
             words = typed_words(text)
             if words:
-                self.say("human", words, uid)
+                self.add_text("human", words, uid)
                 return
             speaker = "injected"
-        self.say(speaker, text, uid)
+        self.add_text(speaker, text, uid)
 
     def _add_tool(self, uid: str, tool: str, state: dict[str, Any]) -> None:
         """Add a call of a tool, and then its result or the refusal of a person.
@@ -199,7 +199,7 @@ class _Reader(SessionBuilder):
         arguments = raw.fields(state, "input")
         patched_paths = PATCHED.findall(raw.text(arguments, "patchText"))
         paths = relative_paths([raw.text(arguments, "filePath"), *patched_paths], self.root)
-        self.call(self.worker, raw.encode(arguments), uid, tool, paths)
+        self.add_call(self.worker, raw.encode(arguments), uid, tool, paths)
 
         status = state.get("status")
         if status == "completed":
@@ -212,14 +212,14 @@ class _Reader(SessionBuilder):
                 refusal = REFUSED.fullmatch(raw.text(state, "error"))
             if refusal:
                 reason = refusal[1] or ""
-                self.add("human", "rejection", reason, uid=uid, tool=tool, paths=paths)
+                self.add_event("human", "rejection", reason, uid=uid, tool=tool, paths=paths)
             else:
                 self._add_result(uid, tool, state, ok=False)
 
     def _add_result(self, uid: str, tool: str, state: dict[str, Any], *, ok: bool) -> None:
         """Add the output of a tool, or its error if it has no output."""
         text = raw.text(state, "output") or raw.text(state, "error")
-        self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=ok)
+        self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=ok)
 
 
 def _parse_time(value: object) -> datetime | None:

@@ -58,7 +58,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
         reader.records += 1
         event = raw.fields(value)
         reader.place = Place(document.line_of(event.get("id", "")), raw.time(event, "timestamp"))
-        reader.take(event)
+        reader.add_record(event)
     yield reader.build()
 
 
@@ -73,28 +73,28 @@ class _Reader(SessionBuilder):
     delegates = 0
     tool = ""
 
-    def take(self, event: dict[str, Any]) -> None:
+    def add_record(self, event: dict[str, Any]) -> None:
         """Add one event."""
         if kind := raw.text(event, "kind"):
-            self._take_sdk_event(kind, event, raw.text(event, "id"))
+            self._handle_sdk_event(kind, event, raw.text(event, "id"))
         elif action := raw.text(event, "action"):
-            self._take_action(action, event, raw.fields(event, "args"))
+            self._handle_action(action, event, raw.fields(event, "args"))
         elif observation := raw.text(event, "observation"):
-            self._take_observation(observation, event)
+            self._handle_observation(observation, event)
         elif event:
-            self.unknown("")
+            self.count_unknown("")
         else:
             self.bad_lines += 1
 
-    def _take_action(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
+    def _handle_action(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
         source = event.get("source")
         if action == "change_agent_state":
             if source == "user" and args.get("agent_state") in ("stopped", "paused"):
-                self.add("human", "interrupt")
+                self.add_event("human", "interrupt")
         elif action == "system":
-            self.add("injected", "text", raw.text(args, "content"))
+            self.add_event("injected", "text", raw.text(args, "content"))
         elif action == "condensation":
-            self.add("injected", "compaction", raw.text(args, "summary"))
+            self.add_event("injected", "compaction", raw.text(args, "summary"))
         elif action == "message":
             self._add_message(source, raw.text(args, "content") or raw.text(event, "message"))
         elif action == "finish":
@@ -107,14 +107,14 @@ class _Reader(SessionBuilder):
         elif source == "agent":
             self._add_call(action, event, args)
         elif action not in SILENT:
-            self.unknown(f"{raw.text(source)}/{action}")
+            self.count_unknown(f"{raw.text(source)}/{action}")
 
     def _add_call(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
         self._add_message("agent", raw.text(args, "thought"))
         arguments = {name: value for name, value in args.items() if name != "thought"}
         paths = touched_paths(args, "path", root=WORKSPACE)
         self.tool = _find_tool(action, event)
-        self.add(self.worker, "tool_call", raw.encode(arguments), tool=self.tool, paths=paths)
+        self.add_event(self.worker, "tool_call", raw.encode(arguments), tool=self.tool, paths=paths)
         if action == "delegate":
             self._count_delegates(1)
 
@@ -125,22 +125,22 @@ class _Reader(SessionBuilder):
 
     def _add_message(self, source: object, text: str) -> None:
         if source == "agent":
-            self.say(self.worker, text)
+            self.add_text(self.worker, text)
         elif source != "user" or text.lstrip().startswith(CANNED):
-            self.say("injected", text)
+            self.add_text("injected", text)
         else:
-            self.say(self.person, text)
+            self.add_text(self.person, text)
 
-    def _take_observation(self, name: str, event: dict[str, Any]) -> None:
+    def _handle_observation(self, name: str, event: dict[str, Any]) -> None:
         text = raw.text(event, "content")
         if name == "delegate":
             self._count_delegates(-1)
         if name == "user_rejected":
             self._add_rejection(text, self.tool)
         elif name == "condense":
-            self.add("injected", "compaction", text)
+            self.add_event("injected", "compaction", text)
         elif name == "recall" and text:
-            self.add("injected", "text", text)
+            self.add_event("injected", "text", text)
         elif name not in SILENT:
             self._add_result(name, event, text)
 
@@ -155,13 +155,13 @@ class _Reader(SessionBuilder):
         elif isinstance(code, int):
             ok = code == 0
         text = text or raw.text(event, "message")
-        self.add("tool", "tool_result", text, tool=_find_tool(name, event), ok=ok)
+        self.add_event("tool", "tool_result", text, tool=_find_tool(name, event), ok=ok)
 
     def _add_rejection(self, reason: str, tool: str, uid: str = "") -> None:
         text = "" if reason.strip().rstrip(".").lower() in BARE_NO else reason
-        self.add("human", "rejection", text, uid=uid, tool=tool, ok=False)
+        self.add_event("human", "rejection", text, uid=uid, tool=tool, ok=False)
 
-    def _take_sdk_event(self, kind: str, event: dict[str, Any], uid: str) -> None:
+    def _handle_sdk_event(self, kind: str, event: dict[str, Any], uid: str) -> None:
         tool = raw.text(event, "tool_name")
         reason = raw.text(event, "rejection_reason")
         if kind == "MessageEvent":
@@ -174,15 +174,15 @@ class _Reader(SessionBuilder):
             self._add_rejection(reason, tool, uid)
         elif kind in ("AgentErrorEvent", "UserRejectObservation", "ConversationErrorEvent"):
             text = raw.text(event, "error") or reason
-            self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=False)
+            self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=False)
         elif kind in ("PauseEvent", "InterruptEvent"):
-            self.add("human", "interrupt", uid=uid)
+            self.add_event("human", "interrupt", uid=uid)
         elif kind == "Condensation":
-            self.add("injected", "compaction", raw.text(event, "summary"), uid=uid)
+            self.add_event("injected", "compaction", raw.text(event, "summary"), uid=uid)
         elif kind == "SystemPromptEvent":
-            self.add("injected", "text", raw.joined(event, "system_prompt"), uid=uid)
+            self.add_event("injected", "text", raw.joined(event, "system_prompt"), uid=uid)
         elif kind not in SILENT:
-            self.unknown(kind)
+            self.count_unknown(kind)
 
     def _add_sdk_message(self, event: dict[str, Any], uid: str) -> None:
         """Add a message.
@@ -195,19 +195,19 @@ class _Reader(SessionBuilder):
             actor = "subagent" if event.get("sender") else "human"
         elif source == "agent":
             actor = "agent"
-        self.say(actor, raw.joined(event, "llm_message", "content"), uid)
-        self.say("injected", raw.joined(event, "extended_content"))
+        self.add_text(actor, raw.joined(event, "llm_message", "content"), uid)
+        self.add_text("injected", raw.joined(event, "extended_content"))
 
     def _add_sdk_call(self, event: dict[str, Any], uid: str, tool: str) -> None:
-        self.say("agent", raw.joined(event, "thought"))
+        self.add_text("agent", raw.joined(event, "thought"))
         action = raw.fields(event, "action")
         if action.get("kind") == "FinishAction":
-            self.add("agent", "text", raw.text(action, "message"), uid=uid)
+            self.add_event("agent", "text", raw.text(action, "message"), uid=uid)
             return
         arguments = {name: value for name, value in action.items() if name != "kind"}
         paths = touched_paths(action, "path", root=WORKSPACE)
         text = raw.encode(arguments)
-        self.add("agent", "tool_call", text, uid=uid, tool=tool, paths=paths)
+        self.add_event("agent", "tool_call", text, uid=uid, tool=tool, paths=paths)
 
     def _add_sdk_result(self, answer: dict[str, Any], uid: str, tool: str) -> None:
         if answer.get("kind") == "FinishObservation":
@@ -217,7 +217,7 @@ class _Reader(SessionBuilder):
         code = answer.get("exit_code", _find_exit_code(answer))
         is_failed = answer.get("is_error") is True or (isinstance(code, int) and code != 0)
         text = raw.joined(content)
-        self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=not is_failed)
+        self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=not is_failed)
 
 
 def _find_tool(name: str, event: dict[str, Any]) -> str:

@@ -238,10 +238,10 @@ def typed_words(text: str) -> str:
 def add_turn(builder: SessionBuilder, text: str) -> None:
     """Add a turn under a user's name: an interrupt, a person's words, or a text of the tool."""
     if text.startswith(INTERRUPT):
-        builder.add("human", "interrupt", text)
+        builder.add_event("human", "interrupt", text)
     elif words := typed_words(text):
-        builder.add("human", "text", words)
+        builder.add_event("human", "text", words)
     elif text.startswith(SUMMARY):
-        builder.add("injected", "compaction", text)
+        builder.add_event("injected", "compaction", text)
     elif text.strip():
-        builder.add("injected", "text", text)
+        builder.add_event("injected", "text", text)

@@ -61,7 +61,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
             slug = re.sub(r"[^a-z0-9]+", "-", header["agent"].lower()).strip("-")
             reader.agent = AGENTS.get(slug, slug or "specstory")
             reader.id = header["id"]
-        reader.take(number, text)
+        reader.add_line(number, text)
     yield reader.build()
 
 
@@ -95,7 +95,7 @@ class _Reader(SessionBuilder):
         """Return whether a header may come here, outside of all blocks and fences."""
         return not self.block and not self.fence and self.is_after_blank
 
-    def take(self, number: int, text: str | None) -> None:
+    def add_line(self, number: int, text: str | None) -> None:
         """Add one line of the file, None for a line that cannot be read."""
         if text is None:
             self.bad_lines += 1
@@ -161,7 +161,7 @@ class _Reader(SessionBuilder):
         elif self.is_user and not self.is_side:
             add_turn(self, text)
         else:
-            self.say("subagent" if self.is_side else "agent", text)
+            self.add_text("subagent" if self.is_side else "agent", text)
 
     def _add_tool(self, text: str) -> None:
         """Add a call and its output, which is between the first fence and the last.
@@ -180,10 +180,10 @@ class _Reader(SessionBuilder):
         tool = name[1] if name else None
         paths = tuple(TOOL_PATH.findall(call_text)[:1])
         worker: Actor = "subagent" if self.is_side else "agent"
-        self.add(worker, "tool_call", call_text, tool=tool, paths=paths)
+        self.add_event(worker, "tool_call", call_text, tool=tool, paths=paths)
         if REJECTED.match(output):
-            self.add("human", "rejection", tool=tool, paths=paths)
+            self.add_event("human", "rejection", tool=tool, paths=paths)
         elif output:
             ok = not output.startswith("<tool_use_error>")
             actor: Actor = "subagent" if self.is_side else "tool"
-            self.add(actor, "tool_result", output, tool=tool, ok=ok)
+            self.add_event(actor, "tool_result", output, tool=tool, ok=ok)
