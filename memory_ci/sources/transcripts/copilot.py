@@ -1,4 +1,4 @@
-"""Reader of GitHub Copilot CLI's `session-state/<id>/events.jsonl`, one event a line.
+"""Reader of the session files of GitHub Copilot CLI (`events.jsonl`), one event a line.
 
 Facts from files that version 1.0.102 wrote. A hook's answer at the end of a turn comes back as a
 message of the person; `content` was typed, and `transformedContent` is the text for the model.
@@ -26,7 +26,7 @@ SILENT = (
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether a file begins with the event of a session that names Copilot."""
+    """Return whether a file's first line is the start of a session of Copilot CLI."""
     first = raw.fields(raw.decode(head.partition(b"\n")[0]))
     producer = raw.text(first, "data", "producer")
     return first.get("type") == "session.start" and producer == "copilot-agent"
@@ -44,7 +44,7 @@ class _Reader(SessionBuilder):
     """The builder of the session of one file."""
 
     def add_record(self, record: dict[str, Any]) -> None:
-        """Add one event."""
+        """Add one event of the file by its type: a message, a tool call, its result, an abort."""
         event_type = raw.text(record, "type")
         data = raw.fields(record, "data")
         uid = raw.text(record, "id")
@@ -72,6 +72,7 @@ class _Reader(SessionBuilder):
             self.count_unknown(event_type)
 
     def _read_start(self, data: dict[str, Any]) -> None:
+        """Read the session's id, branch and directory."""
         self.id = raw.text(data, "sessionId") or self.id
         self.branch = raw.text(data, "context", "branch")
         self.root = raw.text(data, "context", "gitRoot") or raw.text(data, "context", "cwd")
@@ -83,6 +84,7 @@ class _Reader(SessionBuilder):
         self.add_call(worker, raw.encode(arguments), uid, raw.text(data, "toolName"), paths)
 
     def _add_result(self, data: dict[str, Any]) -> None:
+        """Add the result or the error of a tool call; a shell that exits with 1 or more failed."""
         uid = raw.text(data, "toolCallId")
         answer = raw.fields(data, "result") or raw.fields(data, "error")
         text = raw.joined(answer, "content") or raw.text(answer, "message")

@@ -45,13 +45,13 @@ FORM = Regex(
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether a file is a list of events with a source, and a form of V0 or V1."""
+    """Return whether a file that starts with `head` is a list of OpenHands' events."""
     is_list = re.match(rb"\s*\[\s*\{", head) is not None
     return is_list and EVENT.search(head) is not None and FORM.search(head) is not None
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """Yield the one session of a file; `Origin.line` is the line of the event's id."""
+    """Yield the one session of a file; the line of an event is that of its id."""
     reader = _Reader("openhands", "openhands", name)
     document = Document(stream, reader)
     for value in raw.items(document.value):
@@ -74,7 +74,7 @@ class _Reader(SessionBuilder):
     tool = ""
 
     def add_record(self, event: dict[str, Any]) -> None:
-        """Add one event."""
+        """Add one event, of the SDK if it has a `kind`, else an action or an observation of V0."""
         if kind := raw.text(event, "kind"):
             self._handle_sdk_event(kind, event, raw.text(event, "id"))
         elif action := raw.text(event, "action"):
@@ -87,6 +87,13 @@ class _Reader(SessionBuilder):
             self.bad_lines += 1
 
     def _handle_action(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
+        """Add an action of V0: a message, a tool call, or that the person stopped the agent.
+
+        Args:
+            action: the name of the action.
+            event: the event.
+            args: the arguments of the action.
+        """
         source = event.get("source")
         if action == "change_agent_state":
             if source == "user" and args.get("agent_state") in ("stopped", "paused"):
@@ -103,13 +110,15 @@ class _Reader(SessionBuilder):
                 raw.text(args, "thought"),
                 raw.text(event, "message"),
             )
-            self._add_message("agent", next((text for text in texts if text.strip()), ""))
+            written = [text for text in texts if text.strip()]
+            self._add_message("agent", written[0] if written else "")
         elif source == "agent":
             self._add_call(action, event, args)
         elif action not in SILENT:
             self.count_unknown(f"{raw.text(source)}/{action}")
 
     def _add_call(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
+        """Add the thought of an action as the agent's text, and the action as a tool call."""
         self._add_message("agent", raw.text(args, "thought"))
         arguments = {name: value for name, value in args.items() if name != "thought"}
         paths = touched_paths(args, "path", root=WORKSPACE)
@@ -132,6 +141,7 @@ class _Reader(SessionBuilder):
             self.add_text(self.person, text)
 
     def _handle_observation(self, name: str, event: dict[str, Any]) -> None:
+        """Add an observation of V0: a tool's result, or that a person refused an action."""
         text = raw.text(event, "content")
         if name == "delegate":
             self._count_delegates(-1)
@@ -145,6 +155,7 @@ class _Reader(SessionBuilder):
             self._add_result(name, event, text)
 
     def _add_result(self, name: str, event: dict[str, Any], text: str) -> None:
+        """Add the result of a tool; by its name, its `success` or its exit code it has failed."""
         code = _find_exit_code(event.get("extras"))
         success = event.get("success")
         ok: bool | None = None
@@ -162,6 +173,7 @@ class _Reader(SessionBuilder):
         self.add_event("human", "rejection", text, uid=uid, tool=tool, ok=False)
 
     def _handle_sdk_event(self, kind: str, event: dict[str, Any], uid: str) -> None:
+        """Add an event of the agent SDK (V1) by its kind."""
         tool = raw.text(event, "tool_name")
         reason = raw.text(event, "rejection_reason")
         if kind == "MessageEvent":
@@ -185,9 +197,9 @@ class _Reader(SessionBuilder):
             self.count_unknown(kind)
 
     def _add_sdk_message(self, event: dict[str, Any], uid: str) -> None:
-        """Add a message.
+        """Add a message of the SDK: a person's only if its source is user and it has no sender.
 
-        `extended_content` is added by skills and microagents; `sender` names another agent.
+        `sender` names another agent; skills and microagents add `extended_content`.
         """
         source = raw.text(event, "source")
         actor: Actor = "injected"
@@ -199,6 +211,7 @@ class _Reader(SessionBuilder):
         self.add_text("injected", raw.joined(event, "extended_content"))
 
     def _add_sdk_call(self, event: dict[str, Any], uid: str, tool: str) -> None:
+        """Add the thought and the tool call of an action; the last action is only a message."""
         self.add_text("agent", raw.joined(event, "thought"))
         action = raw.fields(event, "action")
         if action.get("kind") == "FinishAction":
@@ -210,12 +223,13 @@ class _Reader(SessionBuilder):
         self.add_event("agent", "tool_call", text, uid=uid, tool=tool, paths=paths)
 
     def _add_sdk_result(self, answer: dict[str, Any], uid: str, tool: str) -> None:
+        """Add the result of a tool; with `is_error` or an exit code other than 0 it has failed."""
         if answer.get("kind") == "FinishObservation":
             return
-        values = [answer.get(name) for name in ("content", "output", "agent_observation")]
-        content = next((value for value in values if value), "")
-        code = answer.get("exit_code", _find_exit_code(answer))
-        is_failed = answer.get("is_error") is True or (isinstance(code, int) and code != 0)
+        content = answer.get("content") or answer.get("output") or answer.get("agent_observation")
+        exit_code = answer.get("exit_code", _find_exit_code(answer))
+        has_failed_exit = isinstance(exit_code, int) and exit_code != 0
+        is_failed = answer.get("is_error") is True or has_failed_exit
         text = raw.joined(content)
         self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=not is_failed)
 
