@@ -1,4 +1,4 @@
-"""The command line of sessions."""
+"""The command line of `memory-ci sessions`: list, capture and purge agent sessions."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
 
 
 def _capture_session(path: str | None, is_hook: bool, dry_run: bool, as_json: bool) -> None:
-    """Capture a transcript; for an agent's hook in silence and without a failure."""
+    """Capture a transcript; started by an agent's hook, print nothing and never fail."""
     if not is_hook:
         _capture(path, dry_run, as_json)
         return
@@ -164,7 +164,7 @@ def _capture(path: str | None, dry_run: bool, as_json: bool, is_silent: bool = F
 
 
 def _describe(session: Captured, dry_run: bool) -> list[str]:
-    """Return the lines on a captured session."""
+    """Return the lines that say what was stored of a session, or would be by `--dry-run`."""
     if session.is_expired:
         return [f"Not kept: {session.session} is older than sessions.keep_days allows"]
     result = "Kept" if session.is_new else "Known already:"
