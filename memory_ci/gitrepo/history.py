@@ -171,11 +171,42 @@ def find_range_start(repo: Repository, since: str, tip: str, today: date) -> str
     Raises:
         RepositoryError: unknown-revision, shallow-clone.
     """
-    age = AGE.fullmatch(since)
-    if age is None:
+    if AGE.fullmatch(since) is None:
         return resolve_commit(repo, since)
-    first_day = today - timedelta(days=int(age["count"]) * DAYS[age["unit"]])
+    first_day = _find_first_day(since, today)
     return find_commit_until(repo, tip, datetime.combine(first_day, time.min, UTC))
+
+
+def plan_newest(repo: Repository, tip: str, age: str, today: date, limit: int) -> HistoryRange:
+    """Return the newest changes of a branch. The time it takes does not depend on older history.
+
+    Args:
+        repo: the repository.
+        tip: the last commit.
+        age: how old the changes may be on `today`, as `1y`.
+        today: the day from which the age counts.
+        limit: how many first-parent commits the range has at most.
+
+    Raises:
+        RepositoryError: shallow-clone, when history is cut off inside the range.
+    """
+    oldest = datetime.combine(_find_first_day(age, today), time.min, UTC).timestamp()
+    args = ("rev-list", "--first-parent", "--timestamp", f"--max-count={limit + 1}", tip, "--")
+    lines = run_git(repo.cwd, *args).decode().splitlines()
+    for line in lines:
+        seconds, sha = line.split()
+        if int(seconds) <= oldest:
+            return plan_range(repo, sha, tip)
+    older = lines[limit].split()[1] if len(lines) > limit else None
+    return plan_range(repo, older, tip)
+
+
+def _find_first_day(age: str, today: date) -> date:
+    """Return the day that is an age before another; an age is in days, weeks, months or years."""
+    match = AGE.fullmatch(age)
+    if match is None:
+        raise ValueError(f"not an age: {age!r}")
+    return today - timedelta(days=int(match["count"]) * DAYS[match["unit"]])
 
 
 def _resolve_range_start(repo: Repository, since: str, tip: str) -> str:
@@ -307,15 +338,26 @@ def find_lost_cursor(
 
 
 def list_counted_commits(
-    repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown
+    repo: Repository,
+    rev: str,
+    since: str | None = None,
+    is_memory: Callable[[str], bool] = is_markdown,
 ) -> frozenset[str]:
     """Return the commits whose trailers earlier runs counted, so that a replay counts none twice.
 
-    All of history is searched: record commits of a merged memory pull request are not on the
-    first-parent line.
+    Record commits of a merged memory pull request are not on the first-parent line, so all parents
+    are searched.
+
+    Args:
+        repo: the repository.
+        rev: the revision whose history is searched.
+        since: where the range of the run begins; None for all of history. A record commit descends
+            from what it counts, so no older one counts a commit of the range.
+        is_memory: whether a path is that of a memory file.
     """
+    exclusions = [f"^{since}"] if since else []
     counted: set[str] = set()
-    for commit in _iter_record_commits(repo, rev, COUNTED, is_memory):
+    for commit in _iter_record_commits(repo, rev, COUNTED, is_memory, *exclusions):
         for _, value in find_trailers(commit.message, (COUNTED,)):
             counted.update(split_ids(value))
     return frozenset(counted)
@@ -400,12 +442,21 @@ def _is_further(
 def _iter_record_commits(
     repo: Repository, rev: str, key: str, is_memory: Callable[[str], bool], *options: str
 ) -> Iterator[Commit]:
-    """Yield the record commits of `rev` with `key:` in the message, newest first."""
+    """Yield the record commits of `rev` with `key:` in the message, newest first.
+
+    The newest match has a process of its own: its end is known when git ends, and git must not
+    search all of history for a second match that nobody asks for.
+    """
     grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
-    files = (*FILE_OPTIONS, "--no-renames")
-    for commit, _ in read_log(repo, *options, *files, *grep, "--end-of-options", rev, "--"):
-        if _is_record_commit(commit, is_memory):
-            yield commit
+    arguments = (*options, *FILE_OPTIONS, "--no-renames", *grep, "--end-of-options", rev, "--")
+    for window in ("--max-count=1", "--skip=1"):
+        matches = 0
+        for commit, _ in read_log(repo, window, *arguments):
+            matches += 1
+            if _is_record_commit(commit, is_memory):
+                yield commit
+        if matches == 0:
+            return
 
 
 def _is_record_commit(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
@@ -492,14 +543,22 @@ def list_reverting_commits(repo: Repository, rev: str) -> list[Commit]:
 
 
 def list_added_lines(
-    repo: Repository, rev: str, pathspecs: Sequence[str], start: str
+    repo: Repository, rev: str, pathspecs: Sequence[str], start: str, since: date | None = None
 ) -> frozenset[str]:
     """Return every line beginning with `start` that a first-parent commit of `rev` added to files.
 
     Lines that were removed later are among them.
+
+    Args:
+        repo: the repository.
+        rev: the revision.
+        pathspecs: the files.
+        start: the beginning of the lines.
+        since: only commits since the start of this day, UTC, are read; None for all of history.
     """
     shown = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color", *AS_TEXT)
-    args = ("log", "--first-parent", *shown, "--end-of-options", rev, "--", *pathspecs)
+    limit = (f"--since={since}T00:00:00Z",) if since else ()
+    args = ("log", "--first-parent", *shown, *limit, "--end-of-options", rev, "--", *pathspecs)
     prefix = f"+{start}".encode()
 
     added: set[str] = set()

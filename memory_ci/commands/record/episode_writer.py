@@ -36,6 +36,7 @@ from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import Revert
 from memory_ci.memory.commit_texts import start_of
 from memory_ci.memory.eligible import is_work, list_prose, own_commits, title_of
+from memory_ci.memory.episode_files import DeletedEpisodes
 from memory_ci.memory.episode_texts import (
     MERGED_AS,
     keep_safe,
@@ -149,13 +150,13 @@ class EpisodeWriter:
         problem: why the derived episodes of earlier runs are missing; "" if they are not needed.
     """
 
-    def __init__(self, run: RecordRun, files: EpisodeFiles, deleted: frozenset[str]) -> None:
+    def __init__(self, run: RecordRun, files: EpisodeFiles, deleted: DeletedEpisodes) -> None:
         """Create a writer.
 
         Args:
             run: the state that the parts of the run share.
             files: what earlier runs wrote.
-            deleted: ids of episodes that a person deleted, which stay deleted.
+            deleted: the episodes that people deleted, which stay deleted.
         """
         known = files.written.tellings
         self._run = run
@@ -202,7 +203,7 @@ class EpisodeWriter:
     @property
     def known_ids(self) -> frozenset[str]:
         """Ids of episodes and amendments that exist or that a person deleted."""
-        return self._deleted | self._written_ids | self.episodes.keys()
+        return self._deleted.all | self._written_ids | self.episodes.keys()
 
     def describe_unwritten(self, recorded_commits: Set[str]) -> Unwritten:
         """Return the plan's records of changes in this run that get no file.
@@ -214,7 +215,7 @@ class EpisodeWriter:
         removed: list[str] = []
         for episode in self._unwritten:
             named = distinguish_id(episode, self._written.get(episode.id))
-            if named.id in self._deleted:
+            if named.id in self._deleted.of_range:
                 removed.append(named.id)
             elif episode.action.commit not in recorded_commits:
                 count += 1
@@ -547,7 +548,7 @@ class EpisodeWriter:
     def _note(self, episode: Episode, episodes: dict[str, Episode]) -> None:
         """Add an episode to those that later changes may revert."""
         named = distinguish_id(episode, episodes.get(episode.id))
-        if named.id in episodes or named.id in self._deleted:
+        if named.id in episodes or named.id in self._deleted.of_range:
             return
         episodes[named.id] = named
         self._first_outcomes[named.id] = named.outcome
@@ -569,7 +570,7 @@ class EpisodeWriter:
             self._amend(make_amendment(latest, "", feedback=commands))
 
     def _amend(self, amendment: Amendment) -> None:
-        if amendment.id not in self._written_ids | self._deleted:
+        if amendment.id not in self._written_ids | self._deleted.all:
             self._written_ids.add(amendment.id)
             self.tellings.append(amendment)
 
