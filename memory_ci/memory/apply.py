@@ -34,7 +34,7 @@ from memory_ci.lifecycle.fold import CLAIMED, is_kept, strip_claims
 from memory_ci.memory import episode_files
 from memory_ci.memory.claims import prove
 from memory_ci.memory.commit_message import render_commit_message
-from memory_ci.memory.commit_texts import fold_blanks, read_said
+from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
 from memory_ci.memory.model import trusted_at
@@ -306,7 +306,7 @@ def _render_message(
     file_count = len(episode_changes)
     if records_range:
         file_count -= 1  # RECORDED_FILE, which holds no episode
-    return render_commit_message(steps, plan, file_count, is_read=records_range)
+    return render_commit_message(steps, plan, file_count, records_range=records_range)
 
 
 def _list_episode_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
@@ -734,7 +734,7 @@ class _PlanChecker:
             shas = {commit.sha[:SHA_WIDTH] for commit in merged.commits}
             texts_by_commit |= {sha: [] for sha in shas}
             if shas & quoted_commits:
-                for sha, text in read_said(trusted, merged, self._tombstones):
+                for sha, text in read_change_texts(trusted, merged, self._tombstones):
                     texts_by_commit[sha].append(text)
         return texts_by_commit
 

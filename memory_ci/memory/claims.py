@@ -26,7 +26,7 @@ from memory_ci.gitrepo.squash_trailers import is_inverse
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.fold import list_claims, mark_claimed
 from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
-from memory_ci.memory.commit_texts import fold_blanks, read_said
+from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
 from memory_ci.memory.quotes import MAX_MARKS, is_captured
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.records.entry import Entry, Located
@@ -321,7 +321,7 @@ def _read_commit_texts(base: Snapshot, sha: str) -> _CommitTexts | None:
     if commit is None or landing is None:
         return None
     merged = change_of_tip(workspace, landing)
-    said = read_said(workspace, merged)
+    said = read_change_texts(workspace, merged)
     texts = [text for short_sha, text in said if commit.startswith(short_sha)]
     return _CommitTexts(texts, merged.number)
 

@@ -27,7 +27,14 @@ from memory_ci.gitrepo.repo import Repository, is_ancestor, is_shallow
 from memory_ci.lifecycle.episodes import derive_situation
 from memory_ci.lifecycle.reverts import find_reverts
 from memory_ci.memory.eligible import is_routine, is_work, list_prose, own_commits, title_of
-from memory_ci.memory.episode_texts import MERGED_AS, keep_safe, list_paths, name_branch, safe, tell
+from memory_ci.memory.episode_texts import (
+    MERGED_AS,
+    list_safe_names,
+    list_paths,
+    name_branch,
+    make_safe,
+    render_episode_text,
+)
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.config import ExtractionConfig
@@ -82,9 +89,9 @@ def derive_episode(config: ExtractionConfig, merged: MergedChange, stage: str) -
         stage: the stage that the project was in; "" if it was unknown.
     """
     own = own_commits(merged)
-    title = safe(title_of(merged))
+    title = make_safe(title_of(merged))
     paths = list_paths(merged, own)
-    files = keep_safe(paths)
+    files = list_safe_names(paths)
     outcome: Outcome = "success" if paths else "neutral"
     prose = list_prose(list_trusted_commits(config, merged, commit_events(merged)))
     context = {"branch": name_branch(find_branch(merged.tip.message)), "stage": stage}
@@ -96,7 +103,7 @@ def derive_episode(config: ExtractionConfig, merged: MergedChange, stage: str) -
         action=Action(pr=merged.number, commit=merged.tip.sha, files=tuple(files)),
         outcome=outcome,
         valence=ROUTINE_VALENCE,
-        text=tell(title, prose, None, MERGED_AS[outcome]),
+        text=render_episode_text(title, prose, None, MERGED_AS[outcome]),
     )
 
 
