@@ -38,10 +38,10 @@ from memory_ci.memory.commit_texts import start_of
 from memory_ci.memory.eligible import is_work, list_prose, own_commits, title_of
 from memory_ci.memory.episode_texts import (
     MERGED_AS,
-    list_safe_names,
     list_paths,
-    name_branch,
+    list_safe_names,
     make_safe,
+    name_branch,
     render_episode_text,
 )
 from memory_ci.memory.episodes import EpisodeFiles, add_derived
