@@ -59,7 +59,7 @@ from memory_ci.memory.eligible import is_own_commit, is_own_run
 from memory_ci.memory.episode_files import DeletedEpisodes, find_fold_day, plan_files
 from memory_ci.memory.episodes import load_episode_files
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
-from memory_ci.memory.git_episodes import remember
+from memory_ci.memory.git_episodes import cache_range
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import list_rejected, list_rejected_paths
 from memory_ci.memory.model import Model, choose_run_model, trusted_at
@@ -481,7 +481,7 @@ def _describe_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter) -> Un
     if unwritten.changes:
         new_range = RecordedRange(since, plan.until, unwritten.stage)
         derived = tombstones_at(run.base).mask_all(writer.derived)
-        remember(run.workspace, new_range, derived)
+        cache_range(run.workspace, new_range, derived)
     return unwritten
 
 
