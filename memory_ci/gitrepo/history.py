@@ -1,12 +1,12 @@
-"""The history of a branch: merged changes, commits of record runs, and commits by date."""
+"""The history of a branch: its merged changes, versions of files, and commits by their content."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime
 from itertools import chain, groupby, islice
 
 import msgspec
@@ -19,33 +19,16 @@ from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import (
     Repository,
     find_commit,
-    find_merge_base,
     is_ancestor,
-    is_in_history,
     is_shallow,
     list_cut,
     resolve_commit,
 )
-from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import FULL_ID, SERVED_TRAILER
-from memory_ci.regex import Regex
+from memory_ci.records.names import SERVED_TRAILER
 
-STEP = "Memory-CI-Step"
-SOURCE = "Memory-CI-Source"
-COST = "Memory-CI-Cost"
-RANGE = "Memory-CI-Range"
-COUNTED = "Memory-CI-Counted"
 SURFACE = "Memory-Surface"
 MAX_READERS = 5_000  # Newest commits with served memory that are searched for agents.
-AGE = Regex(r"(?P<count>\d{1,4})(?P<unit>[dwmy])")
-DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
-EPOCH = date(1970, 1, 1)
-"""No commit is older. Git takes an earlier date for a missing one, and uses the current time."""
-
-INBOX = ".memory/inbox/"
-"""Where strangers may write notes. A record run deletes them and writes their content elsewhere."""
-
 NO_COLOR_OR_PROGRAMS = ("--no-color", "--no-ext-diff", "--no-textconv")
 AS_TEXT = ("--text", "--no-ext-diff", "--no-textconv")
 """An attribute of the repository (`MEMORY.md -diff`) must not hide written lines."""
@@ -70,18 +53,6 @@ class HistoryRange(msgspec.Struct, frozen=True):
     def change_count(self) -> int:
         """An upper bound: when messages are read, several groups of a rebase are one change."""
         return len(self.groups)
-
-
-class Cursor(msgspec.Struct, frozen=True):
-    """The position that earlier runs reached in history.
-
-    Attributes:
-        source: the newest commit that they covered.
-        commit: the record commit that names it.
-    """
-
-    source: str
-    commit: str
 
 
 class FileVersion(msgspec.Struct, frozen=True):
@@ -114,7 +85,7 @@ def plan_range(repo: Repository, since: str | None, until: str) -> HistoryRange:
     """
     tip = resolve_commit(repo, until)
     start = None if since is None else _resolve_range_start(repo, since, tip)
-    parents = _list_parents(repo, start, tip)
+    parents = list_parents(repo, start, tip)
     if not list_cut(repo).isdisjoint(parents):
         raise _shallow_range(repo)
     return HistoryRange(start, tip, group_commits(parents, tip))
@@ -130,7 +101,7 @@ def group_commits(parents: Mapping[str, tuple[str, ...]], tip: str) -> tuple[tup
             outside of the range.
         tip: the newest commit.
     """
-    first_parents = _list_first_parents(parents, tip)
+    first_parents = walk_first_parents(parents, tip)
     positions = {commit: position for position, commit in enumerate(parents)}
     ungrouped = set(parents).difference(first_parents)
 
@@ -156,28 +127,6 @@ def iter_merged_changes(repo: Repository, history: HistoryRange) -> Iterator[Mer
             yield _join_rebased(list(neighbours))
 
 
-def find_range_start(repo: Repository, since: str, tip: str, today: date) -> str | None:
-    """Return the commit after which a range begins.
-
-    Args:
-        repo: the repository.
-        since: a revision, or an age in days, weeks, months or years (`90d`).
-        tip: the commit along whose first parents an age is looked up.
-        today: the day from which an age counts.
-
-    Returns:
-        The id of the commit; None where all of history is younger than the age.
-
-    Raises:
-        RepositoryError: unknown-revision, shallow-clone.
-    """
-    age = AGE.fullmatch(since)
-    if age is None:
-        return resolve_commit(repo, since)
-    first_day = today - timedelta(days=int(age["count"]) * DAYS[age["unit"]])
-    return find_commit_until(repo, tip, datetime.combine(first_day, time.min, UTC))
-
-
 def _resolve_range_start(repo: Repository, since: str, tip: str) -> str:
     start = find_commit(repo, since)
     if start is not None and is_ancestor(repo, start, tip):
@@ -197,7 +146,7 @@ def _shallow_range(repo: Repository) -> RepositoryError:
     return RepositoryError(message, slug="shallow-clone", hint=FETCH_HINT)
 
 
-def _list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tuple[str, ...]]:
+def list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tuple[str, ...]]:
     """Return the parents of each commit of a range, children before parents."""
     exclusions = [f"^{since}"] if since else []
     listing = run_git(repo.cwd, "rev-list", "--topo-order", "--parents", tip, *exclusions, "--")
@@ -210,7 +159,7 @@ def _list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tu
     return parents
 
 
-def _list_first_parents(parents: Mapping[str, tuple[str, ...]], tip: str) -> list[str]:
+def walk_first_parents(parents: Mapping[str, tuple[str, ...]], tip: str) -> list[str]:
     """Return the commits on the first-parent line of `tip`, newest first."""
     commits: list[str] = []
     commit = tip
@@ -253,173 +202,6 @@ def list_first_parents(repo: Repository, since: str | None, until: str) -> list[
     exclusions = [f"^{since}"] if since else []
     listing = run_git(repo.cwd, "rev-list", "--first-parent", until, *exclusions, "--")
     return listing.decode().split()
-
-
-# -- commits of record runs
-
-
-def is_markdown(path: str) -> bool:
-    """Return whether a path may be that of a memory file, wherever memory is configured to live."""
-    return path.endswith(".md")
-
-
-def find_cursor(
-    repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown
-) -> Cursor | None:
-    """Return the cursor that the newest record commit of `rev` names; None before the first run.
-
-    Anyone can write a trailer, so a source that is not in the history of its commit is skipped. A
-    record commit off the first-parent line counts if a merge of memory alone contains it, such as
-    the merge commit of the memory pull request.
-    """
-    newest = next(_iter_cursors(repo, rev, is_memory, "--first-parent"), None)
-    exclusions = [f"^{newest.commit}"] if newest else []
-    for cursor in _iter_cursors(repo, rev, is_memory, *exclusions):
-        if _is_further(repo, rev, cursor, newest, is_memory):
-            return cursor
-    return newest
-
-
-def find_lost_cursor(
-    repo: Repository,
-    rev: str,
-    cursor: Cursor | None,
-    is_memory: Callable[[str], bool] = is_markdown,
-) -> Cursor | None:
-    """Return the cursor of the newest record commit whose source is not in its history.
-
-    Args:
-        repo: the repository.
-        rev: the revision whose first parents are searched.
-        cursor: the result of `find_cursor`; only record commits after it are searched.
-        is_memory: whether a path is that of a memory file.
-    """
-    exclusions = [f"^{cursor.commit}"] if cursor else []
-    for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, "--first-parent", *exclusions):
-        lost = [
-            source
-            for source in _list_sources(commit)
-            if not is_in_history(repo, source, commit.sha)
-        ]
-        if lost:
-            return Cursor(lost[-1], commit.sha)
-    return None
-
-
-def list_counted_commits(
-    repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown
-) -> frozenset[str]:
-    """Return the commits whose trailers earlier runs counted, so that a replay counts none twice.
-
-    All of history is searched: record commits of a merged memory pull request are not on the
-    first-parent line.
-    """
-    counted: set[str] = set()
-    for commit in _iter_record_commits(repo, rev, COUNTED, is_memory):
-        for _, value in find_trailers(commit.message, (COUNTED,)):
-            counted.update(split_ids(value))
-    return frozenset(counted)
-
-
-def sum_costs(repo: Repository, since: date, *revs: str) -> float:
-    """Sum the USD that runs noted in trailers of commits.
-
-    Args:
-        repo: the repository.
-        since: commits since the start of this day, UTC.
-        revs: revisions and options as for `git log`.
-    """
-    options = (
-        f"--since={since}T00:00:00Z",
-        f"--grep=^{COST}:",
-        f"--format=%(trailers:key={COST},valueonly)",
-    )
-    listing = run_git(repo.cwd, *LOG_SETTINGS, "log", *options, *revs, "--")
-
-    total = 0.0
-    for line in listing.decode("utf-8", "replace").splitlines():
-        amount = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) USD", line.strip())
-        if amount:
-            total += float(amount[1])
-    return total
-
-
-def _iter_cursors(
-    repo: Repository, rev: str, is_memory: Callable[[str], bool], *options: str
-) -> Iterator[Cursor]:
-    """Yield the cursors of record commits of `rev`, newest first; options as for `git log`."""
-    for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, *options):
-        for source in reversed(_list_sources(commit)):
-            if is_in_history(repo, source, commit.sha):
-                yield Cursor(source, commit.sha)
-                break
-
-
-def _list_sources(commit: Commit) -> list[str]:
-    trailers = find_trailers(commit.message, (SOURCE,))
-    return [value for _, value in trailers if re.fullmatch(FULL_ID, value)]
-
-
-def _is_further(
-    repo: Repository,
-    rev: str,
-    cursor: Cursor,
-    newest: Cursor | None,
-    is_memory: Callable[[str], bool],
-) -> bool:
-    """Return whether a cursor off the first-parent line of `rev` belongs to it and is further.
-
-    It belongs to the line if both lines lead back to its source, and the merge that contains it
-    changed memory only. Thus a branch with a cursor of its own does not count, and a change of code
-    cannot carry a forged cursor.
-
-    Args:
-        repo: the repository.
-        rev: the revision.
-        cursor: the cursor to judge.
-        newest: the newest cursor on the first-parent line.
-        is_memory: whether a path is that of a memory file.
-    """
-    if newest is not None and is_ancestor(repo, cursor.source, newest.source):
-        return False
-
-    parents = _list_parents(repo, cursor.source, rev)
-    tip = next(iter(parents))
-    for start in (tip, cursor.commit):
-        first_parents = _list_first_parents(parents, start)
-        if not first_parents or parents[first_parents[-1]][:1] != (cursor.source,):
-            return False
-
-    groups = group_commits(parents, tip)
-    merge_sha = next(group[-1] for group in groups if cursor.commit in group)
-    merge_options = (*FILE_OPTIONS, "--no-renames", "--no-walk", "--end-of-options", merge_sha)
-    ((merge, _),) = read_log(repo, *merge_options)
-    return bool(merge.files) and all(is_memory(file.path) for file in merge.files)
-
-
-def _iter_record_commits(
-    repo: Repository, rev: str, key: str, is_memory: Callable[[str], bool], *options: str
-) -> Iterator[Commit]:
-    """Yield the record commits of `rev` with `key:` in the message, newest first."""
-    grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
-    files = (*FILE_OPTIONS, "--no-renames")
-    for commit, _ in read_log(repo, *options, *files, *grep, "--end-of-options", rev, "--"):
-        if _is_record_commit(commit, is_memory):
-            yield commit
-
-
-def _is_record_commit(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
-    """Return whether a commit is one of record, or a squash of some.
-
-    Such a commit names its step and changes memory only. A commit that strangers may make does not
-    count: it writes notes into the inbox, or only deletes some.
-    """
-    notes = [file for file in commit.files if file.path.startswith(INBOX)]
-    if len(notes) == len(commit.files) or any(file.status != "D" for file in notes):
-        return False
-    if not find_trailers(commit.message, (STEP,)):
-        return False
-    return all(is_memory(file.path) for file in commit.files)
 
 
 # -- commits by message and content
@@ -666,104 +448,3 @@ def read_hunks(
             path = header.partition("\n")[0].split(" ")[-1]
             hunks_by_path[path] = "\n".join(f"@@ {hunk.rstrip()}" for hunk in hunks)
     return hunks_by_path
-
-
-# -- commits by date
-
-
-def resolve_past(repo: Repository, rev: str) -> str:
-    """Return the id of the commit that `rev` names.
-
-    Raises:
-        RepositoryError: unknown-revision, or shallow-clone if the commit may be cut off.
-    """
-    commit = find_commit(repo, rev)
-    if commit is None and is_shallow(repo):
-        raise _shallow_past(repo, f"{rev!r} is not in it")
-    return commit or resolve_commit(repo, rev)
-
-
-def find_commit_of_day(repo: Repository, rev: str, day: date) -> str | None:
-    """Return the newest first-parent commit of `rev` made on `day` (UTC) or earlier.
-
-    None where all commits are younger.
-
-    Raises:
-        RepositoryError: shallow-clone, when history ends before that day is reached.
-    """
-    return find_commit_until(repo, rev, datetime.combine(day, time.max, UTC))
-
-
-def find_commits_of_days(repo: Repository, rev: str, days: Collection[date]) -> dict[date, str]:
-    """Return for each day the newest first-parent commit of `rev` made on it (UTC) or earlier.
-
-    It takes one process, which ends at the oldest of the days. A day that is before all commits,
-    or before those of a shallow clone, is left out.
-    """
-    pending = sorted((day for day in days if day >= EPOCH), reverse=True)
-    tip = find_commit(repo, rev) if pending else None
-    if tip is None:
-        return {}
-    commits: dict[date, str] = {}
-    args = ("rev-list", "--first-parent", "--timestamp", tip, "--")
-    with stream_git(repo.cwd, *args) as stream:
-        for line in stream:
-            seconds, sha = line.decode().split()
-            # No date is made of the seconds: they may be out of the calendar's range.
-            while pending and int(seconds) < _end_of_day(pending[0]):
-                commits[pending.pop(0)] = sha
-            if not pending:
-                break
-    return commits
-
-
-def _end_of_day(day: date) -> float:
-    """Return the second after a day (UTC)."""
-    return datetime.combine(day, time.min, UTC).timestamp() + timedelta(days=1).total_seconds()
-
-
-def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | None:
-    """Return the newest first-parent commit of `rev` made at `moment` or earlier.
-
-    None where all commits are younger.
-
-    Raises:
-        RepositoryError: shallow-clone, when history ends before that moment is reached.
-    """
-    tip = find_commit(repo, rev)
-    if tip is None or moment.date() < EPOCH:
-        return None
-
-    before = f"--before=@{int(moment.timestamp())} +0000"
-    commit = run_git(repo.cwd, "rev-list", "--first-parent", "-n1", before, tip, "--")
-    sha = commit.decode().strip() or None
-    if sha is None and is_shallow(repo):
-        raise _shallow_past(repo, f"it does not reach back to {moment:%Y-%m-%d}")
-    return sha
-
-
-def read_commit_time(repo: Repository, sha: str) -> datetime:
-    """Return when a commit was made, in UTC."""
-    ((commit, _),) = read_log(repo, "--no-walk", "--end-of-options", sha)
-    return commit.committed_at.astimezone(UTC)
-
-
-def resolve_merge_base(repo: Repository, rev: str, base_rev: str) -> str:
-    """Return the merge base of two revisions.
-
-    Raises:
-        RepositoryError: unknown-revision, unrelated-histories, shallow-clone.
-    """
-    base = find_merge_base(repo, resolve_past(repo, rev), resolve_past(repo, base_rev))
-    if base is not None:
-        return base
-    if is_shallow(repo):
-        raise _shallow_past(repo, f"it does not hold where {rev} and {base_rev} met")
-    message = f"{rev} and {base_rev} have no commit in common"
-    hint = "Name the branch that the work was started from."
-    raise RepositoryError(message, slug="unrelated-histories", hint=hint)
-
-
-def _shallow_past(repo: Repository, reason: str) -> RepositoryError:
-    message = f"the clone at {repo.cwd} is shallow: {reason}"
-    return RepositoryError(message, slug="shallow-clone", hint=FETCH_HINT)

@@ -72,6 +72,12 @@ def list_committers(repo: Repository, base: str, tip: str) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in listing.splitlines())
 
 
+def read_commit_time(repo: Repository, sha: str) -> datetime:
+    """Return when a commit was made, in UTC."""
+    ((commit, _),) = read_log(repo, "--no-walk", "--end-of-options", sha)
+    return commit.committed_at.astimezone(UTC)
+
+
 def is_touched_since(repo: Repository, rev: str, path: str, since: datetime) -> bool:
     """Return whether a commit in the history of `rev` touched a path at `since` or later.
 

@@ -11,7 +11,8 @@ from memory_ci.checks.backtest import MAX_UNJUDGED, PastChange
 from memory_ci.checks.judge import judge
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.edits import blame_lines
-from memory_ci.gitrepo.history import find_range_start, plan_range
+from memory_ci.gitrepo.history import plan_range
+from memory_ci.gitrepo.past import find_range_start
 from memory_ci.memory.past_changes import iter_past_changes
 from memory_ci.memory.rules import collect_rules, find_skips
 from memory_ci.memory.workspace import Snapshot

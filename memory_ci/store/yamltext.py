@@ -216,7 +216,7 @@ class _EventReader:
         end = event.end_mark
         if _kind(event) != "Scalar" or start.column != 0 or start.line != end.line:
             return False
-        text_after = self._lines[end.line][end.column :]
+        text_after: str = self._lines[end.line][end.column :]
         return text_after.lstrip().startswith(":")
 
     def _find_last_line(self, first: int, next_line: int, scalar_end: int) -> int:

@@ -21,7 +21,8 @@ from memory_ci.commands.record.model_checks import is_about_changes, write_check
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
 from memory_ci.gitrepo.edits import Brought, blame_lines
-from memory_ci.gitrepo.history import find_range_start, plan_range
+from memory_ci.gitrepo.history import plan_range
+from memory_ci.gitrepo.past import find_range_start
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.eligible import is_work, merged_on
 from memory_ci.memory.forgotten import read_rejected

@@ -1,0 +1,137 @@
+"""Commits of a branch by date or age, and the base that two revisions share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, date, datetime, time, timedelta
+
+from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.history import FETCH_HINT
+from memory_ci.gitrepo.process import run_git, stream_git
+from memory_ci.gitrepo.repo import (
+    Repository,
+    find_commit,
+    find_merge_base,
+    is_shallow,
+    resolve_commit,
+)
+from memory_ci.regex import Regex
+
+AGE = Regex(r"(?P<count>\d{1,4})(?P<unit>[dwmy])")
+DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+EPOCH = date(1970, 1, 1)
+"""No commit is older. Git takes an earlier date for a missing one, and uses the current time."""
+
+
+def find_range_start(repo: Repository, since: str, tip: str, today: date) -> str | None:
+    """Return the commit after which a range begins.
+
+    Args:
+        repo: the repository.
+        since: a revision, or an age in days, weeks, months or years (`90d`).
+        tip: the commit along whose first parents an age is looked up.
+        today: the day from which an age counts.
+
+    Returns:
+        The id of the commit; None where all of history is younger than the age.
+
+    Raises:
+        RepositoryError: unknown-revision, shallow-clone.
+    """
+    age = AGE.fullmatch(since)
+    if age is None:
+        return resolve_commit(repo, since)
+    first_day = today - timedelta(days=int(age["count"]) * DAYS[age["unit"]])
+    return find_commit_until(repo, tip, datetime.combine(first_day, time.min, UTC))
+
+
+def resolve_past(repo: Repository, rev: str) -> str:
+    """Return the id of the commit that `rev` names.
+
+    Raises:
+        RepositoryError: unknown-revision, or shallow-clone if the commit may be cut off.
+    """
+    commit = find_commit(repo, rev)
+    if commit is None and is_shallow(repo):
+        raise _shallow_past(repo, f"{rev!r} is not in it")
+    return commit or resolve_commit(repo, rev)
+
+
+def find_commit_of_day(repo: Repository, rev: str, day: date) -> str | None:
+    """Return the newest first-parent commit of `rev` made on `day` (UTC) or earlier.
+
+    None where all commits are younger.
+
+    Raises:
+        RepositoryError: shallow-clone, when history ends before that day is reached.
+    """
+    return find_commit_until(repo, rev, datetime.combine(day, time.max, UTC))
+
+
+def find_commits_of_days(repo: Repository, rev: str, days: Collection[date]) -> dict[date, str]:
+    """Return for each day the newest first-parent commit of `rev` made on it (UTC) or earlier.
+
+    It takes one process, which ends at the oldest of the days. A day that is before all commits,
+    or before those of a shallow clone, is left out.
+    """
+    pending = sorted((day for day in days if day >= EPOCH), reverse=True)
+    tip = find_commit(repo, rev) if pending else None
+    if tip is None:
+        return {}
+    commits: dict[date, str] = {}
+    args = ("rev-list", "--first-parent", "--timestamp", tip, "--")
+    with stream_git(repo.cwd, *args) as stream:
+        for line in stream:
+            seconds, sha = line.decode().split()
+            # No date is made of the seconds: they may be out of the calendar's range.
+            while pending and int(seconds) < _end_of_day(pending[0]):
+                commits[pending.pop(0)] = sha
+            if not pending:
+                break
+    return commits
+
+
+def _end_of_day(day: date) -> float:
+    """Return the second after a day (UTC)."""
+    return datetime.combine(day, time.min, UTC).timestamp() + timedelta(days=1).total_seconds()
+
+
+def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | None:
+    """Return the newest first-parent commit of `rev` made at `moment` or earlier.
+
+    None where all commits are younger.
+
+    Raises:
+        RepositoryError: shallow-clone, when history ends before that moment is reached.
+    """
+    tip = find_commit(repo, rev)
+    if tip is None or moment.date() < EPOCH:
+        return None
+
+    before = f"--before=@{int(moment.timestamp())} +0000"
+    commit = run_git(repo.cwd, "rev-list", "--first-parent", "-n1", before, tip, "--")
+    sha = commit.decode().strip() or None
+    if sha is None and is_shallow(repo):
+        raise _shallow_past(repo, f"it does not reach back to {moment:%Y-%m-%d}")
+    return sha
+
+
+def resolve_merge_base(repo: Repository, rev: str, base_rev: str) -> str:
+    """Return the merge base of two revisions.
+
+    Raises:
+        RepositoryError: unknown-revision, unrelated-histories, shallow-clone.
+    """
+    base = find_merge_base(repo, resolve_past(repo, rev), resolve_past(repo, base_rev))
+    if base is not None:
+        return base
+    if is_shallow(repo):
+        raise _shallow_past(repo, f"it does not hold where {rev} and {base_rev} met")
+    message = f"{rev} and {base_rev} have no commit in common"
+    hint = "Name the branch that the work was started from."
+    raise RepositoryError(message, slug="unrelated-histories", hint=hint)
+
+
+def _shallow_past(repo: Repository, reason: str) -> RepositoryError:
+    message = f"the clone at {repo.cwd} is shallow: {reason}"
+    return RepositoryError(message, slug="shallow-clone", hint=FETCH_HINT)
