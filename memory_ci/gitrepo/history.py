@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import date, datetime
 from itertools import chain, groupby, islice
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.forges import describe_change
-from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, parse_date, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, parse_date, read_commit, read_log
 from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import (
     Repository,
@@ -37,7 +37,7 @@ FETCH_HINT = "Fetch all of it: `git fetch --unshallow`, or `fetch-depth: 0` for 
 
 
 class HistoryRange(msgspec.Struct, frozen=True):
-    """The commits after one commit up to another, grouped by first-parent commit.
+    """The commits of `since..until`, grouped by the first-parent commit that merged them.
 
     Attributes:
         since: the id of the commit before the range; None where it begins with the first commit.
@@ -51,7 +51,7 @@ class HistoryRange(msgspec.Struct, frozen=True):
 
     @property
     def change_count(self) -> int:
-        """An upper bound: when messages are read, several groups of a rebase are one change."""
+        """The number of merged changes, at most: several groups of a rebase are one change."""
         return len(self.groups)
 
 
@@ -64,7 +64,12 @@ class FileVersion(msgspec.Struct, frozen=True):
 
 
 class LineCount(msgspec.Struct, frozen=True):
-    """Counts of the lines with each prefix that a commit added, less those that it removed."""
+    """How a commit changed the number of lines with certain beginnings.
+
+    Attributes:
+        added: for each beginning the number of lines that the commit added, less those that it
+            removed.
+    """
 
     sha: str
     committed_at: datetime
@@ -75,9 +80,12 @@ class LineCount(msgspec.Struct, frozen=True):
 
 
 def plan_range(repo: Repository, since: str | None, until: str) -> HistoryRange:
-    """Return the range since..until, grouped along the first parents of `until`.
+    """Return the commits of `since..until`, grouped along the first parents of `until`.
 
-    Each commit of the range is in one group.
+    Args:
+        repo: the repository.
+        since: a revision; None for all of history.
+        until: a revision.
 
     Raises:
         RepositoryError: unknown-revision for `until`, unreachable-cursor when `since` is not in its
@@ -92,42 +100,60 @@ def plan_range(repo: Repository, since: str | None, until: str) -> HistoryRange:
 
 
 def group_commits(parents: Mapping[str, tuple[str, ...]], tip: str) -> tuple[tuple[str, ...], ...]:
-    """Group commits by the first-parent commit that merged them, oldest first.
-
-    A merge has the commits that no older merge has, and itself as the last.
+    """Group the commits of a range by the first-parent commit that merged them, oldest first.
 
     Args:
-        parents: the parents of each commit, children before parents. A parent that is no key is
-            outside of the range.
+        parents: the parents of each commit of the range, children before parents. A parent that is
+            no key is outside of the range.
         tip: the newest commit.
+
+    Returns:
+        For each first-parent commit of the range, oldest first: the commits that it merged and no
+        older one did, oldest first, then itself. Each commit of the range is in one group.
     """
     first_parents = walk_first_parents(parents, tip)
-    positions = {commit: position for position, commit in enumerate(parents)}
+    newest_first_positions = {commit: position for position, commit in enumerate(parents)}
     ungrouped = set(parents).difference(first_parents)
 
     groups: list[tuple[str, ...]] = []
     for commit in reversed(first_parents):
         merged = _take_merged(parents, commit, ungrouped)
-        merged.sort(key=positions.__getitem__, reverse=True)
+        merged.sort(key=newest_first_positions.__getitem__, reverse=True)
         groups.append((*merged, commit))
     return tuple(groups)
 
 
 def iter_merged_changes(repo: Repository, history: HistoryRange) -> Iterator[MergedChange]:
-    """Yield the changes of a range, oldest first, from one stream in constant memory.
+    """Yield the changes of a range, oldest first, from one `git log` in constant memory.
 
-    Neighbouring commits that name the same pull request are one change, merged by rebase.
+    A change is a merge with its commits, a squash, a direct push, or a rebase: neighbouring commits
+    that name the same pull request.
     """
-    shas = "".join(f"{sha}\n" for sha in chain.from_iterable(history.groups)).encode()
-    # Without commits git would read HEAD. With no group nothing is read, so git is never started.
-    with closing(read_log(repo, *FILE_OPTIONS, "--no-walk=unsorted", "--stdin", input=shas)) as log:
-        commits = (commit for commit, _ in log)
-        changes = (describe_change(tuple(islice(commits, len(group)))) for group in history.groups)
+    with closing(_iter_group_changes(repo, history)) as changes:
         for _, neighbours in groupby(changes, _rebase_key):
             yield _join_rebased(list(neighbours))
 
 
+def _iter_group_changes(
+    repo: Repository, history: HistoryRange
+) -> Generator[MergedChange, None, None]:
+    """Yield a change for each group of a range, in which a rebase is still several changes."""
+    if not history.groups:
+        return  # Git would read HEAD.
+    shas = "".join(f"{sha}\n" for sha in chain.from_iterable(history.groups)).encode()
+    with closing(read_log(repo, *FILE_OPTIONS, "--no-walk=unsorted", "--stdin", input=shas)) as log:
+        commits = (commit for commit, _ in log)
+        for group in history.groups:
+            commits_of_group = tuple(islice(commits, len(group)))
+            yield describe_change(commits_of_group)
+
+
 def _resolve_range_start(repo: Repository, since: str, tip: str) -> str:
+    """Return the id of the commit `since`, which must be in the history of `tip`.
+
+    Raises:
+        RepositoryError: unreachable-cursor, or shallow-clone if it may be cut off.
+    """
     start = find_commit(repo, since)
     if start is not None and is_ancestor(repo, start, tip):
         return start
@@ -147,7 +173,7 @@ def _shallow_range(repo: Repository) -> RepositoryError:
 
 
 def list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tuple[str, ...]]:
-    """Return the parents of each commit of a range, children before parents."""
+    """Return the parents of each commit of `since..tip`, children before parents."""
     exclusions = [f"^{since}"] if since else []
     listing = run_git(repo.cwd, "rev-list", "--topo-order", "--parents", tip, *exclusions, "--")
 
@@ -185,11 +211,16 @@ def _take_merged(
 
 
 def _rebase_key(change: MergedChange) -> int | str | None:
-    """Return a key that the commits of one rebase share and other changes do not."""
+    """Return a key that is equal for the commits of one rebase, and for no other changes.
+
+    Each commit of a rebase looks like a squash: it is on the first-parent line and names the number
+    of the pull request.
+    """
     return change.number if change.kind == "squash" else change.tip.sha
 
 
 def _join_rebased(changes: Sequence[MergedChange]) -> MergedChange:
+    """Join changes with the same rebase key, oldest first, to one; a single one stays as it is."""
     newest = changes[-1]
     if len(changes) == 1:
         return newest
@@ -198,7 +229,7 @@ def _join_rebased(changes: Sequence[MergedChange]) -> MergedChange:
 
 
 def list_first_parents(repo: Repository, since: str | None, until: str) -> list[str]:
-    """Return the commits of a range on the first-parent line of its end, newest first."""
+    """Return the commits of `since..until` on the first-parent line of `until`, newest first."""
     exclusions = [f"^{since}"] if since else []
     listing = run_git(repo.cwd, "rev-list", "--first-parent", until, *exclusions, "--")
     return listing.decode().split()
@@ -208,29 +239,23 @@ def list_first_parents(repo: Repository, since: str | None, until: str) -> list[
 
 
 def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
-    """Return the author's address and date of a commit, which a cherry-pick or rebase keeps.
+    """Return the author's e-mail address and date of a commit, which a rebase does not change.
 
     None where the repository does not hold the commit.
     """
     if find_commit(repo, sha) is None:
         return None
-    ((commit, _),) = read_log(repo, "--no-walk", "--end-of-options", sha)
+    commit = read_commit(repo, sha)
     return commit.email, commit.authored_at
 
 
 def find_addition(repo: Repository, rev: str, path: str) -> str | None:
-    """Return the first-parent commit of `rev` that first added `path`."""
-    options = (
-        "--first-parent",
-        *FILE_OPTIONS,
-        "--no-renames",
-        "--diff-filter=A",
-        "--end-of-options",
-        rev,
-    )
-    log = read_log(repo, *options, "--", f":(top,literal){path}")
-    shas = [commit.sha for commit, _ in log]
-    return shas[-1] if shas else None
+    """Return the oldest first-parent commit of `rev` that added a file at `path`."""
+    added = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
+    revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
+    log = read_log(repo, "--first-parent", *added, *revision)
+    newest_first = [commit.sha for commit, _ in log]
+    return newest_first[-1] if newest_first else None
 
 
 def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Iterator[FileVersion]:
@@ -238,16 +263,8 @@ def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Itera
 
     A renamed file counts as two files.
     """
-    options = (
-        "--first-parent",
-        *FILE_OPTIONS,
-        "--no-renames",
-        "--end-of-options",
-        rev,
-        "--",
-        *pathspecs,
-    )
-    for commit, oids in read_log(repo, *options):
+    files = ("--first-parent", *FILE_OPTIONS, "--no-renames")
+    for commit, oids in read_log(repo, *files, "--end-of-options", rev, "--", *pathspecs):
         for file, oid in zip(commit.files, oids, strict=True):
             is_deleted = not oid.strip("0")
             yield FileVersion(commit, file.path, None if is_deleted else oid)
@@ -261,7 +278,10 @@ def has_version(repo: Repository, since: str, until: str, pathspecs: Sequence[st
 
 
 def list_reverting_commits(repo: Repository, rev: str) -> list[Commit]:
-    """Return the commits that say that they revert another, oldest first, without files."""
+    """Return the commits whose message says that they revert another, oldest first.
+
+    Their `files` are not read.
+    """
     grep = (
         "--regexp-ignore-case",
         "--grep=^This reverts",
@@ -276,9 +296,9 @@ def list_reverting_commits(repo: Repository, rev: str) -> list[Commit]:
 def list_added_lines(
     repo: Repository, rev: str, pathspecs: Sequence[str], start: str
 ) -> frozenset[str]:
-    """Return every line beginning with `start` that a first-parent commit of `rev` added to files.
+    """Return the lines beginning with `start` that first-parent commits of `rev` added to files.
 
-    Lines that were removed later are among them.
+    Lines that a later commit removed are among them.
     """
     shown = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color", *AS_TEXT)
     args = ("log", "--first-parent", *shown, "--end-of-options", rev, "--", *pathspecs)
@@ -297,9 +317,11 @@ def list_commits_mentioning(
 ) -> list[str]:
     """Return the first-parent commits that added or removed a line with one of `words`.
 
-    Only lines of the files count. The newest commit comes first; roots are left out.
+    Only lines of the files count. The newest commit comes first; those without parents are left
+    out.
     """
-    pattern = "|".join(re.sub(r"([^\w-])", r"\\\1", word) for word in words)
+    escaped_words = [re.sub(r"([^\w-])", r"\\\1", word) for word in words]
+    pattern = "|".join(escaped_words)
     walk = ("--first-parent", "--diff-merges=first-parent", "--min-parents=1")
     shown = ("-s", "--no-renames", *AS_TEXT, "--format=%H")
     args = ("log", "--extended-regexp", f"-G{pattern}", *walk, *shown)
@@ -318,18 +340,17 @@ def list_commits_replacing(repo: Repository, rev: str, path: str, text: str) -> 
 
 
 def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
-    """Return when each agent, local or in the cloud, last committed work that was served memory.
+    """Return when each agent last committed work for which it had read entries of memory.
 
-    The latest comes first.
+    Such commits name the entries in the trailer `Memory-Retrieved`.
+
+    Returns:
+        The time of the last commit by agent, the latest first.
     """
     keys = (SURFACE, "Memory-Session")
     values = "".join(f"%x00%(trailers:key={key},valueonly,separator=%x2C)" for key in keys)
-    options = (
-        f"-n{MAX_READERS}",
-        f"--grep=^{SERVED_TRAILER}:",
-        "--date=raw",
-        f"--format=%cd{values}",
-    )
+    shown = ("--date=raw", f"--format=%cd{values}")
+    options = (f"-n{MAX_READERS}", f"--grep=^{SERVED_TRAILER}:", *shown)
     args = ("log", *options, "--end-of-options", rev, "--")
     listing = run_git(repo.cwd, *LOG_SETTINGS, *args).decode("utf-8", "replace")
 
@@ -339,11 +360,18 @@ def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
         committed_at = parse_date(raw_date)
         for agent in _list_agents(surface, sessions):
             latest[agent] = max(committed_at, latest.get(agent, committed_at))
-    return dict(sorted(latest.items(), key=lambda item: item[1], reverse=True))
+    latest_first = sorted(latest.items(), key=lambda item: item[1], reverse=True)
+    return dict(latest_first)
 
 
 def _list_agents(surface: str, sessions: str) -> set[str]:
-    """Return the surface of a commit, else the agents of its sessions (`<agent>:<id>,…`)."""
+    """Return the agents that made a commit.
+
+    Args:
+        surface: the value of its trailer `Memory-Surface`: the cloud service that the agent ran in,
+            which is returned as the agent.
+        sessions: the values of its trailers `Memory-Session`, each `<agent>:<id>`, with commas.
+    """
     if surface:
         return {surface}
     agents = {session.strip().partition(":")[0] for session in sessions.split(",")}
@@ -351,9 +379,9 @@ def _list_agents(surface: str, sessions: str) -> set[str]:
 
 
 def find_unmerged_mention(repo: Repository, words: str) -> datetime | None:
-    """Return when the newest commit with `words` in its message was made on a branch ahead of HEAD.
+    """Return when the newest descendant of HEAD with `words` in its message was committed.
 
-    Only commits of local branches that descend from HEAD are searched.
+    Only commits of local branches are searched. None if no message has the words.
     """
     walk = ("--branches", "--not", "HEAD", "--ancestry-path")
     options = ("--fixed-strings", f"--grep={words}", "--max-count=1", "--format=%ct")
@@ -391,16 +419,17 @@ def count_added_lines(
         yield count
 
 
-def _count_line(added: dict[str, int], line: bytes) -> None:
+def _count_line(added: dict[str, int], diff_line: bytes) -> None:
+    """Update the counts of `added` with a line of a diff: `+` counts 1, `-` counts -1."""
     for start in added:
-        if line.startswith(f"+{start}".encode()):
+        if diff_line.startswith(f"+{start}".encode()):
             added[start] += 1
-        elif line.startswith(f"-{start}".encode()):
+        elif diff_line.startswith(f"-{start}".encode()):
             added[start] -= 1
 
 
 def list_releases(repo: Repository, since: str, rev: str, limit: int) -> list[str]:
-    """Return the newest tags between two commits that name a version, oldest first.
+    """Return the newest tags between two commits that name a version (`v1.2`), oldest first.
 
     Args:
         repo: the repository.
@@ -417,21 +446,25 @@ def list_releases(repo: Repository, since: str, rev: str, limit: int) -> list[st
 
 
 def read_added_lines(repo: Repository, base: str, tip: str, limit: int = 1 << 20) -> str:
-    """Return the lines that `tip` has and `base` has not, without changes of white space.
+    """Return the lines that the diff of two commits adds; changes of white space do not count.
 
     At most `limit` bytes of the diff are read.
     """
     shown = ("-U0", "-w", "--no-renames", *NO_COLOR_OR_PROGRAMS)
     with stream_git(repo.cwd, "diff", *shown, "--end-of-options", base, tip, "--") as stream:
-        lines = stream.read(limit).splitlines()
-    added = [line for line in lines if line[:1] == b"+" and not line.startswith(b"+++ ")]
-    return "\n".join(line[1:].decode("utf-8", "replace") for line in added)
+        diff_lines = stream.read(limit).splitlines()
+    added: list[str] = []
+    for line in diff_lines:
+        is_file_name = line.startswith(b"+++ ")
+        if line.startswith(b"+") and not is_file_name:
+            added.append(line[1:].decode("utf-8", "replace"))
+    return "\n".join(added)
 
 
 def read_hunks(
     repo: Repository, base: str, tip: str, paths: Sequence[str], limit: int = 1 << 16
 ) -> dict[str, str]:
-    """Return by file the hunks by which `tip` differs from `base`, for people to read.
+    """Return by path the hunks of the diff of two commits, for people to read.
 
     A hunk has one line of context. At most `limit` bytes of the diff are read.
     """
@@ -445,6 +478,7 @@ def read_hunks(
     for file_diff in text.split("\ndiff --git ")[1:]:
         header, *hunks = file_diff.split("\n@@ ")
         if hunks:
-            path = header.partition("\n")[0].split(" ")[-1]
+            names, _, _ = header.partition("\n")  # `<path> <path>`
+            path = names.split(" ")[-1]
             hunks_by_path[path] = "\n".join(f"@@ {hunk.rstrip()}" for hunk in hunks)
     return hunks_by_path

@@ -1,7 +1,8 @@
-"""Commits of a branch by date or age, and the base that two revisions share."""
+"""Find commits of a branch by date or age, and the merge base of two revisions."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -17,6 +18,7 @@ from memory_ci.gitrepo.repo import (
 )
 from memory_ci.regex import Regex
 
+# An age: `90d`, `6m`.
 AGE = Regex(r"(?P<count>\d{1,4})(?P<unit>[dwmy])")
 DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 EPOCH = date(1970, 1, 1)
@@ -24,7 +26,7 @@ EPOCH = date(1970, 1, 1)
 
 
 def find_range_start(repo: Repository, since: str, tip: str, today: date) -> str | None:
-    """Return the commit after which a range begins.
+    """Return the id of the commit after which a range begins; `since` names it or is an age.
 
     Args:
         repo: the repository.
@@ -49,16 +51,18 @@ def resolve_past(repo: Repository, rev: str) -> str:
     """Return the id of the commit that `rev` names.
 
     Raises:
-        RepositoryError: unknown-revision, or shallow-clone if the commit may be cut off.
+        RepositoryError: unknown-revision, or shallow-clone if the clone may lack the commit.
     """
     commit = find_commit(repo, rev)
-    if commit is None and is_shallow(repo):
+    if commit is not None:
+        return commit
+    if is_shallow(repo):
         raise _shallow_past(repo, f"{rev!r} is not in it")
-    return commit or resolve_commit(repo, rev)
+    return resolve_commit(repo, rev)  # It raises unknown-revision.
 
 
 def find_commit_of_day(repo: Repository, rev: str, day: date) -> str | None:
-    """Return the newest first-parent commit of `rev` made on `day` (UTC) or earlier.
+    """Return the newest first-parent commit of `rev` that was made on `day` (UTC) or earlier.
 
     None where all commits are younger.
 
@@ -74,30 +78,30 @@ def find_commits_of_days(repo: Repository, rev: str, days: Collection[date]) -> 
     It takes one process, which ends at the oldest of the days. A day that is before all commits,
     or before those of a shallow clone, is left out.
     """
-    pending = sorted((day for day in days if day >= EPOCH), reverse=True)
-    tip = find_commit(repo, rev) if pending else None
+    newest_first_days = sorted((day for day in days if day >= EPOCH), reverse=True)
+    tip = find_commit(repo, rev) if newest_first_days else None
     if tip is None:
         return {}
+    pending = deque(newest_first_days)
     commits: dict[date, str] = {}
-    args = ("rev-list", "--first-parent", "--timestamp", tip, "--")
-    with stream_git(repo.cwd, *args) as stream:
+    with stream_git(repo.cwd, "rev-list", "--first-parent", "--timestamp", tip, "--") as stream:
         for line in stream:
             seconds, sha = line.decode().split()
             # No date is made of the seconds: they may be out of the calendar's range.
             while pending and int(seconds) < _end_of_day(pending[0]):
-                commits[pending.pop(0)] = sha
+                commits[pending.popleft()] = sha
             if not pending:
                 break
     return commits
 
 
 def _end_of_day(day: date) -> float:
-    """Return the second after a day (UTC)."""
+    """Return the Unix time at which a day (UTC) is over."""
     return datetime.combine(day, time.min, UTC).timestamp() + timedelta(days=1).total_seconds()
 
 
 def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | None:
-    """Return the newest first-parent commit of `rev` made at `moment` or earlier.
+    """Return the newest first-parent commit of `rev` that was made at `moment` or earlier.
 
     None where all commits are younger.
 
@@ -109,11 +113,11 @@ def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | Non
         return None
 
     before = f"--before=@{int(moment.timestamp())} +0000"
-    commit = run_git(repo.cwd, "rev-list", "--first-parent", "-n1", before, tip, "--")
-    sha = commit.decode().strip() or None
-    if sha is None and is_shallow(repo):
+    listing = run_git(repo.cwd, "rev-list", "--first-parent", "-n1", before, tip, "--")
+    sha = listing.decode().strip()
+    if not sha and is_shallow(repo):
         raise _shallow_past(repo, f"it does not reach back to {moment:%Y-%m-%d}")
-    return sha
+    return sha or None
 
 
 def resolve_merge_base(repo: Repository, rev: str, base_rev: str) -> str:
@@ -133,5 +137,6 @@ def resolve_merge_base(repo: Repository, rev: str, base_rev: str) -> str:
 
 
 def _shallow_past(repo: Repository, reason: str) -> RepositoryError:
+    """Return the error for a commit that a shallow clone may lack."""
     message = f"the clone at {repo.cwd} is shallow: {reason}"
     return RepositoryError(message, slug="shallow-clone", hint=FETCH_HINT)

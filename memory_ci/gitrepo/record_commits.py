@@ -1,15 +1,19 @@
-"""Commits of record runs, their trailers, and the cursor: the position that they reached."""
+"""Commits in which a record run wrote memory files, and the cursor: how far such runs have read.
+
+A record run reads the merged changes of a branch, and commits what it learned from them. Such a
+commit changes memory files only, and has the trailers below.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 
 import msgspec
 
 from memory_ci.gitrepo.history import group_commits, list_parents, walk_first_parents
-from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, read_commit, read_log
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import Repository, is_ancestor, is_in_history
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
@@ -27,11 +31,11 @@ INBOX = ".memory/inbox/"
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """The position that earlier runs reached in history.
+    """How far earlier record runs have read history.
 
     Attributes:
-        source: the newest commit that they covered.
-        commit: the record commit that names it.
+        source: the newest commit that they read.
+        commit: the record commit that names it in its trailer `Memory-CI-Source`.
     """
 
     source: str
@@ -46,18 +50,23 @@ def is_markdown(path: str) -> bool:
 def find_cursor(
     repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown
 ) -> Cursor | None:
-    """Return the cursor that the newest record commit of `rev` names; None before the first run.
+    """Return how far record runs have read the history of `rev`; None before the first run.
 
-    Anyone can write a trailer, so a source that is not in the history of its commit is skipped. A
-    record commit off the first-parent line counts if a merge of memory alone contains it, such as
-    the merge commit of the memory pull request.
+    The newest record commit names that in a trailer. Anyone can write a trailer, so a source that
+    is not in the history of its commit is skipped. A record commit off the first-parent line counts
+    if it was merged by a merge that changed memory only, such as that of a memory pull request.
+
+    Args:
+        repo: the repository.
+        rev: a revision.
+        is_memory: whether a path is that of a memory file.
     """
-    newest = next(_iter_cursors(repo, rev, is_memory, "--first-parent"), None)
-    exclusions = [f"^{newest.commit}"] if newest else []
+    on_first_parents = next(_iter_cursors(repo, rev, is_memory, "--first-parent"), None)
+    exclusions = [f"^{on_first_parents.commit}"] if on_first_parents else []
     for cursor in _iter_cursors(repo, rev, is_memory, *exclusions):
-        if _is_further(repo, rev, cursor, newest, is_memory):
+        if _is_further(repo, rev, cursor, on_first_parents, is_memory):
             return cursor
-    return newest
+    return on_first_parents
 
 
 def find_lost_cursor(
@@ -68,6 +77,8 @@ def find_lost_cursor(
 ) -> Cursor | None:
     """Return the cursor of the newest record commit whose source is not in its history.
 
+    That happens when the branch was rewritten. None if there is no such commit.
+
     Args:
         repo: the repository.
         rev: the revision whose first parents are searched.
@@ -76,23 +87,19 @@ def find_lost_cursor(
     """
     exclusions = [f"^{cursor.commit}"] if cursor else []
     for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, "--first-parent", *exclusions):
-        lost = [
-            source
-            for source in _list_sources(commit)
-            if not is_in_history(repo, source, commit.sha)
-        ]
-        if lost:
-            return Cursor(lost[-1], commit.sha)
+        for source in reversed(_list_sources(commit)):
+            if not is_in_history(repo, source, commit.sha):
+                return Cursor(source, commit.sha)
     return None
 
 
 def list_counted_commits(
     repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown
 ) -> frozenset[str]:
-    """Return the commits whose trailers earlier runs counted, so that a replay counts none twice.
+    """Return the commits whose trailers earlier record runs counted.
 
-    All of history is searched: record commits of a merged memory pull request are not on the
-    first-parent line.
+    A run that reads a range again counts none of them twice. All of history is searched: record
+    commits of a merged memory pull request are not on the first-parent line.
     """
     counted: set[str] = set()
     for commit in _iter_record_commits(repo, rev, COUNTED, is_memory):
@@ -102,7 +109,7 @@ def list_counted_commits(
 
 
 def sum_costs(repo: Repository, since: date, *revs: str) -> float:
-    """Sum the USD that runs noted in trailers of commits.
+    """Return the sum of what record runs cost, in USD, as they noted it in trailers of commits.
 
     Args:
         repo: the repository.
@@ -136,6 +143,10 @@ def _iter_cursors(
 
 
 def _list_sources(commit: Commit) -> list[str]:
+    """Return the commit ids that a message names in trailers `Memory-CI-Source`.
+
+    A squash of record commits has several, the newest last.
+    """
     trailers = find_trailers(commit.message, (SOURCE,))
     return [value for _, value in trailers if re.fullmatch(FULL_ID, value)]
 
@@ -144,43 +155,66 @@ def _is_further(
     repo: Repository,
     rev: str,
     cursor: Cursor,
-    newest: Cursor | None,
+    on_first_parents: Cursor | None,
     is_memory: Callable[[str], bool],
 ) -> bool:
-    """Return whether a cursor off the first-parent line of `rev` belongs to it and is further.
+    """Return whether a cursor off the first-parent line of `rev` is valid for it, and newer.
 
-    It belongs to the line if both lines lead back to its source, and the merge that contains it
-    changed memory only. Thus a branch with a cursor of its own does not count, and a change of code
-    cannot carry a forged cursor.
+    It is valid if the first parents of both `rev` and the record commit lead back to its source,
+    and the merge that contains the record commit changed memory only. Thus the cursor of another
+    branch does not count, and a change of code cannot carry a forged cursor.
 
     Args:
         repo: the repository.
         rev: the revision.
         cursor: the cursor to judge.
-        newest: the newest cursor on the first-parent line.
+        on_first_parents: the newest cursor on the first-parent line.
         is_memory: whether a path is that of a memory file.
     """
-    if newest is not None and is_ancestor(repo, cursor.source, newest.source):
+    if on_first_parents is not None and is_ancestor(repo, cursor.source, on_first_parents.source):
         return False
 
     parents = list_parents(repo, cursor.source, rev)
     tip = next(iter(parents))
     for start in (tip, cursor.commit):
-        first_parents = walk_first_parents(parents, start)
-        if not first_parents or parents[first_parents[-1]][:1] != (cursor.source,):
+        if not _is_first_parent_descendant(parents, start, cursor.source):
             return False
 
     groups = group_commits(parents, tip)
     merge_sha = next(group[-1] for group in groups if cursor.commit in group)
-    merge_options = (*FILE_OPTIONS, "--no-renames", "--no-walk", "--end-of-options", merge_sha)
-    ((merge, _),) = read_log(repo, *merge_options)
+    merge = read_commit(repo, merge_sha, *FILE_OPTIONS, "--no-renames")
     return bool(merge.files) and all(is_memory(file.path) for file in merge.files)
+
+
+def _is_first_parent_descendant(
+    parents: Mapping[str, tuple[str, ...]], commit: str, source: str
+) -> bool:
+    """Return whether first parents lead from a commit back to `source`.
+
+    Args:
+        parents: the parents of each commit that is not in the history of `source`.
+        commit: the id of the commit.
+        source: the id of the commit to find.
+    """
+    first_parents = walk_first_parents(parents, commit)
+    if not first_parents:
+        return False
+    oldest = first_parents[-1]
+    return parents[oldest][:1] == (source,)
 
 
 def _iter_record_commits(
     repo: Repository, rev: str, key: str, is_memory: Callable[[str], bool], *options: str
 ) -> Iterator[Commit]:
-    """Yield the record commits of `rev` with `key:` in the message, newest first."""
+    """Yield the record commits of `rev` with `key:` in the message, newest first.
+
+    Args:
+        repo: the repository.
+        rev: a revision.
+        key: the key of a trailer.
+        is_memory: whether a path is that of a memory file.
+        options: more options and revisions for `git log`.
+    """
     grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
     files = (*FILE_OPTIONS, "--no-renames")
     for commit, _ in read_log(repo, *options, *files, *grep, "--end-of-options", rev, "--"):
@@ -189,13 +223,15 @@ def _iter_record_commits(
 
 
 def _is_record_commit(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
-    """Return whether a commit is one of record, or a squash of some.
+    """Return whether a record run made a commit, or the commit is a squash of such commits.
 
-    Such a commit names its step and changes memory only. A commit that strangers may make does not
-    count: it writes notes into the inbox, or only deletes some.
+    It has a trailer `Memory-CI-Step` and changes memory only. A commit that strangers may make does
+    not count: it writes notes into the inbox, or does nothing but delete some.
     """
     notes = [file for file in commit.files if file.path.startswith(INBOX)]
-    if len(notes) == len(commit.files) or any(file.status != "D" for file in notes):
+    has_only_notes = len(notes) == len(commit.files)
+    writes_notes = any(note.status != "D" for note in notes)
+    if has_only_notes or writes_notes:
         return False
     if not find_trailers(commit.message, (STEP,)):
         return False
