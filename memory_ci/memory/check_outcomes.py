@@ -12,7 +12,7 @@ from memory_ci.checks.backtest import MAX_UNJUDGED, PastChange
 from memory_ci.checks.judge import judge
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.edits import blame_lines
-from memory_ci.gitrepo.history import plan_newest
+from memory_ci.gitrepo.past import plan_newest
 from memory_ci.memory.past_changes import iter_past_changes
 from memory_ci.memory.rules import collect_rules, find_skips
 from memory_ci.memory.workspace import Snapshot

@@ -11,8 +11,8 @@ from functools import cached_property
 
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import find_obstacle
-from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
+from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import BY_FACTS
 from memory_ci.memory.episodes import list_episode_files, load_episodes

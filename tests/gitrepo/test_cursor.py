@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.gitrepo.history import Cursor, find_cursor, find_lost_cursor, list_counted_commits
+from memory_ci.gitrepo.record_commits import (
+    Cursor,
+    find_cursor,
+    find_lost_cursor,
+    list_counted_commits,
+)
 from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.gitrepo.histories import write_long_history
 from tests.repos import RepoBuilder, make_repo

@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.history import (
-    Cursor,
-    find_cursor,
-    iter_merged_changes,
-    plan_newest,
-    plan_range,
-)
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
+from memory_ci.gitrepo.past import plan_newest
+from memory_ci.gitrepo.record_commits import Cursor, find_cursor
 from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.gitrepo.histories import changes, shape, write_long_history
 from tests.repos import RepoBuilder, make_repo

@@ -21,15 +21,9 @@ from memory_ci.commands.check.check import CheckReport, check_memory
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.evidence.trust import find_machine
-from memory_ci.gitrepo.history import (
-    COUNTED,
-    EPOCH,
-    SOURCE,
-    STEP,
-    read_commit_time,
-    resolve_merge_base,
-)
-from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_commit_time, read_log
+from memory_ci.gitrepo.past import EPOCH, resolve_merge_base
+from memory_ci.gitrepo.record_commits import COUNTED, SOURCE, STEP
 from memory_ci.gitrepo.repo import find_merge_base, read_tips, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine

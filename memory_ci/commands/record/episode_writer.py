@@ -516,9 +516,9 @@ class EpisodeWriter:
         reverted = self._reverted | names
         merges: set[str] = set()
         for sha in sorted(name for name in names if ":" not in name)[:MAX_SEARCHED]:
-            bringer = find_containing_merge(repo, sha, base)
-            if bringer and reverted.issuperset(sha[:SHA_WIDTH] for sha in bringer.brought):
-                merges.add(bringer.merge)
+            containing = find_containing_merge(repo, sha, base)
+            if containing and reverted.issuperset(sha[:SHA_WIDTH] for sha in containing.merged):
+                merges.add(containing.merge)
         return [episode for episode in merged if episode.action.commit in merges]
 
     def _add(self, episode: Episode) -> None:

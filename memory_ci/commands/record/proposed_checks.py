@@ -20,8 +20,8 @@ from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.commands.record.model_checks import is_about_changes, write_checks
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
-from memory_ci.gitrepo.edits import Brought, blame_lines
-from memory_ci.gitrepo.history import plan_newest
+from memory_ci.gitrepo.edits import BlamedRange, blame_lines
+from memory_ci.gitrepo.past import plan_newest
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.eligible import is_work, merged_on
 from memory_ci.memory.forgotten import read_rejected
@@ -298,7 +298,7 @@ def _ask_for_checks(
 
 def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
     """Return the checks, those of documents with the day on which their line was committed."""
-    blamed: dict[str, tuple[Brought, ...]] = {}
+    blamed: dict[str, tuple[BlamedRange, ...]] = {}
     dated: list[DraftedCheck] = []
     for draft in drafted:
         rule = draft.rule

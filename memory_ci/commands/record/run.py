@@ -30,17 +30,11 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.forge.selection import choose_forge
 from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.history import (
-    find_addition,
-    find_cursor,
-    find_lost_cursor,
-    find_range_start,
-    list_counted_commits,
-    list_reverting_commits,
-    plan_range,
-    read_commit_time,
-)
+from memory_ci.gitrepo.history import find_addition, list_reverting_commits, plan_range
+from memory_ci.gitrepo.log import read_commit_time
 from memory_ci.gitrepo.network import connect
+from memory_ci.gitrepo.past import find_range_start
+from memory_ci.gitrepo.record_commits import find_cursor, find_lost_cursor, list_counted_commits
 from memory_ci.gitrepo.repo import (
     find_commit,
     find_setting,

@@ -12,7 +12,7 @@ import msgspec
 from memory_ci import progress
 from memory_ci.commands.report.inputs import ReportInputs, note_failure
 from memory_ci.commands.report.records import ChurnedFile, Cover, WebLink, WorkWeek
-from memory_ci.gitrepo import history
+from memory_ci.gitrepo import history, past
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.eligible import is_work, merged_on, own_commits
@@ -34,7 +34,7 @@ def list_changes(
     """Return the merged changes of the weeks shown that did work, oldest first."""
     repo = workspace.repo
     with note_failure(notes, "What was merged"):
-        since = history.find_commit_of_day(repo, tip, _first_monday(today) - timedelta(days=1))
+        since = past.find_commit_of_day(repo, tip, _first_monday(today) - timedelta(days=1))
         planned = history.plan_range(repo, since, tip)
         found: list[MergedChange] = []
         for done, change in enumerate(history.iter_merged_changes(repo, planned)):
@@ -100,7 +100,7 @@ def _find_first_week(inputs: ReportInputs) -> date:
     if not inputs.changes:
         return first
     repo = inputs.workspace.repo
-    if history.find_commit_of_day(repo, inputs.tip, first - timedelta(days=1)):
+    if past.find_commit_of_day(repo, inputs.tip, first - timedelta(days=1)):
         return first
     return max(first, min(_monday(merged_on(change)) for change in inputs.changes))
 

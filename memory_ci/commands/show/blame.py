@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from memory_ci.errors import UsageError
-from memory_ci.gitrepo.edits import Brought, blame_lines
+from memory_ci.gitrepo.edits import BlamedRange, blame_lines
 from memory_ci.gitrepo.forges import find_number
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.repo import Repository
@@ -149,7 +149,7 @@ def _blame_file(
         )
 
 
-def _find_numbers(repo: Repository, hunks: Sequence[Brought]) -> dict[str, int | None]:
+def _find_numbers(repo: Repository, hunks: Sequence[BlamedRange]) -> dict[str, int | None]:
     """Return the number of the pull request of each commit, or None, by commit id."""
     shas = sorted({hunk.sha for hunk in hunks if hunk.sha})
     if not shas:
