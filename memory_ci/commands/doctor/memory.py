@@ -301,7 +301,7 @@ def _report_joining(finder: SessionFinder) -> Iterator[Probe]:
     yield from _judge_checkpoints(finder)
     for missed in finder.describe_unjoined():
         yield Probe("joining", "warn", missed, session_join.HINT)
-    unmerged = finder.tell_unmerged_sessions()
+    unmerged = finder.describe_unmerged_sessions()
     if unmerged:
         yield Probe("unmerged", "ok", unmerged)
     for problem in dict.fromkeys(finder.problems):
