@@ -142,7 +142,7 @@ def check_command(
     checked_view = STAGED if staged else None
     report = Memory(current_workspace, checked_view).check(paths)
     if written is not None:
-        from memory_ci.commands.check.verify import add_range_findings
+        from memory_ci.commands.check.range_findings import add_range_findings
 
         report = add_range_findings(current_workspace, report, written)
     if as_json:
