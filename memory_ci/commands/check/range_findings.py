@@ -21,11 +21,7 @@ from memory_ci.lifecycle.upkeep import Touch, list_touch_findings
 from memory_ci.memory.cites import CiteKey, Verdicts, judge_views, read_texts
 from memory_ci.memory.edits import add_last_edits
 from memory_ci.memory.judged_view import JudgedView
-from memory_ci.memory.workspace import (
-    Snapshot,
-    Workspace,
-    build_memory_test,
-)
+from memory_ci.memory.workspace import Snapshot, Workspace, build_memory_test
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.records.report import Finding
@@ -141,7 +137,9 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
 def _read_texts(repo: Repository, files: Iterable[TreeFile | None]) -> dict[TreeFile | None, str]:
     """Return the texts of files, "" for None and for a file that cannot be read."""
     texts = dict.fromkeys(files, "")
-    texts |= read_texts(repo, [file for file in texts if file is not None])
+    existing_files = [file for file in texts if file is not None]
+    for file, text in read_texts(repo, existing_files).items():
+        texts[file] = text
     return texts
 
 
