@@ -8,7 +8,8 @@ from datetime import date
 from msgspec.structs import replace
 
 from memory_ci.checks.backtest import BacktestResult, PastViolation, backtest
-from memory_ci.gitrepo.history import find_range_start, plan_range
+from memory_ci.gitrepo.history import plan_range
+from memory_ci.gitrepo.past import find_range_start
 from memory_ci.memory.commit_rules import find_base
 from memory_ci.memory.past_changes import iter_past_changes
 from memory_ci.memory.workspace import Workspace

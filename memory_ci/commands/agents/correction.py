@@ -67,7 +67,7 @@ def note_prompt(
     Raises:
         RepositoryError: write-failed.
     """
-    from memory_ci.extraction.wording import find_steering  # 20 ms that the end of a turn saves
+    from memory_ci.extraction.suspects import find_steering  # 20 ms that the end of a turn saves
 
     # A program may write the prompt: Claude Code says so, and `codex exec` runs no hooks.
     entrypoint = environ.get("CLAUDE_CODE_ENTRYPOINT", "cli")

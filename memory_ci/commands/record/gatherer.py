@@ -20,7 +20,9 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.content import own_words, redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
-from memory_ci.gitrepo.history import Cursor, find_addition, read_commit_time
+from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.log import read_commit_time
+from memory_ci.gitrepo.record_commits import Cursor
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.commit_texts import file_events, fold_blanks
 from memory_ci.memory.draft import Draft

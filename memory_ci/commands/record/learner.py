@@ -44,7 +44,12 @@ from memory_ci.extraction.support import (
 )
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.gitrepo.forges import find_branch
-from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship, read_hunks
+from memory_ci.gitrepo.history import (
+    iter_merged_changes,
+    plan_range,
+    read_authorship,
+    read_hunks,
+)
 from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.fold import is_covered, is_kept, is_proved, strip_claims
