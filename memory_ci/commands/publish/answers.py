@@ -87,7 +87,7 @@ def _answer_tasks(
     workspace: Workspace, past: Past, rev: str, tasks: Sequence[Task], today: date
 ) -> list[tuple[str, ...]]:
     """Return for each task the ids of the entries that the memory of a commit serves."""
-    options = RetrieveOptions(at=rev, walk=0)
+    options = RetrieveOptions(at=rev)
     answers = []
     with past.index(rev) as index:
         view = MemoryView(workspace, today, index, rev)
