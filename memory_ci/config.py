@@ -33,6 +33,16 @@ OUTSIDE = frozenset(
 """Words in the names of credentials, addresses and programs, which no file may configure."""
 
 
+REMOVED_KEYS = frozenset(
+    """ci.fail_on engine.max_tokens engine.prompt_tokens episodes.fold_after_days
+    episodes.ignored_policy extraction.norms nudge.unit org.deadline_ms org.max_share org.weight
+    prominence publish.draft retrieve.fusion retrieve.institutional_max_chars retrieve.prominence
+    retrieve.reinforcement retrieve.type_max_chars retrieve.vector_weight retrieve.walk
+    sessions.keep_full sessions.max_bytes stage""".split()
+)
+"""Keys that 0.2 had; each has the value that was the default (docs/upgrading.md)."""
+
+
 def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None = None) -> Config:
     """Return the configuration in the text of a `.memory-ci.yaml`.
 
@@ -286,6 +296,8 @@ class _Reader:
                 continue
             message = f"unknown key {full_key!r}"
             hint = _suggest_key(key, tuple(types))
+            if full_key in REMOVED_KEYS:
+                hint = "This setting is gone since 0.3: delete the line."
             finding = Finding(self.path, line, "unknown-key", message, hint, "warning")
             self.findings.append(finding)
         return values
