@@ -1,4 +1,4 @@
-"""The manual (`memory-ci help TOPIC`): the pages of documentation installed with the package."""
+"""The manual, which the command `help` prints: the pages of documentation in the package."""
 
 from __future__ import annotations
 
