@@ -30,7 +30,7 @@ from memory_ci.commands.evaluate.records import (
     ReaderQuality,
     SetEvaluation,
 )
-from memory_ci.commands.record.learn import Collector
+from memory_ci.commands.record.batches import Collector
 from memory_ci.commands.record.learner import OnProgress
 from memory_ci.commands.record.run import RecordOptions, plan_record
 from memory_ci.errors import EngineError, UsageError

@@ -18,19 +18,19 @@ from msgspec.structs import replace
 
 from memory_ci.commands.record.episode_writer import EpisodeWriter
 from memory_ci.commands.record.gatherer import Gatherer, RecordRun
+from memory_ci.commands.record.inbox import fold_inbox
 from memory_ci.commands.record.learner import Learner, OnProgress, Tally
+from memory_ci.commands.record.new_reverts import NewReverts, amend_episodes, find_new_reverts
 from memory_ci.commands.record.proposed_checks import (
     judge_checks,
     plan_checks_of_entries,
     plan_new_rules,
 )
 from memory_ci.commands.record.repeated_candidates import judge_repeated, plan_repeated
-from memory_ci.commands.record.strangers import list_notes_of_outsiders
 from memory_ci.commands.record.upkeep import Upkeep, find_same, plan_upkeep
 from memory_ci.config import CONFIG_FILE
-from memory_ci.errors import EngineError, RepositoryError, UsageError
+from memory_ci.errors import EngineError, UsageError
 from memory_ci.forge.selection import choose_forge
-from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.history import (
     Cursor,
     find_addition,
@@ -38,7 +38,6 @@ from memory_ci.gitrepo.history import (
     find_lost_cursor,
     find_range_start,
     list_counted_commits,
-    list_reverting_commits,
     plan_range,
     read_commit_time,
 )
@@ -49,25 +48,20 @@ from memory_ci.gitrepo.repo import (
     head_branch,
     is_ancestor,
     is_shallow,
-    read_tips,
 )
 from memory_ci.gitrepo.sessionrefs import fetch
-from memory_ci.lifecycle.fold import plan_fold, strip_claims
 from memory_ci.lifecycle.reinforcement import plan_reinforcement
-from memory_ci.lifecycle.reverts import Revert, find_reverts
-from memory_ci.memory.claims import Claims, find_note_claims, list_refused, prove, unproved
+from memory_ci.memory.claims import list_refused, unproved
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.eligible import is_own_commit, is_own_run
 from memory_ci.memory.episode_files import find_fold_day, list_deleted, plan_files
 from memory_ci.memory.episodes import load_episode_files
-from memory_ci.memory.forgotten import find_forgotten, tombstones_at
+from memory_ci.memory.forgotten import tombstones_at
 from memory_ci.memory.git_episodes import remember
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import list_rejected, list_rejected_paths
 from memory_ci.memory.model import Model, choose_run_model, trusted_at
-from memory_ci.memory.named_code import cite_named
 from memory_ci.memory.recorded_ranges import list_recorded_commits
-from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.stage import current_phases
 from memory_ci.memory.workspace import (
     Snapshot,
@@ -80,10 +74,7 @@ from memory_ci.memory.workspace import (
 )
 from memory_ci.progress import report
 from memory_ci.records.config import EngineName
-from memory_ci.records.entry import Entry, Located
-from memory_ci.records.episode import Episode
 from memory_ci.records.history import PullRequest
-from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.plan import (
     PLAN_VERSION,
     STEPS,
@@ -95,7 +86,6 @@ from memory_ci.records.plan import (
     Unwritten,
 )
 from memory_ci.records.report import Finding
-from memory_ci.sessions.repetitions import REPETITION
 from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import is_fragment
@@ -103,9 +93,6 @@ from memory_ci.store.ranges import RecordedRange
 from memory_ci.text import plural
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
-
-FREE_EPISODES = 50
-"""New episode files that a first run writes without asking."""
 
 
 class RecordOptions(msgspec.Struct, frozen=True):
@@ -136,18 +123,6 @@ class RecordOptions(msgspec.Struct, frozen=True):
     def is_range_named(self) -> bool:
         """Whether the caller said where the range begins."""
         return self.since is not None or self.from_root
-
-
-class NewReverts(NamedTuple):
-    """Reverts that no earlier run has read.
-
-    Attributes:
-        proved: those that count.
-        refused: those that only outsiders claim.
-    """
-
-    proved: tuple[Revert, ...]
-    refused: tuple[Revert, ...]
 
 
 def plan_record(
@@ -185,7 +160,7 @@ def plan_record(
     problems = list(_find_gaps(run, options))
     tally.findings += workspace_at(workspace.repo, base_sha).findings
     tally.findings += base.memory.findings
-    folded = _fold_inbox(run, tally, problems)
+    folded = fold_inbox(run, tally, problems)
     tally.findings += _find_uncommitted(base, ref)
     with closing(run.model):
         extracted = _extract(run, learner, progress)
@@ -275,70 +250,6 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
     writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), unwanted_episodes)
     rejected = past_ids | list_rejected(base)
     return Learner(run, writer, rejected, options.accepted, tombstones_at(base))
-
-
-def _fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Change, ...]:
-    """Plan how the notes of the inbox move into the memory files of their scopes.
-
-    The inbox is a directory of new notes that nobody has filed yet. Notes that must not be shown to
-    agents stay there, with a finding. If it cannot be found out who committed the notes, all of
-    them stay, and that is a problem of the run.
-    """
-    draft = run.draft
-    unsafe = _find_unsafe_notes(draft)
-    unsafe_paths = {finding.path for finding in unsafe}
-    safe_notes = [note for note in draft.inbox if note.path not in unsafe_paths]
-    try:
-        outsiders_paths = list_notes_of_outsiders(run, {note.path for note in safe_notes})
-    except (EngineError, RepositoryError) as error:
-        tally.findings += unsafe
-        reason = f"{error.message} [{error.slug}]"
-        problems.append(f"who brought the notes of the inbox, which wait: {reason}")
-        return ()
-    notes: list[Located] = []
-    claims: list[Finding] = []
-    for note in safe_notes:
-        if note.path in outsiders_paths:
-            claims += find_note_claims(note, run.today, "notice")
-            notes.append(strip_claims(note, run.today))
-        else:
-            notes.append(replace(note, entry=_prove_note(run, note.entry)))
-    target_paths = {note.path: draft.path_of(note.scope) for note in notes}
-    planned, findings = plan_fold(notes, draft.kept, target_paths, outsiders_paths)
-    tally.findings += (*findings, *claims, *unsafe)
-    return draft.take(_cite_moved_notes(draft.base, planned))
-
-
-def _find_unsafe_notes(draft: Draft) -> list[Finding]:
-    """Return findings on notes of the inbox that must not be shown to agents.
-
-    They hold credentials or instructions to a model, or what was removed from memory for good.
-    """
-    forgotten = tombstones_at(draft.base)
-    findings: list[Finding] = []
-    for note in draft.inbox:
-        findings += find_unsafe(note)
-        findings += find_forgotten(forgotten, note)
-    return findings
-
-
-def _cite_moved_notes(base: Snapshot, changes: Sequence[Change]) -> list[Change]:
-    """Return the changes of the inbox, in which each moved note cites the code that it names."""
-    cited = cite_named(base.workspace, [change.entry for change in changes], base.sha)
-    result: list[Change] = []
-    for change, entry in zip(changes, cited, strict=True):
-        is_move = change.kind == "move"
-        result.append(replace(change, entry=entry) if is_move else change)
-    return result
-
-
-def _prove_note(run: RecordRun, entry: Entry) -> Entry:
-    """Return the entry of a note, with a mark on each source that does not hold its quotes.
-
-    What a person repeated in several sessions is looked up in all sessions.
-    """
-    is_typed = run.gatherer.is_typed if entry.engine == REPETITION else None
-    return prove(run.draft.base, entry, is_typed)
 
 
 def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Change, ...]:
@@ -469,8 +380,8 @@ def _add_steps(
     """
     tally = learner.tally
     reinforced, counted = _reinforce(run, tally)
-    reverts = _find_new_reverts(run, learner)
-    _amend_episodes(learner.writer, tally, reverts)
+    reverts = find_new_reverts(run, learner)
+    amend_episodes(learner.writer, tally, reverts)
 
     steps: list[PlannedStep] = []
     for step, changes in {**first_steps, "reinforce": reinforced}.items():
@@ -544,16 +455,6 @@ def _describe_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter) -> Un
     return unwritten
 
 
-def _amend_episodes(writer: EpisodeWriter, tally: Tally, reverts: NewReverts) -> None:
-    """Add to the episodes of reverted work that it was reverted, and when."""
-    commit_times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in tally.history}
-    change_tips: dict[str, str] = {}
-    for merged, _ in tally.uses:
-        for commit in merged.commits:
-            change_tips[commit.sha[:SHA_WIDTH]] = merged.tip.sha
-    writer.amend(reverts.proved, reverts.refused, commit_times, change_tips)
-
-
 def _find_unproved_claims(run: RecordRun, tally: Tally, reverts: NewReverts) -> list[Finding]:
     """Return a notice if commit messages count without a forge that says who may write.
 
@@ -620,65 +521,6 @@ def _find_uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
             yield Finding(file.path, 1, "not-committed", message, hint, "notice")
 
 
-def _find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
-    """Return the reverts that no earlier run has read, those that count and those that do not.
-
-    A person may have decided about an older one, and that decision stays.
-    """
-    repo, cursor = run.workspace.repo, run.cursor
-    tally = learner.tally
-    claims = Claims(repo, tally.strangers, _iter_episodes(learner))
-    reverts = find_reverts(tally.history, claims.count)
-    if cursor is None:
-        return NewReverts(reverts, claims.refused)
-    if reverts:
-        reverts = _weigh_with_earlier(run, learner, reverts, cursor.source)
-
-    def is_new(revert: Revert) -> bool:
-        return not is_ancestor(repo, revert.sha, cursor.source)
-
-    return NewReverts(tuple(filter(is_new, reverts)), tuple(filter(is_new, claims.refused)))
-
-
-def _weigh_with_earlier(
-    run: RecordRun, learner: Learner, reverts: Sequence[Revert], last_end: str
-) -> tuple[Revert, ...]:
-    """Return the reverts of a range, found again together with the reverts before it.
-
-    A revert of a revert restores what the first one took back, and an earlier run read that one.
-
-    Args:
-        run: the run.
-        learner: the learner, which has read the range.
-        reverts: the reverts as the range alone gives them.
-        last_end: the commit where the last run ended.
-    """
-    repo, tally = run.workspace.repo, learner.tally
-    doubted: set[str] = set()
-    for revert in reverts:
-        if revert.sha in tally.strangers:
-            doubted |= revert.undoes
-    earlier = list_reverting_commits(repo, last_end)
-    # A commit of an outsider has as its value the tips before and after its merged change.
-    doubted_commits: dict[str, tuple[str, str]] = {}
-    for commit in earlier:
-        short_sha = commit.sha[:SHA_WIDTH]
-        if short_sha in doubted:
-            doubted_commits[short_sha] = (commit.parents[0], commit.sha)
-    claims = Claims(repo, tally.strangers | doubted_commits, _iter_episodes(learner))
-    new_shas = {revert.sha for revert in reverts}
-    all_reverts = find_reverts([*earlier, *tally.history], claims.count)
-    return tuple(revert for revert in all_reverts if revert.sha in new_shas)
-
-
-def _iter_episodes(learner: Learner) -> Iterator[Episode]:
-    """Yield the episodes of earlier runs and of this one.
-
-    Nothing is read before the first is needed: older ones are derived from git's history.
-    """
-    yield from learner.writer.episodes.values()
-
-
 def save_plan(plan: Plan, path: Path) -> None:
     """Write a plan as JSON.
 
@@ -721,56 +563,3 @@ def fetch_sessions(
     except EngineError as error:
         return (f"sessions of {remote}: {error.message} [{error.slug}]",)
     return ()
-
-
-def check_branch(workspace: Workspace) -> str | None:
-    """Return the full name of the branch that is checked out, or None if it has no commit.
-
-    Raises:
-        UsageError: other-branch if it is not the default branch, where that is known.
-    """
-    tips = read_tips(workspace.repo, workspace_at(workspace.repo, "HEAD").config.publish.remote)
-    if tips.default and tips.work:
-        hint = f"Check out {tips.name!r}, or say that you mean this branch: --branch {tips.work}"
-        message = (
-            f"{tips.work!r} is checked out, and memory is recorded on {tips.name!r}, "
-            "the default branch"
-        )
-        raise UsageError(message, slug="other-branch", hint=hint)
-    return tips.branch or None
-
-
-def check_range(workspace: Workspace, options: RecordOptions, base: str) -> None:
-    """Refuse a first run that would read all history because nothing says where to begin.
-
-    Raises:
-        UsageError: nothing-committed.
-    """
-    repo = workspace.repo
-    if CONFIG_FILE in tree_at(repo, base).files or is_shallow(repo):
-        return
-    if not _is_first_run(workspace, options, base):
-        return
-    if find_addition(repo, base, CONFIG_FILE) is None:
-        message = f"{CONFIG_FILE} is not committed, so nothing says where memory begins"
-        hint = f"Commit {CONFIG_FILE} first (`memory-ci init` writes it), or say --since REV."
-        raise UsageError(message, slug="nothing-committed", hint=hint)
-
-
-def count_unasked(workspace: Workspace, options: RecordOptions, plan: Plan) -> int:
-    """Return how many new episode files a person has to agree to before they are written.
-
-    A first run whose range nobody named may write `FREE_EPISODES` without asking.
-    """
-    count = len(plan.episodes)
-    if count <= FREE_EPISODES or not _is_first_run(workspace, options, plan.base):
-        return 0
-    return count
-
-
-def _is_first_run(workspace: Workspace, options: RecordOptions, base: str) -> bool:
-    """Return whether no run has recorded yet and the caller named no range."""
-    if options.is_range_named:
-        return False
-    committed = workspace_at(workspace.repo, base)
-    return find_cursor(workspace.repo, base, build_memory_test(committed)) is None
