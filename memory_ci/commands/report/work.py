@@ -116,9 +116,7 @@ def _find_first_week(inputs: ReportInputs) -> date:
     if not inputs.changes:
         return first_monday
     repo = inputs.workspace.repo
-    has_older_commits = past.find_commit_of_day(
-        repo, inputs.tip, first_monday - timedelta(days=1)
-    )
+    has_older_commits = past.find_commit_of_day(repo, inputs.tip, first_monday - timedelta(days=1))
     if has_older_commits:
         return first_monday
     mondays_of_changes = [_monday(merged_on(change)) for change in inputs.changes]
