@@ -59,7 +59,7 @@ def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None
         raise _error(path, 1, f"the file is longer than {MAX_BYTES} characters")
     # A file of comments alone is common, and PyYAML takes 20 ms to load.
     has_content = any(line.strip() and not line.startswith("#") for line in text.splitlines())
-    with _quoting(text):
+    with _adding_source_line(text):
         node = _compose(text, path) if has_content else None
         is_empty = node is None or (node.id == "scalar" and node.tag == CORE + "null")
         if is_empty:
@@ -83,7 +83,7 @@ def parse_policy(text: str, path: str = POLICY_FILE) -> Policy:
         UsageError: bad-config.
     """
     findings: list[Finding] = []
-    with _quoting(text):
+    with _adding_source_line(text):
         node = _compose(text, path)
         policy = Policy()
         if node:
@@ -95,8 +95,8 @@ def parse_policy(text: str, path: str = POLICY_FILE) -> Policy:
 
 
 @contextmanager
-def _quoting(text: str) -> Iterator[None]:
-    """Add to a `UsageError` that the block raises the line of the text that it is about."""
+def _adding_source_line(text: str) -> Iterator[None]:
+    """Add to a `UsageError` of the block the text of the line that it is about, for its excerpt."""
     try:
         yield
     except UsageError as error:

@@ -519,8 +519,8 @@ def mask_secrets(text: str) -> str:
 def lower_case(text: str) -> str:
     """Return a text in lower case, of the same length.
 
-    `re.IGNORECASE` takes three characters for letters of a-z that `str.lower` leaves unchanged, or
-    makes two of.
+    Two kinds of i and the long s are replaced first: `re.IGNORECASE` takes them for letters of a-z,
+    but `str.lower` leaves them unchanged or makes two characters of one.
     """
     if not text.isascii():
         text = text.replace("\u0130", "i").replace("\u0131", "i").replace("\u017f", "s")

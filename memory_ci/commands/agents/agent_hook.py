@@ -326,14 +326,14 @@ def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
         return
     from memory_ci.memory.quotes import list_edited
     from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.capture import keep, read_repository_sessions
+    from memory_ci.sessions.capture import keep_sessions, read_repository_sessions
     from memory_ci.sessions.session_note import Sign, note_sign, read_head
 
     workspace = place.workspace
     sessions = read_repository_sessions(
         workspace, transcript, event.agent, event.cwd, event.session
     )
-    keep(workspace, transcript, sessions, now)
+    keep_sessions(workspace, transcript, sessions, now)
     if event.agent != "codex":
         return
     for session in sessions:

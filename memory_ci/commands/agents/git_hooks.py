@@ -65,7 +65,7 @@ def add_trailers(message_file: Path, source: str = "", *_rest: str) -> None:
     from memory_ci.sessions.active_session import add_session_trailer
     from memory_ci.sessions.served_ids import add_served_trailer
 
-    with _harmless("no trailer added"):
+    with _reporting_errors("no trailer added"):
         current_workspace = open_current_workspace(is_quiet=True)
         add_served_trailer(current_workspace, message_file, source)
         add_session_trailer(current_workspace, message_file, os.environ, now())
@@ -78,7 +78,7 @@ def judge_commit(message_file: Path) -> None:
         message_file: the file of the commit's message, whose trailers may skip checks.
     """
     is_refused = False
-    with _harmless("no check judged"):
+    with _reporting_errors("no check judged"):
         is_refused = _print_violations(message_file)
     raise SystemExit(1 if is_refused else 0)
 
@@ -87,11 +87,11 @@ def stage_notes() -> None:
     """Stage notes of sessions whose work is committed, and print lines that are due at a commit."""
     from memory_ci.sessions import marked_notes
 
-    with _harmless("no note staged"):
+    with _reporting_errors("no note staged"):
         workspace = open_current_workspace(is_quiet=True)
         for path in marked_notes.stage_notes(workspace, os.environ, now()):
             say(f"memory-ci: {printable(path)} goes with this commit", err=True)
-    with _harmless("nothing told"):
+    with _reporting_errors("nothing told"):
         _print_due_lines("git commit")
 
 
@@ -99,14 +99,14 @@ def push_sessions(remote: str) -> None:
     """Send captured sessions to a remote, and print the lines that are due at a push."""
     from memory_ci.sessions import active_session
 
-    with _harmless("sessions not pushed"):
+    with _reporting_errors("sessions not pushed"):
         workspace = open_current_workspace(is_quiet=True)
         message = active_session.push_sessions(workspace, remote, os.environ, now())
         if message:
             say(f"memory-ci: {printable(message)}", err=True)
-    with _harmless("no nudge"):
+    with _reporting_errors("no nudge"):
         _nudge()
-    with _harmless("nothing told"):
+    with _reporting_errors("nothing told"):
         _print_due_lines("git push")
 
 
@@ -185,9 +185,13 @@ def _nudge() -> None:
 
 
 @contextmanager
-def _harmless(failed: str) -> Iterator[None]:
-    """Print any error in the block, bugs included, as one line on stderr, so that git goes on."""
+def _reporting_errors(consequence: str) -> Iterator[None]:
+    """Print any error in the block, bugs included, as one line on stderr, so that git goes on.
+
+    Args:
+        consequence: what the error prevents, such as "no trailer added".
+    """
     try:
         yield
     except Exception as error:  # noqa: BLE001 - pre-commit makes of our exit status git's
-        say(f"memory-ci: {failed}: {printable(str(error))}", err=True)
+        say(f"memory-ci: {consequence}: {printable(str(error))}", err=True)

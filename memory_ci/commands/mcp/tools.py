@@ -349,11 +349,12 @@ def _as_tool(call: Call) -> Tool:
     The function returns a text and a record; `gives` is the type of the record.
     """
     types = get_type_hints(call)
+    _, record_type = get_args(types["return"])
     return Tool(
         name=call.__name__.removeprefix("call_"),
         description=" ".join((call.__doc__ or "").split()),
         takes=types["arguments"],
-        gives=get_args(types["return"])[1],
+        gives=record_type,
         call=call,
     )
 
