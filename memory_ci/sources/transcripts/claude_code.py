@@ -579,9 +579,9 @@ class Queue:
         return self.waiting.pop(message.text, message)
 
     def is_delivered(self, text: str) -> bool:
-        """Return whether a turn repeats a message that already reached the agent.
+        """Return whether a turn repeats a message that has already reached the agent.
 
-        That can only be the next turn, so all delivered messages are forgotten then.
+        Only the turn right after such a message can repeat it. So all are forgotten here.
         """
         is_second = text in self._delivered
         self._delivered.clear()

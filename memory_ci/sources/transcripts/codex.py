@@ -174,7 +174,7 @@ class _Reader(SessionBuilder):
             self.person = "injected"  # `codex exec`: a script may have written the prompt
 
     def _handle_event(self, payload: dict[str, Any]) -> None:
-        """Add an event: a typed message, the begin or end of a turn, an abort or a rollback."""
+        """Handle an event: a typed message, the begin or end of a turn, an abort or a rollback."""
         event_type = raw.text(payload, "type")
         item = raw.fields(payload, "item") if event_type == "item_completed" else {}
         if event_type == "user_message" or item.get("type") == "UserMessage":
