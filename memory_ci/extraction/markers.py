@@ -151,8 +151,8 @@ TRAILER_MARKS = ("Learning", "Decision", "Directive", "Convention", "Constraint"
 """The marks in which a spelling mistake is noticed; of shorter ones too many words are alike."""
 
 NEARLY_ALIKE = 0.92
-"""`Descision` and `Decison` share more of their letters with `Decision` (`difflib`). `Precision` and
-`Revision` share less, and so does `Contention` with `Convention`."""
+"""`Descision` and `Decison` share more of their letters with `Decision` (`difflib`). `Precision`
+shares less, and so does `Contention` with `Convention`."""
 
 REMEMBER = Regex(r"^/remember\s+(?P<text>\S[^\n]*(?:\n(?![/>\s]|```)[^\n]+)*)", re.MULTILINE)
 
