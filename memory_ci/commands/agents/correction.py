@@ -103,7 +103,7 @@ def _list_last_served(workspace: Workspace, session: str) -> list[str]:
     for sign in reversed(list_signs(workspace, session)):
         if sign.is_prompt:
             break
-        ids |= dict.fromkeys(sign.given)
+        ids |= dict.fromkeys(sign.served)
     return list(ids)
 
 
