@@ -38,7 +38,7 @@ from memory_ci.memory.workspace import (
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import MemoryFile, load_file, parse_memory_file, render_memory_file
 from memory_ci.store.edits import edit_file
-from memory_ci.store.episodes import edit_tellings, is_episode_path
+from memory_ci.store.episodes import edit_episode_records, is_episode_path
 from memory_ci.store.layout import is_fragment, memory_pathspecs
 from memory_ci.text import plural
 
@@ -139,7 +139,7 @@ def rewrite_file(
     actions: list[str] = []
     if is_episode_path(path):
         with suppress(MemoryCIError):
-            new = edit_tellings(path, data, tombstones.mask_all)
+            new = edit_episode_records(path, data, tombstones.mask_all)
         if new != data:
             actions.append("masked in its episodes")
     elif holds_entries(workspace, path):

@@ -69,7 +69,7 @@ from memory_ci.records.history import MergedChange, PullRequest
 from memory_ci.records.names import SHA_WIDTH, format_work_ref
 from memory_ci.records.plan import Unwritten
 from memory_ci.sources.reviews import is_outside
-from memory_ci.store.episodes import telling_path
+from memory_ci.store.episodes import episode_record_path
 from memory_ci.store.ranges import Recorded
 
 REVIEW = "review:"
@@ -168,7 +168,9 @@ class EpisodeWriter:
         self._written_ids = {telling.id for telling in known}
         self._unwritten: list[Episode] = []
         self._amendments_by_path = {
-            telling_path(telling): telling for telling in known if isinstance(telling, Amendment)
+            episode_record_path(telling): telling
+            for telling in known
+            if isinstance(telling, Amendment)
         }
         self._first_outcomes: dict[str, Outcome] = {}
         self._outcomes: dict[str, Outcome] = {}
