@@ -294,14 +294,22 @@ def list_reverting_commits(repo: Repository, rev: str) -> list[Commit]:
 
 
 def list_added_lines(
-    repo: Repository, rev: str, pathspecs: Sequence[str], start: str
+    repo: Repository, rev: str, pathspecs: Sequence[str], start: str, since: date | None = None
 ) -> frozenset[str]:
     """Return the lines beginning with `start` that first-parent commits of `rev` added to files.
 
     Lines that a later commit removed are among them.
+
+    Args:
+        repo: the repository.
+        rev: the revision.
+        pathspecs: the files.
+        start: the beginning of the lines.
+        since: only commits since the start of this day, UTC, are read; None for all of history.
     """
     shown = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color", *AS_TEXT)
-    args = ("log", "--first-parent", *shown, "--end-of-options", rev, "--", *pathspecs)
+    limit = (f"--since={since}T00:00:00Z",) if since else ()
+    args = ("log", "--first-parent", *shown, *limit, "--end-of-options", rev, "--", *pathspecs)
     prefix = f"+{start}".encode()
 
     added: set[str] = set()

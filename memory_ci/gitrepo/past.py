@@ -7,7 +7,7 @@ from collections.abc import Collection
 from datetime import UTC, date, datetime, time, timedelta
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.history import FETCH_HINT
+from memory_ci.gitrepo.history import FETCH_HINT, HistoryRange, plan_range
 from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import (
     Repository,
@@ -40,11 +40,42 @@ def find_range_start(repo: Repository, since: str, tip: str, today: date) -> str
     Raises:
         RepositoryError: unknown-revision, shallow-clone.
     """
-    age = AGE.fullmatch(since)
-    if age is None:
+    if AGE.fullmatch(since) is None:
         return resolve_commit(repo, since)
-    first_day = today - timedelta(days=int(age["count"]) * DAYS[age["unit"]])
+    first_day = _find_first_day(since, today)
     return find_commit_until(repo, tip, datetime.combine(first_day, time.min, UTC))
+
+
+def plan_newest(repo: Repository, tip: str, age: str, today: date, limit: int) -> HistoryRange:
+    """Return the newest changes of a branch. The time it takes does not depend on older history.
+
+    Args:
+        repo: the repository.
+        tip: the last commit.
+        age: how old the changes may be on `today`, as `1y`.
+        today: the day from which the age counts.
+        limit: how many first-parent commits the range has at most.
+
+    Raises:
+        RepositoryError: shallow-clone, when history is cut off inside the range.
+    """
+    oldest = datetime.combine(_find_first_day(age, today), time.min, UTC).timestamp()
+    args = ("rev-list", "--first-parent", "--timestamp", f"--max-count={limit + 1}", tip, "--")
+    lines = run_git(repo.cwd, *args).decode().splitlines()
+    for line in lines:
+        seconds, sha = line.split()
+        if int(seconds) <= oldest:
+            return plan_range(repo, sha, tip)
+    older = lines[limit].split()[1] if len(lines) > limit else None
+    return plan_range(repo, older, tip)
+
+
+def _find_first_day(age: str, today: date) -> date:
+    """Return the day that is an age before another; an age is in days, weeks, months or years."""
+    match = AGE.fullmatch(age)
+    if match is None:
+        raise ValueError(f"not an age: {age!r}")
+    return today - timedelta(days=int(match["count"]) * DAYS[match["unit"]])
 
 
 def resolve_past(repo: Repository, rev: str) -> str:

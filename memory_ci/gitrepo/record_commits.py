@@ -94,15 +94,26 @@ def find_lost_cursor(
 
 
 def list_counted_commits(
-    repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown
+    repo: Repository,
+    rev: str,
+    since: str | None = None,
+    is_memory: Callable[[str], bool] = is_markdown,
 ) -> frozenset[str]:
     """Return the commits whose trailers earlier record runs counted.
 
-    A run that reads a range again counts none of them twice. All of history is searched: record
+    A run that reads a range again counts none of them twice. All parents are searched: record
     commits of a merged memory pull request are not on the first-parent line.
+
+    Args:
+        repo: the repository.
+        rev: the revision whose history is searched.
+        since: where the range of the run begins; None for all of history. A record commit descends
+            from what it counts, so no older one counts a commit of the range.
+        is_memory: whether a path is that of a memory file.
     """
+    exclusions = [f"^{since}"] if since else []
     counted: set[str] = set()
-    for commit in _iter_record_commits(repo, rev, COUNTED, is_memory):
+    for commit in _iter_record_commits(repo, rev, COUNTED, is_memory, *exclusions):
         for _, value in find_trailers(commit.message, (COUNTED,)):
             counted.update(split_ids(value))
     return frozenset(counted)
@@ -208,6 +219,9 @@ def _iter_record_commits(
 ) -> Iterator[Commit]:
     """Yield the record commits of `rev` with `key:` in the message, newest first.
 
+    The newest match has a process of its own: its end is known when git ends, and git must not
+    search all of history for a second match that nobody asks for.
+
     Args:
         repo: the repository.
         rev: a revision.
@@ -216,10 +230,15 @@ def _iter_record_commits(
         options: more options and revisions for `git log`.
     """
     grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
-    files = (*FILE_OPTIONS, "--no-renames")
-    for commit, _ in read_log(repo, *options, *files, *grep, "--end-of-options", rev, "--"):
-        if _is_record_commit(commit, is_memory):
-            yield commit
+    arguments = (*options, *FILE_OPTIONS, "--no-renames", *grep, "--end-of-options", rev, "--")
+    for window in ("--max-count=1", "--skip=1"):
+        matches = 0
+        for commit, _ in read_log(repo, window, *arguments):
+            matches += 1
+            if _is_record_commit(commit, is_memory):
+                yield commit
+        if matches == 0:
+            return
 
 
 def _is_record_commit(commit: Commit, is_memory: Callable[[str], bool]) -> bool:

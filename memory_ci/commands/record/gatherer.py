@@ -217,9 +217,9 @@ class Gatherer:
         """Return how many checkpoints no commit names, or "" if there is nothing to report."""
         return self._finder.describe_unnamed()
 
-    def tell_unmerged_sessions(self) -> str:
+    def describe_unmerged_sessions(self) -> str:
         """Return how many captured sessions belong to no change, or "" if none was read."""
-        return self._finder.tell_unmerged_sessions()
+        return self._finder.describe_unmerged_sessions()
 
     def read_declined(self, window: DeclinedWindow) -> tuple[PullRequest, ...]:
         """Return the next requests that were closed without a merge, oldest first.

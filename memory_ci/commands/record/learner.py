@@ -292,7 +292,7 @@ class Learner:
         checkpoints_message = gatherer.tell_unnamed()
         if checkpoints_message:
             self._note("unnamed-checkpoints", checkpoints_message, checkpoints.HINT)
-        sessions_message = gatherer.tell_unmerged_sessions()
+        sessions_message = gatherer.describe_unmerged_sessions()
         if sessions_message:
             self._note("unmerged-sessions", sessions_message, session_join.HINT)
 

@@ -21,8 +21,7 @@ from memory_ci.commands.record.model_checks import is_about_changes, write_check
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
 from memory_ci.gitrepo.edits import BlamedRange, blame_lines
-from memory_ci.gitrepo.history import plan_range
-from memory_ci.gitrepo.past import find_range_start
+from memory_ci.gitrepo.past import plan_newest
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.eligible import is_work, merged_on
 from memory_ci.memory.forgotten import read_rejected
@@ -363,10 +362,8 @@ def _without_known(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[Draf
 def _iter_history(run: RecordRun, rules: Sequence[RuleCheck]) -> Iterator[PastChange]:
     """Yield the newest merged changes of a year by people and their agents, oldest first."""
     repo = run.workspace.repo
-    start = find_range_start(repo, MAX_AGE, run.base.sha, run.today)
-    history = plan_range(repo, start, run.base.sha)
-    newest = replace(history, groups=history.groups[-MAX_CHANGES:])
-    for past in iter_past_changes(run.workspace, newest, rules):
+    history = plan_newest(repo, run.base.sha, MAX_AGE, run.today, MAX_CHANGES)
+    for past in iter_past_changes(run.workspace, history, rules):
         if is_work(run.workspace, past.merged):
             yield past
 

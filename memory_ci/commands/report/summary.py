@@ -129,7 +129,7 @@ def _count_sessions(inputs: ReportInputs, period: Period) -> int:
         named = episode.context.get("sessions", "").split(", ")
         sessions.update(name or episode.id for name in named)
     for sign in list_all_signs(inputs.workspace):
-        if sign.given and first <= sign.at.astimezone(UTC).date() <= last:
+        if sign.served and first <= sign.at.astimezone(UTC).date() <= last:
             sessions.add(sign.key)
     return len(sessions)
 

@@ -16,7 +16,7 @@ from memory_ci.errors import UsageError
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle import episodes as lifecycle_episodes
 from memory_ci.lifecycle.prominence import effective_importance, prominence
-from memory_ci.lifecycle.utility import list_turns, replay
+from memory_ci.lifecycle.utility import list_steps, replay
 from memory_ci.memory.edits import add_last_edits
 from memory_ci.memory.episodes import Episodes, load_episodes, mask_feedback
 from memory_ci.memory.index import synced_index
@@ -146,14 +146,14 @@ def _list_counted(
     """Yield the feedback on an entry in the order of replay, each with its episode."""
     episodes = _map_episodes(tellings, heirs)
     events = lifecycle_episodes.list_feedback(tellings)
-    for turn in list_turns(events, heirs=heirs):
-        if turn.said.id != entry_id:
+    for step in list_steps(events, heirs=heirs):
+        if step.event.id != entry_id:
             continue
-        event = mask_feedback(turn.said)
+        event = mask_feedback(step.event)
         counted = CountedFeedback(
-            event.at, event.kind, turn.delta, turn.utility.value, event.by, event.ref
+            event.at, event.kind, step.delta, step.utility.value, event.by, event.ref
         )
-        episode = episodes.get(lifecycle_episodes.event_key(turn.said))
+        episode = episodes.get(lifecycle_episodes.event_key(step.event))
         if episode is not None:
             summary = episode.situation.summary or episode.text
             counted = replace(
