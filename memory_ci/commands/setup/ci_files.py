@@ -19,7 +19,15 @@ from memory_ci.errors import UsageError
 from memory_ci.regex import Regex
 from memory_ci.store.yamltext import YamlTextError, YamlToken, format_flow_scalar, list_tokens
 
-SOURCE = Regex(r"(?:(https://[\w.:-]+)/)?([\w.-]+(?:/[\w.-]+)+)@(v\d+(?:\.\d+)*|[0-9a-f]{40})")
+SOURCE = Regex(
+    r"(?:(?P<host>https://[\w.:-]+)/)?(?P<path>[\w.-]+(?:/[\w.-]+)+)"
+    r"@(?P<rev>v\d+(?:\.\d+)*|[0-9a-f]{40})"
+)
+"""A release: `acme/memory-ci@v0.2.0`, or `https://git.example.com/acme/memory-ci@` and a commit."""
+
+PLACEHOLDER = "OWNER"
+"""The name that the documents give to the account that holds memory-ci."""
+
 REPOSITORY = Regex(r"Repository, *(https://[^/]+)/(\S+?)(?:\.git)?/?")
 TAG = f"v{__version__}"
 TYPES = ("pre-commit", "pre-merge-commit", "prepare-commit-msg", "pre-push")
@@ -58,13 +66,23 @@ def read_source(text: str) -> Release:
         UsageError: bad-ci-source.
     """
     match = SOURCE.fullmatch(text)
-    if match:
-        return Release(match[1] or "https://github.com", match[2], match[3])
-    hint = (
-        f"Write OWNER/REPO@{TAG}, or https://HOST/OWNER/REPO@ and a tag or a full commit: "
-        "a branch would move."
-    )
-    raise UsageError(f"{text!r} names no release of memory-ci", slug="bad-ci-source", hint=hint)
+    if match is None:
+        hint = (
+            f"Write OWNER/REPO@{TAG}, or https://HOST/OWNER/REPO@ and a tag or a full commit: "
+            "a branch would move."
+        )
+        raise UsageError(f"{text!r} names no release of memory-ci", slug="bad-ci-source", hint=hint)
+    host, path, rev = match["host"] or "https://github.com", match["path"], match["rev"]
+    if PLACEHOLDER in path.split("/"):
+        # The documents name the repository so.
+        message = f"{PLACEHOLDER} in {text!r} is a placeholder; nothing was written"
+        example = text.replace(PLACEHOLDER, "acme")
+        hint = (
+            f"Put the account that holds memory-ci, or your copy of it, for {PLACEHOLDER}: "
+            f"if that is acme, --ci-source {example}"
+        )
+        raise UsageError(message, slug="bad-ci-source", hint=hint)
+    return Release(host, path, rev)
 
 
 def find_release() -> Release | None:

@@ -28,7 +28,6 @@ from memory_ci.cli.plain import (
 )
 from memory_ci.extras import how_to_install
 from memory_ci.findings import printable, printable_lines
-from memory_ci.regex import Regex
 from memory_ci.sources.agent_events import AGENT_NAMES
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ Part = Literal["hooks", "retrieve", "ask", "mcp"]
 """What `init --without` leaves out."""
 
 ALL_AGENTS = "all"
-PLACEHOLDER = Regex(r"\bOWNER/")
 
 RENAMED = (
     "\nHooks of ours that you had changed are renamed and not run. "
@@ -530,21 +528,13 @@ def _remove(dry_run: bool, as_json: bool) -> None:
 
 
 def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
-    """Print the result for each file, and which of the written files name a placeholder."""
+    """Print the result for each file, and in a dry run the diffs."""
     for step in steps:
         is_planned = dry_run and step.result in ("written", "removed")
         result = f"would be {step.result}" if is_planned else step.result
         remark = f"  ({step.remark})" if step.remark else ""
         say(f"{result:8} {step.path}{remark}")
 
-    paths = [
-        step.path for step in steps if step.result == "written" and PLACEHOLDER.search(step.diff)
-    ]
-    if paths:
-        say(
-            "\nOWNER is a placeholder: put the account that holds memory-ci for it in "
-            f"{' and '.join(paths)}."
-        )
     for step in steps:
         if dry_run and step.diff:
             echo(f"\n{printable_lines(step.diff)}")
