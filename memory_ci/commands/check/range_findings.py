@@ -13,8 +13,8 @@ from memory_ci.commands.check.check import CheckReport
 from memory_ci.errors import UsageError
 from memory_ci.evidence.trust import find_machine
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
+from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.repo import Repository, find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.upkeep import Touch, list_touch_findings

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +21,9 @@ from memory_ci.commands.check.check import CheckReport, check_memory
 from memory_ci.commands.check.range_findings import find_machine_priorities, find_touched
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP, read_commit_time, resolve_merge_base
-from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_commit_time, read_log
+from memory_ci.gitrepo.past import EPOCH, resolve_merge_base
+from memory_ci.gitrepo.record_commits import COUNTED, SOURCE, STEP
 from memory_ci.gitrepo.repo import Repository, read_tips, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine
@@ -55,6 +57,9 @@ OWN_HINT = (
     "Reword the commit without the trailer: record runs alone write it, and read by it how far "
     "they came."
 )
+CLOCK_SLACK = timedelta(days=2)
+"""An entry is dated by a clock that may be in another time zone than the committer's, or wrong."""
+
 MENTIONS_REVERT = Regex(r"\bre(?:vert|apply)", re.IGNORECASE)
 """Every message that `find_reverts` recognises matches; otherwise no older commit is read."""
 
@@ -173,6 +178,21 @@ def _verify_new_index(workspace: Workspace, commit: str) -> Sequence[Finding]:
         return tuple(verify_index(workspace, commit, path))
 
 
+def _find_first_day(entries: Iterable[Entry]) -> date | None:
+    """Return the first day on which one of some entries can have been committed.
+
+    None if it is not known, because an entry does not say when it was created.
+    """
+    first_day = date.max
+    for entry in entries:
+        if entry.created_at is None:
+            return None
+        first_day = min(first_day, entry.created_at)
+    if first_day <= EPOCH + CLOCK_SLACK:
+        return None
+    return first_day - CLOCK_SLACK
+
+
 def _find_resurrected(sides: Sides) -> Iterator[Finding]:
     """Find entries that a change adds again after they were removed from memory.
 
@@ -184,7 +204,8 @@ def _find_resurrected(sides: Sides) -> Iterator[Finding]:
 
     past_ids = frozenset[str]()
     if added_ids:
-        past_ids = list_past_ids(sides.workspace, sides.before.sha)
+        since = _find_first_day(new_places[entry_id].entry for entry_id in added_ids)
+        past_ids = list_past_ids(sides.workspace, sides.before.sha, since)
     successors: dict[str, Entry] = {}
     for place in old_places.values():
         successors |= dict.fromkeys(place.entry.supersedes, place.entry)
