@@ -140,13 +140,13 @@ def test_a_transcript_is_parsed_once(
     keep_asking(project, tmp_path, *DRAFT[:2])
     first = read_all(project)
     parsed: list[object] = []
-    parse = session_archive._parse
+    read_stream = session_archive.read_stream
 
     def count(*arguments: object) -> object:
         parsed.append(1)
-        return parse(*arguments)  # type: ignore[arg-type]
+        return read_stream(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(session_archive, "_parse", count)
+    monkeypatch.setattr(session_archive, "read_stream", count)
     assert read_all(project) == first
     assert parsed == []
     keep_asking(project, tmp_path, DRAFT[2], first=3)
