@@ -1,4 +1,7 @@
-"""The effect of a memory request on agents: the answers to past tasks, before and after it."""
+"""The effect of a memory pull request on agents: the entries for past tasks, before and after it.
+
+An answer is the entries that an agent is shown for a task. A past task is a merged change.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,11 @@ Each answer builds an index of its commit, which takes seconds beyond.
 def compare_answers(
     workspace: Workspace, base: str, tip: str, added: Iterable[Entry], today: date
 ) -> tuple[TaskAnswers, ...]:
-    """Compare the answers of two commits to the past tasks most similar to added entries.
+    """Compare the entries that agents are shown for past tasks, before and after a request.
 
-    Answers are found by words alone. The result is empty without a similar task, in a shallow
-    clone, and where memory has more than `MAX_ENTRIES` entries.
+    The tasks are those most similar to the added entries, which are found by words alone. The
+    result is empty without a similar task, in a shallow clone, and where memory has more than
+    `MAX_ENTRIES` entries.
 
     Args:
         workspace: the repository.
@@ -86,7 +90,7 @@ def _find_similar_tasks(workspace: Workspace, base: str, entries: Sequence[Entry
 def _answer_tasks(
     workspace: Workspace, past: Past, rev: str, tasks: Sequence[Task], today: date
 ) -> list[tuple[str, ...]]:
-    """Return for each task the ids of the entries that the memory of a commit serves."""
+    """Return for each task the ids of the entries that an agent is shown from a commit's memory."""
     options = RetrieveOptions(at=rev, walk=0)
     answers = []
     with past.index(rev) as index:
@@ -100,9 +104,15 @@ def _answer_tasks(
 def _list_titles(
     entries: Mapping[str, Located], ids: Iterable[str], other_ids: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the titles of the entries that are in one answer and not in the other."""
-    return tuple(
-        entries[entry_id].entry.title
-        for entry_id in ids
-        if entry_id not in other_ids and entry_id in entries
-    )
+    """Return the titles of the entries that are in one answer and not in the other.
+
+    Args:
+        entries: the entries by id.
+        ids: the ids of the one answer.
+        other_ids: the ids of the other answer.
+    """
+    titles: list[str] = []
+    for entry_id in ids:
+        if entry_id not in other_ids and entry_id in entries:
+            titles.append(entries[entry_id].entry.title)
+    return tuple(titles)
