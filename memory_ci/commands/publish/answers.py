@@ -77,13 +77,20 @@ def compare_answers(
 
 
 def _find_similar_tasks(workspace: Workspace, base: str, entries: Sequence[Entry]) -> list[Task]:
-    """Return the merged tasks that are most similar to the titles of entries, best first."""
+    """Return the past tasks that are most similar to the titles of entries, the best first."""
     past = load_tasks(workspace, base)
-    similar: list[SimilarTask] = []
+    matches: list[SimilarTask] = []
     for entry in entries:
-        similar += find_similar(TaskQuery(entry.title), past.tasks, past.prompts, MAX_TASKS)
-    similar.sort(key=lambda match: (-match.score, match.task.sha))
-    tasks_by_sha = {match.task.sha: match.task for match in similar if match.task.sha}
+        matches += find_similar(TaskQuery(entry.title), past.tasks, past.prompts, MAX_TASKS)
+
+    def by_score(match: SimilarTask) -> tuple[float, str]:
+        return -match.score, match.task.sha
+
+    # A task that several entries match counts once; one without a commit cannot be linked.
+    tasks_by_sha: dict[str, Task] = {}
+    for match in sorted(matches, key=by_score):
+        if match.task.sha:
+            tasks_by_sha[match.task.sha] = match.task
     return list(tasks_by_sha.values())[:MAX_TASKS]
 
 

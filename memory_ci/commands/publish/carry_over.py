@@ -337,16 +337,21 @@ def _list_plan_changes(plan: Plan) -> list[Change]:
 
 
 def _can_rebase(change: Change, old_versions: Versions, new_versions: Versions) -> bool:
-    """Return whether new counters can be written into an entry that was edited since.
+    """Return whether the new use counts of a change fit an entry that was edited meanwhile.
 
-    That is so if the counters were not edited, and the entry has no copy in another file.
+    They do if nobody edited the counts, and the entry is in the same file and in no other.
+
+    Args:
+        change: a change of the plan.
+        old_versions: the entries where the plan was made.
+        new_versions: the entries of the new tip.
     """
-    old = old_versions.get(change.entry.id, ())
-    new = new_versions.get(change.entry.id, ())
-    if change.step != "reinforce" or len(old) != 1 or len(new) != 1:
+    old_copies = old_versions.get(change.entry.id, ())
+    new_copies = new_versions.get(change.entry.id, ())
+    if change.step != "reinforce" or len(old_copies) != 1 or len(new_copies) != 1:
         return False
-    old_path, old_entry = old[0]
-    new_path, new_entry = new[0]
+    old_path, old_entry = old_copies[0]
+    new_path, new_entry = new_copies[0]
     is_in_place = old_path == new_path == change.path
     return is_in_place and _counters_of(old_entry) == _counters_of(new_entry)
 

@@ -101,11 +101,15 @@ class Pace:
         self._draw = draw
 
     def tries(self) -> Iterator[int]:
-        """Yield 1, 2, 3 …, with a wait before each but the first, while tries and time remain."""
+        """Yield the numbers of the tries, 1 first, with a random wait before each later one.
+
+        It ends after `MAX_TRIES`, or when the next wait would exceed `MAX_SECONDS`.
+        """
         end = self._clock() + MAX_SECONDS
         yield 1
         for number in range(2, MAX_TRIES + 1):
-            wait = self._draw(0, min(CAP_SECONDS, BASE_SECONDS * 2**number))
+            longest_wait = min(CAP_SECONDS, BASE_SECONDS * 2**number)
+            wait = self._draw(0, longest_wait)
             if self._clock() + wait >= end:
                 return
             self._sleep(wait)
@@ -281,7 +285,7 @@ def fetch(run: Run, branch: str, ref: str) -> str:
 
 
 def refuse_mode(settings: PublishConfig, mode: str) -> None:
-    """Refuse a way to publish that the settings do not allow.
+    """Raise an error if `publish.allowed` does not list a way to publish; an empty list has all.
 
     Raises:
         UsageError: policy-forbids.
@@ -331,6 +335,15 @@ def commit_files(
     in_actions: bool,
 ) -> str:
     """Create one commit of memory-ci on a ref that is at `base`, and return its id.
+
+    Args:
+        workspace: the repository, whose configuration names the author.
+        ref: the ref to move.
+        base: the commit that the ref is at.
+        files: the new content by path; None deletes a file.
+        message: the commit message.
+        now: the time of the commit.
+        in_actions: whether a job of GitHub Actions commits, which has another default author.
 
     Raises:
         RepositoryError: as `commit_series`.
@@ -447,7 +460,7 @@ def with_branch_name(run: Run, published: Published) -> Published:
 
 
 def make_refusal(branch: str, outcome: PushOutcome) -> RepositoryError:
-    """Make the error (push-refused) for a remote that does not accept our commits on a branch."""
+    """Return the error (push-refused) for a remote that does not accept our commits on a branch."""
     reason = outcome.detail or "it did not say why"
     message = f"the remote refused the commits on {branch!r}: {reason}"
     hint = format_settings(
@@ -459,7 +472,7 @@ def make_refusal(branch: str, outcome: PushOutcome) -> RepositoryError:
 
 
 def make_contention(branch: str) -> EngineError:
-    """Make the error (push-contended) for a branch that moved before each push."""
+    """Return the error (push-contended) for a branch that moved before each push."""
     message = f"the remote's {branch!r} moved each time before our commits arrived"
     hint = "Run again: nothing landed, and nothing is lost."
     return EngineError(message, slug="push-contended", hint=hint)

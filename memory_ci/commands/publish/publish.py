@@ -137,7 +137,7 @@ class MemoryBranch(NamedTuple):
 
 
 def publish_mode(workspace: Workspace, options: PublishOptions) -> PublishMode:
-    """Return the mode of the options, or the one that is committed on the branch.
+    """Return how a run is published: as the options say, else as the branch's configuration does.
 
     Raises:
         UsageError: policy-forbids.
@@ -225,7 +225,7 @@ def find_delay(
 ) -> str:
     """Return why a run would publish nothing now, or "".
 
-    It is called before a model is asked and paid for.
+    It is called before a model is asked and paid for. Args as in `publish`.
 
     Raises:
         RepositoryError: no-remote.
@@ -248,20 +248,20 @@ def _start(
     *,
     pace: Pace | None = None,
 ) -> Run:
-    """Return a run on the remote that the branch's configuration names.
+    """Return a run on the remote that the branch's configuration names. Args as in `publish`.
 
     Raises:
         RepositoryError: no-remote; git would take the name for a directory.
     """
     ref = branch_name(workspace, options.ref)
-    name = _read_settings(workspace, ref).remote
-    if find_setting(workspace.repo, f"remote.{name}.url") is None:
-        message = f"there is no remote {name!r} to publish to"
-        hint = f"Add it: git remote add {name} ADDRESS, or name another under publish.remote."
+    remote = _read_settings(workspace, ref).remote
+    if find_setting(workspace.repo, f"remote.{remote}.url") is None:
+        message = f"there is no remote {remote!r} to publish to"
+        hint = f"Add it: git remote add {remote} ADDRESS, or name another under publish.remote."
         raise RepositoryError(message, slug="no-remote", hint=hint)
     return Run(
         workspace=workspace,
-        remote=connect(name, environ),
+        remote=connect(remote, environ),
         branch=ref.removeprefix(HEADS),
         make_plan=make_plan,
         now=now,
@@ -298,9 +298,10 @@ def _read_branch(run: Run, base_ref: str, branch_ref: str) -> MemoryBranch:
 
 
 def _propose(run: Run, reason: str = "") -> Published:
-    """Bring the memory branch and its pull request up to date.
+    """Plan the run, and bring the memory branch and its pull request up to date.
 
-    Both are removed when there is nothing to propose.
+    Both are removed if there is nothing to propose. If somebody else moves the branch meanwhile,
+    all is tried again.
 
     Args:
         run: the run.
@@ -317,7 +318,9 @@ def _propose(run: Run, reason: str = "") -> Published:
             private_ref(repo, PRIVATE_REFS) as branch_ref,
         ):
             branch = _read_branch(run, base_ref, branch_ref)
-            published = _find_reason_to_wait(run, branch) or _update(run, branch, base_ref, reason)
+            published = _find_reason_to_wait(run, branch)
+            if published is None:
+                published = _update(run, branch, base_ref, reason)
             if published is not None:
                 return with_branch_name(run, replace(published, tries=tries))
     raise make_contention(run.branch)
@@ -372,7 +375,9 @@ def _leave_branch(tip: str, why: str) -> Published:
 
 
 def _find_pause(run: Run, branch: MemoryBranch) -> str:
-    """Return why nothing is proposed now, or "", before anything is planned.
+    """Return why nothing is proposed now, or "": it is not due, or the request is under review.
+
+    It is called before anything is planned.
 
     Raises:
         EngineError: `forge-…`.
@@ -450,7 +455,11 @@ def _add_questions(
 def _carry(
     run: Run, workspace: Workspace, ref: str, base: str, decisions: MaintainerDecisions
 ) -> Carried:
-    """Commit the files that carry over decisions of maintainers, on a ref at `base`."""
+    """Commit what maintainers edited and removed on the memory branch before, on a ref at `base`.
+
+    Returns:
+        The committed files, none if the base has all of the decisions.
+    """
     carried = carry_over(workspace, base, decisions)
     if carried.files:
         commit_files(

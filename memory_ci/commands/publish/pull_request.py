@@ -212,7 +212,11 @@ def _say_branch_only(run: Run, publish: PublishConfig) -> str:
 def _arrange(
     forge: Proposals, proposal: Proposal, publish: PublishConfig, *, is_new: bool
 ) -> Iterator[str]:
-    """Set labels, reviewers and auto-merge as configured; yield what failed, and why."""
+    """Set labels, reviewers and auto-merge of a pull request as configured.
+
+    Yields:
+        The steps that failed, and why; a failure stops no other step.
+    """
     steps: list[tuple[str, Callable[[], None]]] = []
     if is_new and publish.labels:
         steps.append(("labels", partial(forge.label, proposal, publish.labels)))
@@ -221,11 +225,11 @@ def _arrange(
     if publish.auto_merge != "none" and not proposal.is_draft:
         merge = partial(forge.merge_when_ready, proposal, publish.auto_merge)
         steps.append(("auto_merge", merge))
-    for name, take_step in steps:
+    for setting, take_step in steps:
         try:
             take_step()
         except EngineError as error:
-            yield f"publish.{name} failed: {error.message}. {NEEDED[name]}"
+            yield f"publish.{setting} failed: {error.message}. {NEEDED[setting]}"
 
 
 def close_request(request: RequestState) -> str:
@@ -382,14 +386,14 @@ def _find_declined(built: Built, request: RequestState) -> Declined | None:
 
 
 def _make_links(environ: Mapping[str, str]) -> Links:
-    """Return the addresses of requests and commits on the forge whose job this is."""
-    name = environ.get("GITHUB_REPOSITORY", "")
-    if name:
+    """Return the addresses of pull requests and commits, by the variables of the CI job."""
+    repository = environ.get("GITHUB_REPOSITORY", "")
+    if repository:
         server = environ.get("GITHUB_SERVER_URL", "https://github.com")
-        return Links(f"{server}/{name}/pull/", f"{server}/{name}/commit/")
-    project = environ.get("CI_PROJECT_URL", "")
-    if project:
-        return Links(f"{project}/-/merge_requests/", f"{project}/-/commit/")
+        return Links(f"{server}/{repository}/pull/", f"{server}/{repository}/commit/")
+    project_url = environ.get("CI_PROJECT_URL", "")
+    if project_url:
+        return Links(f"{project_url}/-/merge_requests/", f"{project_url}/-/commit/")
     return Links()
 
 

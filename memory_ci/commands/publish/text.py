@@ -225,7 +225,7 @@ def render_pull_request(proposed: Proposed) -> str:
 
 
 def render_shared(shared_entries: Sequence[SharedEntry], keys: Iterable[str]) -> str:
-    """Render the text of the request to an organisation's memory.
+    """Render the text of the pull request that proposes entries to an organisation's memory.
 
     Args:
         shared_entries: the proposed entries, which several repositories have.
@@ -303,7 +303,8 @@ def _lower_first(title: str) -> str:
     >>> _lower_first("Run migrations first"), _lower_first("CI runs them")
     ('run migrations first', 'CI runs them')
     """
-    return title[:1].lower() + title[1:] if title[1:2].islower() else title
+    is_acronym = not title[1:2].islower()
+    return title if is_acronym else title[0].lower() + title[1:]
 
 
 def render_closed(text: str) -> str:
