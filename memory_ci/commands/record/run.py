@@ -31,17 +31,16 @@ from memory_ci.commands.record.upkeep import Upkeep, find_same, plan_upkeep
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.forge.selection import choose_forge
-from memory_ci.gitrepo.history import (
+from memory_ci.gitrepo.history import find_addition, plan_range
+from memory_ci.gitrepo.log import read_commit_time
+from memory_ci.gitrepo.network import connect
+from memory_ci.gitrepo.past import find_range_start
+from memory_ci.gitrepo.record_commits import (
     Cursor,
-    find_addition,
     find_cursor,
     find_lost_cursor,
-    find_range_start,
     list_counted_commits,
-    plan_range,
-    read_commit_time,
 )
-from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.repo import (
     find_commit,
     find_setting,
@@ -54,10 +53,10 @@ from memory_ci.lifecycle.reinforcement import plan_reinforcement
 from memory_ci.memory.claims import list_refused, unproved
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.eligible import is_own_commit, is_own_run
-from memory_ci.memory.episode_files import find_fold_day, list_deleted, plan_files
+from memory_ci.memory.episode_files import DeletedEpisodes, find_fold_day, plan_files
 from memory_ci.memory.episodes import load_episode_files
 from memory_ci.memory.forgotten import tombstones_at
-from memory_ci.memory.git_episodes import remember
+from memory_ci.memory.git_episodes import cache_range
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import list_rejected, list_rejected_paths
 from memory_ci.memory.model import Model, choose_run_model, trusted_at
@@ -246,8 +245,8 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
     rejected_episodes = {
         PurePosixPath(path).name.removesuffix(".md") for path in list_rejected_paths(base)
     }
-    unwanted_episodes = list_deleted(workspace, base.sha) | rejected_episodes
-    writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), unwanted_episodes)
+    deleted = DeletedEpisodes(base, run.since, rejected_episodes)
+    writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), deleted)
     rejected = past_ids | list_rejected(base)
     return Learner(run, writer, rejected, options.accepted, tombstones_at(base))
 
@@ -413,12 +412,15 @@ def _reinforce(run: RecordRun, tally: Tally) -> tuple[tuple[Change, ...], tuple[
         The changes of entries, and the tips of the merged changes whose uses they count, so that no
         later run counts them again.
     """
-    repo = run.workspace.repo
-    counted_tips = list_counted_commits(repo, run.base.sha, build_memory_test(run.workspace))
+    changes = [(merged, use) for merged, use in tally.uses if use.ids]
+    if not changes:
+        return (), ()
+    repo, is_memory = run.workspace.repo, build_memory_test(run.workspace)
+    counted_tips = list_counted_commits(repo, run.base.sha, run.since, is_memory)
     uses = []
     new_tips = []
-    for merged, use in tally.uses:
-        if use.ids and merged.tip.sha not in counted_tips:
+    for merged, use in changes:
+        if merged.tip.sha not in counted_tips:
             uses.append(use)
             new_tips.append(merged.tip.sha)
     reinforced = run.draft.take(plan_reinforcement(uses, run.draft.by_id))
@@ -454,7 +456,7 @@ def _describe_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter) -> Un
     if unwritten.changes:
         new_range = RecordedRange(since, plan.until, unwritten.stage)
         derived = tombstones_at(run.base).mask_all(writer.derived)
-        remember(run.workspace, new_range, derived)
+        cache_range(run.workspace, new_range, derived)
     return unwritten
 
 

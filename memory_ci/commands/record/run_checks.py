@@ -6,7 +6,8 @@ from memory_ci.commands.record.run import RecordOptions
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.history import find_addition, find_cursor
+from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import is_shallow, read_tips
 from memory_ci.memory.workspace import Workspace, build_memory_test, workspace_at
 from memory_ci.records.plan import Plan
