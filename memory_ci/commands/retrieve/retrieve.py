@@ -531,7 +531,7 @@ def _explain_silence(retrieval: Retrieval, about: str | None, overhead: int) -> 
 
 
 def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int) -> Retrieval:
-    """Add the entries one relation away from the hits, with `retrieve.walk`."""
+    """Add the entries one relation away from the hits, if the request asks to walk."""
     if not (job.request.walk and retrieval.hits):
         return retrieval
     from memory_ci.commands.retrieve.walk import add_related  # only a walk needs it
