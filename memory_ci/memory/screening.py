@@ -1,4 +1,4 @@
-"""Screening: `check` reports text that must not be in memory, and it is never served."""
+"""Text that must not be in memory files: `check` reports it, and agents are never served it."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ The other rules of the gate are about form, and people need not keep them.
 PRIVATE = Regex(
     r"\[redacted|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}\b|(?<![\w.])\+?\d(?:[ ()./-]{0,2}\d){6,}(?!\w)"
 )
+"""A masked part, an IP address, or a long number: of a telephone, an account, or a date."""
 """A masked part, an address of the internet, or a number as of a telephone, an account or a day."""
 
 UNSAFE_HINT = "Reword or remove it; it is not given to agents as it stands."
@@ -39,33 +40,39 @@ CREDENTIAL_HINT = "Revoke it, remove it here, and rewrite the commits that hold 
 
 
 def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
-    """Remove the entries and the prose that must not be served, and add a finding for each.
+    """Remove entries and prose that must not be served from a file, and add findings for them.
 
     Args:
         file: the file.
         credentials: whether to look for credentials too. `find_credentials` finds them anywhere in
             a file.
     """
-    entry_findings = {}
-    for place in file.entries:
-        entry_findings[place.line] = list(find_unsafe(place, credentials=credentials))
-    entries = tuple(place for place in file.entries if not entry_findings[place.line])
-
-    prose_findings = {}
-    for line, text in file.prose:
-        findings = _find_unsafe(file.path, line, text, credentials)
-        # Comments in prose, such as the introduction that `init` writes, are not served anyway.
-        prose_findings[line] = [item for item in findings if item.code != "html-comment"]
-    prose = tuple((line, text) for line, text in file.prose if not prose_findings[line])
-
     all_findings = [*file.findings]
-    for line_findings in (*entry_findings.values(), *prose_findings.values()):
-        all_findings += line_findings
-    return replace(file, entries=entries, prose=prose, findings=tuple(all_findings))
+    entries = []
+    for place in file.entries:
+        findings = list(find_unsafe(place, credentials=credentials))
+        all_findings += findings
+        if not findings:
+            entries.append(place)
+
+    prose = []
+    for line, text in file.prose:
+        findings = list(_find_unsafe(file.path, line, text, credentials))
+        # Comments in prose, such as the introduction that `init` writes, are not served anyway.
+        findings = [finding for finding in findings if finding.code != "html-comment"]
+        all_findings += findings
+        if not findings:
+            prose.append((line, text))
+    return replace(file, entries=tuple(entries), prose=tuple(prose), findings=tuple(all_findings))
 
 
 def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding]:
-    """Return why an entry must not be served; almost every entry has no findings."""
+    """Return the findings that forbid to serve an entry; almost every entry has none.
+
+    Args:
+        place: the entry and where it is.
+        credentials: whether to look for credentials too.
+    """
     entry = place.entry
     optional_texts = (
         entry.instead,
@@ -89,25 +96,32 @@ def is_unsafe(text: str) -> bool:
 
 
 def is_unfit(text: str) -> bool:
-    """Return whether words that nobody agreed to must not be served, or written without a person.
+    """Return whether a text from a session must not be in memory unless a person agrees to it.
 
-    They were typed into a session, so beside what no entry may hold they must have no address,
-    markup or our own name, and no data of a person: what is masked elsewhere, or a number of a
-    telephone or a machine.
+    Nobody reviewed it, so the rules are stricter than those for entries: no web address, no markup,
+    no claim about memory-ci, and no private data, such as a telephone number or an IP address.
     """
     from memory_ci.evidence.content import redact  # entries, which all commands screen, need it not
 
-    is_private = PRIVATE.search(text) is not None or redact(text).text != text
-    return is_private or bool(find_urls(text)) or not is_plain(text) or is_unsafe(text)
+    has_private_data = PRIVATE.search(text) is not None or redact(text).text != text
+    return has_private_data or bool(find_urls(text)) or not is_plain(text) or is_unsafe(text)
 
 
 def find_unsafe_text(path: str, line: int, text: str) -> Iterator[Finding]:
-    """Return why a text must not be served, without credentials, which `find_credentials` finds."""
+    """Return the findings that forbid to serve a text, but for credentials.
+
+    `find_credentials` finds those.
+    """
     return _find_unsafe(path, line, text, credentials=False)
 
 
 def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
-    """Yield a finding, which does not repeat it, for each credential in a file or in its name."""
+    """Yield a finding for each credential in a file or in its name, without the credential itself.
+
+    Args:
+        path: the path of the file.
+        data: its content.
+    """
     masked_path = mask_secrets(path)
     if find_secrets(path):
         message = "the file's name holds what looks like a credential"
@@ -115,15 +129,23 @@ def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
 
     text = data.decode("utf-8", "replace")
     line = 1
-    offset = 0
+    counted_until = 0  # the position up to which line breaks were counted
     for secret in find_secrets(text):
-        line += text.count("\n", offset, secret.start)
-        offset = secret.start
+        line += text.count("\n", counted_until, secret.start)
+        counted_until = secret.start
         message = f"looks like a credential: {secret.kind}"
         yield Finding(masked_path, line, "credential", message, CREDENTIAL_HINT)
 
 
 def _find_unsafe(path: str, line: int, text: str, credentials: bool) -> Iterator[Finding]:
+    """Yield a finding, at a line of a file, for each reason why a text must not be served.
+
+    Args:
+        path: the path of the file.
+        line: the line.
+        text: the text.
+        credentials: whether to look for credentials too.
+    """
     for reason in check_words(text.replace("\r\n", "\n"), credentials=credentials):
         if reason == "credential":
             message = "holds what looks like a credential"

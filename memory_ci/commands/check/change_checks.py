@@ -10,7 +10,7 @@ import msgspec
 from memory_ci.checks.judge import Judgement
 from memory_ci.checks.lines import render_violation
 from memory_ci.commands.check.outcome import CheckOutcome, Verdict
-from memory_ci.gitrepo.history import read_commit_time
+from memory_ci.gitrepo.log import read_commit_time
 from memory_ci.memory.rules import find_skips, judge_all, list_rules, read_change
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.check import CheckLevel, RuleCheck

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +21,9 @@ from memory_ci.commands.check.check import CheckReport, check_memory
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.evidence.trust import find_machine
-from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP, read_commit_time, resolve_merge_base
-from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_commit_time, read_log
+from memory_ci.gitrepo.past import EPOCH, resolve_merge_base
+from memory_ci.gitrepo.record_commits import COUNTED, SOURCE, STEP
 from memory_ci.gitrepo.repo import find_merge_base, read_tips, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine
@@ -59,6 +61,9 @@ OWN_HINT = (
     "Reword the commit without the trailer: record runs alone write it, and read by it how far "
     "they came."
 )
+CLOCK_SLACK = timedelta(days=2)
+"""An entry is dated by a clock that may be in another time zone than the committer's, or wrong."""
+
 SESSION = "Memory-Session"
 CO_AUTHOR = "Co-authored-by"
 TRAILERS = (STEP, SESSION, CO_AUTHOR)
@@ -180,6 +185,21 @@ def _verify_new_index(workspace: Workspace, commit: str) -> Sequence[Finding]:
         return tuple(verify_index(workspace, commit, path))
 
 
+def _find_first_day(places: Iterable[Located]) -> date | None:
+    """Return the first day on which one of some entries can have been committed.
+
+    None if it is not known, because an entry does not say when it was created.
+    """
+    first_day = date.max
+    for place in places:
+        if place.entry.created_at is None:
+            return None
+        first_day = min(first_day, place.entry.created_at)
+    if first_day <= EPOCH + CLOCK_SLACK:
+        return None
+    return first_day - CLOCK_SLACK
+
+
 def _find_resurrected(sides: Sides) -> Iterator[Finding]:
     """Find entries that were removed or retired, and that a stale branch adds again."""
     before_places = sides.before.entries_by_id
@@ -188,7 +208,8 @@ def _find_resurrected(sides: Sides) -> Iterator[Finding]:
 
     past_ids = frozenset[str]()
     if new_places:
-        past_ids = list_past_ids(sides.workspace, sides.before.sha)
+        since = _find_first_day(new_places.values())
+        past_ids = list_past_ids(sides.workspace, sides.before.sha, since)
     successors: dict[str, Located] = {}
     for place in before_places.values():
         successors |= dict.fromkeys(place.entry.supersedes, place)

@@ -16,8 +16,8 @@ from memory_ci.commands.forget import places
 from memory_ci.commands.forget.places import HeldPlace, Target
 from memory_ci.errors import UsageError
 from memory_ci.extraction import tombstones
-from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.process import run_git
+from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.sessionrefs import list_pushed, rewrite
 from memory_ci.memory.forgotten import (
     HEADER,

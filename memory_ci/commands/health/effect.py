@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 from memory_ci.commands.health.records import ArmComparison, EffectReport
-from memory_ci.extraction.wording import find_steering
+from memory_ci.extraction.suspects import find_steering
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.memory.episodes import load_written
 from memory_ci.memory.workspace import Workspace, load_memory

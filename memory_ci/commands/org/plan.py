@@ -15,8 +15,9 @@ import msgspec
 from memory_ci.commands.org.sync import JOBS, SECONDS, in_order
 from memory_ci.commands.org.targets import OrgTarget, OrgTargets
 from memory_ci.errors import EngineError, MemoryCIError, RepositoryError
-from memory_ci.gitrepo.history import STEP, find_cursor, iter_merged_changes, plan_range
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.network import connect, fetch_history, find_tips
+from memory_ci.gitrepo.record_commits import STEP, find_cursor
 from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.memory.workspace import Workspace, build_memory_test

@@ -36,13 +36,14 @@ from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import Revert
 from memory_ci.memory.commit_texts import start_of
 from memory_ci.memory.eligible import is_work, list_prose, own_commits, title_of
+from memory_ci.memory.episode_files import DeletedEpisodes
 from memory_ci.memory.episode_texts import (
     MERGED_AS,
-    keep_safe,
     list_paths,
+    list_safe_names,
+    make_safe,
     name_branch,
-    safe,
-    tell,
+    render_episode_text,
 )
 from memory_ci.memory.episodes import EpisodeFiles, add_derived
 from memory_ci.memory.git_episodes import (
@@ -149,13 +150,13 @@ class EpisodeWriter:
         problem: why the derived episodes of earlier runs are missing; "" if they are not needed.
     """
 
-    def __init__(self, run: RecordRun, files: EpisodeFiles, deleted: frozenset[str]) -> None:
+    def __init__(self, run: RecordRun, files: EpisodeFiles, deleted: DeletedEpisodes) -> None:
         """Create a writer.
 
         Args:
             run: the state that the parts of the run share.
             files: what earlier runs wrote.
-            deleted: ids of episodes that a person deleted, which stay deleted.
+            deleted: the episodes that people deleted, which stay deleted.
         """
         known = files.written.tellings
         self._run = run
@@ -202,7 +203,7 @@ class EpisodeWriter:
     @property
     def known_ids(self) -> frozenset[str]:
         """Ids of episodes and amendments that exist or that a person deleted."""
-        return self._deleted | self._written_ids | self.episodes.keys()
+        return self._deleted.all | self._written_ids | self.episodes.keys()
 
     def describe_unwritten(self, recorded_commits: Set[str]) -> Unwritten:
         """Return the plan's records of changes in this run that get no file.
@@ -214,7 +215,7 @@ class EpisodeWriter:
         removed: list[str] = []
         for episode in self._unwritten:
             named = distinguish_id(episode, self._written.get(episode.id))
-            if named.id in self._deleted:
+            if named.id in self._deleted.of_range:
                 removed.append(named.id)
             elif episode.action.commit not in recorded_commits:
                 count += 1
@@ -271,13 +272,13 @@ class EpisodeWriter:
             used=uses.used,
             is_declined=True,
         )
-        title = safe(request.title)
+        title = make_safe(request.title)
         reviewed_paths = sorted({review.path for review in request.reviews if review.path})
-        labels = keep_safe(request.labels)
+        labels = list_safe_names(request.labels)
         episode = Episode(
             id=f"pr-{request.number}",
             occurred_at=closed_at,
-            situation=derive_situation(title, keep_safe(reviewed_paths), labels),
+            situation=derive_situation(title, list_safe_names(reviewed_paths), labels),
             context=self._describe_context(request.branch),
             retrieved=list_given(uses.given, ""),
             used=tuple(sorted(uses.used)),
@@ -285,7 +286,7 @@ class EpisodeWriter:
             outcome="failure" if request.commits else "neutral",
             valence=SOLVED,
             feedback=(*derive_feedback(work), *commands),
-            text=tell(title, (), request, DECLINED),
+            text=render_episode_text(title, (), request, DECLINED),
         )
         self._add(episode)
 
@@ -385,7 +386,9 @@ class EpisodeWriter:
             for kind, prefix in find_commands(review.body):
                 entry_id = find_id(self._run.draft.entries, prefix)
                 if entry_id:
-                    yield Feedback(id=entry_id, kind=kind, at=at, by=safe(review.author), ref=ref)
+                    yield Feedback(
+                        id=entry_id, kind=kind, at=at, by=make_safe(review.author), ref=ref
+                    )
 
     def _build_episode(
         self,
@@ -423,12 +426,12 @@ class EpisodeWriter:
         if request is None:
             return episode
         config = self._run.workspace.config.extraction
-        title = safe(title_of(merged))
+        title = make_safe(title_of(merged))
         prose = list_prose(list_trusted_commits(config, merged, gathered.events))
         return replace(
             episode,
-            situation=derive_situation(title, action.files, keep_safe(request.labels)),
-            text=tell(title, prose, request, MERGED_AS[outcome]),
+            situation=derive_situation(title, action.files, list_safe_names(request.labels)),
+            text=render_episode_text(title, prose, request, MERGED_AS[outcome]),
         )
 
     def _find_facts(
@@ -482,13 +485,13 @@ class EpisodeWriter:
     ) -> dict[str, str]:
         joins = gathered.joins if gathered else ()
         session_keys = [join.id for join in joins if join.kind == "session"]
-        sessions = keep_safe(session_keys, MAX_SESSIONS)
+        sessions = list_safe_names(session_keys, MAX_SESSIONS)
         agents = {key.partition(":")[0] for key in sessions}
         context = {
             "branch": name_branch(branch),
             "agent": ", ".join(sorted(agents)),
             "sessions": ", ".join(sessions),
-            "holdout": ", ".join(keep_safe(held_out, MAX_SESSIONS)),
+            "holdout": ", ".join(list_safe_names(held_out, MAX_SESSIONS)),
             "stage": self._stage,
         }
         return {key: value for key, value in context.items() if value}
@@ -513,9 +516,9 @@ class EpisodeWriter:
         reverted = self._reverted | names
         merges: set[str] = set()
         for sha in sorted(name for name in names if ":" not in name)[:MAX_SEARCHED]:
-            bringer = find_containing_merge(repo, sha, base)
-            if bringer and reverted.issuperset(sha[:SHA_WIDTH] for sha in bringer.brought):
-                merges.add(bringer.merge)
+            containing = find_containing_merge(repo, sha, base)
+            if containing and reverted.issuperset(sha[:SHA_WIDTH] for sha in containing.merged):
+                merges.add(containing.merge)
         return [episode for episode in merged if episode.action.commit in merges]
 
     def _add(self, episode: Episode) -> None:
@@ -547,7 +550,7 @@ class EpisodeWriter:
     def _note(self, episode: Episode, episodes: dict[str, Episode]) -> None:
         """Add an episode to those that later changes may revert."""
         named = distinguish_id(episode, episodes.get(episode.id))
-        if named.id in episodes or named.id in self._deleted:
+        if named.id in episodes or named.id in self._deleted.of_range:
             return
         episodes[named.id] = named
         self._first_outcomes[named.id] = named.outcome
@@ -569,7 +572,7 @@ class EpisodeWriter:
             self._amend(make_amendment(latest, "", feedback=commands))
 
     def _amend(self, amendment: Amendment) -> None:
-        if amendment.id not in self._written_ids | self._deleted:
+        if amendment.id not in self._written_ids | self._deleted.all:
             self._written_ids.add(amendment.id)
             self.tellings.append(amendment)
 
@@ -612,7 +615,7 @@ def _list_tools(events: Iterable[Event]) -> tuple[str, ...]:
     """Return the tools that the sessions called most, sorted by name."""
     calls = Counter(event.tool for event in events if event.kind == "tool_call" and event.tool)
     names = [name for name, _ in calls.most_common()]
-    return tuple(sorted(keep_safe(names, MAX_TOOLS)))
+    return tuple(sorted(list_safe_names(names, MAX_TOOLS)))
 
 
 def _weigh(outcome: Outcome, judged: Sequence[Judged]) -> float:

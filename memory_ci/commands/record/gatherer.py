@@ -20,7 +20,9 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.content import own_words, redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
-from memory_ci.gitrepo.history import Cursor, find_addition, read_commit_time
+from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.log import read_commit_time
+from memory_ci.gitrepo.record_commits import Cursor
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.commit_texts import file_events, fold_blanks
 from memory_ci.memory.draft import Draft
@@ -215,9 +217,9 @@ class Gatherer:
         """Return how many checkpoints no commit names, or "" if there is nothing to report."""
         return self._finder.describe_unnamed()
 
-    def tell_unmerged_sessions(self) -> str:
+    def describe_unmerged_sessions(self) -> str:
         """Return how many captured sessions belong to no change, or "" if none was read."""
-        return self._finder.tell_unmerged_sessions()
+        return self._finder.describe_unmerged_sessions()
 
     def read_declined(self, window: DeclinedWindow) -> tuple[PullRequest, ...]:
         """Return the next requests that were closed without a merge, oldest first.

@@ -44,7 +44,12 @@ from memory_ci.extraction.support import (
 )
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.gitrepo.forges import find_branch
-from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship, read_hunks
+from memory_ci.gitrepo.history import (
+    iter_merged_changes,
+    plan_range,
+    read_authorship,
+    read_hunks,
+)
 from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.fold import is_covered, is_kept, is_proved, strip_claims
@@ -287,7 +292,7 @@ class Learner:
         checkpoints_message = gatherer.tell_unnamed()
         if checkpoints_message:
             self._note("unnamed-checkpoints", checkpoints_message, checkpoints.HINT)
-        sessions_message = gatherer.tell_unmerged_sessions()
+        sessions_message = gatherer.describe_unmerged_sessions()
         if sessions_message:
             self._note("unmerged-sessions", sessions_message, session_join.HINT)
 

@@ -20,8 +20,8 @@ from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.commands.record.model_checks import is_about_changes, write_checks
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
-from memory_ci.gitrepo.edits import Brought, blame_lines
-from memory_ci.gitrepo.history import find_range_start, plan_range
+from memory_ci.gitrepo.edits import BlamedRange, blame_lines
+from memory_ci.gitrepo.past import plan_newest
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.eligible import is_work, merged_on
 from memory_ci.memory.forgotten import read_rejected
@@ -298,7 +298,7 @@ def _ask_for_checks(
 
 def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
     """Return the checks, those of documents with the day on which their line was committed."""
-    blamed: dict[str, tuple[Brought, ...]] = {}
+    blamed: dict[str, tuple[BlamedRange, ...]] = {}
     dated: list[DraftedCheck] = []
     for draft in drafted:
         rule = draft.rule
@@ -362,10 +362,8 @@ def _without_known(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[Draf
 def _iter_history(run: RecordRun, rules: Sequence[RuleCheck]) -> Iterator[PastChange]:
     """Yield the newest merged changes of a year by people and their agents, oldest first."""
     repo = run.workspace.repo
-    start = find_range_start(repo, MAX_AGE, run.base.sha, run.today)
-    history = plan_range(repo, start, run.base.sha)
-    newest = replace(history, groups=history.groups[-MAX_CHANGES:])
-    for past in iter_past_changes(run.workspace, newest, rules):
+    history = plan_newest(repo, run.base.sha, MAX_AGE, run.today, MAX_CHANGES)
+    for past in iter_past_changes(run.workspace, history, rules):
         if is_work(run.workspace, past.merged):
             yield past
 

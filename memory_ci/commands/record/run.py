@@ -30,17 +30,11 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.forge.selection import choose_forge
 from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.history import (
-    find_addition,
-    find_cursor,
-    find_lost_cursor,
-    find_range_start,
-    list_counted_commits,
-    list_reverting_commits,
-    plan_range,
-    read_commit_time,
-)
+from memory_ci.gitrepo.history import find_addition, list_reverting_commits, plan_range
+from memory_ci.gitrepo.log import read_commit_time
 from memory_ci.gitrepo.network import connect
+from memory_ci.gitrepo.past import find_range_start
+from memory_ci.gitrepo.record_commits import find_cursor, find_lost_cursor, list_counted_commits
 from memory_ci.gitrepo.repo import (
     find_commit,
     find_setting,
@@ -56,10 +50,10 @@ from memory_ci.lifecycle.reverts import Revert, find_reverts
 from memory_ci.memory.claims import Claims, find_note_claims, list_refused, prove, unproved
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.eligible import is_own_commit, is_own_run
-from memory_ci.memory.episode_files import find_fold_day, list_deleted, plan_files
+from memory_ci.memory.episode_files import DeletedEpisodes, find_fold_day, plan_files
 from memory_ci.memory.episodes import load_episode_files
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
-from memory_ci.memory.git_episodes import remember
+from memory_ci.memory.git_episodes import cache_range
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import list_rejected, list_rejected_paths
 from memory_ci.memory.model import Model, choose_run_model, trusted_at
@@ -249,8 +243,8 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
     rejected_episodes = {
         path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(base)
     }
-    unwanted = list_deleted(workspace, base.sha) | rejected_episodes
-    writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), unwanted)
+    deleted = DeletedEpisodes(base, run.since, rejected_episodes)
+    writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), deleted)
     rejected = past_ids | list_rejected(base)
     return Learner(run, writer, rejected, options.accepted, tombstones_at(base))
 
@@ -438,12 +432,15 @@ def _reinforce(run: RecordRun, tally: Tally) -> tuple[tuple[Change, ...], tuple[
         The changes of entries, and the tips of the merged changes whose uses they count, so that no
         later run counts them again.
     """
-    repo = run.workspace.repo
-    counted = list_counted_commits(repo, run.base.sha, build_memory_test(run.workspace))
+    changes = [(merged, use) for merged, use in tally.uses if use.ids]
+    if not changes:
+        return (), ()
+    repo, is_memory = run.workspace.repo, build_memory_test(run.workspace)
+    counted = list_counted_commits(repo, run.base.sha, run.since, is_memory)
     uses = []
     tips = []
-    for merged, use in tally.uses:
-        if use.ids and merged.tip.sha not in counted:
+    for merged, use in changes:
+        if merged.tip.sha not in counted:
             uses.append(use)
             tips.append(merged.tip.sha)
     reinforced = run.draft.take(plan_reinforcement(uses, run.draft.by_id))
@@ -478,7 +475,7 @@ def _describe_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter) -> Un
     if unwritten.changes:
         new_range = RecordedRange(since, plan.until, unwritten.stage)
         derived = tombstones_at(run.base).mask_all(writer.derived)
-        remember(run.workspace, new_range, derived)
+        cache_range(run.workspace, new_range, derived)
     return unwritten
 
 

@@ -20,7 +20,8 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.entries import deepest_directory
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.support import find_ungrounded
-from memory_ci.gitrepo.history import find_cursor, list_commits_replacing
+from memory_ci.gitrepo.history import list_commits_replacing
+from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
 from memory_ci.lifecycle.consolidation import plan_consolidation

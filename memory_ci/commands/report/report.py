@@ -34,7 +34,7 @@ from memory_ci.commands.report.work import WEEKS, count_weeks, list_changes, lis
 from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
 from memory_ci.commands.review.queue import list_queue
 from memory_ci.config import CONFIG_FILE
-from memory_ci.gitrepo import history
+from memory_ci.gitrepo import history, record_commits
 from memory_ci.gitrepo.addresses import find_forge_address
 from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
 from memory_ci.lifecycle import episodes as episode_rules
@@ -201,7 +201,7 @@ def _count_sources(located_entries: Iterable[Located]) -> tuple[SourceCount, ...
 def _sum_costs(inputs: ReportInputs, notes: list[str]) -> float:
     since = inputs.today - timedelta(weeks=WEEKS)
     with note_failure(notes, "Costs"):
-        return history.sum_costs(inputs.workspace.repo, since, inputs.tip)
+        return record_commits.sum_costs(inputs.workspace.repo, since, inputs.tip)
     return 0.0
 
 

@@ -151,7 +151,7 @@ def _count_sessions(inputs: ReportInputs, period: Period) -> int:
         # Work that names no session counts as one session, under the id of its episode.
         session_keys.update(name or episode.id for name in names)
     for sign in list_all_signs(inputs.workspace):
-        if sign.given and first <= sign.at.astimezone(UTC).date() <= last:
+        if sign.served and first <= sign.at.astimezone(UTC).date() <= last:
             session_keys.add(sign.key)
     return len(session_keys)
 

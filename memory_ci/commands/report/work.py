@@ -12,7 +12,7 @@ import msgspec
 from memory_ci import progress
 from memory_ci.commands.report.inputs import ReportInputs, note_failure
 from memory_ci.commands.report.records import ChurnedFile, Cover, WebLink, WorkWeek
-from memory_ci.gitrepo import history
+from memory_ci.gitrepo import history, past
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.eligible import is_work, merged_on, own_commits
@@ -43,7 +43,7 @@ def list_changes(
     """
     repo = workspace.repo
     with note_failure(notes, "What was merged"):
-        since = history.find_commit_of_day(repo, tip, _first_monday(today) - timedelta(days=1))
+        since = past.find_commit_of_day(repo, tip, _first_monday(today) - timedelta(days=1))
         planned = history.plan_range(repo, since, tip)
         changes: list[MergedChange] = []
         for done, change in enumerate(history.iter_merged_changes(repo, planned)):
@@ -116,9 +116,7 @@ def _find_first_week(inputs: ReportInputs) -> date:
     if not inputs.changes:
         return first_monday
     repo = inputs.workspace.repo
-    has_older_commits = history.find_commit_of_day(
-        repo, inputs.tip, first_monday - timedelta(days=1)
-    )
+    has_older_commits = past.find_commit_of_day(repo, inputs.tip, first_monday - timedelta(days=1))
     if has_older_commits:
         return first_monday
     mondays_of_changes = [_monday(merged_on(change)) for change in inputs.changes]

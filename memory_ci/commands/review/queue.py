@@ -30,7 +30,8 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError
 from memory_ci.extraction.entries import candidate_key
 from memory_ci.extraction.suggestions import list_suggestions
-from memory_ci.gitrepo.history import find_addition, find_cursor
+from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.consolidation import find_contradictions
 from memory_ci.lifecycle.episodes import combine, count_usage

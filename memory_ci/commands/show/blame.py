@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.errors import UsageError
-from memory_ci.gitrepo.edits import Brought, blame_lines
+from memory_ci.gitrepo.edits import BlamedRange, blame_lines
 from memory_ci.gitrepo.forges import find_number
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.repo import Repository
@@ -170,7 +170,7 @@ def _find_episode(episodes: Mapping[str, Episode], refs: Iterable[str]) -> Episo
     return None
 
 
-def _find_numbers(repo: Repository, hunks: Sequence[Brought]) -> dict[str, int | None]:
+def _find_numbers(repo: Repository, hunks: Sequence[BlamedRange]) -> dict[str, int | None]:
     """Return the number of the pull request of each commit, or None, by commit id."""
     shas = sorted({hunk.sha for hunk in hunks if hunk.sha})
     if not shas:

@@ -16,7 +16,7 @@ from memory_ci.errors import UsageError
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle import episodes as lifecycle_episodes
 from memory_ci.lifecycle.prominence import effective_importance, prominence
-from memory_ci.lifecycle.utility import list_turns, replay
+from memory_ci.lifecycle.utility import list_steps, replay
 from memory_ci.memory.edits import add_last_edits
 from memory_ci.memory.episodes import Episodes, load_episodes, mask_feedback
 from memory_ci.memory.index import synced_index
@@ -176,16 +176,16 @@ def _iter_counted_feedback(
     """
     episodes = _map_episodes(records, heirs)
     all_feedback = lifecycle_episodes.list_feedback(records)
-    for turn in list_turns(all_feedback, heirs=heirs):
-        feedback = turn.said
+    for step in list_steps(all_feedback, heirs=heirs):
+        feedback = step.event
         if feedback.id != entry_id:
             continue
         safe_feedback = mask_feedback(feedback)
         counted = CountedFeedback(
             at=safe_feedback.at,
             kind=safe_feedback.kind,
-            delta=turn.delta,
-            value=turn.utility.value,
+            delta=step.delta,
+            value=step.utility.value,
             by=safe_feedback.by,
             ref=safe_feedback.ref,
         )
