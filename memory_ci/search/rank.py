@@ -255,11 +255,11 @@ def order_corrections(
     served: list[Hit] = []
     withheld: list[Withheld] = []
     for hit in hits:
-        newest_id = superseded_by.get(hit.located.entry.id)
-        if newest_id is None:
+        superseding_id = superseded_by.get(hit.located.entry.id)
+        if superseding_id is None:
             served.append(hit)
         else:
-            withheld.append(Withheld(hit, f"superseded by {newest_id[:8]}"))
+            withheld.append(Withheld(hit, f"superseded by {superseding_id[:8]}"))
     return sorted(served, key=sort_key), tuple(withheld)
 
 
