@@ -24,7 +24,7 @@ from memory_ci.commands.evaluate.evaluate import MAX_ENTRIES
 from memory_ci.commands.evaluate.extraction_metrics import cohen_kappa
 from memory_ci.commands.evaluate.json_lines import WHEN, load_lines, read_labelled_file
 from memory_ci.commands.evaluate.records import DrawnSet, ReaderQuality, SetEvaluation
-from memory_ci.commands.record.learn import Collector
+from memory_ci.commands.record.batches import Collector
 from memory_ci.commands.record.learner import OnProgress
 from memory_ci.commands.record.run import RecordOptions, plan_record
 from memory_ci.errors import UsageError
