@@ -312,8 +312,8 @@ def list_feedback(index: Index, ids: Iterable[str]) -> list[tuple[Feedback, int]
     from memory_ci.records.episode import Feedback
 
     return [
-        (Feedback(id=entry, kind=kind, at=at, by=by, ref=ref), count)
-        for entry, kind, at, by, ref, count in rows
+        (Feedback(id=entry_id, kind=kind, at=time, by=author, ref=ref), count)
+        for entry_id, kind, time, author, ref, count in rows
     ]
 
 

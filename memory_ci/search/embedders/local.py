@@ -154,8 +154,9 @@ class LocalEmbedder:
 
     @cached_property
     def _network(self) -> MiniLM:
+        """The network with its weights, loaded at the first use."""
         try:
-            if self._path.stat().st_size == SIZE:
+            if self._path.stat().st_size == SIZE:  # The layout of other files is not known.
                 return _load_network(self._path)
         except OSError as error:
             raise make_embedder_error(

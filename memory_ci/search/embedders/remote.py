@@ -215,6 +215,7 @@ class RemoteEmbedder:
         )
 
     def _unauthorised(self) -> EngineError:
+        """Return the error that the service does not accept the key."""
         hint = (
             "Give a key for embeddings (`memory-ci help models#embedders`), "
             "or set retrieve.embedder to local or none."
