@@ -28,7 +28,8 @@ from memory_ci.extraction.entries import (
     trim_evidence,
 )
 from memory_ci.extraction.gate import check_words
-from memory_ci.gitrepo.history import SOURCE, iter_merged_changes, plan_range
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
+from memory_ci.gitrepo.record_commits import SOURCE
 from memory_ci.gitrepo.repo import list_outside_history
 from memory_ci.lifecycle.fold import CLAIMED, is_kept, strip_claims
 from memory_ci.memory import episode_files

@@ -8,13 +8,11 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import date, datetime
 
-from msgspec.structs import replace
-
 from memory_ci.checks.backtest import MAX_UNJUDGED, PastChange
 from memory_ci.checks.judge import judge
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.edits import blame_lines
-from memory_ci.gitrepo.history import find_range_start, plan_range
+from memory_ci.gitrepo.past import plan_newest
 from memory_ci.memory.past_changes import iter_past_changes
 from memory_ci.memory.rules import collect_rules, find_skips
 from memory_ci.memory.workspace import Snapshot
@@ -125,11 +123,9 @@ def count_check_outcomes(
         return []
 
     repo = snapshot.workspace.repo
-    start = find_range_start(repo, MAX_AGE, snapshot.sha, today)
-    history = plan_range(repo, start, snapshot.sha)
-    newest = replace(history, groups=history.groups[-MAX_CHANGES:])
+    history = plan_newest(repo, snapshot.sha, MAX_AGE, today, MAX_CHANGES)
     tallies = [_OutcomeTally(rule, _find_check_time(snapshot, rule)) for rule in rules]
-    for past in iter_past_changes(snapshot.workspace, newest, rules):
+    for past in iter_past_changes(snapshot.workspace, history, rules):
         for tally in tallies:
             tally.count(past)
     return [tally.build_outcome() for tally in tallies]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.anchors.anchors import parse_anchor
-from memory_ci.extraction.wording import find_withdrawal
+from memory_ci.extraction.decisions import find_withdrawal
 from memory_ci.lifecycle.compaction import may_retire, retire
 from memory_ci.memory.commit_texts import fold_blanks
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot

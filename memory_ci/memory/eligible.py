@@ -9,12 +9,9 @@ from datetime import UTC, date, timedelta
 from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.trust import is_author
 from memory_ci.gitrepo.blobs import Tree
-from memory_ci.gitrepo.history import (
-    find_commit_of_day,
-    find_cursor,
-    iter_merged_changes,
-    plan_range,
-)
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
+from memory_ci.gitrepo.past import find_commit_of_day
+from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.lifecycle.reverts import find_reverts, is_revert
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.memory.workspace import Workspace, build_memory_test

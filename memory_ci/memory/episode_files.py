@@ -5,13 +5,14 @@ Files of a month that ended are folded into one file of that month.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date, timedelta
+from functools import cached_property
 
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import find_obstacle
-from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
+from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import BY_FACTS
 from memory_ci.memory.episodes import list_episode_files, load_episodes
@@ -44,19 +45,50 @@ MAX_SINGLE = 3  # Episodes of one run that are a file each.
 FOLD_AFTER_DAYS = 180  # Days after a month when the files of its episodes become one.
 
 
-def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
-    """Return the ids of episodes and amendments whose file a person deleted before a commit.
+class DeletedEpisodes:
+    """The ids of episodes and amendments that people deleted; history is searched when one asks."""
+
+    def __init__(self, base: Snapshot, since: str | None, rejected: Set[str]) -> None:
+        """Create the two sets, which are empty until they are read.
+
+        Args:
+            base: the commit whose history is searched.
+            since: where the range of a run begins; None for the beginning of history.
+            rejected: ids that people rejected before they were written, which both sets have.
+        """
+        self._base = base
+        self._since = since
+        self._rejected = frozenset(rejected)
+
+    @cached_property
+    def all(self) -> frozenset[str]:
+        """Those that were ever deleted."""
+        return self._rejected | _list_deleted(self._base, None)
+
+    @cached_property
+    def of_range(self) -> frozenset[str]:
+        """Those of changes in the range: such an episode cannot be deleted before its change."""
+        if self._since is None:
+            return self.all
+        return self._rejected | _list_deleted(self._base, self._since)
+
+
+def _list_deleted(base: Snapshot, since: str | None) -> frozenset[str]:
+    """Return the ids of episodes and amendments whose file a person deleted after `since`.
 
     Commits of memory-ci that fold a month into one file delete files as well. They name their step
     in a trailer, and are left out.
     """
+    workspace = base.workspace
+    exclusions = [f"^{since}"] if since else []
     arguments = (
         "--first-parent",
         *FILE_OPTIONS,
         "--no-renames",
         "--diff-filter=D",
+        *exclusions,
         "--end-of-options",
-        rev,
+        base.sha,
         "--",
         f"{EPISODES}/",
     )

@@ -128,12 +128,18 @@ def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion
     return tuple(reversed(versions))
 
 
-def list_past_ids(workspace: Workspace, rev: str) -> frozenset[str]:
+def list_past_ids(workspace: Workspace, rev: str, since: date | None = None) -> frozenset[str]:
     """Return the ids of all entries that were ever in memory.
 
     They are needed because an entry that a person removed must not be added again.
+
+    Args:
+        workspace: the repository.
+        rev: the revision whose history is read.
+        since: only ids that were written since this day are needed; None for all.
     """
-    lines = list_added_lines(workspace.repo, rev, memory_pathspecs(workspace.config.scopes), "id: ")
+    pathspecs = memory_pathspecs(workspace.config.scopes)
+    lines = list_added_lines(workspace.repo, rev, pathspecs, "id: ", since)
     return frozenset(line.removeprefix("id: ").strip("'\" ").lower() for line in lines)
 
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.gitrepo.history import RANGE, STEP
 from memory_ci.gitrepo.log import FILE_OPTIONS, list_committers, read_log
+from memory_ci.gitrepo.record_commits import RANGE, STEP
 from memory_ci.gitrepo.repo import find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.memory.forgotten import REJECTED_FILE, read_rejected

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from memory_ci.anchors.symbols import list_mentions
 from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.history import find_commits_of_days
 from memory_ci.gitrepo.log import find_words, follow_renames, list_pending_renames, list_renames
+from memory_ci.gitrepo.past import find_commits_of_days
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.judged_view import JudgedView
 from memory_ci.memory.workspace import Workspace, build_memory_test

@@ -23,8 +23,8 @@ from memory_ci.commands.setup.agents import FoundPart, list_parts
 from memory_ci.config import CONFIG_FILE
 from memory_ci.extraction.entries import sample_entry
 from memory_ci.forge.selection import GITHUB_TOKENS, GITLAB_TOKENS, choose_forge
-from memory_ci.gitrepo.history import find_addition, read_commit_time
-from memory_ci.gitrepo.log import read_log
+from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.log import read_commit_time, read_log
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import find_repository, find_setting
 from memory_ci.gitrepo.sessionrefs import NOTES, list_pushed, list_stored, read_stored
