@@ -1,7 +1,7 @@
-"""Tombstones of forgotten text: lines of `.memory/rejected.txt`, and a copy next to the index.
+"""Tombstones (hashes of forgotten text): lines of `.memory/rejected.txt`, and a copy of them.
 
-The copy applies to every work tree and branch of a clone: an older branch cannot add the text
-again.
+The copy is next to the index. It applies to every work tree and branch of a clone, so that an older
+branch cannot add the text again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The checks that a model wrote for rules, kept in the git directory.
+"""Checks that a model wrote for rules, cached in the git directory.
 
 So a rule is asked about once in a clone, `review` shows the check without the model, and a person
 accepts the check that was shown.
@@ -45,10 +45,9 @@ class WrittenChecks:
         return None
 
     def add(self, checks: Mapping[str, ChangeCheck]) -> None:
-        """Write the checks of rules into the file."""
-        self._texts |= {
-            content_key(rule, ""): format_check(check) for rule, check in checks.items()
-        }
+        """Add checks to the file, by the words of their rules; the oldest above MAX_KEPT go."""
+        for rule, check in checks.items():
+            self._texts[content_key(rule, "")] = format_check(check)
         newest = dict(list(self._texts.items())[-MAX_KEPT:])
         save_if_changed(self._path, msgspec.json.encode(newest))
 
