@@ -700,7 +700,11 @@ class _Judge:
         paths_by_anchor: Mapping[Anchor, Sequence[str]],
         earlier_files: Mapping[FilePlace, TreeFile],
     ) -> None:
-        """Read all texts that a comparison needs by one process."""
+        """Read all files that are to be compared with anchors, by one git process.
+
+        These are the cited file of each anchor, the files of the view at its paths, and these as
+        they were in the commit of the anchor.
+        """
         files = [*earlier_files.values()]
         for anchor, paths in paths_by_anchor.items():
             files += [self._files[path] for path in paths]
@@ -710,9 +714,9 @@ class _Judge:
         self._read_texts(files)
 
     def _has_certain_texts(self, anchor: Anchor, paths: Sequence[str]) -> bool:
-        """Return whether all compared texts are those of their object ids.
+        """Return whether the outcome for an anchor depends on git objects alone, and may be cached.
 
-        A file on disk may be written while it is read, so its outcome is not cached.
+        A file on disk may be written while it is read, and have another text than its object id.
         """
         files = [self._files[path] for path in paths]
         blob = self._blobs[anchor]

@@ -62,14 +62,19 @@ def tombstones_here(workspace: Workspace) -> Tombstones:
     return parse_tombstones(lines)
 
 
-def find_forgotten(forgotten: Tombstones, place: Located) -> list[Finding]:
-    """Return a finding, which does not repeat the text, if an entry has a forgotten text."""
-    if not forgotten:
+def find_forgotten(tombstones: Tombstones, place: Located) -> list[Finding]:
+    """Return a finding, which does not repeat the text, if an entry has a forgotten text.
+
+    Args:
+        tombstones: hashes of the forgotten texts.
+        place: the entry and where it is.
+    """
+    if not tombstones:
         return []
     # 10 ms that a repository without tombstones saves
     from memory_ci.extraction.entries import list_texts
 
-    if not forgotten.refuses(*list_texts(place.entry)):
+    if not tombstones.refuses(*list_texts(place.entry)):
         return []
     return [Finding(place.path, place.line, "forgotten", "says what was to be forgotten", HINT)]
 

@@ -138,7 +138,7 @@ class Asker:
         return Answer(reply.text, engine, request.notice)
 
     def extract(self, request: Request) -> EngineReply:
-        """Send a request and count the reply.
+        """Send a request to the engine, and count the reply and its cost.
 
         Raises:
             EngineError: as the engine does.

@@ -54,11 +54,16 @@ class _Names(NamedTuple):
 
 
 def cite_named(workspace: Workspace, entries: Sequence[Entry], rev: str) -> tuple[Entry, ...]:
-    """Anchor the cites of entries, and add cites to those that have none.
+    """Anchor the cites of entries, and add cites of the code they name to those without any.
 
     An added cite is a file or a definition of a commit that the text names as code, MAX_CITES at
     most. A name that several definitions have is cited only if the text names a path too. Rejected
     and retired entries get no cites. The commit is searched once for all entries.
+
+    Args:
+        workspace: the repository.
+        entries: the entries.
+        rev: the commit.
     """
     entries = anchor_entries(workspace, entries)
     uncited = [entry for entry in entries if _needs_cites(entry)]

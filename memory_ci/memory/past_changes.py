@@ -54,11 +54,20 @@ class _AdditionStream:
         rules: Sequence[RuleCheck],
         globs: Sequence[str],
     ) -> None:
+        """Start the git process that reads the lines.
+
+        Args:
+            repo: the repository.
+            history: the range.
+            rules: the checks, which say of which files lines are read.
+            globs: their globs of files.
+        """
         first_parents = [group[-1] for group in history.groups]
         pathspecs = list_pathspecs(globs)
         if len(pathspecs) > MAX_PATHSPECS:
             pathspecs = []
         self._stream = iter_additions(repo, first_parents, build_wanted(rules), pathspecs)
+        # The next commit that adds lines to such files, and its lines.
         self._next: tuple[str, Additions] | None = next(self._stream, None)
 
     def add(self, change: CheckedChange, landed: Sequence[Commit]) -> CheckedChange:

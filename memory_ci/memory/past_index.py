@@ -89,9 +89,14 @@ def find_instant(workspace: Workspace, at: datetime) -> PastMoment:
 
 
 def find_fork_point(workspace: Workspace, base: str, today: date) -> PastMoment:
-    """Return the commit at which HEAD left `base`, with its memory and its configuration.
+    """Return the commit at which HEAD left a branch, with its memory and its configuration.
 
-    A fork's own memory and configuration are not reviewed yet.
+    Memory and configuration of HEAD itself are not reviewed yet, so they are not used.
+
+    Args:
+        workspace: the repository.
+        base: the branch that HEAD left.
+        today: the day by which entries are ranked.
 
     Raises:
         RepositoryError: unknown-revision, unrelated-histories, shallow-clone.
@@ -114,7 +119,11 @@ class Past:
 
     @contextmanager
     def index(self, commit: str | None) -> Iterator[Index]:
-        """Open the index of a commit, in memory; without a commit it is empty."""
+        """Open a search index of a commit's memory, which is in main memory only.
+
+        Args:
+            commit: the commit; without one the index is empty.
+        """
         tree_files = list_indexed_files(self._workspace, commit) if commit else ()
         files = {readable_path(file): file for file in tree_files}
         oids = {path: file.oid for path, file in files.items()}

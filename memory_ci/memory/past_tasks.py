@@ -107,7 +107,7 @@ def _can_extend(repo: Repository, cached_tip: str, start: str | None, tip: str) 
 
 
 def gather_tasks(workspace: Workspace) -> None:
-    """Update the cache to the default branch, so that no query has to wait for it.
+    """Update the cache of past tasks to the default branch, so that no query has to wait for it.
 
     Errors of git are ignored.
     """

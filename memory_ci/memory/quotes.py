@@ -217,7 +217,7 @@ def _has_quote(session: Session, line: str, folded_words: str, title: str) -> bo
 
 
 def list_turns(session: Session) -> list[Event]:
-    """Return the turns of people, including their reasons of rejections."""
+    """Return what people typed in a session, including their reasons to reject a tool call."""
     turns = []
     for event in session.events:
         is_of_person = event.actor == "human" and event.kind in ("text", "rejection")

@@ -160,10 +160,10 @@ def read_files(
         pathspecs: the files that are compared, from the top; all with none.
     """
     files = list_changed_files(repo, start, end, index_file, pathspecs=pathspecs)
-    wanted = build_wanted(rules)
-    if not any(file.status != "D" and wanted(file.path) for file in files):
+    is_wanted = build_wanted(rules)
+    if not any(file.status != "D" and is_wanted(file.path) for file in files):
         return CheckedChange(files=files)
-    additions = read_diff(repo, start, end, wanted, index_file, pathspecs=pathspecs)
+    additions = read_diff(repo, start, end, is_wanted, index_file, pathspecs=pathspecs)
     added = tuple(AddedLine(*line) for line in additions.lines)
     return CheckedChange(files=files, added=added, unread="" if additions.is_complete else TOO_LONG)
 

@@ -60,6 +60,8 @@ class ProjectStage(msgspec.Struct, frozen=True, kw_only=True):
 def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
     """Return the stage of every project that has an intent file at a revision.
 
+    Where the file is unclear now, the last stage that it stated clearly is returned as well.
+
     Raises:
         RepositoryError: unknown-revision.
     """

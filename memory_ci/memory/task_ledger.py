@@ -83,6 +83,7 @@ class EpisodeOutcomes:
     """
 
     def __init__(self, episode_files: Iterable[FileTellings]) -> None:
+        """Combine episodes with their amendments, and sort them by request and by commit."""
         amendments: list[Amendment] = []
         unamended: list[Episode] = []
         for file in episode_files:

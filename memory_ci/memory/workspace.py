@@ -113,7 +113,7 @@ class Snapshot:
         return {located.entry.id: located for located in self.memory.located}
 
     def read(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return the content of files by path, without those that do not exist.
+        """Return the content of files of the commit by path, without those that do not exist.
 
         Raises:
             UnreadableMemoryError: file-unreadable, because such a file must not be rewritten.
@@ -170,7 +170,10 @@ def open_committed(start: Path, *, is_named: bool = False) -> Workspace:
 
 
 def undo_killed_run(repo: Repository) -> Workspace:
-    """Restore the files that a killed run wrote, and return the repository unconfigured."""
+    """Restore files that a killed run wrote and did not commit; return the repository.
+
+    It has no configuration yet, and a warning for each file that was changed since.
+    """
     if not (repo.common_dir / JOURNAL).exists():
         return Workspace(repo, Config())
     from memory_ci.gitrepo.journal import undo_move  # seldom needed, and hooks come this way
@@ -285,7 +288,7 @@ def _narrow(config: Config, read_file: ReadFile) -> Config:
 
 
 def list_memory_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
-    """Return the memory files of a view.
+    """Return the memory files of the work tree, of the index of git, or of a commit.
 
     Args:
         workspace: the repository.
@@ -428,9 +431,9 @@ def holds_entries(workspace: Workspace, path: str) -> bool:
 
 
 def build_memory_test(workspace: Workspace) -> Callable[[str], bool]:
-    """Return a function that tells whether a commit of `record` may touch a path.
+    """Return a function that says of a path whether it is one of memory.
 
-    Such a path is one of memory, or the exported file if the configuration lets `record` update it.
+    The exported file counts if the configuration lets `record` update it.
     """
     export = workspace.config.export
     exported_path = export.path if export.record else None
@@ -481,7 +484,7 @@ def branch_tip(
 
     Args:
         workspace: the repository.
-        branch: a name as for `branch_name`.
+        branch: a short or full name; None for the branch of HEAD.
         known: the commit, if the caller has looked it up already.
 
     Raises:

@@ -36,7 +36,11 @@ class WrittenChecks:
         self._texts = _read(self._path)
 
     def find(self, rule: str) -> ChangeCheck | None:
-        """Return the check that was written for a rule, None if there is none."""
+        """Return the check that a model wrote for a rule, None if there is none that can be read.
+
+        Args:
+            rule: the rule in words.
+        """
         text = self._texts.get(content_key(rule, ""))
         if text is None:
             return None
