@@ -1,4 +1,4 @@
-"""Dead names: names of code in entries without cites that the code had and no longer has.
+"""Dead names: names in memory entries (without cites) that the code had and no longer has.
 
 Results are cached, so most retrievals do not import the search for names.
 """

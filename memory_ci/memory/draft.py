@@ -1,4 +1,4 @@
-"""The entries of memory as the changes that were planned so far would leave them."""
+"""The entries of memory files as the changes that were planned so far would leave them."""
 
 from __future__ import annotations
 

@@ -43,7 +43,10 @@ def find_gone(tip: Snapshot, text: str) -> str:
 
 
 def _find_gone_file(tip: Snapshot, text: str) -> str:
-    """Return which file that a text names was removed, as `docs/style.md is gone`; "" for none."""
+    """Return which file that a text names was removed, as `docs/style.md is gone`; "" for none.
+
+    A file that was only moved is not gone.
+    """
     named_paths = [path.removeprefix("./") for path in NAMED_PATH.findall(text)]
     if not named_paths:
         return ""

@@ -1,4 +1,4 @@
-"""Names of code in entries: whether a tree still has them, and earlier commits had them.
+"""Names of code in memory entries: whether a tree still has them, and earlier commits had them.
 
 A name that the commit on which its entry was written had, and that the tree lacks, is dead.
 """

@@ -1,4 +1,4 @@
-"""Cites of the code that entries name: files and definitions of a commit."""
+"""Cites of the code that the texts of memory entries name: files and definitions of a commit."""
 
 from __future__ import annotations
 

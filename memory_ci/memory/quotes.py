@@ -1,4 +1,4 @@
-"""Quotes of people as evidence of entries: found in agent sessions, and compared with titles."""
+"""Quotes of people as evidence of memory entries: found in agent sessions, compared with titles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that entries carry, and changes as checks see them: files, added lines, messages.
+"""Checks (tests of a change) that memory entries carry, and changes as checks see them.
 
 docs/checks.md describes checks.
 """
