@@ -63,7 +63,7 @@ MAX_FILES = 200  # Number of files that are kept of a change.
 MAX_TERMS = 200  # Number of distinct terms of a prompt that count; people write fewer.
 
 
-class FileTellings(msgspec.Struct, frozen=True):
+class EpisodeFileRecords(msgspec.Struct, frozen=True):
     """The episodes (records of merged work) and amendments to them in one episode file.
 
     They are cached by object id, under which a file never changes.
@@ -82,7 +82,7 @@ class EpisodeOutcomes:
         by_number: the episodes by the number of their request.
     """
 
-    def __init__(self, episode_files: Iterable[FileTellings]) -> None:
+    def __init__(self, episode_files: Iterable[EpisodeFileRecords]) -> None:
         """Combine episodes with their amendments, and sort them by request and by commit."""
         amendments: list[Amendment] = []
         unamended: list[Episode] = []
@@ -223,7 +223,7 @@ class Ledger(msgspec.Struct, frozen=True):
     changes: tuple[FinishedChange, ...] = ()
     commits: tuple[Commit, ...] = ()
     renames: dict[str, str] = {}
-    episode_files: dict[str, FileTellings] = {}
+    episode_files: dict[str, EpisodeFileRecords] = {}
 
 
 def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
@@ -252,7 +252,7 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
         changes=tuple(_mark_mended(finished, new_changes)),
         commits=tuple(_shorten_commit(commit, reverting_shas) for commit in commits),
         renames=ledger.renames | _list_new_renames(workspace, new),
-        episode_files=_read_tellings(workspace, ledger, new.until),
+        episode_files=_read_episode_files(workspace, ledger, new.until),
     )
 
 
@@ -299,7 +299,9 @@ def _list_new_renames(workspace: Workspace, new: HistoryRange) -> dict[str, str]
     return renames
 
 
-def _read_tellings(workspace: Workspace, ledger: Ledger, rev: str) -> dict[str, FileTellings]:
+def _read_episode_files(
+    workspace: Workspace, ledger: Ledger, rev: str
+) -> dict[str, EpisodeFileRecords]:
     """Return the content of the episode files of a commit by object id.
 
     Only files that the ledger does not have are read.
@@ -315,9 +317,9 @@ def _read_tellings(workspace: Workspace, ledger: Ledger, rev: str) -> dict[str, 
 
     for content in read_files(workspace.repo, new_files, MAX_FILE_BYTES):
         parsed = parse_episode_file(readable_path(content.file), content.data or b"")
-        content_by_oid[content.file.oid] = FileTellings(
-            tuple(telling for telling in parsed.tellings if isinstance(telling, Episode)),
-            tuple(telling for telling in parsed.tellings if isinstance(telling, Amendment)),
+        content_by_oid[content.file.oid] = EpisodeFileRecords(
+            tuple(record for record in parsed.records if isinstance(record, Episode)),
+            tuple(record for record in parsed.records if isinstance(record, Amendment)),
         )
     return content_by_oid
 

@@ -151,7 +151,7 @@ def _list_new_episodes(plan: Plan | None) -> list[Episode]:
     episodes = []
     for file in plan.episodes:
         parsed = parse_episode_file(file.path, file.text.encode())
-        episodes += [telling for telling in parsed.tellings if isinstance(telling, Episode)]
+        episodes += [telling for telling in parsed.records if isinstance(telling, Episode)]
     return episodes
 
 
