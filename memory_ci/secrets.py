@@ -501,7 +501,7 @@ def _find_plain(text: str) -> Iterator[Secret]:
     keywords only if the text has a long word.
     """
     lowered = lower_case(text)
-    for number, keywords in _near_keywords(lowered).items():
+    for number, keywords in list_near_keywords(lowered).items():
         yield from _match_pattern(PATTERNS[number], keywords, text, lowered)
     longest_word = max(map(len, text.split()), default=0)
     if longest_word >= SHORTEST_ANCHORED:
@@ -532,7 +532,7 @@ def letter_words(lowered: str) -> list[str]:
     return lowered.encode("ascii", "replace").translate(LETTERS).decode("ascii").split()
 
 
-def _near_keywords(lowered: str) -> dict[int, list[str]]:
+def list_near_keywords(lowered: str) -> dict[int, list[str]]:
     """Return the keywords that a lower-case text may hold, by the number of their pattern.
 
     Most texts hold none.
@@ -565,7 +565,7 @@ def _match_pattern(
     else:
         for keyword in keywords:
             offsets += _find_all(keyword, lowered)
-    starts = list(_list_starts(offsets, pattern.reach))
+    starts = list(list_starts(offsets, pattern.reach))
     if not starts:
         return
     regex = re.compile(pattern.regex)
@@ -583,7 +583,7 @@ def _match_pattern(
             yield Secret(pattern.kind, match.start(group), match.end(group))
 
 
-def _list_starts(offsets: Iterable[int], reach: int) -> Iterator[int]:
+def list_starts(offsets: Iterable[int], reach: int) -> Iterator[int]:
     """Yield the offsets where a match may start, each once and in order.
 
     These are the offsets of keywords, and up to `reach` characters before each.
