@@ -106,7 +106,11 @@ def list_pathspecs(globs: Iterable[str]) -> list[str]:
 
 
 def refuse_globs(globs: Sequence[str]) -> None:
-    """Raise GlobError for a list of globs that is not allowed, with the reason."""
+    """Check that a check may have a list of globs.
+
+    Raises:
+        GlobError: it may not; the message says why.
+    """
     if not globs:
         raise GlobError("needs at least one glob")
     if len(globs) > MAX_GLOBS:
@@ -145,7 +149,7 @@ def _compile(glob: str) -> str:
 
 
 def _translate_path(segments: Sequence[str]) -> str:
-    """Return the regular expression of a glob, of which a `**` may stand between two slashes.
+    """Return the regular expression of a glob such as `src/**/test_*.py`.
 
     The segments between two `**` are found as early as possible, and stay there: `(?>…)` is an
     atomic group.

@@ -162,7 +162,7 @@ def candidate_key(candidate: Candidate) -> str:
 def to_entry(
     candidate: Candidate, *, entry_id: str, today: date, merged_on: date, aka: str | None = None
 ) -> Entry:
-    """Return the entry of a candidate, with the words that prove it.
+    """Return a candidate as an entry of memory, with its quotes as evidence.
 
     Args:
         candidate: the candidate.

@@ -253,7 +253,7 @@ class Judge:
         return self.case.is_writable(candidate)
 
     def _find_doubt(self, learning: Learning, candidate: Candidate) -> str | None:
-        """Return why a learning is only proposed, or None."""
+        """Return why a learning is only proposed to a person, or None if it may be written."""
         if self.is_rules:
             return self._find_doubt_about_mark(learning)
         if tells_edit(candidate.title):
@@ -345,7 +345,7 @@ class Judge:
         return [self.pieces[piece_id] for piece_id in ids if piece_id in self.pieces]
 
     def _make_quotes(self, learning: Learning) -> tuple[Quote, ...]:
-        """Return the quotes of a learning with the addresses of what they quote."""
+        """Return the quotes of a learning, each with the address of the quoted commit or turn."""
         quotes: list[Quote] = []
         for quote in learning.quotes:
             piece = self.pieces.get(quote.evidence)

@@ -215,18 +215,22 @@ class _MarkReader:
         self.fixes = self._find_fixes()
 
     def _find_fixes(self) -> dict[str, list[_FixParagraph]]:
-        """Return the paragraphs `Fix: ...` by subject, each with the list behind it."""
+        """Return the paragraphs `Fix: ...` of each commit message, by its subject.
+
+        A list behind such a paragraph is part of it.
+        """
         fixes: defaultdict[str, list[_FixParagraph]] = defaultdict(list)
         for start, line in enumerate(self.lines):
             match = FIX_PARAGRAPH.fullmatch(line.text)
             if match:
+                # A heading `Fix` takes a list as a colon does.
                 statement, _ = self._read_statement(start, match["text"] or ":")
                 text = _join(statement).removeprefix(":").strip()
                 fixes[line.subject].append(_FixParagraph(start, text[:FIX_WIDTH]))
         return fixes
 
     def read(self) -> Iterator[Mark]:
-        """Yield all marks."""
+        """Yield the marks of the message: lines `Learning: …`, and lists below `## Learnings`."""
         while self.position < len(self.lines):
             line = self.lines[self.position]
             section = SECTION.fullmatch(line.text)

@@ -313,9 +313,10 @@ def load_tables() -> Mapping[str, StanceWords]:
 
 
 def find_language(text: str) -> str:
-    """Return the language of a text.
+    """Return the language of a text, a key of `load_tables`.
 
-    The script decides if only one language uses it, else the language whose marks cover most.
+    The script decides if only one language uses it, else the language whose marks (words of its
+    table) cover most of the text.
     """
     for language, letters in SCRIPTS.items():
         if letters.search(text):
@@ -451,7 +452,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _divide(pieces: Sequence[Piece], role: str) -> list[list[Piece]]:
-    """Return the runs of pieces between the marks of a role."""
+    """Split pieces at the marks of a role, which are left out, as `str.split` does."""
     runs: list[list[Piece]] = [[]]
     for piece in pieces:
         if piece.role == role:

@@ -185,7 +185,11 @@ def is_document(path: str) -> bool:
 
 
 def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
-    """Yield the paragraphs of a document without our own blocks, or the help text of code."""
+    """Yield the parts of a file that explain how work is done, to be compared with learnings.
+
+    Of a document these are all paragraphs but those that memory-ci wrote, of code the lines with
+    help texts.
+    """
     if DOCUMENT.fullmatch(path):
         yield from _list_units(path, _drop_drawings(strip_own_blocks(text)))
         return

@@ -144,6 +144,7 @@ class _History:
         self._shas_by_number: dict[str, str] = {}
 
     def add(self, commit: Commit) -> None:
+        """Let later commits name a commit by its id, its title and its request."""
         sha = commit.sha[:SHA_WIDTH]
         self._commits[sha] = commit
         self._shas_by_prefix.setdefault(sha[:MIN_SHA], []).append(sha)
@@ -431,9 +432,10 @@ def find_suspicion(entry: Entry) -> Suspicion | None:
 
 
 def suspect(entry: Entry, revert: Revert) -> Entry:
-    """Return an entry as knowledge of an approach that was tried and reverted.
+    """Return an entry that a revert makes suspect: demoted, and marked as tried and rejected.
 
-    An entry about an approach that was rejected before keeps its own reason.
+    An entry about an approach that was rejected before keeps its own reason. A line of evidence
+    holds what `restore` needs.
     """
     line = f"revert:{revert.sha} reverted in {revert.label}, importance was {entry.importance!r}"
     demoted = replace(entry, importance=demote(entry.importance), evidence=(*entry.evidence, line))

@@ -83,12 +83,15 @@ def find_stage(text: str) -> Reading | None:
 
 
 def parse_phase(name: str) -> Phase | None:
-    """Return the phase that a text names; None unless it is the name, and perhaps a remark.
+    """Return the phase of work that a short text names, or None.
+
+    The text must be the name of one phase, and perhaps a remark that does not say otherwise.
 
     >>> parse_phase("**In implementation** (since March)"), parse_phase("design complete")
     ('implementation', None)
     """
-    stage_name, *remarks = REMARK.split(NUMBER.sub("", name.lower()), maxsplit=1)
+    without_number = NUMBER.sub("", name.lower())
+    stage_name, *remarks = REMARK.split(without_number, maxsplit=1)
     words = [word for word in WORD.findall(stage_name) if word not in FILLERS]
     if len(words) != 1 or words[0] not in PHASES:
         return None

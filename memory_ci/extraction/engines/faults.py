@@ -164,6 +164,7 @@ def _find_fault(error: Exception) -> Fault:
 
 
 def _find_fault_of_status(status: int) -> Fault:
+    """Return the kind of failure that an HTTP status of the service means."""
     if status in (401, 403):
         return UNAUTHORISED
     if status == 429:
