@@ -1,7 +1,7 @@
-"""Checks from rules about how code is written, where one line or a new file shows it.
+"""Checks made from rules on how code is written: names, annotations, imports, comments.
 
-Names, annotations, imports and comments. What it takes several lines to see, as whether each
-function has a docstring or a decorator, is for a linter and has no template.
+One line or a new file shows whether such a rule is kept. What it takes several lines to see, as
+whether each function has a docstring or a decorator, is for a linter and has no template.
 """
 
 from __future__ import annotations

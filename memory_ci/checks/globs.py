@@ -1,4 +1,4 @@
-"""The globs of checks, which are those of gitignore(5), but that `!` always takes files out.
+"""The globs of checks: those of gitignore(5), except that `!` always takes files out.
 
 git takes nothing out again below a directory that an earlier glob names. A check may say
 `src/**` and `!*.test.*`.

@@ -1,4 +1,4 @@
-"""The judge: whether a check applies to a change, and whether the change breaks it."""
+"""The judge of checks: whether a check applies to a change, and whether the change violates it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks from the words of a rule, by templates and without a model.
+"""Templates that make a check from the words of a rule, without a model.
 
 A template understands a rule only if what it names is in the repository, so that the check can
 apply. Whether it is right is for the back-test to say.

@@ -1,4 +1,4 @@
-"""Redaction, whether a text says anything, and the parts of a text that evidence keeps."""
+"""Redaction of texts, and the parts of a text that are kept as evidence."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Filters on events, as two tables: by kind, actor and severity (`INTAKE`), then by text (`RULES`).
+"""Filters that decide which events of a merged change are evidence, as two tables.
 
-In each the first row that holds decides. `Memory: keep` lifts a filter, never a row of the never
-list; `Memory: skip` vetoes everything.
+`INTAKE` decides by kind, actor and severity, then `RULES` by text. In each the first row that holds
+decides. `Memory: keep` lifts a filter, never a row of the never list; `Memory: skip` vetoes
+everything.
 """
 
 from __future__ import annotations

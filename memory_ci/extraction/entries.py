@@ -1,4 +1,4 @@
-"""The parts of entries that code derives from candidates: ids, scopes, importance, search words.
+"""The fields of entries that code derives: ids, scopes, importance, search words.
 
 Equal candidates give equal entries. Importance starts at 0.5. The kind of the event and its
 severity add to it, up to 1 at most. The figures are from Crewship's table, where an escalation or a

@@ -1,4 +1,4 @@
-"""The verdict on each learning of a reply: written, restated, proposed or refused, and why."""
+"""Decisions on learnings that rules or a model found: to write, to propose, or to refuse each."""
 
 from __future__ import annotations
 

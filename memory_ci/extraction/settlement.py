@@ -1,4 +1,4 @@
-"""The verdicts on the candidates of one merged change, seen together."""
+"""Decisions on all candidates of one merged change: duplicates, equal titles, and the limit."""
 
 from __future__ import annotations
 

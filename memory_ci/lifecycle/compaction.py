@@ -1,7 +1,7 @@
-"""Compaction and retirement of entries; git keeps the entries that they remove.
+"""Compaction and retirement: duplicate entries become one, entries that are over are removed.
 
 Compaction makes one entry of several places of one id and of near duplicates in one file, and
-removes retired entries. Retirement marks entries that no longer apply.
+removes retired entries, which git keeps. Retirement marks entries that no longer apply.
 """
 
 from __future__ import annotations

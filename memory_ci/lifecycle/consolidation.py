@@ -1,4 +1,7 @@
-"""Consolidation: contradicting entries are linked, superseded ones closed, none deleted."""
+"""Consolidation: contradicting entries are linked, superseded ones get an end date.
+
+None is deleted.
+"""
 
 from __future__ import annotations
 

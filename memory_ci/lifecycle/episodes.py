@@ -1,4 +1,4 @@
-"""Episodes combined with their amendments, and feedback derived from merged work."""
+"""Episodes (records of merged changes) with their amendments, and the feedback on entries."""
 
 from __future__ import annotations
 

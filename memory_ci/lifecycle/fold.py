@@ -1,4 +1,4 @@
-"""Folding: notes of the inbox become entries in the files of their scopes."""
+"""Folding: notes that people put into the inbox become entries in the files of their scopes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reinforcement: merged work that used, confirmed or repeated an entry raises its count."""
+"""Reinforcement: the count of an entry rises when merged work used, confirmed or repeated it."""
 
 from __future__ import annotations
 

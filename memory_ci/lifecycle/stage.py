@@ -1,4 +1,7 @@
-"""The phase that a project says it is in; unclear or contradictory words state none."""
+"""The phase of work (design, review, …) that a project's intent file says it is in.
+
+Unclear or contradictory words state none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upkeep of anchors: renames are followed, and entries whose code is long gone are retired."""
+"""Upkeep of cites of code: renames are followed, entries whose code is long gone are retired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of the service of a model, each as an EngineError without credentials."""
+"""Failures of a model's service, translated to EngineErrors without credentials."""
 
 from __future__ import annotations
 
