@@ -26,7 +26,7 @@ def main() -> None:
 
     # A process that ignores it (`&`, nohup) continues to do so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
+        signal.signal(signal.SIGINT, interrupt)
     from memory_ci.cli.plain import guard_job_log
 
     guard_job_log(os.environ)
@@ -59,7 +59,7 @@ def _print_version() -> bool:
     return True
 
 
-def _interrupt(_number: int, _frame: object) -> NoReturn:
+def interrupt(_number: int, _frame: object) -> NoReturn:
     """Exit at once, even in the middle of an import; open files are closed.
 
     With KeyboardInterrupt click would exit with status 1, and Python print a traceback.

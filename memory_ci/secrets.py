@@ -483,7 +483,7 @@ def _map_offset(breaks: list[tuple[int, int]], offset: int) -> int:
 
 def _find_plain(text: str) -> Iterator[Secret]:
     lowered = lower_case(text)
-    for number, keywords in _near_keywords(lowered).items():
+    for number, keywords in list_near_keywords(lowered).items():
         yield from _match_pattern(PATTERNS[number], keywords, text, lowered)
     longest_word = max(map(len, text.split()), default=0)
     if longest_word >= SHORTEST_ANCHORED:
@@ -514,7 +514,7 @@ def letter_words(lowered: str) -> list[str]:
     return lowered.encode("ascii", "replace").translate(LETTERS).decode("ascii").split()
 
 
-def _near_keywords(lowered: str) -> dict[int, list[str]]:
+def list_near_keywords(lowered: str) -> dict[int, list[str]]:
     """Return the keywords that a text may hold, by the number of their pattern.
 
     Most texts hold none.
@@ -537,7 +537,7 @@ def _match_pattern(
     else:
         for keyword in keywords:
             offsets += _find_all(keyword, lowered)
-    starts = list(_list_starts(offsets, pattern.reach))
+    starts = list(list_starts(offsets, pattern.reach))
     if not starts:
         return
     regex = re.compile(pattern.regex)
@@ -553,7 +553,7 @@ def _match_pattern(
             yield Secret(pattern.kind, match.start(group), match.end(group))
 
 
-def _list_starts(offsets: Iterable[int], reach: int) -> Iterator[int]:
+def list_starts(offsets: Iterable[int], reach: int) -> Iterator[int]:
     """Yield each place where a match may start, once and in order."""
     next_start = 0
     for offset in sorted(offsets):

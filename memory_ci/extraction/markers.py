@@ -15,6 +15,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from memory_ci.records.candidate import Kind
@@ -148,6 +149,16 @@ FIX_PARAGRAPH = Regex(
 FIX_WIDTH = 2_000
 """Number of characters of a `Fix:` paragraph that are kept: far more than a body has."""
 
+LABEL = Regex(r"(?P<label>[A-Z][a-z]{5,13}):\s+\S")
+"""A line that begins like a trailer: `Descision: retries live in the client`."""
+
+TRAILER_MARKS = ("Learning", "Decision", "Directive", "Convention", "Constraint", "Rejected")
+"""The marks in which a spelling mistake is noticed; of shorter ones too many words are alike."""
+
+NEARLY_ALIKE = 0.92
+"""`Descision` and `Decison` share more of their letters with `Decision` (`difflib`). `Precision`
+shares less, and so does `Contention` with `Convention`."""
+
 REMEMBER = Regex(r"^/remember\s+(?P<text>\S[^\n]*(?:\n(?![/>\s]|```)[^\n]+)*)", re.MULTILINE)
 
 
@@ -199,6 +210,23 @@ def find_marks(message: str) -> list[Mark]:
             mark = mark._replace(quote=first_line)
         marks.append(mark)
     return marks
+
+
+def find_misspelt(message: str) -> list[tuple[str, str]]:
+    """Return the labels of lines that are a mark but for a spelling mistake, each with the mark.
+
+    >>> find_misspelt("fix: retry\\n\\nDescision: retries live in the client")
+    [('Descision', 'Decision')]
+    """
+    misspelt: list[tuple[str, str]] = []
+    for line in searchable_lines(message):
+        match = LABEL.match(line.text)
+        if match is None or MARK.match(line.text):
+            continue
+        label = match["label"]
+        for mark in get_close_matches(label, TRAILER_MARKS, 1, NEARLY_ALIKE):
+            misspelt.append((label, mark))
+    return misspelt
 
 
 class _FixParagraph(NamedTuple):

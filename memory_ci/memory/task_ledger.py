@@ -295,8 +295,8 @@ def _read_tellings(workspace: Workspace, ledger: Ledger, rev: str) -> dict[str, 
     for content in read_files(workspace.repo, new_files, MAX_FILE_BYTES):
         parsed = parse_episode_file(readable_path(content.file), content.data or b"")
         tellings_by_oid[content.file.oid] = FileTellings(
-            tuple(telling for telling in parsed.tellings if isinstance(telling, Episode)),
-            tuple(telling for telling in parsed.tellings if isinstance(telling, Amendment)),
+            tuple(telling for telling in parsed.records if isinstance(telling, Episode)),
+            tuple(telling for telling in parsed.records if isinstance(telling, Amendment)),
         )
     return tellings_by_oid
 
