@@ -38,7 +38,7 @@ class Globs:
     """
 
     def __init__(self, globs: Sequence[str]) -> None:
-        """Translate the globs.
+        """Translate the globs to regular expressions.
 
         Raises:
             GlobError: one of them is not allowed.
@@ -106,10 +106,10 @@ def list_pathspecs(globs: Iterable[str]) -> list[str]:
 
 
 def refuse_globs(globs: Sequence[str]) -> None:
-    """Check that a check may have a list of globs.
+    """Check a list of globs: their number, their length, and that each can be translated.
 
     Raises:
-        GlobError: it may not; the message says why.
+        GlobError: the list is not allowed; the message says why.
     """
     if not globs:
         raise GlobError("needs at least one glob")

@@ -192,7 +192,7 @@ RULES: tuple[Rule, ...] = (
 def find_reason_to_leave_out(
     event: Event, policy: ExtractionConfig, mark: Mark | None = None
 ) -> str | None:
-    """Return why an event is no evidence, None if it is.
+    """Return the reason (a slug) why an event is left out of the evidence, None if it is kept.
 
     Args:
         event: the event.

@@ -176,7 +176,7 @@ def _is_opposed(claim: Clause, quoted_clauses: Sequence[Clause]) -> bool:
 
 
 def _is_outweighed(opposing: frozenset[str], agreeing: Sequence[frozenset[str]]) -> bool:
-    """Return whether a clause agrees with at least as many words, some of them the same.
+    """Return whether an agreeing clause shares at least as many words with a claim, some the same.
 
     Args:
         opposing: the words of a claim that an opposing clause has, too.
@@ -366,9 +366,10 @@ def _list_pairs(table: StanceWords) -> Iterator[tuple[str, StanceMark]]:
 
 
 def _whole_word(language: str, pattern: str) -> str:
-    """Return the pattern for whole words; in a script without blanks it matches anywhere.
+    """Return a pattern that matches a pattern of a table as whole words.
 
-    A pattern that ends in an apostrophe is joined with the next word.
+    In a script without blanks it matches anywhere. A pattern that ends in an apostrophe is joined
+    with the next word.
     """
     if language in UNSPACED:
         return f"(?:{pattern})"
@@ -471,7 +472,7 @@ def _ends_with(pieces: Sequence[Piece], roles: Sequence[str]) -> bool:
 
 
 def _read_part(part: Sequence[Piece]) -> Iterator[Clause]:
-    """Yield the clause of a part, and one for what `instead of` or `without` excludes.
+    """Yield the clause that some pieces make, and one for what `instead of` or `without` excludes.
 
     Nothing is yielded for a part about the past.
     """

@@ -390,7 +390,7 @@ ASIDE = frozenset("tests test docs doc spec examples benchmarks .github changelo
 
 
 def derive_situation(title: str, paths: Sequence[str], labels: Collection[str]) -> Situation:
-    """Derive the situation of a change.
+    """Return what a change was about: a part of the repository, a topic, and its short title.
 
     The domain is the part of the repository that a label names, or else the part that most paths
     are in; "" is the root. The topic is the scope of a conventional title, or else the first
