@@ -99,6 +99,8 @@ SPECS = tuple((form, Regex(pattern, re.IGNORECASE)) for form, pattern in SPEC_PA
 """What names must be like. Of two patterns that read the same words the first counts."""
 
 NAMES = Regex(r"\bnam(?:e|es|ed|ing)\b|\b(?:pre|suf)fix(?:es|ed|ing)?\b", re.IGNORECASE)
+"""Words that are about names."""
+
 JOINT = Regex(r"\s*(?:,|,? and\b|,? or\b|/|&)\s*(?:all |your |our |the )*", re.IGNORECASE)
 """What may stand between two things of which the same is said."""
 
@@ -107,6 +109,8 @@ LEADING = Regex(r"[^,;]{0,30}\b(?:in|into|for|of|to|within|on|at|all|when|naming
 
 NEGATION = r"\b(?:never|not|cannot|\w+n't|avoid|no longer|stop)\b"
 FORBIDDING = Regex(NEGATION, re.IGNORECASE)
+"""A negation."""
+
 REMINDER = Regex(
     r"\b(?:do not|don't|never) (?:forget|hesitate|fail) to\b|\bnot only\b", re.IGNORECASE
 )
@@ -116,6 +120,8 @@ ASIDE = Regex(rf"(?P<negation>{NEGATION}),[^,:;]*,", re.IGNORECASE)
 """Words within a clause, behind its negation: `never, whatever happens, start names with`."""
 
 LISTED_VALUE = Regex(rf"{QUOTE}\w{{1,30}}{QUOTE}|\b\w+[ _-]?case\b|\ball[ -]caps\b", re.IGNORECASE)
+"""One of several values in a list."""
+
 DISCARDED = Regex(
     rf",? (?:not|instead of|rather than|over) (?:{LISTED_VALUE.pattern}),?", re.IGNORECASE
 )

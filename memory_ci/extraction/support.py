@@ -147,12 +147,20 @@ BLANK_LINE = Regex(r"\n\s*\n")
 HEADING = Regex(
     r" {0,3}#{1,6}\s+(?P<text>\S.*)|(?P<underlined>\S.*)\n(?:={3,}|-{3,}|~{3,}|\^{3,})\s*"
 )
+"""A heading: `## Tests`, or a line that is underlined."""
+
 ITEM = Regex(r"\s*(?:[-*+\u2022]|\d+[.)])\s")
+"""The beginning of an item of a list."""
+
 ROW = Regex(r"\s*\|.*\|\s*")
+"""A row of a table."""
+
 RULER = Regex(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")
 """The line below the header of a table."""
 
 BOX_CORNER = Regex("[\u250c\u2510\u2554\u2557\u256d\u256e]|\\+-{2,}\\+")
+"""The corner of a drawn box."""
+
 HELP = Regex(
     r"(?i)\b(?:help|usage|short|long|about|description|summary)\w*\s*[=:(]"
     r"|flags\(\)|\w*flag\w*\(|add_argument|\.option\("

@@ -39,12 +39,17 @@ REVERTS_COMMIT = Regex(
     rf"(?:, reversing\s+changes made to (?P<mainline>{SHA}))?",
     re.MULTILINE,
 )
+"""`This reverts commit 1a2b3c4`, and commits of a reverted merge."""
+
 REVERTS_REQUEST = Regex(
     rf"(?:{OPENING})(?:Reverts (?:PR |pull request )?(?P<slug>[\w.-]+/[\w.-]+)?#"
     rf"|This reverts merge request (?P<path>[^\s!]+)?!)(?P<number>{NUMBER})\b{IN_PART}",
     re.MULTILINE,
 )
+"""`Reverts #128`, `This reverts merge request shop!128`."""
+
 REVERT_BRANCH = Regex(rf"\AMerge pull request #{NUMBER} from \S+/revert-(?P<number>{NUMBER})-")
+"""The merge of the branch that GitHub makes for a revert: `revert-128-…`."""
 
 REVERT_TITLE = Regex(
     r'^(?:\* |[ \t]*)(?P<verb>Revert|Reapply) "(?P<title>.+)"(?:\s*\(#\d+\))?\s*$', re.MULTILINE

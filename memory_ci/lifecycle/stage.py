@@ -50,11 +50,20 @@ STATEMENT = Regex(
     r"(?P<label>stage|phase|status)[*_]{0,2}[ \t]*:[*_]{0,2}[ \t]*(?P<value>.*)",
     re.IGNORECASE,
 )
+"""A line that states the phase: `stage: design`, `**Status:** in review`."""
+
 HEADING = Regex(r"#{1,6}[ \t]+(?:(?:current|project)[ \t]+)?(?:stage|phase)[ \t]*#*", re.IGNORECASE)
+"""A heading above the phase: `## Current stage`."""
+
 BOX = Regex(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(?P<mark>.)\][ \t]+(?P<text>.*)")
+"""A check box of a list: `- [x] Design`."""
+
 ROW = Regex(r"[ \t]*\|(?P<cells>.*)\|[ \t]*")
+"""A row of a table."""
+
 WORD = Regex(r"[^\W_]+")
 NUMBER = Regex(r"^[\s\"'>*_+-]*(?:\d+[.)]\s*)?")
+"""Marks and a number before a name: `2. `."""
 
 REMARK = Regex(r"[(,;:.|\u2013\u2014]|\s[-#]")
 """The end of the name of a stage, where a remark begins."""
