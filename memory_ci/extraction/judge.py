@@ -107,10 +107,10 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
             what it proposes.
         project: the scope of a learning of the project: the project's, or that of the subproject
             that the change lies in.
-        is_writable: returns why a candidate cannot be kept as an entry, or None.
+        find_fault: returns why a candidate cannot be kept as an entry, or None.
         find_document: returns the document of the repository that says the same as a candidate,
             or None.
-        known_to: returns the existing entries that the readers of a candidate are given; all of
+        list_known: returns the existing entries that the readers of a candidate are given; all of
             them if None.
         shown_by_tools: what earlier changes of the run show in the output of tools alone.
     """
@@ -121,9 +121,9 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
     existing: tuple[Entry, ...] = ()
     is_declined: bool = False
     project: str = "project"
-    is_writable: Callable[[Candidate], str | None] = _find_nothing
+    find_fault: Callable[[Candidate], str | None] = _find_nothing
     find_document: Callable[[Candidate], str | None] = _find_nothing
-    known_to: Callable[[Candidate], Sequence[Entry]] | None = None
+    list_known: Callable[[Candidate], Sequence[Entry]] | None = None
     shown_by_tools: tuple[ShownByTools, ...] = ()
 
 
@@ -250,7 +250,7 @@ class Judge:
         reasons = check_entry(entry)
         if reasons:
             return ", ".join(reasons)
-        return self.case.is_writable(candidate)
+        return self.case.find_fault(candidate)
 
     def _find_doubt(self, learning: Learning, candidate: Candidate) -> str | None:
         """Return why a learning is only proposed to a person, or None if it may be written."""
@@ -279,8 +279,8 @@ class Judge:
         retired entry does not count for an author who marks the learning again.
         """
         entries = self.case.existing
-        if self.case.known_to is not None:
-            entries = tuple(self.case.known_to(candidate))
+        if self.case.list_known is not None:
+            entries = tuple(self.case.list_known(candidate))
         if candidate.is_marked:
             entries = tuple(entry for entry in entries if entry.status != "retired")
         restated_id = find_restated(candidate, entries)

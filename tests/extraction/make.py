@@ -60,12 +60,10 @@ def judge(
     engine: Engine,
     existing: tuple[Entry, ...],
     limit: int,
-    is_writable: Callable[[Candidate], str | None] = lambda candidate: None,
+    find_fault: Callable[[Candidate], str | None] = lambda candidate: None,
 ) -> tuple[Judged, ...]:
     """The verdicts on what an engine that is trusted like the rules answers."""
-    case = JudgedCase(
-        label=label, pieces=evidence.pieces, existing=existing, is_writable=is_writable
-    )
+    case = JudgedCase(label=label, pieces=evidence.pieces, existing=existing, find_fault=find_fault)
     reply = engine.extract(Request(change=label, evidence=evidence.pieces))
     return settle(judge_reply(case, reply.text).judged, limit)
 
