@@ -9,6 +9,7 @@ from typing import Any
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.judge import JudgedCase, judge_reply
+from memory_ci.extraction.markers import Mark
 from memory_ci.extraction.settlement import settle
 from memory_ci.records.candidate import Candidate, Judged, Request
 from memory_ci.records.entry import Entry
@@ -70,3 +71,9 @@ def judge(
 
 def written(judged: tuple[Judged, ...]) -> list[str]:
     return [one.candidate.title for one in judged if one.verdict == "written"]
+
+
+def make_mark(
+    text: str, marker: str = "learning", scope: str = "", subject: str = "feat: x", fix: str = ""
+) -> Mark:
+    return Mark(marker, scope, text, text, subject, fix)
