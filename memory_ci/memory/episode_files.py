@@ -193,7 +193,10 @@ def find_fold_day(base: Snapshot, new: Iterable[EpisodeFile], today: date) -> da
 
 
 def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
-    """Return the episode files that a plan writes, by path; None for a file that it folds away."""
+    """Return the content of the episode files that a plan changes, by path.
+
+    It is None for a file that the plan folds into the file of its month, and so deletes.
+    """
     changes: dict[str, bytes | None] = {file.path: file.text.encode() for file in plan.episodes}
     if plan.fold_before is None:
         return changes
@@ -333,7 +336,7 @@ def _format_expected(tellings: Sequence[EpisodeRecord]) -> EpisodeFile | None:
 
 
 def _list_valid_ids(action: Action) -> set[str]:
-    """Return the ids that the episode of a piece of work may have.
+    """Return the ids that the episode of a piece of work may have: `pr-128`, `commit-<sha>`.
 
     They are made of the number of its request, or of its commit if it has no number. Where two
     episodes have the same number, the id has both.

@@ -25,7 +25,7 @@ ALL = f"{MONTH}/_all.md"
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = make_project(tmp_path_factory.mktemp("template") / "shop")
-    install(project.workspace, sys.executable, with_hook=False)
+    install(project.workspace, sys.executable, with_hooks=False)
     project.git("config", "user.name", "Ann")
     project.git("config", "user.email", "ann@example.com")
     project.git("add", ".gitattributes")
