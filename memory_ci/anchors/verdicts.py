@@ -261,6 +261,11 @@ def _map_untouched(old_text: str, new_text: str, lines: Lines) -> Lines | None:
 
     Thus neither text needs to be parsed.
 
+    Args:
+        old_text: the text of the file that has the lines.
+        new_text: its text now.
+        lines: the first and the last line.
+
     Returns:
         The lines; None if they or their neighbours were edited, or if it is not clear where the
         cited block begins or ends.
@@ -319,7 +324,13 @@ def _indentation(line: str) -> int:
 
 
 def _judge_definition(subject: Subject, cited: Definition, view: _View) -> Verdict | None:
-    """Return the verdict on a definition or on lines inside of it; None if it is not found."""
+    """Return the verdict on a definition or on lines inside of it; None if it is not found.
+
+    Args:
+        subject: the cited part.
+        cited: the definition that it is, or that is around it.
+        view: the texts to search.
+    """
     anchor = view.anchor
     whole = subject.tokens
     if subject.is_part:
@@ -493,6 +504,11 @@ def _judge_lines(subject: Subject, lines: Lines, view: _View) -> Verdict | None:
     """Return the verdict on lines outside of definitions; None if they are not found.
 
     They are searched for by their words, which must occur as often as before, then by a diff.
+
+    Args:
+        subject: the cited part.
+        lines: its lines.
+        view: the texts to search.
     """
     anchor = view.anchor
     old_count = len(_list_places(subject, subject.path, view.old_text))
