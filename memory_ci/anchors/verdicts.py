@@ -395,20 +395,23 @@ def _find_namesake(
         if path == view.successor and same_name:
             return _choose_most_similar(same_name, whole)
 
-        old_text = view.old_files.get(path)
-        old_candidates = _list_namesakes(path, old_text, cited) if old_text is not None else []
-        was_there = any(candidate.tokens.words == whole.words for candidate in old_candidates)
+        old_candidates = _list_namesakes(path, view.old_files.get(path, ""), cited)
+        old_words = {candidate.tokens.words for candidate in old_candidates}
         old_names = {candidate.definition.name for candidate in old_candidates}
         for candidate in candidates:
-            if candidate.tokens.words == whole.words and not was_there:
+            if candidate.tokens.words == whole.words and whole.words not in old_words:
                 return candidate
             if candidate.definition.name not in old_names:
                 new_candidates.append(candidate)
+
     if not new_candidates:
         return None
-    best = max(new_candidates, key=lambda item: _measure_similarity(item.tokens, whole))
+    most_similar = max(
+        new_candidates, key=lambda candidate: _measure_similarity(candidate.tokens, whole)
+    )
     min_similarity = MIN_RENAMED_SIMILARITY if is_part else MIN_SIMILARITY
-    return best if _measure_similarity(best.tokens, whole) >= min_similarity else None
+    is_similar = _measure_similarity(most_similar.tokens, whole) >= min_similarity
+    return most_similar if is_similar else None
 
 
 def _choose_most_similar(candidates: Sequence[_Candidate], whole: Tokens) -> _Candidate:
