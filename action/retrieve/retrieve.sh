@@ -5,7 +5,7 @@ file="${FILE:-$RUNNER_TEMP/memory-ci/memory.md}"
 mkdir -p "$(dirname "$file")"
 set --
 [ -z "$BASE" ] || set -- --base "$BASE"
-"$COMMAND" install > /dev/null
+"$COMMAND" init --clone > /dev/null
 printf '%s' "$TASK" | "$COMMAND" retrieve --format markdown --record "$@" > "$file"
 ids=$(printf '%s' "$TASK" | "$COMMAND" retrieve --ids --no-record "$@")
 end="memory-ci-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"

@@ -235,6 +235,7 @@ def test_a_job_is_given_what_fits_its_task_and_its_commits_say_so(
     hostile = "retry a failed charge in the client\n$(touch pwned) `touch pwned` --help"
     done = runner.run(ACTION / "retrieve", install="skip", task=hostile)
     assert "Retries live in src/client.py" in done.outputs["memory"]
+    assert "the old form" not in done.printed
     assert Path(done.outputs["file"]).read_text().strip() == done.outputs["memory"].strip()
     ids = done.outputs["ids"].split()
     assert ids
