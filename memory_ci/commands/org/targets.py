@@ -275,6 +275,7 @@ class _TargetGatherer:
             self._excluded_ids.append(forge_repository.id)
             return
 
+        # The listing of a forge has the address to clone; otherwise the line's is used.
         address = forge_repository.address
         if line is not None and normalize_address(forge_repository.link) not in self._listed:
             address = line.address
