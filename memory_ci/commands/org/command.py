@@ -20,7 +20,8 @@ from memory_ci.findings import printable
 from memory_ci.text import plural, shorten
 
 if TYPE_CHECKING:
-    from memory_ci.commands.org.sync import OrgReport, OrgStatus
+    from memory_ci.commands.org.status import OrgStatus
+    from memory_ci.commands.org.sync import OrgReport
     from memory_ci.records.retrieval import Hit
 
 MAX_NAMED = 20  # Repositories that are named for one reason; `--json` names all.
@@ -184,7 +185,7 @@ def verify_command(index: str, as_json: bool) -> None:
 
     Exit status: 0 all are equal, 1 some differ.
     """
-    from memory_ci.commands.org.sync import verify_org
+    from memory_ci.commands.org.verification import verify_org
 
     with progress("Verifying") as advance:
         differences, count = verify_org(
@@ -207,7 +208,7 @@ def status_command(index: str, as_json: bool) -> None:
     Example:
       memory-ci org status --index /srv/memory
     """
-    from memory_ci.commands.org.sync import load_status
+    from memory_ci.commands.org.status import load_status
 
     status = load_status(index)
     show(status, _iter_status_lines(status), as_json)

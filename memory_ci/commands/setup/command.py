@@ -516,7 +516,7 @@ def _preview(current_workspace: Workspace, history: str, as_json: bool) -> Previ
 
 
 def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: bool) -> None:
-    """Print the steps after `init`.
+    """Print what a person has to do after `init`.
 
     Args:
         steps: the results for each file; the configuration and MEMORY.md are the first two.
