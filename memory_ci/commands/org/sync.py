@@ -200,7 +200,7 @@ class _SyncRun:
         """
         head = self._heads.get(target.repository.id)
         if head is not None and head.repository.audience != target.repository.audience:
-            head = None
+            head = None  # as if it were not in the index
         state = self._old_states.get(target.repository.id)
         stamp = state.stamp if state and not state.failure else ""
         return read_target(target, head, stamp, environ, seconds, scratch=scratch)

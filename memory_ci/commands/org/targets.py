@@ -387,7 +387,8 @@ def read_target(
     Args:
         target: the repository.
         indexed: its head in the index, None if it is not there.
-        stamp: the stamp of the target at the last sync, "" if unknown.
+        stamp: the stamp of the target at the last sync, "" if unknown; a forge changes it with
+            every push.
         environ: the environment, which has the tokens.
         seconds: how long each git process may take.
         scratch: a directory for fetched files; None for the system's.
@@ -405,7 +406,7 @@ def read_target(
             return _report_missing(target)
         if indexed is not None and tip == indexed.head:
             return OrgReading(target, tip)
-        if not tip:
+        if not tip:  # an empty repository
             return OrgReading(target, tip, ())
         if target.is_local:
             return _read_local(target, tip)
