@@ -169,7 +169,7 @@ def _list_new_episodes(plan: Plan | None) -> list[Episode]:
     episodes = []
     for file in plan.episodes:
         parsed = parse_episode_file(file.path, file.text.encode())
-        episodes += [record for record in parsed.tellings if isinstance(record, Episode)]
+        episodes += [record for record in parsed.records if isinstance(record, Episode)]
     return episodes
 
 

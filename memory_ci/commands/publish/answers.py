@@ -98,7 +98,7 @@ def _answer_tasks(
     workspace: Workspace, past: Past, rev: str, tasks: Sequence[Task], today: date
 ) -> list[tuple[str, ...]]:
     """Return for each task the ids of the entries that an agent is shown from a commit's memory."""
-    options = RetrieveOptions(at=rev, walk=0)
+    options = RetrieveOptions(at=rev)
     answers = []
     with past.index(rev) as index:
         view = MemoryView(workspace, today, index, rev)

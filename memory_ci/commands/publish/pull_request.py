@@ -186,9 +186,7 @@ def update_request(
     proposal = request.open
     is_new = proposal is None
     if proposal is None:
-        is_draft = settings.publish.draft
-        branch = settings.publish.branch
-        proposal = forge.open(branch, run.branch, title, body, is_draft=is_draft)
+        proposal = forge.open(settings.publish.branch, run.branch, title, body)
     else:
         forge.update(proposal, title, body)
     failures = _arrange(forge, proposal, settings.publish, is_new=is_new)
