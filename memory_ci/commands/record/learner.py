@@ -7,7 +7,7 @@ as an entry, or why not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import NamedTuple
