@@ -154,7 +154,8 @@ def draw(place: Path, since: str | None, engine: EngineName | None, as_json: boo
     """
     from memory_ci.commands.evaluate.labelled_set import draw_set, write_sheets
     from memory_ci.commands.evaluate.records import DrawnSet
-    from memory_ci.commands.record.run import RecordOptions, fetch_sessions
+    from memory_ci.commands.record.run import fetch_sessions
+    from memory_ci.commands.record.run_options import RecordOptions
 
     replies = place / "replies.jsonl"
     if replies.exists() and replies.stat().st_size:

@@ -366,7 +366,7 @@ def _update(run: Run, branch: MemoryBranch, base_ref: str, reason: str) -> Publi
     built = _build(replace(run, accepted=boxes.accepted), base_ref, branch.base, decisions)
     if isinstance(built, str):
         return _leave_branch(tip, built)
-    return _bring(run, branch, built, reason)
+    return _push_and_propose(run, branch, built, reason)
 
 
 def _leave_branch(tip: str, why: str) -> Published:
@@ -474,7 +474,9 @@ def _carry(
     return carried
 
 
-def _bring(run: Run, branch: MemoryBranch, built: Built, reason: str) -> Published | None:
+def _push_and_propose(
+    run: Run, branch: MemoryBranch, built: Built, reason: str
+) -> Published | None:
     """Push the built commits and update the pull request, or leave both as they are.
 
     A branch that adds nothing is deleted, and its request is closed.

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memory_ci import progress
 from memory_ci.commands.health.health import measure_health, measure_history
-from memory_ci.commands.record.run import RecordOptions
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.commands.report.inputs import (
     MAX_BODY,
     ReportInputs,
