@@ -203,7 +203,14 @@ def _commit_locally(
     plan = make_plan(ref, frozenset())
     applied = apply_plan(workspace, plan, now, in_actions="GITHUB_ACTIONS" in environ)
     reason = COVERED if is_covered(plan) else ""
-    return Published("none", applied.tip, "", 1, reason, plan, applied.subjects, is_followed=True)
+    return Published(
+        mode="none",
+        tip=applied.tip,
+        reason=reason,
+        plan=plan,
+        subjects=applied.subjects,
+        is_followed=True,
+    )
 
 
 def _publish_by_api(run: Run) -> Published:
@@ -517,7 +524,14 @@ def _push_and_propose(
         edits = plural(len(built.lost), "edit")
         reasons.append(f"{edits} of the branch could not be kept: see the pull request")
     tip = outcome.detail or built.tip
-    published = Published("pr", tip, url, 1, "; ".join(reasons), built.plan, built.subjects)
+    published = Published(
+        mode="pr",
+        tip=tip,
+        url=url,
+        reason="; ".join(reasons),
+        plan=built.plan,
+        subjects=built.subjects,
+    )
     return update_request(run, branch.settings, built, published, branch.request)
 
 

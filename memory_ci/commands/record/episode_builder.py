@@ -100,38 +100,47 @@ class EpisodeBuilder:
             judged: the candidates for entries, with their verdicts.
         """
         request = gathered.request
-        own = own_commits(merged)
-        sha = merged.tip.sha
+        commits = own_commits(merged)
         # A number in a message may be an issue's or that of a request that was not merged.
         number = merged.number
         if request is not None:
             number = request.number if request.state == "merged" else None
-        paths = list_paths(merged, own)
+        ref = format_work_ref(number, merged.tip.sha)
+        paths = list_paths(merged, commits)
         outcome = _find_outcome(paths, gathered.events)
-        work = self._find_facts(merged, gathered.events, uses, format_work_ref(number, sha), paths)
+        facts = self._find_facts(merged, gathered.events, uses, ref, paths)
         branch = request.branch if request else find_branch(merged.tip.message)
-        action = replace(derived.action, pr=number, tools=_list_tools(gathered.events))
         episode = replace(
             derived,
-            id=name_change(number, sha),
+            id=name_change(number, merged.tip.sha),
             context=self._describe_context(branch, gathered, uses.held_out),
-            retrieved=_list_served(uses.served, _first_parent(own[0])),
+            retrieved=_list_served(uses.served, _first_parent(commits[0])),
             used=tuple(sorted(uses.used)),
-            action=action,
+            action=replace(derived.action, pr=number, tools=_list_tools(gathered.events)),
             outcome=outcome,
             valence=_weigh(outcome, judged),
-            feedback=(*derive_feedback(work), *self.list_commands(request)),
+            feedback=(*derive_feedback(facts), *self.list_commands(request)),
         )
         if request is None:
             return episode
-        # The labels and the text of the request say more than the commits do.
+        return self._add_request_text(episode, merged, request, gathered.events)
+
+    def _add_request_text(
+        self,
+        episode: Episode,
+        merged: MergedChange,
+        request: PullRequest,
+        events: Iterable[Event],
+    ) -> Episode:
+        """Return an episode with the labels and the text of its pull request as well."""
         config = self._run.workspace.config.extraction
         title = make_safe(title_of(merged))
-        prose = list_prose(list_trusted_commits(config, merged, gathered.events))
+        prose = list_prose(list_trusted_commits(config, merged, events))
+        labels = list_safe_names(request.labels)
         return replace(
             episode,
-            situation=derive_situation(title, action.files, list_safe_names(request.labels)),
-            text=render_episode_text(title, prose, request, MERGED_AS[outcome]),
+            situation=derive_situation(title, episode.action.files, labels),
+            text=render_episode_text(title, prose, request, MERGED_AS[episode.outcome]),
         )
 
     def build_declined(self, request: PullRequest, uses: Uses) -> Episode:

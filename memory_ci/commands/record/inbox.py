@@ -46,6 +46,7 @@ def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chang
     claims: list[Finding] = []
     for note in safe_notes:
         if note.path in outsiders_paths:
+            # An outsider's note keeps its title, body and type, but claims no weight or origin.
             claims += find_note_claims(note, run.today, "notice")
             notes.append(strip_claims(note, run.today))
         else:
