@@ -29,7 +29,7 @@ from memory_ci.records.episode import Episode, Feedback
 from memory_ci.records.names import SHA_WIDTH, SHORT_ID, format_work_ref
 from memory_ci.records.report import Finding
 from memory_ci.regex import Regex
-from memory_ci.store.episodes import telling_path
+from memory_ci.store.episodes import episode_record_path
 
 SHORTEST_COMMIT = 8
 LONGEST = 200
@@ -108,7 +108,7 @@ def give_feedback(
         save_telling(workspace, amendment)
     return GivenFeedback(
         feedback=feedback,
-        path=telling_path(amendment) if is_new else "",
+        path=episode_record_path(amendment) if is_new else "",
         is_new=is_new,
         amends=episode_id,
         before=utilities_before.get(entry.id, no_feedback).value,

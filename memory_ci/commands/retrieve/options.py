@@ -100,7 +100,7 @@ def bound_options(options: RetrieveOptions, config: Config, today: date) -> Sear
     settings = config.retrieve
     wanted_limit = DEFAULT_LIMIT if options.limit is None else options.limit
     wanted_chars = settings.max_chars if options.max_chars is None else options.max_chars
-    wanted_walk = settings.walk if options.walk is None else options.walk
+    wanted_walk = options.walk or 0
     limit = min(max(wanted_limit, 1), MAX_LIMIT)
     max_chars = min(max(wanted_chars, 0), MAX_CHARS)
     walk = min(max(wanted_walk, 0), MAX_WALK)

@@ -606,7 +606,7 @@ def _explain_missing_entries(
 
 
 def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int) -> Retrieval:
-    """Return the retrieval with entries that are related to its hits, if `retrieve.walk` is set.
+    """Return the retrieval with entries that are related to its hits, if the request asks to walk.
 
     Args:
         retrieval: the retrieval.

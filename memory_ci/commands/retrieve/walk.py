@@ -1,4 +1,4 @@
-"""Entries that are one relation away from the hits of a task (`retrieve.walk`)."""
+"""Entries that are one relation away from the hits of a task, which agents may ask for."""
 
 from __future__ import annotations
 
