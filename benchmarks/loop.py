@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.commands.evaluate.evaluate_retrieval import RetrievalSet, load_set, replay_set
 from memory_ci.commands.evaluate.retrieval_metrics import mean, ndcg
+from memory_ci.commands.evaluate.retrieval_set import RetrievalSet, load_set, replay_set
 from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
 from memory_ci.commands.retrieve.ranking import Ranked, order_hits, rank_task
 from memory_ci.records.config import Config, RetrieveConfig

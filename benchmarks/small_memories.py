@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from memory_ci.commands.evaluate.evaluate_retrieval import RetrievalSet, answer_set, load_set
+from memory_ci.commands.evaluate.evaluate_retrieval import answer_set
 from memory_ci.commands.evaluate.retrieval_metrics import interval
+from memory_ci.commands.evaluate.retrieval_set import RetrievalSet, load_set
 from memory_ci.records.config import Config
 
 SIZES = (2, 3, 5, 10, 20)

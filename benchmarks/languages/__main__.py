@@ -16,16 +16,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
 
-from memory_ci.commands.evaluate.evaluate_retrieval import (
+from memory_ci.commands.evaluate.evaluate_retrieval import answer_set
+from memory_ci.commands.evaluate.records import QueryAnswer
+from memory_ci.commands.evaluate.retrieval_metrics import recall
+from memory_ci.commands.evaluate.retrieval_set import (
     RelevanceJudgement,
     RetrievalSet,
     SetEntry,
     SetQuery,
-    answer_set,
     replay_set,
 )
-from memory_ci.commands.evaluate.records import QueryAnswer
-from memory_ci.commands.evaluate.retrieval_metrics import recall
 from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
 from memory_ci.commands.retrieve.ranking import order_hits, rank_task
 from memory_ci.records.config import Config
