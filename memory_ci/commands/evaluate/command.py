@@ -104,7 +104,7 @@ def retrieval(
       memory-ci eval retrieval --against origin/main
       memory-ci eval retrieval sets/shop
     """
-    from memory_ci.commands.evaluate import evaluate_retrieval
+    from memory_ci.commands.evaluate import evaluate_retrieval, retrieval_set
     from memory_ci.records.config import Config
 
     if place is not None and rev:
@@ -113,7 +113,7 @@ def retrieval(
         )
     comparison: Comparison | None = None
     if place is not None:
-        data = evaluate_retrieval.load_set(*(place / name for name in SET_FILES))
+        data = retrieval_set.load_set(*(place / name for name in SET_FILES))
         answers = tuple(evaluate_retrieval.answer_set(data, Config(), time.perf_counter))
     else:
         with progress("Asking"):
