@@ -10,7 +10,6 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from memory_ci.errors import EngineError
 from memory_ci.forge.github import Granted, IssueComment, PullReview, Remark
 from memory_ci.forge.gitlab import DEVELOPER, GitLabMember, GitLabUser, Note
 from memory_ci.forge.http import forge_refused, host_of
@@ -207,13 +206,8 @@ class GitHubProposals:
         granted = self._client.find(path, Granted)
         return granted is not None and granted.level == "write"
 
-    def open(
-        self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False
-    ) -> Proposal:
-        """Open a pull request from `branch` into `base`.
-
-        Where the plan of the repository has no drafts, a draft becomes an ordinary one.
-        """
+    def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
+        """Open a request."""
         data = {
             "title": title,
             "body": body,
@@ -221,16 +215,6 @@ class GitHubProposals:
             "base": base,
             "maintainer_can_modify": True,
         }
-        if is_draft:
-            try:
-                return self._post({**data, "draft": True})
-            except EngineError as error:
-                is_draft_refused = "draft" in error.message.lower()
-                if not is_draft_refused:
-                    raise
-        return self._post(data)
-
-    def _post(self, data: Mapping[str, object]) -> Proposal:
         return self._client.write("POST", self._pulls, data, GitHubProposal).to_proposal()
 
     def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
@@ -415,12 +399,10 @@ class GitLabProposals:
         member = self._client.find(f"{self._root}/members/all/{user_id}", GitLabMember)
         return member is not None and member.access_level >= DEVELOPER
 
-    def open(
-        self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False
-    ) -> Proposal:
+    def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
         """Open a request."""
         data = {
-            "title": _format_title(title, is_draft=is_draft),
+            "title": title,
             "description": body,
             "source_branch": branch,
             "target_branch": base,
@@ -429,8 +411,8 @@ class GitLabProposals:
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """Replace title and text of an open request; a draft stays one."""
-        draft_title = _format_title(title, is_draft=proposal.is_draft)
-        self._put(proposal, {"title": draft_title, "description": body})
+        new_title = f"{DRAFT}{title}" if proposal.is_draft else title
+        self._put(proposal, {"title": new_title, "description": body})
 
     def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
         """Add labels to a request."""
@@ -512,10 +494,6 @@ class GitLabProposals:
             project = request.source_project_id
             if project and project == request.target_project_id:
                 yield request
-
-
-def _format_title(title: str, *, is_draft: bool) -> str:
-    return f"{DRAFT}{title}" if is_draft else title
 
 
 Proposals = GitHubProposals | GitLabProposals

@@ -203,7 +203,8 @@ def _normalise_ref(ref: str) -> str:
     >>> _normalise_ref("#128"), _normalise_ref("commit:9d0c3f2"), _normalise_ref("")
     ('pr:128', 'commit:9d0c3f2', '')
     """
-    if match := NUMBER.fullmatch(ref):
+    match = NUMBER.fullmatch(ref)
+    if match:
         return f"pr:{int(match[1])}"
     if ref and not NAMED.fullmatch(ref):
         hint = "Name the work: pr:128, commit:9d0c3f2, review:128#r199 or session:ID."
