@@ -95,7 +95,7 @@ def add_derived(workspace: Workspace, files: EpisodeFiles, view: str | None) -> 
     written = files.written
     if not files.recorded.ranges:
         return written
-    # Patterns, for a repository in which record has read something.
+    # Imported here because it is slow, and needed only where runs have read history.
     from memory_ci.memory.git_episodes import load_derived
 
     forgotten = _find_tombstones(workspace, view)

@@ -61,7 +61,7 @@ def load_indexed(
         files: memory files and episode files.
         known: by path the entries that need not be parsed again, as for `load_file`.
     """
-    from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
+    from memory_ci.memory.screening import screen  # slow; only text new to the index needs it
 
     files = tuple(files)
     memory_files = [file for file in files if not is_below_episodes(file)]
@@ -235,7 +235,7 @@ def _load_paths(
         outside_files: the content of files of global memory, by path.
         known: by path the entries that need not be parsed again, as for `load_file`.
     """
-    from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
+    from memory_ci.memory.screening import screen  # slow; only text new to the index needs it
     from memory_ci.progress import report
     from memory_ci.store.document import load_file
 

@@ -43,19 +43,31 @@ TITLE_WIDTH = 90
 """Length of a title in REJECTED_FILE in characters."""
 
 
+class FieldEdit(NamedTuple):
+    """An edit of one field of an entry.
+
+    Attributes:
+        old_values: the values from which the field may change.
+        new_value: its new value.
+    """
+
+    old_values: tuple[object, ...]
+    new_value: object
+
+
 class Edit(NamedTuple):
     """An edit of one entry by maintainers, over all of their commits.
 
     Attributes:
         place: the entry after the last edit, and its place.
         first: the entry before the first edit.
-        fields: for each changed field the values from which it may change, and its new value.
+        fields: the edits of its fields.
         moved_from: the file that had the entry before, if that is another.
     """
 
     place: Located
     first: Entry
-    fields: Mapping[str, tuple[tuple[object, ...], object]]
+    fields: Mapping[str, FieldEdit]
     moved_from: str = ""
 
 
@@ -380,12 +392,12 @@ def _extend_edit(
         if old_value == new_value:
             continue
         if name in fields:
-            allowed_values = fields[name][0]
+            old_values = fields[name].old_values
         elif at_fork:
-            allowed_values = (old_value, getattr(at_fork.entry, name))
+            old_values = (old_value, getattr(at_fork.entry, name))
         else:
-            allowed_values = (old_value,)
-        fields[name] = (allowed_values, new_value)
+            old_values = (old_value,)
+        fields[name] = FieldEdit(old_values, new_value)
 
     if edit is None:
         first = previous.entry

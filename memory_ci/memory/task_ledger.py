@@ -465,6 +465,7 @@ def _is_task(workspace: Workspace, change: MergedChange, reverting_shas: Collect
     """
     title = title_of(change)
     commits = own_commits(change)
+    # The merge of a branch without a title of its own: its first subject does not say all of it.
     is_branch_merge = title != change.title and len(commits) > 1
     if title == "" or is_branch_merge:
         return False

@@ -347,7 +347,7 @@ def read_memory(
 
     A file that cannot be read has a finding with the reason.
     """
-    # 15 ms of codec, which an unchanged index does not need
+    # Imported here because it takes 15 ms, and an unchanged index does not need it.
     from memory_ci.store.document import MemoryFile, locate_entries, parse_memory_file
 
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
@@ -386,7 +386,7 @@ def load_files(
         files: the files.
         known: by path the entries that need not be parsed again, as for `load_file`.
     """
-    # 15 ms of codec, which an unchanged index does not need
+    # Imported here because it takes 15 ms, and an unchanged index does not need it.
     from memory_ci.store.document import load_file
 
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
