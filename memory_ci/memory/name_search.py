@@ -198,9 +198,10 @@ def _find_in_tree(
 
 
 def _find_written_on(workspace: Workspace, entry: Entry) -> str | date | None:
-    """Return the commit on whose tree an entry was written, or the day if no commit is known.
+    """Return the commit on whose tree an entry was written, else the day on which it was.
 
-    An entry that was reinforced later counts as written on that day.
+    An entry that was reinforced later counts as written on that day. It is None if neither is
+    known.
     """
     if entry.created_at is not None and entry.last_reinforced > entry.created_at:
         return entry.last_reinforced

@@ -291,7 +291,8 @@ def _choose_clearest(occurrences: Iterable[Occurrence]) -> dict[str, Occurrence]
 
     def rank(occurrence: Occurrence) -> tuple[bool, int]:
         clause = occurrence.clause
-        return not clause.is_request, len(clause.terms) + clause.specifics
+        is_other = not clause.is_request  # requests come first, as False sorts before True
+        return is_other, len(clause.terms) + clause.specifics
 
     clearest: dict[str, Occurrence] = {}
     for occurrence in occurrences:
