@@ -306,9 +306,14 @@ class _Prover:
         return not words or any(fold_blanks(words) in text for text in commit_texts.texts)
 
     def _is_in_session(self, address: str, words: str) -> bool:
-        """Return whether a person typed words in a session, or the session was captured with them.
+        """Return whether a person typed the quoted words in a session.
 
-        The title of a rejected approach does not count as words of the entry.
+        Captured sessions prove it unless the title of the entry says the opposite, which it may if
+        the entry is about a rejected approach.
+
+        Args:
+            address: the session and the line, `<agent>:<id>#<line>`.
+            words: the words.
         """
         if self._is_typed is not None and self._is_typed(address, words):
             return True

@@ -78,7 +78,7 @@ class EpisodeWriter:
         self.derived: list[Episode] = []
         self.problem = ""
 
-        written_records = files.written.tellings
+        written_records = files.written.records
         self._written = {episode.id: episode for episode in combine(written_records)}
         self._written_ids = {record.id for record in written_records}
         self._amendments_by_path: dict[str, Amendment] = {}
@@ -103,8 +103,8 @@ class EpisodeWriter:
         base = self._run.base
         earlier = add_derived(self._run.workspace, self._files, base.sha)
         self.problem = earlier.problem
-        episodes = {episode.id: episode for episode in combine(earlier.tellings)}
-        for record in earlier.tellings:
+        episodes = {episode.id: episode for episode in combine(earlier.records)}
+        for record in earlier.records:
             if isinstance(record, Episode):
                 self._first_outcomes.setdefault(record.id, record.outcome)
         for episode in episodes.values():

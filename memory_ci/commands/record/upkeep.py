@@ -180,7 +180,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
 
     def read_directories() -> dict[str, str]:
         """Return the directory of each merged change that has an episode, by the change's name."""
-        records = load_episodes(base.workspace, base.sha).tellings
+        records = load_episodes(base.workspace, base.sha).records
         directories: dict[str, str] = {}
         for episode in combine(records):
             action = episode.action

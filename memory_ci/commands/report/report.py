@@ -124,7 +124,7 @@ def _read_inputs(
         notes: gets a sentence for each part that could not be read.
     """
     memory = load_memory(workspace, None)
-    episode_files = load_written(workspace, None).tellings
+    episode_files = load_written(workspace, None).records
     episodes = episode_rules.combine(episode_files)
     heirs = episode_rules.find_heirs_among(located.entry for located in memory.located)
     feedback = episode_rules.move_to_heirs(episode_rules.list_feedback(episode_files), heirs)

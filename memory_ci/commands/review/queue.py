@@ -308,7 +308,7 @@ def _list_kept(
     base, today = draft.base.sha, now.date()
     usage: Mapping[str, UseCount] = {}
     if not STALE.issuperset(kinds):
-        usage = count_usage(combine(load_written(workspace, base).tellings))
+        usage = count_usage(combine(load_written(workspace, base).records))
     places = [place for place in draft.kept if place.entry.status != "retired"]
     active = [place for place in places if is_in_force(place.entry, today)]
 

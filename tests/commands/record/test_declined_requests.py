@@ -233,7 +233,7 @@ class Heap(Forge):
 
 
 def told(project: Project) -> list[int]:
-    tellings = load_episodes(project.workspace, "HEAD").tellings
+    tellings = load_episodes(project.workspace, "HEAD").records
     return sorted(int(telling.id[3:]) for telling in tellings if telling.id.startswith("pr-3"))
 
 
