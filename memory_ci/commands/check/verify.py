@@ -1,4 +1,4 @@
-"""Checks of what a pull request does to memory files, which hold notes for coding agents.
+"""Checks of the changes that a pull request makes to memory files (notes for coding agents).
 
 Only commits are read, nothing is written, and no secret is needed.
 """
