@@ -62,10 +62,10 @@ def episode_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Note what was tried and what came of it.
+    """Record an attempt and its outcome as an episode.
 
-    It becomes a file of its own under .memory/episodes/, which `memory-ci recall` finds. Without
-    TEXT it is read from standard input. The same text again is known already.
+    The episode is a new file under .memory/episodes/, which `memory-ci recall` finds. Without TEXT,
+    the text is read from standard input. The same text is recorded only once.
 
     \b
     Example:
@@ -111,11 +111,11 @@ def feedback_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Say whether an entry helped.
+    """Record whether an entry helped.
 
-    It becomes a file of its own under .memory/episodes/, and moves the entry's utility. ID is an
-    entry's id or the start of it. What was said of one entry, kind and --ref is noted once, whoever
-    says it.
+    The feedback is a new file under .memory/episodes/, and raises or lowers the entry's utility. ID
+    is an entry's id or the start of it. Feedback of the same kind on the same entry and --ref is
+    recorded once, even if several people give it.
 
     \b
     Example:
@@ -157,11 +157,11 @@ def checkpoint_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Note an assumption at a milestone, or what became of one.
+    """Record an assumption at a milestone, or whether it held.
 
-    Adds one line to .assumptions.jsonl. Commit it with the work: when that is merged, `record`
-    looks at which assumptions failed. In the session of an agent the line names it: its words are
-    not quoted as a person's.
+    Adds one line to .assumptions.jsonl. Commit the file with the work: when the work is merged,
+    `record` reads which assumptions failed. In an agent's session, the line names the session, so
+    that its words are not quoted as a person's.
 
     \b
     Example:
@@ -196,11 +196,11 @@ def premortem_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Write down what may go wrong with a plan, before the work.
+    """List the risks of a plan, before the work.
 
-    Reads the plan from a file or standard input, and writes .premortem.md: what memory knows to
-    have gone wrong with such work, and, where a model is configured, what it expects. Commit it
-    with the work: when that is merged, `record` holds one against the other.
+    Reads the plan from a file or standard input, and writes .premortem.md: failures of similar
+    earlier work, and, where a model is configured, the risks that it expects. Commit the file with
+    the work: when the work is merged, `record` compares the listed risks with the outcome.
 
     \b
     Example:
@@ -261,15 +261,15 @@ def recall_command(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Print the episodes that answer a question: what was done, and what came of it.
+    """Print the episodes (earlier work with its outcome) that answer a question.
 
-    Below them stand merged changes of git's history that answer it and have no episode there.
-    Episodes are noted by `record` for merged and declined changes, and by hand with `memory-ci
-    episode`. Without QUESTION the text is read from standard input. Where nothing answers, standard
-    error says so.
+    Below them it lists merged changes from git's history that match the question and have no
+    episode among those printed. Episodes are noted by `record` for merged and declined changes, and
+    by hand with `memory-ci episode`. Without QUESTION the text is read from standard input. If
+    nothing matches, a message on standard error reports it.
 
     With --tasks, the changes that were merged into the default branch are compared with QUESTION: a
-    task, or the number of one of them ("#128"). Nothing like it: nothing printed.
+    task, or the number of one of them ("#128"). If no change is similar, nothing is printed.
 
     \b
     Example:

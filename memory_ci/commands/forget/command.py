@@ -65,8 +65,8 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
       memory-ci forget - --yes < secret.txt
       memory-ci forget "Ada Lovelace <ada@example.com>" --yes
 
-    Exit status: 0 nothing is left at the tip, 1 a person has to look at what is named, 2 usage,
-    4 repository.
+    Exit status: 0 nothing is left at the tip, 1 a person has to check the listed places, 2 usage, 4
+    repository.
     """
     import secrets
 

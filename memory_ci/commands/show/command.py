@@ -75,9 +75,9 @@ def show_command(
     The start of its id is enough. --why prints its prominence today, its utility event by event
     with the episode of each, the factors by which retrieve multiplies its relevance, and the state
     of the code that it cites; with --at a commit or a day, as of then. --graph prints relations
-    that entries state (supports, contradicts, duplicates), what they supersede, and entries that
-    are like each other, each with its weight. In --blame a merge stands for all that it brought;
-    --lines is the way back.
+    that entries state (supports, contradicts, duplicates), superseded entries, and similar entries,
+    each with its weight. --blame attributes lines to the merge commit that added them; --lines
+    lists the lines that are attributed to an entry's work.
 
     \b
     Example:
@@ -168,7 +168,7 @@ def _show_graph(entry_id: str, as_json: bool) -> None:
 
 
 def _show_blame(place: str, view: str | None, as_json: bool) -> None:
-    """Print which work brought each line of a file."""
+    """Print the merged change that added each line of a file."""
     from memory_ci.commands.show.blame import blame
     from memory_ci.commands.show.text import render_blame
 
@@ -189,7 +189,7 @@ def _show_lines(entry_id: str, view: str | None, as_json: bool) -> None:
 
 
 def _show_why(entry_id: str, view: str | None, as_json: bool) -> None:
-    """Print the weight of an entry in ranking, and what it depends on."""
+    """Print the weight of an entry in ranking, and the facts that determine it."""
     from memory_ci.commands.show.text import render_why
     from memory_ci.commands.show.why import explain_entry
 
