@@ -95,7 +95,7 @@ def run(
         title: the title; None: title and body are read from standard input or the editor.
         body: the body.
         type_: the type of the learning.
-        when: the moment at which agents are told it; None: when it matches their task.
+        when: the moment at which agents are served the entry; None: when it matches their task.
         check: a test of changes, as YAML.
         scope: where it applies.
         source: the change that it comes from.
@@ -176,7 +176,7 @@ def _backtest(
 
 
 def _read_moment(when: str | None) -> str | None:
-    """Return the value of `--when`, the moment at which agents are told an entry, if it is valid.
+    """Return the value of `--when` if it is a moment at which agents can be served an entry.
 
     Raises:
         UsageError: bad-moment.
