@@ -138,7 +138,7 @@ def verify_change(
 
 
 def _find_default_branch(repo: Repository) -> str:
-    """Return the default branch. Raises RepositoryError (unknown-revision) if there is none."""
+    """Return the default branch. Raises RepositoryError (unknown-revision) if it is missing."""
     default_branch = read_tips(repo).default
     if not default_branch:
         message = "there is no main or master here, and no remote that names a default branch"
