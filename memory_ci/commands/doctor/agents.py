@@ -125,7 +125,7 @@ def _report_worktrees(case: Surroundings, names: Iterable[str]) -> Iterator[Prob
 def _report_hook(
     hook: FoundPart, found_parts: Iterable[FoundPart], last_prompt: datetime | None
 ) -> Iterator[Probe]:
-    """Report what the hook of an agent does: reading, asking for notes, capturing sessions.
+    """Report whether an agent's hook serves memory, asks for notes, and captures sessions.
 
     Args:
         hook: a hook that can be called.

@@ -204,7 +204,7 @@ def check_guard(
 ) -> Iterator[Probe]:
     """Check that `check` and `retrieve` refuse dangerous entries, and pass a harmless one.
 
-    The entries are planted in a scratch repository: one has a key, one an injection.
+    The entries are written to a scratch repository. Some hold a key or a prompt injection.
 
     Args:
         case: the repository and the machine.
