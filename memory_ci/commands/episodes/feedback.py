@@ -231,7 +231,7 @@ def _is_same_commit(commit: str, sha: str) -> bool:
     """Return whether two commit ids, one of them or both abbreviated, name one commit.
 
     Args:
-        commit: the commit of an episode, "" if it has none; a very short one is not compared.
+        commit: the commit of an episode, "" if it has none; a very short id matches nothing.
         sha: the id in a reference.
     """
     if not commit:

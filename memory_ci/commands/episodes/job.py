@@ -122,8 +122,8 @@ def _ask_model(engine: Engine, plan: str) -> tuple[list[Risk], str]:
     """Ask a model for the risks of a plan.
 
     Returns:
-        The risks that may be written, and a warning: on risks that were left out, or on a failure
-        of the model; "" if there is none.
+        The risks that may be written, and a warning on risks that were left out or on a failure of
+            the model, "" for no warning.
     """
     evidence = Evidence(
         id="e1",
