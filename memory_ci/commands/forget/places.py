@@ -202,7 +202,7 @@ def _rewrite_session_files(
     Args:
         workspace: the repository and its configuration.
         target: the words to forget.
-        files: the digest, the transcript and the notes of the session, as far as it has them.
+        files: the digest, the transcript and the notes of the session, those that exist.
     """
     tombstones = target.tombstones
     new_files = dict(files)
