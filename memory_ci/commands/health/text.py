@@ -63,7 +63,7 @@ def render_health_line(health: Health) -> str:
 
 
 def _summarise(health: Health) -> str:
-    """Return how many metrics reach their targets, and which one is furthest from it."""
+    """Return a line: how many metrics reach their targets, and which metric is furthest below."""
     weakest = health.weakest
     if weakest is None or weakest.value is None:
         return "there is nothing to measure"
