@@ -235,7 +235,7 @@ def _parse(tool: Tool, arguments: dict[str, Any]) -> Arguments:
 def _failure(error: Exception) -> Failure:
     """Return an error as a record for clients.
 
-    Of an unexpected error only the type is told: its message may be text of strangers.
+    For an unexpected error, only its type is included: its message may be text of strangers.
     """
     if isinstance(error, MemoryCIError):
         return Failure(error.slug, _shorten_lines(error.message), _shorten_lines(error.hint))
