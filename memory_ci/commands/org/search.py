@@ -235,7 +235,7 @@ class OrgSearch:
 def _make_global(org_match: OrgMatch) -> Located:
     """Return the entry of a match with its repository in the path, and of global scope.
 
-    Entries of two repositories with one path are told apart, and no scope is preferred.
+    Entries with the same path in two repositories stay distinct, and no scope ranks higher.
     """
     path = f"{org_match.repository.id}:{org_match.located.path}"
     return replace(org_match.located, path=path, scope=ScopeOf("global"))
