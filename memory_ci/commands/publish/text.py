@@ -151,7 +151,7 @@ class SharedEntry(msgspec.Struct, frozen=True):
 
 
 class TaskAnswers(msgspec.Struct, frozen=True):
-    """The difference that a pull request makes to what an agent is served for a past task.
+    """The change that a pull request makes to the entries served for a past task.
 
     Attributes:
         task: the task.
@@ -327,7 +327,7 @@ def parse_keys(text: str) -> frozenset[str]:
 def parse_boxes(text: str) -> Boxes:
     """Return the boxes that people ticked and unticked in the text of a pull request.
 
-    There are none if memory-ci closed it.
+    The result is empty if memory-ci closed the request.
     """
     if text.startswith(CLOSED.strip()):
         return Boxes()
@@ -561,7 +561,7 @@ def _list_carried(carried: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _list_rejected(rejected: Sequence[str]) -> Iterator[str]:
-    """Yield a box for each rejected entry, which brings it back when ticked; episodes have none.
+    """Yield a box for each rejected entry, which restores it when ticked; episodes have no box.
 
     A line is the key of an entry and its title, or the path of an episode.
     """
