@@ -388,7 +388,7 @@ class Backfill:
             yield model, model.engine
 
     def _make_batches_error(self, model: Model) -> UsageError:
-        """Return the error for a model without batches, with the way to get one that has them."""
+        """Return the error for a model without batches, with advice on choosing another model."""
         settings = model.settings
         provider = f" by {settings.provider}" if model.name == "anthropic" else ""
         message = f"the engine {model.name}{provider} has no batches ({model.reason})"
@@ -427,7 +427,7 @@ def split_requests(
 ) -> Iterator[tuple[str, ...]]:
     """Split requests into batches, and yield the keys of each batch.
 
-    The requests keep their order. One that is larger than `max_bytes` is a batch of its own.
+    The requests keep their order. A request that is larger than `max_bytes` is a batch of its own.
 
     Args:
         sizes: the size of each request in bytes, by its key.

@@ -63,7 +63,7 @@ WAYS = (
 
 
 def render_plan(plan: Plan, written: Sequence[str] = ()) -> str:
-    """Render a plan for a terminal: what was read, the changes, and the candidates not written.
+    """Render a plan for a terminal: the range read, the changes, and the candidates not written.
 
     Args:
         plan: the plan.
