@@ -158,7 +158,7 @@ def retrieve(
 
     Args:
         workspace: the repository and its configuration.
-        task: what the job is about to do, in the words of a person.
+        task: the task of the job, in a person's words.
         options: the budget, the filters and the session.
         today: the day that counts as today.
         environ: the environment that an embedder is configured by, which finds entries by vectors
@@ -198,7 +198,7 @@ def retrieve(
 
 
 def _load_session(workspace: Workspace, options: RetrieveOptions) -> _Session:
-    """Return what the session that asks was served before, and whether it is held out.
+    """Return the entries that the session was served before, and whether it is held out.
 
     For a caller without a session, and for memory of another moment, everything is new.
     """
@@ -359,7 +359,8 @@ def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
 
     Args:
         job: the retrieval.
-        norms: the institutional memory; only what is over its own budget is ranked.
+        norms: the institutional memory; its entries beyond its own budget are ranked with the
+            others.
     """
     view = job.view
     config = view.workspace.config

@@ -61,7 +61,7 @@ def run(
         form: the format.
         ids: print only the ids of the entries.
         explain: print why each entry is served or not.
-        record: note what was served, for the trailer of commits; None: in CI only.
+        record: note the served entries, for the trailer of commits; None: in CI only.
         as_json: print JSON, whatever the format.
         **options: the fields of RetrieveOptions.
     """
@@ -105,7 +105,7 @@ def run(
 
 
 def _choose_output(form: Format, *, ids: bool, explain: bool, as_json: bool) -> Output:
-    """Return what is printed: where options conflict, --explain wins, then --json, then --ids."""
+    """Return the kind of output. If options conflict, --explain wins, then --json, then --ids."""
     if explain:
         return "explain"
     if as_json:
@@ -164,7 +164,7 @@ def _print(retrieval: Retrieval, output: Output, notes_served: bool, nudge: str)
 
     Args:
         retrieval: the retrieval.
-        output: what is printed.
+        output: the kind of output.
         notes_served: served entries are noted, so the agent is requested to name those it uses.
         nudge: a line that reminds the agent of memory, or "".
     """
