@@ -181,7 +181,7 @@ def _takes_words(question: Question) -> bool:
 
 
 def _describe(question: Question) -> str:
-    """Return the text of a question: what is asked, why, and the quotes or the code behind it."""
+    """Return the text of a question, its reason, and the quotes or the code behind it."""
     paragraphs = [[question.title], *_describe_reason(question)]
     texts: list[str] = []
     for lines in paragraphs:
