@@ -170,7 +170,7 @@ def _find_last(
     """Find the last value below some keys that `is_ours` accepts.
 
     Returns:
-        The positions that lead to it, from the outermost inwards; None if there is none.
+        The positions that lead to it, from the outermost inwards; None if no value is accepted.
     """
     container = _skip_blanks(text, 0)
     # A key for each object on the way; None stands for the array.

@@ -31,7 +31,7 @@ AGENT_NAMES = {
 
 
 class SetupAnswers(NamedTuple):
-    """What a person wants to be set up.
+    """The parts that a person chose to set up.
 
     Attributes:
         options: the files of pre-commit and CI.
