@@ -128,7 +128,7 @@ def _list_rank_factors(
     """Return the factors by which `retrieve` multiplies an entry's relevance to a task.
 
     Args:
-        located: the entry; one that is not ranked has no factors.
+        located: the entry; an entry that is not ranked has no factors.
         feedback_weights: the weights by feedback and age.
         verdicts: whether the code that the entry cites is unchanged.
     """
