@@ -258,7 +258,7 @@ def _translate_options(
 
 
 def _insert_option(arguments: list[str], option: str) -> list[str]:
-    """Put an option before the first positional argument, or at the end if there is none.
+    """Insert an option before the first positional argument, or append it if all are options.
 
     The commands that need it have no options with values.
     """
