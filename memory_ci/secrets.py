@@ -13,7 +13,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -398,11 +398,17 @@ for _number, _keyword in KEYWORDS:
         last_word = re.findall("[a-z]+", _keyword)[-1]
         BY_WORD.setdefault(last_word, []).append((_number, _keyword))
 KEYWORD_WORDS = frozenset(BY_WORD)
+KEYWORD_WORDS_IN_BYTES = frozenset(word.encode() for word in KEYWORD_WORDS)
 
 LETTERS = bytes(
     byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz" else ord(" ") for byte in range(256)
 )
 """A table for bytes.translate: all but a-z becomes a blank."""
+
+NO_BLANKS = bytes(ord(" ") if chr(byte).isspace() else ord("x") for byte in range(256))
+"""A table for bytes.translate: all but white space becomes an x."""
+
+LONG_WORD = b"x" * SHORTEST_ANCHORED
 
 NAME_OR_QUANTITY = Regex(r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*|\d[\d.,]*[A-Za-z]{1,3}")
 """A name made of words (`settings.oauth_token_v2`), or a number with a unit (`2.119834ms`).
@@ -491,6 +497,62 @@ def _find_plain(text: str) -> Iterator[Secret]:
             yield from _match_pattern(pattern, [], text, lowered)
 
 
+class SecretClues(NamedTuple):
+    """The signs of credentials that some of many texts hold.
+
+    Attributes:
+        keywords: keywords of patterns.
+        has_escapes: whether a text has an escape.
+        has_long_words: whether a text has SHORTEST_ANCHORED characters without a blank.
+    """
+
+    keywords: tuple[str, ...]
+    has_escapes: bool
+    has_long_words: bool
+
+    def may_be_in(self, text: str, lowered: str) -> bool:
+        """Return whether `find_secrets` may find something in one of the texts.
+
+        Args:
+            text: the text.
+            lowered: the text in lower case.
+        """
+        for keyword in self.keywords:
+            if keyword in lowered:
+                return True
+        if self.has_escapes and ESCAPED.search(text):
+            return True
+        return self.has_long_words and _has_long_word(text)
+
+
+def find_secret_clues(joined: str, lowered: str, vocabulary: Set[bytes]) -> SecretClues:
+    """Return the signs of credentials in joined texts in ASCII.
+
+    Args:
+        joined: the texts.
+        lowered: the texts in lower case.
+        vocabulary: their words (`split_words`).
+    """
+    # All different words together are far shorter than the text.
+    joined_words = b" ".join(vocabulary).decode()
+    keywords = []
+    for _, keyword in WITHIN_WORDS:
+        if keyword in (joined_words if keyword.isalpha() else lowered):
+            keywords.append(keyword)
+    for word in KEYWORD_WORDS_IN_BYTES & vocabulary:
+        keywords += [keyword for _, keyword in BY_WORD[word.decode()] if keyword in lowered]
+    return SecretClues(
+        keywords=tuple(dict.fromkeys(keywords)),
+        has_escapes=ESCAPED.search(joined) is not None,
+        has_long_words=_has_long_word(joined),
+    )
+
+
+def _has_long_word(text: str) -> bool:
+    """Return whether a text in ASCII has SHORTEST_ANCHORED characters without a blank."""
+    return LONG_WORD in text.encode("ascii").translate(NO_BLANKS)
+
+
 def mask_secrets(text: str) -> str:
     """Return a text with every credential in it replaced."""
     for secret in reversed(find_secrets(text)):
@@ -507,6 +569,11 @@ def lower_case(text: str) -> str:
     if not text.isascii():
         text = text.replace("\u0130", "i").replace("\u0131", "i").replace("\u017f", "s")
     return text.lower()
+
+
+def split_words(lowered: str) -> list[bytes]:
+    """Return the runs of a-z in a lower-case text, in order, as bytes."""
+    return lowered.encode("ascii", "replace").translate(LETTERS).split()
 
 
 def letter_words(lowered: str) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
 from memory_ci.extraction.gate import check_words, find_urls, is_plain
+from memory_ci.extraction.text_batch import check_each
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.regex import Regex
@@ -46,14 +47,23 @@ def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
         credentials: whether to look for credentials too. `find_credentials` finds them anywhere in
             a file.
     """
+    entry_texts = [_join_texts(place) for place in file.entries]
+    prose_texts = [text for _, text in file.prose]
+    reasons = check_each(
+        [text.replace("\r\n", "\n") for text in (*entry_texts, *prose_texts)],
+        credentials=credentials,
+    )
+    entry_reasons = reasons[: len(entry_texts)]
+    prose_reasons = reasons[len(entry_texts) :]
+
     entry_findings = {}
-    for place in file.entries:
-        entry_findings[place.line] = list(find_unsafe(place, credentials=credentials))
+    for place, place_reasons in zip(file.entries, entry_reasons, strict=True):
+        entry_findings[place.line] = list(_list_findings(place.path, place.line, place_reasons))
     entries = tuple(place for place in file.entries if not entry_findings[place.line])
 
     prose_findings = {}
-    for line, text in file.prose:
-        findings = _find_unsafe(file.path, line, text, credentials)
+    for (line, _), part_reasons in zip(file.prose, prose_reasons, strict=True):
+        findings = _list_findings(file.path, line, part_reasons)
         # Comments in prose, such as the introduction that `init` writes, are not served anyway.
         prose_findings[line] = [item for item in findings if item.code != "html-comment"]
     prose = tuple((line, text) for line, text in file.prose if not prose_findings[line])
@@ -66,6 +76,11 @@ def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
 
 def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding]:
     """Return why an entry must not be served; almost every entry has no findings."""
+    return _find_unsafe(place.path, place.line, _join_texts(place), credentials)
+
+
+def _join_texts(place: Located) -> str:
+    """Return all that an entry may bring before an agent, one text below the other."""
     entry = place.entry
     optional_texts = (
         entry.instead,
@@ -80,7 +95,7 @@ def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding
     texts += [text for text in optional_texts if text]
     texts += [f"{key}:{raw}" for key, raw in entry.extra]
     texts.append(place.path)
-    return _find_unsafe(place.path, place.line, "\n".join(texts), credentials)
+    return "\n".join(texts)
 
 
 def is_unsafe(text: str) -> bool:
@@ -124,7 +139,13 @@ def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
 
 
 def _find_unsafe(path: str, line: int, text: str, credentials: bool) -> Iterator[Finding]:
-    for reason in check_words(text.replace("\r\n", "\n"), credentials=credentials):
+    reasons = check_words(text.replace("\r\n", "\n"), credentials=credentials)
+    return _list_findings(path, line, reasons)
+
+
+def _list_findings(path: str, line: int, reasons: Iterable[str]) -> Iterator[Finding]:
+    """Return a finding for each of the gate's reasons for which a text is not served."""
+    for reason in reasons:
         if reason == "credential":
             message = "holds what looks like a credential"
             yield Finding(path, line, "credential", message, CREDENTIAL_HINT)
