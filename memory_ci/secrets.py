@@ -58,6 +58,7 @@ class Pattern(NamedTuple):
         keywords: a match begins with one of these (in lower case), or at most `reach` characters
             before it. A keyword that does not end in a letter, and a vendor, is searched where its
             last letters are a word: `ghp_` where `ghp` is.
+        companions: a match with a keyword holds one of these, too (in lower case).
         needs_entropy: the value must look random, because the key alone proves nothing.
         anchor: a regex that is searched if a match has no keyword.
     """
@@ -68,12 +69,26 @@ class Pattern(NamedTuple):
     needs_entropy: bool = False
     reach: int = 0
     anchor: str = ""
+    companions: tuple[str, ...] = ()
 
 
 def _pattern(
-    kind: str, keywords: str, regex: str, needs_entropy: bool = False, reach: int = 0
+    kind: str,
+    keywords: str,
+    regex: str,
+    needs_entropy: bool = False,
+    reach: int = 0,
+    *,
+    companions: str = "",
 ) -> Pattern:
-    return Pattern(kind, tuple(keywords.split()), regex, needs_entropy, reach)
+    return Pattern(
+        kind,
+        tuple(keywords.split()),
+        regex,
+        needs_entropy,
+        reach,
+        companions=tuple(companions.split()),
+    )
 
 
 VENDORS = (
@@ -167,6 +182,7 @@ PATTERNS: tuple[Pattern, ...] = (
         r"(?:\bmachine\s+\S+|(?m:^)default)\s+login\s+[^\s\0]+\s+"
         r"(?:account\s+[^\s\0]+\s+)?password\s+"
         r"(?P<secret>[^\s\0]+)",
+        companions="login",
     ),
     _pattern(
         "connection-string",
@@ -184,6 +200,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "host= dbname= user=",
         r"\b(?:host|dbname|user)=[^\s\0]{1,100} (?:[a-z_]{1,20}=[^\s\0]{1,100} ){0,6}password="
         r"(?P<secret>[^\s\0\"'`${<%*]{3,})",
+        companions="password=",
     ),
     _pattern(
         "connection-string",
@@ -191,6 +208,7 @@ PATTERNS: tuple[Pattern, ...] = (
         r"\b(?i:(?:server|data source|host|uid|user id)=[^;\s\0]{1,300};"
         r"(?:[^;\n\0]*;){0,6}\s*(?:pwd|password)=)"
         r"(?P<secret>[^;\s\0\"'${<]{3,})",
+        companions="pwd= password=",
     ),
     _pattern(
         "authorization",
@@ -260,6 +278,7 @@ PATTERNS: tuple[Pattern, ...] = (
         r"[\w .-]{0,32}?(?:key|token|secret)\w{0,10}"
         r"[\s:=\"'`]{1,6}(?:is\s)?[\"'`]?)(?P<secret>[\w-]{20,72})(?![\w-])",
         needs_entropy=True,
+        companions="key token secret",
     ),
 )
 
@@ -397,6 +416,7 @@ for _number, _keyword in KEYWORDS:
     if not _is_within_words(_keyword):
         last_word = re.findall("[a-z]+", _keyword)[-1]
         BY_WORD.setdefault(last_word, []).append((_number, _keyword))
+WORDS_OF_KEYWORDS = {keyword: re.findall("[a-z]+", keyword) for _, keyword in KEYWORDS}
 KEYWORD_WORDS = frozenset(BY_WORD)
 KEYWORD_WORDS_IN_BYTES = frozenset(word.encode() for word in KEYWORD_WORDS)
 
@@ -501,12 +521,12 @@ class SecretClues(NamedTuple):
     """The signs of credentials that some of many texts hold.
 
     Attributes:
-        keywords: keywords of patterns.
+        keywords: keywords of patterns, each with its companions (`Pattern.companions`).
         has_escapes: whether a text has an escape.
         has_long_words: whether a text has SHORTEST_ANCHORED characters without a blank.
     """
 
-    keywords: tuple[str, ...]
+    keywords: tuple[tuple[str, tuple[str, ...]], ...]
     has_escapes: bool
     has_long_words: bool
 
@@ -517,8 +537,8 @@ class SecretClues(NamedTuple):
             text: the text.
             lowered: the text in lower case.
         """
-        for keyword in self.keywords:
-            if keyword in lowered:
+        for keyword, companions in self.keywords:
+            if keyword in lowered and _has_companion(companions, lowered):
                 return True
         if self.has_escapes and ESCAPED.search(text):
             return True
@@ -533,16 +553,20 @@ def find_secret_clues(joined: str, lowered: str, vocabulary: Set[bytes]) -> Secr
         lowered: the texts in lower case.
         vocabulary: their words (`split_words`).
     """
-    # All different words together are far shorter than the text.
-    joined_words = b" ".join(vocabulary).decode()
-    keywords = []
-    for _, keyword in WITHIN_WORDS:
-        if keyword in (joined_words if keyword.isalpha() else lowered):
-            keywords.append(keyword)
+    pairs = list(WITHIN_WORDS)
     for word in KEYWORD_WORDS_IN_BYTES & vocabulary:
-        keywords += [keyword for _, keyword in BY_WORD[word.decode()] if keyword in lowered]
+        pairs += BY_WORD[word.decode()]
+    # All different words together are far shorter than the texts, so they are searched first.
+    joined_words = b" ".join(vocabulary).decode()
+    keywords: dict[tuple[str, tuple[str, ...]], None] = {}
+    for number, keyword in sorted(pairs):
+        if not all(word in joined_words for word in WORDS_OF_KEYWORDS[keyword]):
+            continue
+        companions = PATTERNS[number].companions
+        if keyword in lowered and _has_companion(companions, lowered):
+            keywords[keyword, companions] = None
     return SecretClues(
-        keywords=tuple(dict.fromkeys(keywords)),
+        keywords=tuple(keywords),
         has_escapes=ESCAPED.search(joined) is not None,
         has_long_words=_has_long_word(joined),
     )
@@ -591,8 +615,14 @@ def _near_keywords(lowered: str) -> dict[int, list[str]]:
         pairs += BY_WORD[word]
     keywords: dict[int, list[str]] = {}
     for number, keyword in sorted(pairs):
-        keywords.setdefault(number, []).append(keyword)
+        if _has_companion(PATTERNS[number].companions, lowered):
+            keywords.setdefault(number, []).append(keyword)
     return keywords
+
+
+def _has_companion(companions: Sequence[str], lowered: str) -> bool:
+    """Return whether a text has what a pattern needs beside its keyword."""
+    return not companions or any(companion in lowered for companion in companions)
 
 
 def _match_pattern(

@@ -504,15 +504,15 @@ class PhraseClues(NamedTuple):
     """The parts of phrases and orders that some of many texts hold.
 
     Attributes:
-        words: words that phrases need.
-        symbols: other strings that phrases need.
         phrases: the phrases whose needs are in the texts, though perhaps in different ones.
+        first_words: the words among the first needs of these phrases.
+        symbols: the other strings among all needs of these phrases.
         order_parts: parts of orders in languages other than English.
     """
 
-    words: frozenset[bytes]
-    symbols: tuple[str, ...]
     phrases: tuple[Phrase, ...]
+    first_words: frozenset[bytes]
+    symbols: tuple[str, ...]
     order_parts: tuple[str, ...]
 
     def may_be_in(self, folded: str, words: Sequence[bytes]) -> bool:
@@ -525,12 +525,11 @@ class PhraseClues(NamedTuple):
         for part in self.order_parts:
             if part in folded:
                 return True
-        found = self.words.intersection(words)
         symbols = [symbol for symbol in self.symbols if symbol in folded]
-        if not found and not symbols:
+        if self.first_words.isdisjoint(words) and not symbols:
             return False
-        needs = {word.decode() for word in found}.union(symbols)
-        return bool(select_phrases(self.phrases, needs))
+        needs = {word.decode() for word in WORD_NEEDS_IN_BYTES.intersection(words)}
+        return bool(select_phrases(self.phrases, needs.union(symbols)))
 
 
 def find_phrase_clues(folded: str, vocabulary: Set[bytes]) -> PhraseClues:
@@ -541,10 +540,11 @@ def find_phrase_clues(folded: str, vocabulary: Set[bytes]) -> PhraseClues:
         vocabulary: their words (`split_words`).
     """
     words = {word.decode() for word in WORD_NEEDS_IN_BYTES & vocabulary}
-    symbols = [symbol for symbol in SYMBOL_NEEDS if symbol in folded]
-    phrases = tuple(select_phrases((*PHRASES, *LINE_PHRASES), words.union(symbols)))
-    # What only other phrases need says nothing of a text.
-    needs = frozenset().union(*(group for phrase in phrases for group in phrase.needs))
+    symbols = {symbol for symbol in SYMBOL_NEEDS if symbol in folded}
+    phrases = tuple(select_phrases((*PHRASES, *LINE_PHRASES), words | symbols))
+    first_needs = frozenset().union(*(phrase.needs[0] for phrase in phrases))
+    all_needs = frozenset().union(*(group for phrase in phrases for group in phrase.needs))
+
     # All different words together are far shorter than the text.
     joined_words = b" ".join(vocabulary).decode()
     order_parts = []
@@ -552,10 +552,10 @@ def find_phrase_clues(folded: str, vocabulary: Set[bytes]) -> PhraseClues:
         if part in (joined_words if part.isalpha() else folded):
             order_parts.append(part)
     return PhraseClues(
-        words=frozenset(word.encode() for word in words & needs),
-        symbols=tuple(symbol for symbol in symbols if symbol in needs),
         phrases=phrases,
-        order_parts=tuple(order_parts),
+        first_words=frozenset(word.encode() for word in words & first_needs),
+        symbols=tuple(sorted(symbols & all_needs)),
+        order_parts=tuple(dict.fromkeys(order_parts)),
     )
 
 

@@ -1,7 +1,7 @@
 """The gate for many texts at once: what `check_words` returns for each, in less time.
 
 A pattern cannot match without one of its words. Most words of the patterns are in none of the texts
-of a file, so each is looked for once in all texts, and in a single text only those that were found.
+of a file. So each is looked for once in all texts, and in a single text only if that found it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memory_ci.extraction.gate import FORMS, Form, check_words, has_form, has_hidden_characters
+from memory_ci.extraction.gate import FORMS, check_words, has_form, has_hidden_characters
 from memory_ci.extraction.injection import PhraseClues, find_injection, find_phrase_clues, fold
 from memory_ci.secrets import SecretClues, find_secret_clues, find_secrets, split_words
 
@@ -25,7 +25,6 @@ class TextBatch(NamedTuple):
         lowered: the texts in lower case.
         folded: the texts as phrases are matched, in lower case.
         folded_words: the words of each folded text.
-        forms: the forms whose needs are in the texts.
         is_printable: whether no text has a control character but the line feed.
         secrets: the clues to credentials.
         phrases: the clues to injected instructions.
@@ -35,7 +34,6 @@ class TextBatch(NamedTuple):
     lowered: Sequence[str]
     folded: Sequence[str]
     folded_words: Sequence[Sequence[bytes]]
-    forms: Sequence[Form]
     is_printable: bool
     secrets: SecretClues
     phrases: PhraseClues
@@ -82,15 +80,10 @@ def _make_batch(texts: Sequence[str]) -> TextBatch:
         lowered=lowered.split(SEPARATOR),
         folded=folded.split(SEPARATOR),
         folded_words=folded_words,
-        forms=[form for form in FORMS if _may_have_form(form, lowered)],
         is_printable=joined.replace("\n", "").replace("\0", "").isprintable(),
         secrets=find_secret_clues(joined, lowered, vocabulary),
         phrases=find_phrase_clues(folded, folded_vocabulary),
     )
-
-
-def _may_have_form(form: Form, lowered: str) -> bool:
-    return all(any(need in lowered for need in group) for group in form.needs)
 
 
 def _check_batch(batch: TextBatch, *, credentials: bool) -> list[list[str]]:
@@ -101,7 +94,7 @@ def _check_batch(batch: TextBatch, *, credentials: bool) -> list[list[str]]:
         reasons = []
         if not batch.is_printable and has_hidden_characters(text):
             reasons.append("hidden-characters")
-        reasons += [form.reason for form in batch.forms if has_form(form, text, lowered)]
+        reasons += [form.reason for form in FORMS if has_form(form, text, lowered)]
         if credentials and batch.secrets.may_be_in(text, lowered) and find_secrets(text):
             reasons.append("credential")
         if batch.phrases.may_be_in(batch.folded[index], batch.folded_words[index]):
