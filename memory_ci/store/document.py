@@ -20,6 +20,7 @@ from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import MAX_CHARS, PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.report import Finding, Level, LoadedFile
 from memory_ci.regex import Regex
+from memory_ci.store.canonical import ENTRY_KEY, parse_canonical, strip_body
 from memory_ci.store.frontmatter import (
     CONVERTERS,
     CORE_KEYS,
@@ -38,15 +39,11 @@ from memory_ci.store.headings import (
 from memory_ci.store.layout import classify_scope, is_fragment, parse_target
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 
-ENTRY_KEY = Regex(
-    r"(id|type|domain|importance|status|reinforcement_count|last_reinforced|created_at)\s*:"
-)
 KEY_ANYWHERE = Regex(rf"\b{ENTRY_KEY.pattern}")
 FIELD = Regex(r"[a-z_]+\s*:")
 KEY = Regex(r"['\"]?([A-Za-z_][\w-]*)(?:[ \t]*:(?:\s|$)|['\"][ \t]*:)")
 ID_FIELD = Regex(rf"\s*['\"]?id['\"]?[ \t]*:\s*['\"]?{UUID.pattern}")
 OLD_MAC = Regex(r"(?:^|\r)---[ \t]*\r")
-LEADING_BLANK = Regex(r"\A(?:[ \t]*\n)+")
 ENTRY_START = b"\n---\nid: "
 BOM = b"\xef\xbb\xbf"
 CONFLICT = (b"<<<<<<< ", b">>>>>>> ")
@@ -410,11 +407,7 @@ def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
     else:
         body_start = start
     text = "\n".join(lines[body_start:])
-    blank = LEADING_BLANK.match(text)
-    if blank:
-        text = text[blank.end() :]
-    text = text.rstrip()
-    return title or None, text
+    return title or None, strip_body(text)
 
 
 def _finding_order(finding: Finding) -> tuple[int, str, str]:
@@ -428,11 +421,13 @@ class _Piece(NamedTuple):
         line: its first line in the file, 1-based.
         text: its text.
         separators: how many lines `---` it has.
+        source: its hash if it is an entry.
     """
 
     line: int
     text: bytes
     separators: int
+    source: bytes = b""
 
 
 def load_file(
@@ -449,15 +444,15 @@ def load_file(
             affects the text after it: no open fence, no third `---`, no conflict.
     """
     loaded: LoadedFile | None = None
-    if known_hashes and not is_fragment(path):
-        loaded = _load_unknown(path, data, patterns, set(known_hashes))
+    if not is_fragment(path):
+        loaded = _load_pieces(path, data, patterns, set(known_hashes))
     return loaded or locate_entries(parse_memory_file(path, data), patterns)
 
 
-def _load_unknown(
+def _load_pieces(
     path: str, data: bytes, patterns: ScopePatterns, known_hashes: set[bytes]
 ) -> LoadedFile | None:
-    """Read the entries of a file that are not known; None if they cannot be read alone."""
+    """Read each entry of a file that is not known alone; None if one must be read with others."""
     scope = classify_scope(path, patterns) or PROJECT
     pieces, kept_entries = _split_pieces(data, scope, known_hashes)
     entries: list[Located] = []
@@ -465,6 +460,15 @@ def _load_unknown(
     findings: list[Finding] = []
     sources: dict[int, bytes] = {}
     for piece in pieces:
+        entry = _read_canonical(piece)
+        if entry is not None:
+            located = Located(entry, path, piece.line, scope)
+            length_findings = list(check_length(located))
+            entries.append(located)
+            findings += length_findings
+            if not length_findings:
+                sources[piece.line] = piece.source
+            continue
         if not _is_closed(piece.text, piece.separators):
             return None
         part = locate_entries(parse_memory_file(path, piece.text), patterns)
@@ -486,6 +490,16 @@ def _load_unknown(
         sources=sources,
         kept=tuple(kept_entries),
     )
+
+
+def _read_canonical(piece: _Piece) -> Entry | None:
+    """Return the entry that a part of a file is; None if it is not in the canonical form."""
+    if not piece.source:
+        return None
+    try:
+        return parse_canonical(piece.text.decode().removeprefix("---\n"))
+    except UnicodeDecodeError:
+        return None
 
 
 def _split_pieces(
@@ -517,7 +531,7 @@ def _split_pieces(
             known_hashes.discard(source)  # A second copy is read.
             kept_entries.append((source, line))
         else:
-            pieces.append(_Piece(line, ENTRY_START[1:] + text, 2))
+            pieces.append(_Piece(line, ENTRY_START[1:] + text, 2, source))
         line += text.count(b"\n") + 2
     return pieces, kept_entries
 
