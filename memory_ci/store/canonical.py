@@ -13,7 +13,7 @@ from typing import Any, get_args
 from memory_ci.records.entry import Adoption, Domain, Entry, EntryType, Phase, Priority, Status
 from memory_ci.regex import Regex
 from memory_ci.store.frontmatter import CONVERTERS, DATES, DEFAULTS, LISTS, TEXTS, UUID
-from memory_ci.store.yamltext import FAST_PLAIN
+from memory_ci.store.yamltext import FAST_PLAIN, MAX_LINE
 
 ENTRY_KEY = Regex(
     r"(id|type|domain|importance|status|reinforcement_count|last_reinforced|created_at)\s*:"
@@ -65,7 +65,7 @@ def parse_canonical(text: str) -> Entry | None:
         text: an entry from its `id:` up to the next entry.
     """
     match = HEAD.match(text)
-    if match is None:
+    if match is None or match.end() > MAX_LINE:
         return None
     below = text[match.end() :]
     for sign in OTHER_SIGNS:

@@ -372,3 +372,9 @@ def test_an_entry_that_is_too_long_is_reported_and_read_again_the_next_time() ->
     loaded = load_file("MEMORY.md", format_entry(entry).encode(), ScopePatterns())
     assert [finding.code for finding in loaded.findings] == ["entry-too-long"]
     assert loaded.sources == {}
+
+
+def test_a_line_that_is_refused_is_refused_in_any_form() -> None:
+    text = format_entry(make_entry(1, source="x")).replace("source: x", f"source: {'x' * 100_001}")
+    loaded = load_file("MEMORY.md", text.encode(), ScopePatterns())
+    assert [finding.code for finding in loaded.findings] == ["malformed-front-matter"]
