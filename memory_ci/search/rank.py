@@ -301,22 +301,40 @@ def diversify(hits: Sequence[Hit]) -> list[Hit]:
         hits: hits, best first.
     """
     unique, texts = _drop_copies(hits)
-    word_bits = _encode_as_bits(texts)
-    sizes = [bits.bit_count() for bits in word_bits]
+    similarities = _find_near_duplicates(texts)
+    if not similarities:
+        return sorted(unique, key=lambda hit: -hit.score)
+
     novelty = [1.0] * len(unique)
+    scores = [hit.score for hit in unique]
     remaining = list(range(len(unique)))
     diversified: list[Hit] = []
     while remaining:
-        chosen = max(remaining, key=lambda index: unique[index].score * novelty[index])
+        chosen = max(remaining, key=scores.__getitem__)
         remaining.remove(chosen)
         diversified.append(_apply_novelty(unique[chosen], novelty[chosen]))
-        # Similarity is carried from step to step instead of being computed again.
-        for index in remaining:
-            shared = (word_bits[chosen] & word_bits[index]).bit_count()
-            similarity = shared / (sizes[chosen] + sizes[index] - shared or 1)
-            if similarity >= NEAR_DUPLICATE:
-                novelty[index] = min(novelty[index], 1 - NOVELTY_LOSS * similarity)
+        for index, similarity in similarities.get(chosen, ()):
+            novelty[index] = min(novelty[index], 1 - NOVELTY_LOSS * similarity)
+            scores[index] = unique[index].score * novelty[index]
     return diversified
+
+
+def _find_near_duplicates(texts: Sequence[frozenset[str]]) -> dict[int, list[tuple[int, float]]]:
+    """Return for each text with near duplicates their indices and Jaccard indices."""
+    word_bits = _encode_as_bits(texts)
+    sizes = [bits.bit_count() for bits in word_bits]
+    similarities: dict[int, list[tuple[int, float]]] = {}
+    for first, bits in enumerate(word_bits):
+        for second in range(first):
+            shared = (bits & word_bits[second]).bit_count()
+            size = sizes[first] + sizes[second]
+            # A Jaccard index below NEAR_DUPLICATE, without a division: most pairs end here.
+            if not shared or (1 + NEAR_DUPLICATE) * shared < NEAR_DUPLICATE * size:
+                continue
+            similarity = shared / (size - shared)
+            similarities.setdefault(first, []).append((second, similarity))
+            similarities.setdefault(second, []).append((first, similarity))
+    return similarities
 
 
 def _drop_copies(hits: Sequence[Hit]) -> tuple[list[Hit], list[frozenset[str]]]:

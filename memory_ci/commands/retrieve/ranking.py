@@ -427,6 +427,8 @@ def judge_hits(
     from memory_ci.commands.retrieve.anchor_verdicts import judge_cites, list_gone, weigh_truth
 
     truth = judge_cites(workspace, judgeable, tree)
+    if not any(truth.values()):
+        return list(hits), ()  # Nothing was judged, so that the order stays.
     reranked = rerank(partial(weigh_truth, truth, stale=stale))
     judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in reranked]
     return judged, () if stale else list_gone(hits, truth)
