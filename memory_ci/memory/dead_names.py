@@ -54,25 +54,23 @@ def _find_dead(view: JudgedView, entries: Sequence[Entry]) -> dict[Entry, list[s
     Results are cached under two keys. Names that are all in the tree depend on the tree and the
     entry alone; dead names depend on the history, too.
     """
+    if not entries:
+        return {}
     scopes = repr(view.workspace.config.scopes)
-    code = _make_code_key(view) if entries else ""
+    code = _make_code_key(view)
+    history = (view.tip or "", str(is_shallow(view.repo)))
     tree_keys = {}
+    history_keys = {}
     for entry in entries:
         texts = (entry.text, str(entry.source), str(entry.created_at))
-        tree_keys[entry] = make_key(code, scopes, *texts)
-    dead_by_entry = view.load_cached(tree_keys, list[str])
+        tree_key = make_key(code, scopes, *texts)
+        tree_keys[entry] = tree_key
+        history_keys[entry] = make_key(tree_key, *history, str(entry.last_reinforced))
 
-    unresolved = [entry for entry in tree_keys if entry not in dead_by_entry]
-    if not unresolved:
-        return dead_by_entry
-    history = (view.tip or "", str(is_shallow(view.repo)))
-    history_keys = {
-        entry: make_key(tree_keys[entry], *history, str(entry.last_reinforced))
-        for entry in unresolved
-    }
-    dead_by_entry |= view.load_cached(history_keys, list[str])
-
-    new_entries = [entry for entry in unresolved if entry not in dead_by_entry]
+    dead_by_entry = view.load_cached_any(
+        {entry: (tree_keys[entry], history_keys[entry]) for entry in tree_keys}, list[str]
+    )
+    new_entries = [entry for entry in tree_keys if entry not in dead_by_entry]
     if new_entries:
         from memory_ci.memory.name_search import search_names
 

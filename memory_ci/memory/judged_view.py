@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -88,14 +89,29 @@ class JudgedView:
         Returns:
             The results by subject.
         """
+        return self.load_cached_any({subject: (key,) for subject, key in keys.items()}, kind)
+
+    def load_cached_any(
+        self, keys: Mapping[Subject, Sequence[str]], kind: type[T]
+    ) -> dict[Subject, T]:
+        """Return the cached results of subjects that may be cached under several keys.
+
+        Args:
+            keys: the cache keys of each subject; the first that has a result counts.
+            kind: the type of the results.
+
+        Returns:
+            The results by subject.
+        """
         from memory_ci.search.verdicts import read_verdicts
 
-        rows = read_verdicts(self._index_path, list(keys.values()))
+        rows = read_verdicts(self._index_path, [*chain.from_iterable(keys.values())])
         results = {}
         with suppress(ValueError, TypeError, msgspec.ValidationError):
-            for subject, key in keys.items():
-                if key in rows:
-                    results[subject] = msgspec.convert(json.loads(rows[key]), kind)
+            for subject, subject_keys in keys.items():
+                cached = [rows[key] for key in subject_keys if key in rows]
+                if cached:
+                    results[subject] = msgspec.convert(json.loads(cached[0]), kind)
             return results
         return {}  # a damaged cache counts as empty
 
