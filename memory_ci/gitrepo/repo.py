@@ -15,7 +15,6 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.objects import ask_objects
 from memory_ci.gitrepo.process import (
     ask_git,
     config_variables,
@@ -330,6 +329,8 @@ def find_commit(repo: Repository, rev: str) -> str | None:
         repo.commits.add(commit)
         return commit
 
+    from memory_ci.gitrepo.objects import ask_objects  # HEAD alone does not need it
+
     name = f"{rev}^{{commit}}"
     answers = ask_objects(repo.git_dir, "info", [name], read_info)
     commit = answers[0] if answers else None
@@ -367,6 +368,8 @@ def find_objects(repo: Repository, names: Sequence[str]) -> tuple[str | None, ..
     """
     if not names:
         return ()
+    from memory_ci.gitrepo.objects import ask_objects  # HEAD alone does not need it
+
     answers = ask_objects(repo.git_dir, "info", names, read_info)
     if answers is not None:
         return tuple(answers)

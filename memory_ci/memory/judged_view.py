@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from memory_ci import __version__
+from memory_ci.digests import blake2b
 from memory_ci.gitrepo.blobs import TreeFile, list_worktree, tree_at
 from memory_ci.gitrepo.repo import find_commit, resolve_commit
 from memory_ci.memory.workspace import Workspace, index_path
@@ -137,7 +137,7 @@ def make_key(*parts: str) -> str:
 def _read_judges() -> str:
     """Return a digest of the sources of JUDGES, or "" where sources are not installed."""
     package = Path(__file__).resolve().parent.parent
-    hasher = hashlib.blake2b(digest_size=16)
+    hasher = blake2b(digest_size=16)
     with suppress(OSError):
         for name in JUDGES:
             hasher.update((package / f"{name}.py").read_bytes())
@@ -147,4 +147,4 @@ def _read_judges() -> str:
 
 def _digest(*parts: str) -> str:
     data = "\0".join(parts).encode("utf-8", "surrogateescape")
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    return blake2b(data, digest_size=16).hexdigest()

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from memory_ci.extraction.gate import check_words, find_urls, is_plain
-from memory_ci.extraction.text_batch import check_each
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.regex import Regex
@@ -47,6 +46,8 @@ def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
         credentials: whether to look for credentials too. `find_credentials` finds them anywhere in
             a file.
     """
+    from memory_ci.extraction.text_batch import check_each  # a note alone does not need it
+
     entry_texts = [_join_texts(place) for place in file.entries]
     prose_texts = [text for _, text in file.prose]
     reasons = check_each(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from datetime import date
 from operator import attrgetter
@@ -10,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from memory_ci.digests import blake2b
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.report import LoadedFile
 from memory_ci.regex import Regex
@@ -166,12 +166,12 @@ def entry_digest(row: Row) -> tuple[int, bytes]:
 
 
 def _hash(values: Row) -> bytes:
-    return hashlib.blake2b(pack(values), digest_size=HASH_BYTES).digest()
+    return blake2b(pack(values), digest_size=HASH_BYTES).digest()
 
 
 def text_hash(entry: Entry) -> bytes:
     """Return the hash of the text of an entry, the key of its vector."""
-    return hashlib.blake2b(entry.text.encode(), digest_size=HASH_BYTES).digest()
+    return blake2b(entry.text.encode(), digest_size=HASH_BYTES).digest()
 
 
 def hidden_parts(title: str, body: str) -> str:

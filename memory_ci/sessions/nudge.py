@@ -7,7 +7,6 @@ clone) and where nobody keeps memory.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, suppress
 from datetime import date
@@ -183,6 +182,8 @@ def _marks_path(workspace: Workspace) -> Path:
 
 
 def _mark(name: str) -> str:
+    import hashlib  # 4 ms that a hook with nothing to say is spared
+
     return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
 
 

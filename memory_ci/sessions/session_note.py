@@ -7,7 +7,6 @@ value, CLEARED where the agent lost its context (compaction), HELD_OUT, or a `Si
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci.digests import blake2b
 from memory_ci.errors import RepositoryError
 from memory_ci.files import lock_file, read_regular
 from memory_ci.gitrepo.repo import find_repository
@@ -296,7 +296,7 @@ def mark_session(session: str) -> str:
     The key `a:ID` has the mark of `ID`.
     """
     session_id = session.rpartition(":")[2].encode("utf-8", "replace")
-    return hashlib.blake2b(session_id, digest_size=8, person=b"memory-ci-arm").hexdigest()
+    return blake2b(session_id, digest_size=8, person=b"memory-ci-arm").hexdigest()
 
 
 def is_held_out(mark: str, share: float) -> bool:
@@ -316,7 +316,7 @@ def note_path(workspace: Workspace, session: str) -> Path:
 
 
 def _hash(*parts: str) -> str:
-    return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def _append(workspace: Workspace, session: str, lines: Iterable[str], now: datetime) -> None:

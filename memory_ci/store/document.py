@@ -5,7 +5,6 @@ The raw texts of the segments joined are the file, so every byte that is not edi
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci.digests import blake2b
 from memory_ci.errors import UsageError
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import MAX_CHARS, PROJECT, Entry, Located, ScopeOf
@@ -562,10 +562,10 @@ def _make_hasher(scope: ScopeOf) -> Callable[[bytes], bytes]:
 
     It is applied to the text after `id: ` up to the next entry.
     """
-    key = hashlib.blake2b(f"{scope.name}\n{scope.where}".encode(), digest_size=16).digest()
+    key = blake2b(f"{scope.name}\n{scope.where}".encode(), digest_size=16).digest()
 
     def hash_piece(piece: bytes) -> bytes:
-        return hashlib.blake2b(piece, digest_size=16, key=key).digest()
+        return blake2b(piece, digest_size=16, key=key).digest()
 
     return hash_piece
 

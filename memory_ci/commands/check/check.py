@@ -8,11 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from memory_ci.commands.check.outcome import CheckOutcome
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.lifecycle.relations import find_dangling, list_dangling
 from memory_ci.memory.screening import find_credentials, screen
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
@@ -26,6 +24,7 @@ from memory_ci.memory.workspace import (
     readable_path,
     repository_path,
 )
+from memory_ci.records.check import CheckOutcome
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import may_have_prose
@@ -144,6 +143,10 @@ def _find_dangling(
     workspace: Workspace, view: str | None, memory: LoadedMemory
 ) -> Iterator[Finding]:
     """Find relations to an id that no entry has; history is read only if there are any."""
+    if not any(place.entry.relations for place in memory.located):
+        return
+    from memory_ci.lifecycle.relations import find_dangling, list_dangling  # few entries have any
+
     ids = {relation.id for _, relation in list_dangling(memory.located)}
     if not ids:
         return

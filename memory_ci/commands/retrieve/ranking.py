@@ -21,7 +21,6 @@ from memory_ci.lifecycle.prominence import (
     ranking_prominence,
     recency,
 )
-from memory_ci.lifecycle.relations import relations_of
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.entry import NO_FEEDBACK, Entry, Located
 from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
@@ -269,6 +268,8 @@ def order_hits(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withhe
 
 
 def _list_contradicted(entry: Entry) -> list[str]:
+    from memory_ci.lifecycle.relations import relations_of  # only corrections need it
+
     return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
 
 
