@@ -189,7 +189,7 @@ LIMITS = {
     """,
     "What is read": """
         evidence.ingestion.MAX_LENGTH extraction.judge.MAX_PER_PIECE
-        commands.record.run.FREE_EPISODES commands.record.gatherer.MAX_DECLINED
+        commands.record.run_checks.FREE_EPISODES commands.record.gatherer.MAX_DECLINED
         forge.http.MAX_REQUESTS forge.http.MAX_SECONDS forge.http.MAX_WAIT forge.rest.MAX_PAGES
         gitrepo.squash_trailers.MAX_CARRIERS gitrepo.squash_trailers.MAX_WALK
         gitrepo.squash_trailers.MAX_BRANCHES
@@ -198,8 +198,8 @@ LIMITS = {
         extraction.prompt.PROMPT_TOKENS extraction.prompt.ANSWER_TOKENS
         extraction.prompt.MAX_LEARNINGS extraction.engines.anthropic_api.TRIES
         extraction.engines.anthropic_api.MAX_WAIT extraction.engines.program.MAX_OUTPUT
-        extraction.engines.program.MAX_SECONDS commands.record.learn.CHUNK_REQUESTS
-        commands.record.learn.CHUNK_BYTES
+        extraction.engines.program.MAX_SECONDS commands.record.batches.CHUNK_REQUESTS
+        commands.record.batches.CHUNK_BYTES
     """,
     "Retrieval": """
         search.strength.MAX_HITS commands.retrieve.options.MAX_LIMIT

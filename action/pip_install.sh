@@ -14,7 +14,15 @@ for extra in $(tr ',' ' ' <<< "${2:-}"); do
   fi
   wanted+=(--requirement "$lock")
 done
-python3 -m venv "$place"
-pip=("$place/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps)
+# The runner's own pip installs into the environment, for a pip inside would cost more than all packages together.
+# Before 22.3 it cannot.
+if python3 -c 'import pip, sys; sys.exit(tuple(map(int, pip.__version__.split(".")[:2])) < (22, 3))' 2> /dev/null; then
+  python3 -m venv --without-pip "$place"
+  pip=(python3 -m pip --python "$place/bin/python")
+else
+  python3 -m venv "$place"
+  pip=("$place/bin/python" -m pip)
+fi
+pip+=(install --quiet --disable-pip-version-check --no-deps)
 "${pip[@]}" --require-hashes --only-binary :all: "${wanted[@]}"
 "${pip[@]}" --no-build-isolation "$source"

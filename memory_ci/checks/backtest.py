@@ -72,7 +72,7 @@ class BacktestResult(msgspec.Struct, frozen=True):
 
 
 class _Tally:
-    """The counts of one check while history is read."""
+    """The counts of one check while the changes of a history are judged."""
 
     def __init__(self, rule: RuleCheck, since: date | None) -> None:
         self.rule = rule
@@ -83,18 +83,31 @@ class _Tally:
         self.reason = ""
 
     def count(self, past: PastChange) -> None:
+        """Judge a change and count the outcome; changes up to the day `since` do not count."""
         if self._since is not None and past.merged.tip.committed_at.date() <= self._since:
             return
         if self.unjudged >= MAX_UNJUDGED:
             self.unjudged += 1
             return
         judgement = judge(self.rule.check, past.change)
-        self.applicable += judgement.is_applicable
+        if judgement.is_applicable:
+            self.applicable += 1
         if judgement.unjudged:
             self.unjudged += 1
             self.reason = judgement.unjudged
         if judgement.fault is not None:
             self.violations.append(PastViolation(past.merged, judgement.fault))
+
+    def report(self, changes: int) -> BacktestResult:
+        """Return the result after a number of changes."""
+        return BacktestResult(
+            rule=self.rule,
+            changes=changes,
+            applicable=self.applicable,
+            violations=tuple(reversed(self.violations)),
+            unjudged=self.unjudged,
+            reason=self.reason,
+        )
 
 
 def backtest(
@@ -118,14 +131,4 @@ def backtest(
         changes += 1
         for tally in tallies:
             tally.count(past)
-    return [
-        BacktestResult(
-            tally.rule,
-            changes,
-            tally.applicable,
-            tuple(reversed(tally.violations)),
-            tally.unjudged,
-            tally.reason,
-        )
-        for tally in tallies
-    ]
+    return [tally.report(changes) for tally in tallies]

@@ -7,10 +7,10 @@ function has a docstring or a decorator, is for a linter and has no template.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from memory_ci.checks.name_rules import NameRule, find_name_rules
+from memory_ci.checks.name_rules import NameForm, NameRule, find_name_rules
 from memory_ci.checks.patterns import MAX_PATTERN
 from memory_ci.checks.repository import RepositoryFiles, has_glob, list_code, list_tests
 from memory_ci.records.check import AbsentCheck, ChangeCheck, PresentCheck
@@ -106,6 +106,11 @@ ANNOTATIONS = Regex(
 ANNOTATED = Regex(
     r"\b(?P<thing>functions?|methods?)\b(?: (?:definitions?|signatures?))?", re.IGNORECASE
 )
+GENERAL = Regex(
+    r"(?:^|\b(?:all|every|each|your|our|the|for|in|to|of|and|or|python))\s*$", re.IGNORECASE
+)
+"""The words before `functions` where nothing tells which ones are meant."""
+
 EVERYWHERE = Regex(
     r"[.!]?$|,| (?:everywhere|throughout)\b| (?:in|to|on|for) (?:all|new|your|our) code\b",
     re.IGNORECASE,
@@ -137,7 +142,10 @@ NEGATIVE = Regex(
 
 
 def check_names(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
-    """Return the check of a rule about names."""
+    """Return the check of a rule about names in code (`end method names with '_md'`).
+
+    None if the text is no such rule, or no line of the repository's language shows such names.
+    """
     rules = find_name_rules(text)
     if not rules:
         return None
@@ -151,30 +159,38 @@ def check_names(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
 
 
 def check_annotations(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
-    """Return the check of a rule by which Python functions have annotations."""
+    """Return the check of a rule by which Python functions have type annotations.
+
+    None if the text is no such rule, or is about some functions alone.
+    """
     demand = ANNOTATIONS.search(text)
     thing = ANNOTATED.search(text)
     if demand is None or NEGATIVE.search(text):
         return None
-    is_everywhere = bool(demand["type"]) and EVERYWHERE.match(text, demand.end()) is not None
-    if not (_is_general(text, thing) if thing else is_everywhere):
+    if thing:
+        is_for_all = _is_general(text, thing)
+    else:
+        is_for_all = bool(demand["type"]) and EVERYWHERE.match(text, demand.end()) is not None
+    if not is_for_all or _find_language(text, repository) is not PYTHON:
         return None
-    if _find_language(text, repository) is not PYTHON:
-        return None
-    kinds = {match["thing"].lower().rstrip("s") for match in ANNOTATED.finditer(text)}
-    functions = r"^(?:async )?def \w+\([^:()]*\)\s*:"
-    methods = r"^\s+(?:async )?def (?!__)\w+\((?:self|cls)\b[^:()]*\)\s*:"
-    patterns = {"function": functions, "method": methods}
-    wanted_patterns = [patterns[kind] for kind in sorted(kinds)] or [functions, methods]
-    return AbsentCheck(_list_paths(PYTHON, repository), "|".join(wanted_patterns))
+    # A definition whose arguments have no colon, and that has no arrow before its own.
+    patterns = {
+        "function": r"^(?:async )?def \w+\([^:()]*\)\s*:",
+        "method": r"^\s+(?:async )?def (?!__)\w+\((?:self|cls)\b[^:()]*\)\s*:",
+    }
+    named_kinds = {match["thing"].lower().rstrip("s") for match in ANNOTATED.finditer(text)}
+    kinds = sorted(named_kinds or patterns)
+    pattern = "|".join(patterns[kind] for kind in kinds)
+    return AbsentCheck(_list_paths(PYTHON, repository), pattern)
 
 
 def check_import(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
-    """Return the check of a rule by which every Python file imports a module."""
+    """Return the check of a rule by which every Python file imports a module, else None."""
     match = IMPORT.search(text)
     if match is None or not EVERY_FILE.search(text):
         return None
-    is_negative = NEGATIVE.search(re.sub(r"(?i)\beven if\b.*", "", text))
+    rule_without_aside = re.sub(r"(?i)\beven if\b.*", "", text)
+    is_negative = NEGATIVE.search(rule_without_aside)
     if is_negative or _find_language(text, repository) is not PYTHON:
         return None
     module = re.escape(match["module"])
@@ -193,51 +209,58 @@ def check_comments(text: str, repository: RepositoryFiles) -> ChangeCheck | None
 
 
 def _match_broken_name(rule: NameRule, language: CodeLanguage) -> str:
-    """Return the pattern of a line with a name that breaks a rule."""
+    """Return the pattern of a line of code with a name that breaks a rule.
+
+    For "start function names with 'fn_'" it finds `def load(` in Python, and not `def fn_load(`.
+    """
     value = re.escape(rule.value)
     styles = FORBIDDEN_STYLES if rule.is_forbidden else STYLES
-    pattern = {
+    patterns_by_form: dict[NameForm, str] = {
         "start": value,
         "end": rf"\w*{value}(?!\w)",
         "contain": rf"\w*{value}",
         "style": styles.get(rule.value, ""),
         "digit": r"[^\W\d]+\d(?!\w*\d)" if rule.value == "one" else r"\w*\d",
-    }[rule.form]
+    }
+    named_so = patterns_by_form[rule.form]
     before, after = language.lines[rule.thing]
     exempt = DUNDER
     if rule.form == "style" and rule.thing == "variable":
         # A constant and an alias of a type have styles of their own.
         exempt = f"{DUNDER}|{CONSTANT}|{TYPE_ALIAS}"
-    look = "=" if rule.is_forbidden else "!"
-    return rf"{before}(?!{exempt})(?{look}{pattern}){NAME}{after}"
+    # A name breaks the rule if it is so and must not be, or is not so and must be.
+    is_so = rf"(?={named_so})" if rule.is_forbidden else rf"(?!{named_so})"
+    return rf"{before}(?!{exempt}){is_so}{NAME}{after}"
 
 
 def _is_general(text: str, thing: re.Match[str]) -> bool:
-    """Return whether nothing tells which functions are meant: `in all functions`."""
-    before = text[: thing.start()]
-    return (
-        re.search(
-            r"(?:^|\b(?:all|every|each|your|our|the|for|in|to|of|and|or|python))\s*$",
-            before,
-            re.IGNORECASE,
-        )
-        is not None
-    )
+    """Return whether a rule is about all of a thing: `in all functions`, not `helper functions`.
+
+    Args:
+        text: the rule.
+        thing: where it names the thing.
+    """
+    return GENERAL.search(text[: thing.start()]) is not None
 
 
 def _find_language(text: str, repository: RepositoryFiles) -> CodeLanguage | None:
-    """Return the language that a rule names, else the only language of the repository."""
+    """Return the language that a rule names, else the only language of the repository.
+
+    None if the rule names several, or one that the repository has not, or if the repository has
+    code in another language.
+    """
     named = [language for language in LANGUAGES if language.name.search(text)]
-    globs = set(list_code(repository)) - NO_NAMES
-    present = [language for language in LANGUAGES if globs.intersection(language.globs)]
+    code_globs = set(list_code(repository)) - NO_NAMES
+    present = [language for language in LANGUAGES if code_globs.intersection(language.globs)]
     if named:
         return named[0] if len(named) == 1 and named[0] in present else None
-    if len(present) != 1 or not globs.issubset(present[0].globs):
+    if len(present) != 1 or not code_globs.issubset(present[0].globs):
         return None
     return present[0]
 
 
 def _list_paths(language: CodeLanguage, repository: RepositoryFiles) -> tuple[str, ...]:
     """Return the globs of a language's code, without tests, whose names their runner demands."""
-    code: Sequence[str] = [glob for glob in language.globs if has_glob(glob, repository)]
-    return (*code, *(f"!{glob}" for glob in list_tests(repository)))
+    code_globs = [glob for glob in language.globs if has_glob(glob, repository)]
+    excluded = [f"!{glob}" for glob in list_tests(repository)]
+    return (*code_globs, *excluded)

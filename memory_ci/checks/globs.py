@@ -44,11 +44,16 @@ class Globs:
             GlobError: one of them is not allowed.
         """
         refuse_globs(globs)
-        rules = [(glob.startswith("!"), _compile(glob.removeprefix("!"))) for glob in globs]
-        self._rules = [(is_negated, re.compile(rule, re.DOTALL)) for is_negated, rule in rules]
-        self._any = re.compile(
-            "|".join(rule for is_negated, rule in rules if not is_negated), re.DOTALL
-        )
+        self._rules: list[tuple[bool, re.Pattern[str]]] = []
+        included_patterns: list[str] = []
+        for glob in globs:
+            is_negated = glob.startswith("!")
+            pattern = _compile(glob.removeprefix("!"))
+            self._rules.append((is_negated, re.compile(pattern, re.DOTALL)))
+            if not is_negated:
+                included_patterns.append(pattern)
+        # One search for all globs: most files of a repository match none.
+        self._any = re.compile("|".join(included_patterns), re.DOTALL)
 
     def matches(self, path: str) -> bool:
         """Return whether a file is among those that the globs name.
@@ -59,8 +64,8 @@ class Globs:
         """
         if self._any.match(path) is None:
             return False
-        for is_negated, rule in reversed(self._rules):
-            if rule.match(path):
+        for is_negated, pattern in reversed(self._rules):
+            if pattern.match(path):
                 return not is_negated
         return False
 
@@ -92,9 +97,9 @@ def list_pathspecs(globs: Iterable[str]) -> list[str]:
     """
     pathspecs: list[str] = []
     for glob in globs:
-        body = glob.rstrip("/")
         if glob.startswith("!"):
             continue
+        body = glob.rstrip("/")
         pattern = body.removeprefix("/") if "/" in body else f"**/{body}"
         pathspecs += [f":(top,glob){pattern}", f":(top,glob){pattern}/**"]
     return pathspecs
@@ -114,9 +119,8 @@ def refuse_globs(globs: Sequence[str]) -> None:
         raise GlobError("has nothing but negated globs, which name no file")
 
 
-@lru_cache(maxsize=1024)
 def _compile(glob: str) -> str:
-    """Return the pattern of a glob without its negation.
+    """Return the regular expression of a glob without its negation.
 
     It matches at the start of a path that the glob names, or of a path below such a directory.
 
@@ -132,7 +136,7 @@ def _compile(glob: str) -> str:
     if "\0" in glob or "\n" in glob:
         raise GlobError(f"{glob!r} holds a character that no path has")
     is_directory = glob.endswith("/")
-    body = glob[:-1] if is_directory else glob
+    body = glob.removesuffix("/")
     segments = body.removeprefix("/").split("/")
     if "/" not in body:
         segments = ["**", *segments]  # A glob without a slash matches at any depth.
@@ -141,11 +145,15 @@ def _compile(glob: str) -> str:
 
 
 def _translate_path(segments: Sequence[str]) -> str:
-    """Return the pattern of the segments of a path.
+    """Return the regular expression of a glob, of which a `**` may stand between two slashes.
 
-    The segments between two `**` are found as early as possible.
+    The segments between two `**` are found as early as possible, and stay there: `(?>…)` is an
+    atomic group.
+
+    Args:
+        segments: the names between the slashes.
     """
-    chunks: list[list[str]] = [[]]
+    chunks: list[list[str]] = [[]]  # The segments between two `**`.
     for segment in segments:
         if segment != "**":
             chunks[-1].append(segment)
@@ -170,7 +178,7 @@ def _translate_path(segments: Sequence[str]) -> str:
 
 
 def _translate_segment(segment: str) -> str:
-    """Return the pattern of one name in a path.
+    """Return the regular expression of one name in a glob, such as `test_*.py`.
 
     Raises:
         GlobError: a class or an escape in it is not complete.
@@ -207,7 +215,7 @@ def _translate_token(token: re.Match[str]) -> str:
 
 
 def _translate_class(members: str, *, is_negated: bool) -> str:
-    """Return the pattern of a class such as `[a-z]`.
+    """Return the regular expression of a class of characters in a glob, such as `[a-z]`.
 
     Raises:
         GlobError: it is empty or has an invalid range.
@@ -215,7 +223,8 @@ def _translate_class(members: str, *, is_negated: bool) -> str:
     if not members:
         raise GlobError("has an empty class: []")
     escaped = re.sub(r"([\]\\^&~|])", r"\\\1", members)
-    pattern = f"(?!/)[{'^' if is_negated else ''}{escaped}]"
+    negation = "^" if is_negated else ""
+    pattern = f"(?!/)[{negation}{escaped}]"
     try:
         re.compile(pattern)
     except re.error:

@@ -117,35 +117,41 @@ class _Counted(NamedTuple):
 
 
 def find_habits(changes: Iterable[MergedFiles], today: date) -> list[Habit]:
-    """Return the habits of the last year that still hold, the clearest first.
+    """Return which kinds of files changed together in the last year and still do, clearest first.
 
     Args:
         changes: merged changes without those of bots, those of a day oldest first.
         today: the day of the newest one that counts.
     """
-    of_year = [
-        change for change in changes if today - YEAR < change.day <= today and not change.is_routine
-    ]
-    of_year.sort(key=lambda change: change.day)
-    counted = _count_kinds(of_year, today)
+    changes_of_year: list[MergedFiles] = []
+    for change in changes:
+        if today - YEAR < change.day <= today and not change.is_routine:
+            changes_of_year.append(change)
+    changes_of_year.sort(key=lambda change: change.day)
+
+    counted = _count_kinds(changes_of_year, today)
     touching: Counter[str] = Counter(kind for change in counted for kind in change.kinds)
-    written = {
-        kind
-        for change in of_year
-        for path in change.paths
-        if LOCKED.fullmatch(path)
-        for kind in list_kinds(path)
-    }
-    habits = [
-        habit
-        for habit in _count_pairs(counted)
-        if habit.when not in written and _is_clear(habit, len(counted), touching[habit.also])
-    ]
-    return _without_repetitions(sorted(habits, key=_rank))[:MAX_HABITS]
+    generated_kinds = _list_generated_kinds(changes_of_year)
+    clear: list[Habit] = []
+    for habit in _count_pairs(counted):
+        is_clear = _is_clear(habit, len(counted), touching[habit.also])
+        if is_clear and habit.when not in generated_kinds:
+            clear.append(habit)
+    return _without_repetitions(sorted(clear, key=_rank))[:MAX_HABITS]
+
+
+def _list_generated_kinds(changes: Iterable[MergedFiles]) -> set[str]:
+    """Return the kinds of the lock files of some changes: a change of them asks for nothing."""
+    kinds: set[str] = set()
+    for change in changes:
+        for path in change.paths:
+            if LOCKED.fullmatch(path):
+                kinds.update(list_kinds(path))
+    return kinds
 
 
 def list_kinds(path: str) -> list[str]:
-    """Return the kinds of a file.
+    """Return the globs that stand for the kinds of a file.
 
     >>> list_kinds("docs/guide/start.md")
     ['start.md', '*.md', 'docs/**', 'docs/guide/**']
@@ -153,12 +159,12 @@ def list_kinds(path: str) -> list[str]:
     match = NAME.fullmatch(path)
     if match is None or UNSAFE.search(path) or not path.isprintable():
         return []  # Bytes that are not UTF-8 are not printable either.
-    ending = (match["ending"] or "").lower()
-    kinds = []
-    if ending.removeprefix(".") not in CODE:
-        kinds.append(match["name"] + (match["ending"] or ""))
+    ending = match["ending"] or ""
+    kinds: list[str] = []
+    if ending.lower().removeprefix(".") not in CODE:
+        kinds.append(match["name"] + ending)
     if ending:
-        kinds.append(f"*{match['ending']}")
+        kinds.append(f"*{ending}")
     directories = path.split("/")[:-1]
     for depth in range(1, min(len(directories), MAX_DEPTH) + 1):
         kinds.append("/".join(directories[:depth]) + "/**")
@@ -166,65 +172,80 @@ def list_kinds(path: str) -> list[str]:
 
 
 def _count_kinds(changes: Sequence[MergedFiles], today: date) -> list[_Counted]:
-    """Return the kinds of each change, without those that too few changes touch."""
-    all_kinds: list[dict[str, set[str]]] = []
+    """Return the kinds of files of each change, without those that too few changes touch."""
+    kinds_by_change: list[dict[str, set[str]]] = []
     touching: Counter[str] = Counter()
     for change in changes:
-        kinds: defaultdict[str, set[str]] = defaultdict(set)
+        paths_by_kind: defaultdict[str, set[str]] = defaultdict(set)
         for path in change.paths:
             for kind in list_kinds(path):
-                kinds[kind].add(path)
-        all_kinds.append(kinds)
-        touching.update(kinds.keys())
-    return [
-        _Counted(
-            today - RECENT < change.day,
-            {
-                kind: frozenset(paths)
-                for kind, paths in kinds.items()
-                if touching[kind] >= LEAST_SUPPORT * LEAST_CONFIDENCE
-            },
-        )
-        for change, kinds in zip(changes, all_kinds, strict=True)
-    ]
+                paths_by_kind[kind].add(path)
+        kinds_by_change.append(paths_by_kind)
+        touching.update(paths_by_kind.keys())
+
+    counted: list[_Counted] = []
+    for change, kinds in zip(changes, kinds_by_change, strict=True):
+        is_recent = today - RECENT < change.day
+        frequent: dict[str, frozenset[str]] = {}
+        for kind, paths in kinds.items():
+            if touching[kind] >= LEAST_SUPPORT * LEAST_CONFIDENCE:
+                frequent[kind] = frozenset(paths)
+        counted.append(_Counted(is_recent, frequent))
+    return counted
 
 
-def _count_pairs(changes: Iterable[_Counted]) -> list[Habit]:
-    """Return each pair of kinds whose second kind is nearly always touched with the first.
+def _count_pairs(changes: Sequence[_Counted]) -> list[Habit]:
+    """Return the counts of each pair of kinds that could be a habit.
 
-    A file of both kinds does not make a change applicable: it would follow its own habit.
+    Half the confidence suffices here, because `_count_pair` counts fewer changes of the first kind.
     """
-    changes = list(changes)
     touching: Counter[str] = Counter(kind for change in changes for kind in change.kinds)
     together: Counter[tuple[str, str]] = Counter()
     for change in changes:
         together.update(permutations(change.kinds, 2))
-    likely = [
-        pair
-        for pair, count in together.items()
-        if count >= LEAST_CONFIDENCE * LEAST_SUPPORT
-        and count >= LEAST_CONFIDENCE / 2 * touching[pair[0]]
-    ]
-    return [_count_pair(changes, when, also) for when, also in likely]
+    habits: list[Habit] = []
+    for (when, also), count in together.items():
+        has_support = count >= LEAST_CONFIDENCE * LEAST_SUPPORT
+        if has_support and count >= LEAST_CONFIDENCE / 2 * touching[when]:
+            habits.append(_count_pair(changes, when, also))
+    return habits
 
 
 def _count_pair(changes: Iterable[_Counted], when: str, also: str) -> Habit:
-    applicable = followed = recent = recently_followed = 0
+    """Count how often files of the kind `also` changed with those of the kind `when`.
+
+    A file of both kinds does not make a change applicable: it would follow its own habit. Changes
+    before the first with the kind `also` do not count.
+
+    Args:
+        changes: the changes, oldest first.
+        when: the first kind, a glob.
+        also: the second kind.
+    """
+    applicable = 0
+    followed = 0
+    recent = 0
+    recently_followed = 0
     for change in changes:
-        first = change.kinds.get(when, frozenset())
-        second = change.kinds.get(also, frozenset())
-        if not first - second or not (second or applicable):
-            continue  # It follows another habit, or the second kind is not there yet.
-        second -= first if when.endswith("/**") else frozenset()  # its own files show no habit
+        when_paths = change.kinds.get(when, frozenset())
+        also_paths = change.kinds.get(also, frozenset())
+        if not when_paths - also_paths:
+            continue
+        if not also_paths and not applicable:
+            continue
+        if when.endswith("/**"):
+            # Files below one directory show no habit of it.
+            also_paths -= when_paths
+        is_followed = bool(also_paths)
         applicable += 1
-        followed += bool(second)
+        followed += is_followed
         recent += change.is_recent
-        recently_followed += change.is_recent and bool(second)
+        recently_followed += change.is_recent and is_followed
     return Habit(when, also, applicable, followed, recent, recently_followed)
 
 
 def _is_clear(habit: Habit, changes: int, touching: int) -> bool:
-    """Return whether a habit holds, still holds, and is not what all changes do.
+    """Return whether a habit is followed, still is, and is not what all changes do.
 
     Args:
         habit: the habit.
@@ -239,8 +260,9 @@ def _is_clear(habit: Habit, changes: int, touching: int) -> bool:
         return False  # A tool writes both; nobody forgets it.
     if habit.recently_followed < LEAST_CONFIDENCE * habit.recent:
         return False
-    others = changes - habit.applicable
-    return touching - habit.followed <= MOST_OTHERWISE * others
+    other_changes = changes - habit.applicable
+    touching_otherwise = touching - habit.followed
+    return touching_otherwise <= MOST_OTHERWISE * other_changes
 
 
 def _only_describes(habit: Habit) -> bool:
@@ -261,23 +283,24 @@ def _vagueness(kind: str) -> int:
 
 
 def _without_repetitions(habits: Iterable[Habit]) -> list[Habit]:
-    """Return habits without those about the same files as a clearer one, in either direction."""
+    """Return habits without those about the same files as an earlier one, in either direction."""
     distinct: list[Habit] = []
+    used_kinds: list[str] = []
     for habit in habits:
-        clearer_kinds = [kind for clearer in distinct for kind in clearer[:2]]
-        pairs = product(habit[:2], clearer_kinds)
-        if not any(_is_same(kind, clearer_kind) for kind, clearer_kind in pairs):
+        kinds = (habit.when, habit.also)
+        if not any(_is_same(kind, used) for kind, used in product(kinds, used_kinds)):
             distinct.append(habit)
+            used_kinds += kinds
     return distinct
 
 
 def _is_same(left: str, right: str) -> bool:
-    """Return whether one of two kinds is the other, or holds it."""
-    return left == right or _holds(left, right) or _holds(right, left)
+    """Return whether one of two kinds is the other, or includes it."""
+    return left == right or _includes(left, right) or _includes(right, left)
 
 
-def _holds(wide: str, narrow: str) -> bool:
-    """Return whether all files of a kind are of a wider one: `*.md` holds `start.md`."""
+def _includes(wide: str, narrow: str) -> bool:
+    """Return whether all files of a kind are of a wider one: `*.md` includes `start.md`."""
     if wide.endswith("/**"):
         return narrow.startswith(wide.removesuffix("**"))
     return wide.startswith("*") and narrow.endswith(wide.removeprefix("*"))

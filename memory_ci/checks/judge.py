@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -125,7 +126,7 @@ def is_read(check: ChangeCheck, path: str) -> bool:
 
 
 def judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
-    """Judge a change by a check.
+    """Return whether a check applies to a change, and how the change breaks it.
 
     A `before` check applies to no change, because only sessions record commands (`sessions.ran`).
     """
@@ -139,13 +140,8 @@ def _judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
     match check:
         case WithCheck():
             return _judge_with(check, change)
-        case UntouchedCheck(paths):
-            touched = compile_globs(paths).select(change.paths)
-            if touched:
-                path = escape_undecoded(touched[0])
-                fault = ChangeFault(f"{path} is touched", "leave it as it was", path)
-                return Judgement(is_applicable=True, fault=fault)
-            return FOLLOWED if change.files else NOT_APPLICABLE
+        case UntouchedCheck():
+            return _judge_untouched(check, change)
         case AbsentCheck():
             return _judge_absent(check, change)
         case PresentCheck():
@@ -156,31 +152,44 @@ def _judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
             return NOT_APPLICABLE
 
 
+def _judge_untouched(check: UntouchedCheck, change: CheckedChange) -> Judgement:
+    """Judge a check by which some files are left alone."""
+    touched = compile_globs(check.paths).select(change.paths)
+    if not touched:
+        return FOLLOWED if change.files else NOT_APPLICABLE
+    path = escape_undecoded(touched[0])
+    return _violated(ChangeFault(f"{path} is touched", "leave it as it was", path))
+
+
 def _judge_with(check: WithCheck, change: CheckedChange) -> Judgement:
-    also = set(compile_globs(check.also).select(change.paths))
-    causes = [path for path in compile_globs(check.when).select(change.paths) if path not in also]
+    """Judge a check by which files of `also` change with those of `when`."""
+    companions = set(compile_globs(check.also).select(change.paths))
+    touched = compile_globs(check.when).select(change.paths)
+    causes = [path for path in touched if path not in companions]
     if not causes:
         return NOT_APPLICABLE
-    if also:
+    if companions:
         return FOLLOWED
     names = _list_names(check.also)
     is_single = len(check.also) == 1 and is_literal(check.also[0])
-    message = f"{names} is not touched" if is_single else f"nothing in {names} is touched"
     is_prose = check.also[0].endswith((".md", ".rst", ".txt"))
+    message = f"{names} is not touched" if is_single else f"nothing in {names} is touched"
     remedy = "add a line" if is_single and is_prose else "change it, too"
-    return Judgement(
-        is_applicable=True, fault=ChangeFault(message, remedy, escape_undecoded(causes[0]))
-    )
+    return _violated(ChangeFault(message, remedy, escape_undecoded(causes[0])))
 
 
 def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
+    """Judge a check by which added lines of some files must not match a pattern."""
     globs = compile_globs(check.paths)
     if not any(file.status != "D" and globs.matches(file.path) for file in change.files):
         return NOT_APPLICABLE
     pattern = compile_pattern(check.text)
-    added = [line for line in change.added if globs.matches(line.path)]
-    # A line that comes from where it was allowed is new here.
-    lines = [line for line in added if not (line.moved_from and globs.matches(line.moved_from))]
+    lines: list[AddedLine] = []
+    for line in change.added:
+        # A line that comes from where it was allowed is new here.
+        is_moved_within = line.moved_from and globs.matches(line.moved_from)
+        if globs.matches(line.path) and not is_moved_within:
+            lines.append(line)
     with limit_time():
         position = find_match(pattern, [line.text for line in lines])
     if position is None:
@@ -189,46 +198,46 @@ def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
     line = lines[position]
     path = escape_undecoded(line.path)
     message = f"{path}:{line.number} adds text that matches {_show(check.text)}"
-    fault = ChangeFault(message, "take it out", path, line.number)
-    return Judgement(is_applicable=True, fault=fault)
+    return _violated(ChangeFault(message, "take it out", path, line.number))
 
 
 def _judge_present(check: PresentCheck, change: CheckedChange) -> Judgement:
+    """Judge a check by which each new file of some globs must have text that matches a pattern."""
     globs = compile_globs(check.paths)
-    new = [file.path for file in change.files if file.status == "A" and globs.matches(file.path)]
-    texts: dict[str, list[str]] = {path: [] for path in new}
+    texts_by_path: dict[str, list[str]] = {}
+    for file in change.files:
+        if file.status == "A" and globs.matches(file.path):
+            texts_by_path[file.path] = []
     for line in change.added:
-        if line.path in texts:
-            texts[line.path].append(line.text)
-    if not any(texts.values()):
-        return NOT_APPLICABLE  # An empty file has no text, and needs none.
-    pattern = compile_pattern(check.text)
-    with limit_time():
-        lacking = (path for path in new if texts[path] and find_match(pattern, texts[path]) is None)
-        first = next(lacking, None)
-    if first is None:
+        if line.path in texts_by_path:
+            texts_by_path[line.path].append(line.text)
+    # An empty file has no text, and needs none.
+    with_text = {path: texts for path, texts in texts_by_path.items() if texts}
+    if not with_text:
+        return NOT_APPLICABLE
+    lacking_path = _find_lacking(compile_pattern(check.text), with_text)
+    if lacking_path is None:
         return FOLLOWED
     _refuse_unread(change)
-    path = escape_undecoded(first)
-    fault = ChangeFault(f"{path} has no text that matches {_show(check.text)}", "add it", path)
-    return Judgement(is_applicable=True, fault=fault)
+    path = escape_undecoded(lacking_path)
+    message = f"{path} has no text that matches {_show(check.text)}"
+    return _violated(ChangeFault(message, "add it", path))
+
+
+def _find_lacking(pattern: re.Pattern[str], texts_by_path: Mapping[str, list[str]]) -> str | None:
+    """Return the first file without a line that a pattern matches."""
+    with limit_time():
+        for path, texts in texts_by_path.items():
+            if find_match(pattern, texts) is None:
+                return path
+    return None
 
 
 def _judge_message(check: MessageCheck, change: CheckedChange) -> Judgement:
+    """Judge a check by which commit messages must match a pattern, or must not."""
     pattern = compile_pattern(check.text)
     if check.is_forbidden:
-        texts = [line for message in change.messages for line in message.splitlines()]
-        if change.title:
-            texts.append(change.title)
-        if not texts:
-            return NOT_APPLICABLE
-        with limit_time():
-            position = find_match(pattern, texts)
-        if position is None:
-            return FOLLOWED
-        fault = ChangeFault(f"a commit message matches {_show(check.text)}", "reword it")
-        return Judgement(is_applicable=True, fault=fault)
-
+        return _judge_forbidden_message(check, change)
     if not change.messages and not change.title:
         return NOT_APPLICABLE
     with limit_time():
@@ -238,7 +247,23 @@ def _judge_message(check: MessageCheck, change: CheckedChange) -> Judgement:
         if messages and all(find_match(pattern, lines) is not None for lines in messages):
             return FOLLOWED
     name = "a commit message" if change.messages else "the title"
-    fault = ChangeFault(f"{name} does not match {_show(check.text)}", "reword it")
+    return _violated(ChangeFault(f"{name} does not match {_show(check.text)}", "reword it"))
+
+
+def _judge_forbidden_message(check: MessageCheck, change: CheckedChange) -> Judgement:
+    lines = [line for message in change.messages for line in message.splitlines()]
+    if change.title:
+        lines.append(change.title)
+    if not lines:
+        return NOT_APPLICABLE
+    with limit_time():
+        position = find_match(compile_pattern(check.text), lines)
+    if position is None:
+        return FOLLOWED
+    return _violated(ChangeFault(f"a commit message matches {_show(check.text)}", "reword it"))
+
+
+def _violated(fault: ChangeFault) -> Judgement:
     return Judgement(is_applicable=True, fault=fault)
 
 

@@ -14,7 +14,7 @@ MONTHS = (
 
 
 def render_violation(rule: RuleCheck, fault: ChangeFault, today: date) -> str:
-    """Return the line on a violation.
+    """Return the line that reports a violation: the fault, the reason of the rule, what to do.
 
     >>> rule = RuleCheck(id="7f3a", name="7f3a", title="", check=None, sessions=2,
     ...     last=date(2026, 11, 12))
@@ -23,9 +23,9 @@ def render_violation(rule: RuleCheck, fault: ChangeFault, today: date) -> str:
     'CHANGELOG.md is not touched (asked in 2 sessions, last 12 November; 7f3a)'
     """
     why = render_why(rule, today)
-    place = f"{why}; {rule.name}" if why else rule.name
+    reason = f"{why}; {rule.name}" if why else rule.name
     skip = f"or {SKIP_TRAILER}: {rule.name} <reason>"
-    return f"{fault.message} ({place}): {fault.remedy}, {skip}"
+    return f"{fault.message} ({reason}): {fault.remedy}, {skip}"
 
 
 def render_why(rule: RuleCheck, today: date) -> str:

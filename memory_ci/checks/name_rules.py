@@ -65,48 +65,45 @@ GAP = r"[^.;?!(\['\"`\u2018\u2019\u201c\u201d]{0,60}?"
 PREFIX_VERB = r"(?:start|begin|prefix|prefac|prepend)(?:s|e|es|ed|ing|ning|n)?|prefixes"
 SUFFIX_VERB = r"(?:end|suffix|append|finish)(?:s|es|ed|ing)?"
 
-SPECS: tuple[tuple[NameForm, Regex[str]], ...] = (
-    ("start", Regex(rf"{VALUE} (?:as (?:a|the|their|its) )?prefix\b", re.IGNORECASE)),
-    ("end", Regex(rf"{VALUE} (?:as (?:a|the|their|its) )?suffix\b", re.IGNORECASE)),
-    ("start", Regex(rf"{VALUE} at the (?:start|beginning|front)\b", re.IGNORECASE)),
-    ("end", Regex(rf"{VALUE} at the end\b", re.IGNORECASE)),
-    ("start", Regex(rf"\b(?:{PREFIX_VERB})\b{GAP}{VALUE}", re.IGNORECASE)),
-    ("end", Regex(rf"\b(?:{SUFFIX_VERB})\b{GAP}{VALUE}", re.IGNORECASE)),
+SPEC_PATTERNS: tuple[tuple[NameForm, str], ...] = (
+    # "use 'm_' as a prefix", "'m_' at the start"
+    ("start", rf"{VALUE} (?:as (?:a|the|their|its) )?prefix\b"),
+    ("end", rf"{VALUE} (?:as (?:a|the|their|its) )?suffix\b"),
+    ("start", rf"{VALUE} at the (?:start|beginning|front)\b"),
+    ("end", rf"{VALUE} at the end\b"),
+    # "start names with 'm_'", "prefix all names with 'm_'"
+    ("start", rf"\b(?:{PREFIX_VERB})\b{GAP}{VALUE}"),
+    ("end", rf"\b(?:{SUFFIX_VERB})\b{GAP}{VALUE}"),
+    # "add the substring 'chx'", "include 'chx'"
     (
         "contain",
-        Regex(
-            r"\b(?:includ|contain|incorporat|insert|hav|add|us)(?:e|es|s|ing)?"
-            rf" (?:the |a )?(?:string|substring|text|word|letters|characters) {VALUE}",
-            re.IGNORECASE,
-        ),
+        r"\b(?:includ|contain|incorporat|insert|hav|add|us)(?:e|es|s|ing)?"
+        rf" (?:the |a )?(?:string|substring|text|word|letters|characters) {VALUE}",
     ),
-    (
-        "contain",
-        Regex(rf"\b(?:includ|contain|incorporat)(?:e|es|s|ing)? {VALUE}", re.IGNORECASE),
-    ),
+    ("contain", rf"\b(?:includ|contain|incorporat)(?:e|es|s|ing)? {VALUE}"),
+    # "include exactly one digit"
     (
         "digit",
-        Regex(
-            r"\b(?:includ|contain|hav|add|incorporat)(?:e|es|s|ing)?"
-            r" (?P<value>(?:exactly |only |at least )?(?:a|one) (?:single )?|single )?"
-            r"(?:digit|numeral)\b",
-            re.IGNORECASE,
-        ),
+        r"\b(?:includ|contain|hav|add|incorporat)(?:e|es|s|ing)?"
+        r" (?P<value>(?:exactly |only |at least )?(?:a|one) (?:single )?|single )?"
+        r"(?:digit|numeral)\b",
     ),
+    # "use snake_case", "'CamelCase'", "all caps"
     (
         "style",
-        Regex(
-            rf"{QUOTE}?\b(?P<value>snake[ _-]?case|(?:(?:upper|lower)[ _-]?)?camel[ _-]?case"
-            rf"|pascal[ _-]?case|(?:all )?upper[ _-]?case|all[ -]caps|lower[ _-]?case)\b{QUOTE}?",
-            re.IGNORECASE,
-        ),
+        rf"{QUOTE}?\b(?P<value>snake[ _-]?case|(?:(?:upper|lower)[ _-]?)?camel[ _-]?case"
+        rf"|pascal[ _-]?case|(?:all )?upper[ _-]?case|all[ -]caps|lower[ _-]?case)\b{QUOTE}?",
     ),
 )
+SPECS = tuple((form, Regex(pattern, re.IGNORECASE)) for form, pattern in SPEC_PATTERNS)
 """What names must be like. Of two patterns that read the same words the first counts."""
 
 NAMES = Regex(r"\bnam(?:e|es|ed|ing)\b|\b(?:pre|suf)fix(?:es|ed|ing)?\b", re.IGNORECASE)
 JOINT = Regex(r"\s*(?:,|,? and\b|,? or\b|/|&)\s*(?:all |your |our |the )*", re.IGNORECASE)
 """What may stand between two things of which the same is said."""
+
+LEADING = Regex(r"[^,;]{0,30}\b(?:in|into|for|of|to|within|on|at|all|when|naming)\b[^,;]{0,30}$")
+"""Words between what names must be like and the thing behind it: `in the names of`."""
 
 NEGATION = r"\b(?:never|not|cannot|\w+n't|avoid|no longer|stop)\b"
 FORBIDDING = Regex(NEGATION, re.IGNORECASE)
@@ -143,19 +140,21 @@ CONDITION = Regex(
 
 
 def find_name_rules(text: str) -> list[NameRule]:
-    """Return the rules on names in a sentence, none if the sentence has a condition.
+    """Return the rules on names in code that a sentence states.
+
+    None if the sentence is a question or has a condition.
 
     >>> find_name_rules("Always start function names with 'fn_'")
     [NameRule(thing='function', form='start', value='fn_', is_forbidden=False)]
     """
     text = " ".join(text[:MAX_TEXT].split())
-    if text.rstrip(" '\"").endswith("?") or CONDITION.search(text):
+    is_question = text.rstrip(" '\"").endswith("?")
+    if is_question or CONDITION.search(text):
         return []
     things = list(THING.finditer(text))
-    specs = _find_specs(text)
+    is_about_names = NAMES.search(text) is not None
     rules: dict[NameRule, None] = {}
-    for form, match in specs:
-        is_about_names = NAMES.search(text) is not None
+    for form, match in _find_specs(text):
         for thing in _choose_things(text, things, match):
             rule = _make_rule(text, thing, form, match)
             if rule is not None and (is_about_names or _is_part_of_name(rule)):
@@ -164,26 +163,41 @@ def find_name_rules(text: str) -> list[NameRule]:
 
 
 def _find_specs(text: str) -> list[tuple[NameForm, re.Match[str]]]:
-    """Return what a text says names must be like, in its order, each place once."""
+    """Return what a text says names must be like, in the order of the text.
+
+    Of two patterns that match at one place the first counts. A value that is not chosen (`instead
+    of 'a_'`) is left out.
+    """
     specs: list[tuple[NameForm, re.Match[str]]] = []
-    taken: set[int] = set()
+    matched_positions: set[int] = set()
     for form, pattern in SPECS:
         for match in pattern.finditer(text):
-            place = match.start("value") if match["value"] else match.start()
-            before = text[: match.start("value")] if match["value"] else ""
-            if place not in taken and not DISCARDING.search(before):
+            has_value = bool(match["value"])
+            position = match.start("value") if has_value else match.start()
+            is_discarded = has_value and DISCARDING.search(text[:position]) is not None
+            if position not in matched_positions and not is_discarded:
                 specs.append((form, match))
-            taken.add(place)
-    return sorted(specs, key=lambda spec: spec[1].start())
+            matched_positions.add(position)
+
+    def order(spec: tuple[NameForm, re.Match[str]]) -> int:
+        _, match = spec
+        return match.start()
+
+    return sorted(specs, key=order)
 
 
 def _choose_things(
     text: str, things: list[re.Match[str]], spec: re.Match[str]
 ) -> list[re.Match[str]]:
-    """Return the things that a specification is about.
+    """Return the things that a specification is about, such as `functions and methods`.
 
-    These are the things inside of it, else those before it, else those behind it, of each the
-    nearest with all that are joined to it.
+    These are the nearest thing and all that are joined to it: inside of the specification, else
+    behind it if a preposition leads there, else before it.
+
+    Args:
+        text: the sentence.
+        things: where it names kinds of things.
+        spec: where it says what their names must be like.
     """
     if not things:
         return []
@@ -192,23 +206,29 @@ def _choose_things(
     behind = [thing for thing in things if thing.start() >= spec.end()]
     if inside:
         return _join(text, things, things.index(inside[-1]))
-    is_named_behind = behind and re.match(
-        r"[^,;]{0,30}\b(?:in|into|for|of|to|within|on|at|all|when|naming)\b[^,;]{0,30}$",
-        DISCARDED.sub("", text[spec.end() : behind[0].start()]),
-    )
-    if before and not is_named_behind:
-        return _join(text, things, len(before) - 1)
-    return _join(text, things, len(things) - len(behind)) if is_named_behind else []
+    if behind and _leads_to(text[spec.end() : behind[0].start()]):
+        return _join(text, things, things.index(behind[0]))
+    if before:
+        return _join(text, things, things.index(before[-1]))
+    return []
+
+
+def _leads_to(between: str) -> bool:
+    """Return whether the words between a specification and a thing join them: `in the names of`."""
+    return LEADING.match(DISCARDED.sub("", between)) is not None
 
 
 def _join(text: str, things: list[re.Match[str]], index: int) -> list[re.Match[str]]:
-    """Return a thing and those that are joined to it by commas or `and`."""
-    first = last = index
-    while first and JOINT.fullmatch(text[things[first - 1].end() : things[first].start()]):
+    """Return the thing with an index and those that are joined to it by commas or `and`."""
+
+    def is_joined(left: re.Match[str], right: re.Match[str]) -> bool:
+        return JOINT.fullmatch(text[left.end() : right.start()]) is not None
+
+    first = index
+    while first > 0 and is_joined(things[first - 1], things[first]):
         first -= 1
-    while last + 1 < len(things) and JOINT.fullmatch(
-        text[things[last].end() : things[last + 1].start()]
-    ):
+    last = index
+    while last + 1 < len(things) and is_joined(things[last], things[last + 1]):
         last += 1
     return things[first : last + 1]
 
@@ -216,7 +236,14 @@ def _join(text: str, things: list[re.Match[str]], index: int) -> list[re.Match[s
 def _make_rule(
     text: str, thing: re.Match[str], form: NameForm, spec: re.Match[str]
 ) -> NameRule | None:
-    """Return a rule; None if only a part of the things is meant."""
+    """Return a rule; None if only a part of the things is meant, as in `helper functions`.
+
+    Args:
+        text: the sentence.
+        thing: where it names the kind of thing.
+        form: what of the name is set.
+        spec: where it says what the names must be like.
+    """
     if not BEFORE_THING.search(text[: thing.start()]):
         return None
     kind = next(name for name, _ in THINGS if thing[name])
@@ -225,9 +252,11 @@ def _make_rule(
         value = _name_style(value, kind)
     elif form == "digit":
         value = "one" if re.search(r"single|exactly|only", value, re.IGNORECASE) else "some"
-    # A style may stand in a list; the other forms begin with a verb or with a quotation.
-    verb = "" if form == "style" else re.split(r"\W", spec[0], maxsplit=1)[0]
-    return NameRule(kind, form, value, is_forbidden=forbids(text[: spec.start()] + verb))
+    words_before = text[: spec.start()]
+    if form != "style":
+        # The other forms begin with a verb or with a quotation; a style may stand in a list.
+        words_before += re.split(r"\W", spec[0], maxsplit=1)[0]
+    return NameRule(kind, form, value, is_forbidden=forbids(words_before))
 
 
 def forbids(before: str) -> bool:
@@ -242,7 +271,10 @@ def forbids(before: str) -> bool:
 
 
 def _name_style(words: str, kind: Thing) -> str:
-    """Return the style that words name; `CamelCase` of classes begins with a capital letter."""
+    """Return the style that words name (`snake_case`, `CamelCase`, `all caps`).
+
+    `camel case` of classes, and `CamelCase`, begin with a capital letter: they are `pascal`.
+    """
     plain = re.sub(r"[ _-]", "", words)
     lower = plain.lower()
     if "snake" in lower:
@@ -256,26 +288,32 @@ def _name_style(words: str, kind: Thing) -> str:
 
 
 def _is_part_of_name(rule: NameRule) -> bool:
-    """Return whether a text can only be a part of a name, so that the word need not be there."""
-    if rule.form in ("start", "end"):
-        return rule.value.endswith("_") if rule.form == "start" else rule.value.startswith("_")
+    """Return whether a rule can only be about names, even if the text does not have the word.
+
+    `fn_` at the start of functions is about their names; `return` may be about their code.
+    """
+    if rule.form == "start":
+        return rule.value.endswith("_")
+    if rule.form == "end":
+        return rule.value.startswith("_")
     return rule.form == "style"
 
 
-def find_name_conflict(rules: Iterable[NameRule], others: Iterable[NameRule]) -> str:
-    """Return how two lists of rules set the same names to different things; "" if they do not.
+def find_name_conflict(rules: Iterable[NameRule], other_rules: Iterable[NameRule]) -> str:
+    """Return how two lists of rules set the same names to different values; "" if they do not.
 
     >>> find_name_conflict(find_name_rules("Start methods with `a_`"),
     ...     find_name_rules("Start method names with `b_`"))
     "'a_' against 'b_'"
     """
-    exclusive_values = {
-        (rule.thing, rule.form): rule.value for rule in others if is_exclusive(rule)
-    }
+    other_values: dict[tuple[Thing, NameForm], str] = {}
+    for rule in other_rules:
+        if is_exclusive(rule):
+            other_values[rule.thing, rule.form] = rule.value
     for rule in rules:
-        value = exclusive_values.get((rule.thing, rule.form))
-        if is_exclusive(rule) and value is not None and value != rule.value:
-            return f"'{rule.value}' against '{value}'"
+        other_value = other_values.get((rule.thing, rule.form))
+        if is_exclusive(rule) and other_value is not None and other_value != rule.value:
+            return f"'{rule.value}' against '{other_value}'"
     return ""
 
 

@@ -49,7 +49,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 def find_match(pattern: re.Pattern[str], texts: Iterable[str]) -> int | None:
-    """Return the position of the first of some texts that a pattern is found in.
+    """Return the position of the first text in which a pattern is found.
 
     Patterns are searched inside a block of `limit_time`, which all searches of a check share.
 
@@ -58,7 +58,7 @@ def find_match(pattern: re.Pattern[str], texts: Iterable[str]) -> int | None:
         texts: lines, or messages.
 
     Returns:
-        The position from 0; None if it is in none of them.
+        The position from 0; None if the pattern is in none of them.
 
     Raises:
         UnjudgedError: it is in none that was searched, and a text is too long.
@@ -76,14 +76,14 @@ def find_match(pattern: re.Pattern[str], texts: Iterable[str]) -> int | None:
 
 @contextmanager
 def limit_time() -> Iterator[None]:
-    """End the block after the time that one check may search one change.
+    """End a block with an error after `SECONDS`, the time of one check for one change.
 
     Raises:
         UnjudgedError: the time is over, or this is not the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         raise UnjudgedError("patterns are only searched in the main thread, where time is limited")
-    previous = signal.signal(signal.SIGALRM, _raise_unjudged)
+    previous_handler = signal.signal(signal.SIGALRM, _raise_unjudged)
     try:
         signal.setitimer(signal.ITIMER_REAL, SECONDS)
         try:
@@ -91,7 +91,7 @@ def limit_time() -> Iterator[None]:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     finally:
-        signal.signal(signal.SIGALRM, previous)
+        signal.signal(signal.SIGALRM, previous_handler)
 
 
 def _raise_unjudged(_signal: int, _frame: FrameType | None) -> None:

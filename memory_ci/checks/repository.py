@@ -34,11 +34,12 @@ class RepositoryFiles(NamedTuple):
 
 
 def list_repository_files(paths: Collection[str]) -> RepositoryFiles:
-    """Return the files and directories of a repository."""
+    """Return the files and directories of a repository, from the paths of its files."""
     directories: set[str] = set()
     for path in paths:
-        parts = path.split("/")
-        directories.update("/".join(parts[:depth]) for depth in range(1, len(parts)))
+        names = path.split("/")
+        for depth in range(1, len(names)):
+            directories.add("/".join(names[:depth]))
     return RepositoryFiles(frozenset(paths), frozenset(directories))
 
 

@@ -40,7 +40,7 @@ CHANGELOGS = (
 
 NEVER = r"(?:never|do not|don't|must not|should not|shouldn't|no)"
 CHANGE = r"(?:touch|edit|change|modify|alter|commit|update|write to|overwrite)"
-QUOTED = Regex(r"`([^`\n]{2,80})`")
+QUOTED = Regex(r"`(?P<code>[^`\n]{2,80})`")
 WORD = Regex(r"(?<![\w`])[\w./@-]*[\w/](?![\w`])")
 
 REMINDER = Regex(r"\b(?:do not|don't|never) (?:forget|hesitate|fail) to ", re.IGNORECASE)
@@ -138,42 +138,45 @@ def derive_check(rule: str, repository: RepositoryFiles) -> ChangeCheck | None:
     >>> derive_check("Never touch db/seeds", list_repository_files(["db/seeds/a.sql"]))
     UntouchedCheck(paths=('db/seeds/**',))
     """
-    text = REMINDER.sub("", rule[:MAX_RULE].replace("\u2019", "'"))
-    return next(
-        (check for template in TEMPLATES if (check := template(text, repository)) is not None),
-        None,
-    )
+    text = REMINDER.sub("", rule[:MAX_RULE].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    for template in TEMPLATES:
+        check = template(text, repository)
+        if check is not None:
+            return check
+    return None
 
 
 def _about_message(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
-    """Return the check of a rule about commit messages."""
+    """Return the check of a rule about commit messages: emojis, attribution, numbers of issues."""
     del repository  # a message is the same everywhere
-    is_forbidding = re.search(rf"\b{NEVER}\b|\bwithout\b", text, re.IGNORECASE) is not None
     if not re.search(r"\bcommit|\bmessage|\btitle", text, re.IGNORECASE):
         return None
+    is_forbidding = re.search(rf"\b{NEVER}\b|\bwithout\b", text, re.IGNORECASE) is not None
     if is_forbidding and EMOJI.search(text):
         return MessageCheck(EMOJI_PATTERN, is_forbidden=True)
     if is_forbidding and ATTRIBUTION.search(text):
         return ATTRIBUTION_CHECK
-    if not MESSAGE.search(text):
-        return None
-    if ISSUE.search(text) and not is_forbidding:
+    if MESSAGE.search(text) and ISSUE.search(text) and not is_forbidding:
         return MessageCheck(ISSUE_PATTERN)
     return None
 
 
 def _leave_alone(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
-    """Return the check of a rule that leaves files alone."""
+    """Return the check of a rule that leaves files alone: `never touch db/seeds`."""
     match = LEAVE_ALONE.search(text)
     if match is None or CONDITION.search(text):
         return None
-    named = match["what"] or match["left"] or match["subject"] or ""
-    globs = _list_globs(named, repository)
+    named_files = match["what"] or match["left"] or match["subject"] or ""
+    globs = _list_globs(named_files, repository)
     return UntouchedCheck(tuple(globs)) if globs else None
 
 
 def _touch_with(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
-    """Return the check of a rule by which files change together."""
+    """Return the check of a rule by which files change together.
+
+    `Update the docs whenever you change src/api` names the first files; `always update the
+    changelog` means all code.
+    """
     if not UPDATE.search(text):
         return None
     cause = WHENEVER.search(text)
@@ -181,10 +184,11 @@ def _touch_with(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     also = _list_companions(effect, repository)
     if not also:
         return None
+    when: list[str] = []
     if cause:
         when = _list_globs(cause["what"], repository)
-    else:
-        when = list(list_code(repository)) if EACH_CHANGE.search(text) else []
+    elif EACH_CHANGE.search(text):
+        when = list(list_code(repository))
     if not when or set(when) & set(also):
         return None
     tests = list_tests(repository)
@@ -208,33 +212,38 @@ def _list_companions(text: str, repository: RepositoryFiles) -> list[str]:
 
 
 def _forbid_text(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
-    """Return the check of a rule by which code must not have a text."""
-    code = list_code(repository)
-    if not code:
+    """Return the check of a rule by which code must not have a text: "never use `print()`".
+
+    The text must be marked as code, look like code, and be forbidden everywhere.
+    """
+    code_globs = list_code(repository)
+    if not code_globs:
         return None
-    if mark := TODO.search(text):
-        return AbsentCheck(tuple(code), rf"\b{mark['mark']}\b")
-    match = FORBIDDEN_TEXT.search(text)
-    if match is None:
+    todo = TODO.search(text)
+    if todo:
+        return AbsentCheck(code_globs, rf"\b{todo['mark']}\b")
+    verb = FORBIDDEN_TEXT.search(text)
+    if verb is None:
         return None
-    quoted = QUOTED.search(text, match.end())
-    if quoted is None or quoted.start() - match.end() > MAX_GAP:
+    quoted = QUOTED.search(text, verb.end())
+    if quoted is None or quoted.start() - verb.end() > MAX_GAP:
         return None
-    if not CODE_LIKE.fullmatch(quoted[1]) or _list_globs(quoted[0], repository):
+    code = quoted["code"]
+    if not CODE_LIKE.fullmatch(code) or _list_globs(quoted[0], repository):
         return None
     if QUALIFIER.match(text, quoted.end()):
         return None
-    name = quoted[1].removesuffix("()")
-    call = r"\(" if quoted[1].endswith("()") else r"(?![\w$])"
-    return AbsentCheck(tuple(code), rf"(?<![\w$.]){re.escape(name)}{call}")
+    name = code.removesuffix("()")
+    end = r"\(" if code.endswith("()") else r"(?![\w$])"
+    return AbsentCheck(code_globs, rf"(?<![\w$.]){re.escape(name)}{end}")
 
 
 def _demand_header(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
-    """Return the check of a rule by which new files say their licence."""
-    code = list_code(repository)
-    if not code or not HEADER.search(text):
+    """Return the check of a rule by which new files of code state their licence."""
+    code_globs = list_code(repository)
+    if not code_globs or not HEADER.search(text):
         return None
-    return PresentCheck(tuple(code), HEADER_PATTERN)
+    return PresentCheck(code_globs, HEADER_PATTERN)
 
 
 Template = Callable[[str, RepositoryFiles], ChangeCheck | None]
@@ -272,23 +281,31 @@ def _list_words(text: str) -> Iterator[str]:
     for word in words:
         if "/" in word or "." in word:
             yield word
-    bare = [word for word in words if word.isalpha() and word not in ARTICLES]
-    if len(bare) <= MAX_BARE:
-        yield from (f"{word}/" for word in bare if word.islower() and len(word) > MIN_BARE)
+    bare_words = [word for word in words if word.isalpha() and word not in ARTICLES]
+    if len(bare_words) <= MAX_BARE:
+        for word in bare_words:
+            if word.islower() and len(word) > MIN_BARE:
+                yield f"{word}/"
 
 
 def _find_named(word: str, repository: RepositoryFiles) -> list[str]:
-    """Return the globs that a word names: a path, a file name, a directory, or a glob itself."""
+    """Return the glob that a word names, as a list; empty if the repository has no such file.
+
+    A word names a path, a file name, a directory, or is a glob itself. A directory may be named by
+    the end of its path, if only one has it.
+    """
     path = word.removeprefix("./").strip("/")
+    is_directory = word.endswith("/")
     if not path or any(sign in path for sign in " !\\#"):
         return []
     if "*" in path:
         return [path] if has_glob(path, repository) else []
-    if path in repository.paths and not word.endswith("/"):
+    if path in repository.paths and not is_directory:
         return [path if "/" in path else f"/{path}"]
     if path in repository.directories:
         return [f"{path}/**"]
-    if "/" in path or word.endswith("/"):
-        below = [place for place in repository.directories if place.endswith(f"/{path}")]
-        return [f"{below[0]}/**"] if len(below) == 1 else []
-    return [path] if any(place.endswith(f"/{path}") for place in repository.paths) else []
+    if "/" in path or is_directory:
+        matching = [name for name in repository.directories if name.endswith(f"/{path}")]
+        return [f"{matching[0]}/**"] if len(matching) == 1 else []
+    is_file_name = any(name.endswith(f"/{path}") for name in repository.paths)
+    return [path] if is_file_name else []

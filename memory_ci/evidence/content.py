@@ -79,14 +79,14 @@ def is_answer(turn: str, agent_text: str) -> bool:
     >>> is_answer("word " * 20, "")
     False
     """
-    first = next(words(turn), "")
-    return (
-        count_words(turn) <= SHORT_TURN or first in ANSWERS or agent_text.endswith(("?", "\uff1f"))
-    )
+    first_word = next(words(turn), "")
+    is_short = count_words(turn) <= SHORT_TURN
+    is_question = agent_text.endswith(("?", "\N{FULLWIDTH QUESTION MARK}"))
+    return is_short or first_word in ANSWERS or is_question
 
 
 def last_words(text: str, width: int) -> str:
-    """Return the end of a text in one line of at most `width` characters, from a word on.
+    """Return the end of a text in one line of at most `width` characters, cut before a word.
 
     >>> last_words("never retry a POST without a key", 14)
     '…without a key'
@@ -137,7 +137,6 @@ class Redacted(msgspec.Struct, frozen=True):
     text: str
     count: int
     kinds: tuple[str, ...]
-
     credentials: int = 0
 
 
@@ -151,14 +150,14 @@ class _Span(NamedTuple):
 
 
 def redact(text: str) -> Redacted:
-    """Return a text with masks for all parts that must not be read or kept.
+    """Return a text with masks in place of secrets, e-mail addresses and home directories.
 
     It is idempotent: rounds repeat until nothing is found any more. A round only shortens the
     unmasked text, so the rounds end; nearly always the second finds nothing.
     """
     kinds: list[str] = []
     while spans := _find_spans(text):
-        pieces = []
+        pieces: list[str] = []
         end = 0
         for span in spans:
             pieces += [text[end : span.start], span.mask]
@@ -171,9 +170,9 @@ def redact(text: str) -> Redacted:
 
 
 def _find_spans(text: str) -> list[_Span]:
-    """Return the spans of the first kind there is: secrets, else e-mail addresses, else homes.
+    """Return the parts of a text to be masked in one round, in order and without overlaps.
 
-    They are in order and do not overlap.
+    They are all of one kind: secrets, else e-mail addresses, else home directories.
     """
     secrets = [
         _Span(kind, start, end, f"[redacted:{kind}]") for kind, start, end in find_secrets(text)

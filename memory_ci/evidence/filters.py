@@ -39,7 +39,7 @@ REGENERATE = Regex(
     re.I,
 )
 REVERT = Regex(r"revert|hot-?fix", re.IGNORECASE)
-LABEL = Regex(r"(?:label:\s*)?memory(?:\s*:\s*|-)(keep|skip):?", re.IGNORECASE)
+LABEL = Regex(r"(?:label:\s*)?memory(?:\s*:\s*|-)(?P<mark>keep|skip):?", re.IGNORECASE)
 NUMBER = Regex(r"\([#!]\d{1,9}\)\s*\Z")
 
 MARKED = Regex(
@@ -202,17 +202,21 @@ def find_reason_to_leave_out(
     own_mark = _strongest([*re.findall(LEARNING_MARK, _lines(event)), *_list_label_marks(event)])
     if "skip" in (mark, own_mark):
         return "vetoed"
-    is_kept = "keep" in (mark, own_mark)
+    is_marked_keep = "keep" in (mark, own_mark)
 
-    row = next(row for row in INTAKE if event.kind in row.kinds and event.actor in row.actors)
-    if not _is_let_in(event, row) and not (is_kept and row.can_keep):
-        return row.reason
+    intake = _find_intake(event)
+    if not _is_let_in(event, intake) and not (is_marked_keep and intake.can_keep):
+        return intake.reason
     for rule in RULES:
-        if is_kept and rule.can_keep:
-            continue
-        if rule.holds(event, policy):
+        is_lifted = is_marked_keep and rule.can_keep
+        if not is_lifted and rule.holds(event, policy):
             return rule.reason
     return None
+
+
+def _find_intake(event: Event) -> Intake:
+    """Return the first row of the intake table that is for the kind and actor of an event."""
+    return next(row for row in INTAKE if event.kind in row.kinds and event.actor in row.actors)
 
 
 def _is_let_in(event: Event, row: Intake) -> bool:
@@ -222,7 +226,7 @@ def _is_let_in(event: Event, row: Intake) -> bool:
 
 
 def find_change_mark(events: Iterable[Event]) -> Mark | None:
-    """Return the mark that the pull request sets for its whole change.
+    """Return the mark `Memory: keep` or `skip` that the pull request sets for its whole change.
 
     Its labels count, and its body unless an outsider wrote that.
     """
@@ -245,7 +249,7 @@ def has_outcome(labels: Iterable[tuple[str, str]]) -> bool:
 
 
 def message_words(text: str) -> str:
-    """Return a commit message or pull request in one line, case folded.
+    """Return a commit message or pull request in one line, case folded, to be compared.
 
     Trailers, lines of a merge and `(#128)` are left out.
     """
@@ -263,10 +267,11 @@ def _strongest(marks: Iterable[str]) -> Mark | None:
 
 def _list_label_marks(event: Event) -> list[str]:
     """Return the marks among the labels of a forge, as `memory: skip` or `memory-skip`."""
-    marks = []
+    marks: list[str] = []
     for key, value in event.labels:
-        if match := LABEL.fullmatch(f"{key}:{value}".strip()):
-            marks.append(match[1])
+        match = LABEL.fullmatch(f"{key}:{value}".strip())
+        if match:
+            marks.append(match["mark"])
     return marks
 
 
@@ -288,26 +293,31 @@ def _says_more(message: str) -> bool:
 
     The subject of a revert or a marked learning is enough.
     """
-    subject, _, body = message.replace("\\n", "\n").partition("\n")  # some agents write it out
+    # Some agents write `\n` out.
+    subject, _, body = message.replace("\\n", "\n").partition("\n")
     if REVERT.search(subject) or MARKED.match(subject):
         return True
     return bool(_prose(body.splitlines()))
 
 
 def _own_text(message: str) -> list[str]:
-    """Return the lines of a merge message without those of git or a forge, and without a title."""
+    """Return the lines of a merge message that a person wrote.
+
+    Those of git or a forge are left out, and the title of the request, which a forge adds.
+    """
     lines = _prose(message.splitlines())
-    return [] if len(lines) == 1 and FORGE_MERGE.search(message) else lines
+    is_title_alone = len(lines) == 1 and FORGE_MERGE.search(message)
+    return [] if is_title_alone else lines
 
 
 def _prose(lines: Sequence[str]) -> list[str]:
-    """Return the lines that are no trailers, lines of a merge or marks."""
-    prose = []
+    """Return the lines that are neither empty nor trailers, lines of a merge or marks."""
+    prose: list[str] = []
     for line in lines:
         stripped = line.strip()
-        is_form = any(
-            re.fullmatch(form, stripped) for form in (TRAILER_LINE, MERGE_LINE, LEARNING_MARK)
-        )
-        if stripped and not is_form:
+        if not stripped:
+            continue
+        forms = (TRAILER_LINE, MERGE_LINE, LEARNING_MARK)
+        if not any(re.fullmatch(form, stripped) for form in forms):
             prose.append(stripped)
     return prose

@@ -88,44 +88,48 @@ def collect(events: Iterable[Event], policy: ExtractionConfig, names: str = "") 
         policy: the configuration.
         names: the title, the branch and the labels of the change, a line each, for its `about`.
     """
-    events = withdraw_pasted(events, policy)
-    admitted, left_out = _admit(events, policy)
+    typed_events = withdraw_pasted(events, policy)
+    admitted, left_out = _admit(typed_events, policy)
     pieces: list[Evidence] = []
     redactions = 0
-    for event, trust, before in admitted:
-        text = _cut(event.text)
-        if text != event.text:
-            left_out.append(LeftOut(event.origin, "too-long"))
-        reader = READERS.get(event.kind)
+    for number, item in enumerate(admitted, start=1):
+        text = _cut(item.event.text)
+        if text != item.event.text:
+            left_out.append(LeftOut(item.event.origin, "too-long"))
+        reader = READERS.get(item.event.kind)
         redacted = redact(reader(text) if reader else text)
         redactions += redacted.credentials
-        labels = [(key, redact(value).text) for key, value in event.labels if key != REFUSED]
-        pieces.append(
-            Evidence(
-                id=f"e{len(pieces) + 1}",
-                kind=event.kind,
-                text=redacted.text,
-                trust=trust,
-                origin=event.origin,
-                at=event.at,
-                actor=event.actor,
-                session=event.session,
-                tool=event.tool,
-                ok=event.ok,
-                paths=tuple(path for path in event.paths if not find_secrets(path)),
-                labels=tuple(labels),
-                before=before,
-            )
-        )
+        pieces.append(_make_piece(f"e{number}", item, redacted.text))
     reasons = {left.origin: left.reason for left in left_out}
-    about = _describe(names.splitlines(), events, reasons, pieces)
+    about = _describe(names.splitlines(), typed_events, reasons, pieces)
     return EvidenceSet(tuple(pieces), tuple(left_out), redactions, about)
 
 
-def _cut(text: str) -> str:
-    """Return the lines of a text that fit whole, else the words.
+def _make_piece(piece_id: str, item: Admitted, redacted_text: str) -> Evidence:
+    """Return a piece of evidence; its labels are redacted, and paths with secrets are left out."""
+    event = item.event
+    labels = [(key, redact(value).text) for key, value in event.labels if key != REFUSED]
+    return Evidence(
+        id=piece_id,
+        kind=event.kind,
+        text=redacted_text,
+        trust=item.trust,
+        origin=event.origin,
+        at=event.at,
+        actor=event.actor,
+        session=event.session,
+        tool=event.tool,
+        ok=event.ok,
+        paths=tuple(path for path in event.paths if not find_secrets(path)),
+        labels=tuple(labels),
+        before=item.before,
+    )
 
-    No pattern would recognise half a credential.
+
+def _cut(text: str) -> str:
+    """Return the start of a text, of at most `MAX_LENGTH` characters, cut at the end of a line.
+
+    A line that is too long is cut at a blank: no pattern would recognise half a credential.
     """
     if len(text) <= MAX_LENGTH:
         return text
@@ -142,48 +146,64 @@ def _describe(
     reasons: Mapping[Origin, str],
     pieces: Iterable[Evidence],
 ) -> str:
-    """Describe a change by its names, subjects and directories that are not in its evidence.
+    """Describe a change by what is not in its evidence: names, left out subjects, directories.
 
     Args:
         names: the title, the branch and the labels of the change.
         events: its events, for the subjects left out and the directories with most changes.
         reasons: by origin, why events were left out.
         pieces: its evidence.
-    """
-    commits = [event for event in events if event.kind == "commit" and not event.is_merge]
-    left_out_subjects = [
-        _subject(commit)
-        for commit in commits
-        if reasons.get(commit.origin) not in (None, *UNTELLABLE)
-    ]
-    excluded = {_subject(piece) for piece in pieces}
-    excluded.update(_subject(event) for event in events if reasons.get(event.origin) == "vetoed")
-    subjects = dict.fromkeys([*names, *left_out_subjects[:NAMED]])
-    lines = [
-        shorten(redact(name).text, NAME_WIDTH) for name in subjects if name and name not in excluded
-    ]
 
-    folders: Counter[str] = Counter()
+    Returns:
+        A line for each name, and a line `in src, docs` at the end.
+    """
+    commits: list[Event] = []
+    excluded = {_subject(piece) for piece in pieces}
+    for event in events:
+        if event.kind == "commit" and not event.is_merge:
+            commits.append(event)
+        if reasons.get(event.origin) == "vetoed":
+            excluded.add(_subject(event))
+
+    left_out_subjects: list[str] = []
     for commit in commits:
-        folders.update(path.rpartition("/")[0] or "." for path in commit.paths)
-    top_folders = [folder for folder, _ in folders.most_common(NAMED)]
-    places = ", ".join(folder for folder in top_folders if len(folder) <= NAME_WIDTH)
-    if places:
-        lines.append(f"in {redact(places).text}")
+        reason = reasons.get(commit.origin)
+        if reason is not None and reason not in UNTELLABLE:
+            left_out_subjects.append(_subject(commit))
+
+    lines: list[str] = []
+    for name in dict.fromkeys([*names, *left_out_subjects[:NAMED]]):
+        if name and name not in excluded:
+            lines.append(shorten(redact(name).text, NAME_WIDTH))
+    directories = _list_changed_directories(commits)
+    if directories:
+        lines.append(f"in {redact(directories).text}")
     return "\n".join(lines)
 
 
+def _list_changed_directories(commits: Iterable[Event]) -> str:
+    """Return the directories with most changed files, separated by commas."""
+    counts: Counter[str] = Counter()
+    for commit in commits:
+        for path in commit.paths:
+            directory = path.rpartition("/")[0] or "."
+            counts[directory] += 1
+    top = [directory for directory, _ in counts.most_common(NAMED)]
+    return ", ".join(directory for directory in top if len(directory) <= NAME_WIDTH)
+
+
 def _subject(event: Event | Evidence) -> str:
+    """Return the first line of a message without the number of its request (`(#128)`)."""
     return NUMBER.sub("", event.text.partition("\n")[0]).strip()
 
 
 def _admit(
     events: Sequence[Event], policy: ExtractionConfig
 ) -> tuple[list[Admitted], list[LeftOut]]:
-    """Return the events that are evidence, in order, and the others with their reason."""
+    """Separate the events that are evidence from the others, which get a reason."""
     mark = find_change_mark(events)
     near_failures = _find_failures_near_words(events)
-    before = _find_words_before(events)
+    words_before = _find_words_before(events)
     admitted: list[Admitted] = []
     left_out: list[LeftOut] = []
     for index, event in enumerate(events):
@@ -194,7 +214,7 @@ def _admit(
             left_out.append(LeftOut(event.origin, reason))
         else:
             trust = classify_trust(event, policy.trusted_authors, policy.bot_authors)
-            admitted.append(Admitted(event, trust, before.get(index, "")))
+            admitted.append(Admitted(event, trust, words_before.get(index, "")))
 
     originals = _drop_copies(admitted)
     for index, item in enumerate(admitted):
@@ -206,26 +226,32 @@ def _admit(
 def _find_words_before(events: Iterable[Event]) -> dict[int, str]:
     """Return the agent's text before short turns, answers, rejections and interrupts.
 
+    Such a turn of a person cannot be understood without it.
+
     Returns:
         By the index of the event: the end of the agent's last text in the session since the person
         wrote, and the call that was refused, masked.
     """
-    agent_texts: dict[str | None, str] = {}
+    last_agent_texts: dict[str | None, str] = {}
     words_before: dict[int, str] = {}
     for index, event in enumerate(events):
         # A text with a label is a model's own summary.
         if event.actor == "agent" and event.kind == "text" and not event.labels:
-            agent_texts[event.session] = event.text
+            last_agent_texts[event.session] = event.text
         elif event.actor == "human" and event.session is not None:
-            agent_text = agent_texts.pop(event.session, "").rstrip()
+            agent_text = last_agent_texts.pop(event.session, "").rstrip()
             if event.kind in ("rejection", "interrupt") or is_answer(event.text, agent_text):
-                refused = next((value for key, value in event.labels if key == REFUSED), "")
-                parts = (
-                    last_words(redact(agent_text).text, BEFORE_WIDTH),
-                    shorten(redact(refused).text, BEFORE_WIDTH),
-                )
-                words_before[index] = "\n".join(part for part in parts if part)
+                words_before[index] = _join_words_before(agent_text, event)
     return words_before
+
+
+def _join_words_before(agent_text: str, event: Event) -> str:
+    """Return the end of the agent's text, and the call that the event refused, each in one line."""
+    refused_calls = [value for key, value in event.labels if key == REFUSED]
+    lines = [last_words(redact(agent_text).text, BEFORE_WIDTH)]
+    if refused_calls:
+        lines.append(shorten(redact(refused_calls[0]).text, BEFORE_WIDTH))
+    return "\n".join(line for line in lines if line)
 
 
 def _is_failure(event: Event) -> bool:
@@ -233,22 +259,23 @@ def _is_failure(event: Event) -> bool:
 
 
 def _find_failures_near_words(events: Sequence[Event]) -> set[int]:
-    """Return the indices of failures that a person's next words may be about.
+    """Return the indices of failed tool calls that a person's next words may be about.
 
-    Of each session the last `FAILURES` count. The output of a tool is never evidence by itself: a
-    failure corroborates the correction that follows it.
+    These are failures among the last `NEAR` events before the words; of each session the last
+    `FAILURES` count. The output of a tool is never evidence by itself: a failure corroborates the
+    correction that follows it.
     """
-    recent: defaultdict[str | None, deque[int]] = defaultdict(_new_recent)
-    failures: defaultdict[str | None, deque[int]] = defaultdict(_new_failures)
+    recent_by_session: defaultdict[str | None, deque[int]] = defaultdict(_new_recent)
+    failures_by_session: defaultdict[str | None, deque[int]] = defaultdict(_new_failures)
     for index, event in enumerate(events):
         if event.actor == "human":
-            for recent_index in recent.pop(event.session, ()):
+            for recent_index in recent_by_session.pop(event.session, ()):
                 if _is_failure(events[recent_index]):
-                    failures[event.session].append(recent_index)
+                    failures_by_session[event.session].append(recent_index)
         elif event.session is not None:
-            recent[event.session].append(index)
+            recent_by_session[event.session].append(index)
     near: set[int] = set()
-    return near.union(*failures.values())
+    return near.union(*failures_by_session.values())
 
 
 def _new_recent() -> deque[int]:
@@ -260,20 +287,21 @@ def _new_failures() -> deque[int]:
 
 
 def _drop_copies(admitted: Sequence[Admitted]) -> dict[int, Admitted]:
-    """Return by index all events but the copies of a message.
+    """Return by index all admitted events but the copies of a message.
 
-    The most trusted of equal messages is kept, else the first. Words that an outsider wrote into
-    the pull request stay his when a squash makes them a commit's.
+    A squash repeats the text of its pull request. The most trusted of equal messages is kept, else
+    the first. Words that an outsider wrote into the pull request stay his when a squash makes them
+    a commit's.
     """
-    copies: defaultdict[str, list[int]] = defaultdict(list)
+    indices_by_message: defaultdict[str, list[int]] = defaultdict(list)
     for index, item in enumerate(admitted):
         if item.event.kind in MESSAGES:
             message = message_words(item.event.text)
             if message:
-                copies[message].append(index)
+                indices_by_message[message].append(index)
 
     originals = dict(enumerate(admitted))
-    for indices in copies.values():
+    for indices in indices_by_message.values():
         best = min(indices, key=lambda index: admitted[index].trust)
         if any(admitted[index].event.is_outside for index in indices):
             originals[best] = Admitted(admitted[best].event, "T3")

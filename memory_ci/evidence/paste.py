@@ -17,7 +17,7 @@ BLANK_LINE = Regex(r"\n\s*\n")
 
 
 def withdraw_pasted(events: Iterable[Event], policy: ExtractionConfig) -> tuple[Event, ...]:
-    """Return the events of a change, people's turns without paragraphs of bots' reviews.
+    """Return the events of a change, people's turns without paragraphs pasted from bots' reviews.
 
     A turn of nothing else is attributed to the tool. Marks of Markdown do not count: people paste
     from a rendered page.
@@ -32,16 +32,20 @@ def withdraw_pasted(events: Iterable[Event], policy: ExtractionConfig) -> tuple[
 
 
 def _withdraw(event: Event, reviews: Sequence[str]) -> Event:
-    """Return a turn without the paragraphs of reviews.
+    """Return a person's turn without the paragraphs that are in bots' reviews.
 
     A review counts as pasted if a long paragraph is in it; then its short ones are removed, too.
+
+    Args:
+        event: the turn.
+        reviews: the texts of the reviews, as `_fold` returns them.
     """
     paragraphs = [paragraph for paragraph in BLANK_LINE.split(event.text) if paragraph.strip()]
     folded = [_fold(paragraph) for paragraph in paragraphs]
-    long_ones = [text for text in folded if len(text.split()) >= MIN_WORDS]
-    pasted = [review for review in reviews if any(text in review for text in long_ones)]
+    long_paragraphs = [text for text in folded if len(text.split()) >= MIN_WORDS]
+    pasted = [review for review in reviews if any(text in review for text in long_paragraphs)]
 
-    typed = []
+    typed: list[str] = []
     for paragraph, text in zip(paragraphs, folded, strict=True):
         if not any(text in review for review in pasted):
             typed.append(paragraph)

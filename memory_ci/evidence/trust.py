@@ -59,7 +59,15 @@ BOTS = ("memory-ci*", "github-actions*", "*[bot]*")
 def classify_trust(
     event: Event, trusted_authors: Iterable[str], bot_authors: Iterable[str]
 ) -> Trust:
-    """Return the trust tier of an event; a bot stays a bot even where all authors are trusted."""
+    """Return how far the words of an event may support a learning, from T0 (most) to T3 (least).
+
+    A bot stays a bot even where all authors are trusted.
+
+    Args:
+        event: the event.
+        trusted_authors: patterns of authors with write access.
+        bot_authors: patterns of bots.
+    """
     if event.is_outside or event.actor == "bot" or is_author(event.author, bot_authors):
         return "T3"
     if event.actor in ("agent", "subagent") or event.kind == "compaction":
@@ -89,14 +97,15 @@ def is_bot(event: Event, policy: ExtractionConfig) -> bool:
 
 
 def is_author(author: str, patterns: Iterable[str]) -> bool:
-    """Return whether an author's name, e-mail or `Name <e-mail>` matches a pattern, case folded.
+    """Return whether an author matches one of some patterns, such as `*@example.com`.
 
-    Only `*` is special: `*[bot]*` means the brackets, which shell patterns would read as a class.
+    Compared are the name, the e-mail and `Name <e-mail>`, case folded. Only `*` is special:
+    `*[bot]*` means the brackets, which shell patterns would read as a class.
     """
-    match = AUTHOR.fullmatch(author)
     forms = [author.casefold()]
+    match = AUTHOR.fullmatch(author)
     if match:
-        forms += [form.casefold() for form in match.groups()]
+        forms += [match["name"].casefold(), match["email"].casefold()]
     for pattern in patterns:
         parts = pattern.casefold().split("*")
         regex = re.compile(".*".join(re.escape(part) for part in parts))
@@ -112,7 +121,7 @@ def find_machine(
     steps: Iterable[str],
     bot_authors: Iterable[str],
 ) -> str:
-    """Return in words which machine made a commit, "" for a person alone.
+    """Return in words which bot or agent made a commit, "" for a person alone.
 
     Args:
         author: `Name <e-mail>`.
@@ -128,7 +137,7 @@ def find_machine(
     session = next(iter(sessions), "")
     if session:
         return f"an agent in the session {session}"
-    for candidate in (author, *co_authors):
-        if is_author(candidate, (*AGENTS, *bots)):
-            return f"the agent {candidate}"
+    for person in (author, *co_authors):
+        if is_author(person, (*AGENTS, *bots)):
+            return f"the agent {person}"
     return ""

@@ -70,7 +70,7 @@ class EvidenceWindow(msgspec.Struct, frozen=True, kw_only=True):
 def choose_pieces(
     evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bool]
 ) -> EvidenceWindow:
-    """Return the pieces that fit into a budget: all, or by rank.
+    """Return the pieces of evidence that fit into a budget: all, or the first ranks.
 
     Structure (rejections, interrupts, requested changes, checks that failed and then passed,
     reverts, pre-mortems and assumptions) comes first: if a piece of it does not fit, no piece of a
@@ -94,6 +94,12 @@ def choose_pieces(
 
 
 def _describe_missing(pieces: Sequence[Evidence], taken: Mapping[int, Evidence]) -> str:
+    """Return how many pieces were left out, by session, and how many were shortened; "" if none.
+
+    Args:
+        pieces: all pieces.
+        taken: by index the pieces that were taken, perhaps shortened.
+    """
     totals: Counter[str] = Counter()
     missing: Counter[str] = Counter()
     shortened_count = 0
@@ -105,7 +111,7 @@ def _describe_missing(pieces: Sequence[Evidence], taken: Mapping[int, Evidence])
         elif taken[index].text != piece.text:
             shortened_count += 1
 
-    notices = []
+    notices: list[str] = []
     for session, count in sorted(missing.items()):
         if session:
             total = plural(totals[session], "turn")
@@ -119,22 +125,23 @@ def _describe_missing(pieces: Sequence[Evidence], taken: Mapping[int, Evidence])
 
 
 def cost(piece: Evidence) -> int:
-    """Return an upper estimate of the tokens of a piece in a prompt.
+    """Return an upper estimate of the tokens that a piece of evidence takes in a prompt.
 
     There it is JSON with `<` and `>` escaped.
     """
     labels = (f"{key} {value}" for key, value in piece.labels)
-    beside = (piece.tool or "", piece.before, *piece.paths[:SHOWN_PATHS], *labels)
-    beside_cost = sum(estimate_tokens(text) + 2 for text in beside)
-    return PIECE_TOKENS + _text_cost(piece.text) + beside_cost
+    fields = (piece.tool or "", piece.before, *piece.paths[:SHOWN_PATHS], *labels)
+    fields_cost = sum(estimate_tokens(text) + 2 for text in fields)
+    return PIECE_TOKENS + _text_cost(piece.text) + fields_cost
 
 
 def shorten_middle(text: str, fits: Callable[[str], bool]) -> str:
-    """Return head and tail of a text around an `OMISSION`, as much of both as fits.
+    """Return a text without its middle: as much of both ends as fits, around an `OMISSION`.
 
-    Each is an unchanged part of the text, cut at a near line end, else at a blank, else anywhere.
-    At worst the omission alone is returned.
+    Each end is unchanged, cut at a near line end, else at a blank, else anywhere. At worst the
+    omission alone is returned.
     """
+    # Binary search for the greatest width of an end that fits.
     low = 0
     high = len(text) // 2
     while low < high:
@@ -147,16 +154,20 @@ def shorten_middle(text: str, fits: Callable[[str], bool]) -> str:
 
 
 def _keep_ends(text: str, width: int) -> str:
-    """Return at most `width` characters of each end of a text around an `OMISSION`."""
+    """Return at most `width` characters of each end of a text around an `OMISSION`.
+
+    A cut is moved to a line end, else to a blank, if one is in the inner half of the end.
+    """
     head_end = width
-    tail_start = len(text) - width
     for blank in "\n ":
         cut = text.rfind(blank, width // 2, width)
         if cut >= 0:
             head_end = cut
             break
+    tail_start = len(text) - width
+    latest_start = tail_start + width // 2
     for blank in "\n ":
-        cut = text.find(blank, len(text) - width, len(text) - width + width // 2)
+        cut = text.find(blank, len(text) - width, latest_start)
         if cut >= 0:
             tail_start = cut + 1
             break
@@ -174,19 +185,22 @@ def _text_cost(text: str) -> int:
 def _iter_ranked(
     pieces: Sequence[Evidence], is_hit: Callable[[str], bool]
 ) -> Iterator[list[list[int]]]:
-    """Yield rank by rank the indices of the pieces of each session, in the order to be taken."""
-    sessions: defaultdict[str, list[int]] = defaultdict(list)
+    """Yield for each rank the pieces of each session in the order in which they are to be taken.
+
+    The latest comes first. Pieces are named by their indices.
+    """
+    indices_by_session: defaultdict[str, list[int]] = defaultdict(list)
     for index, piece in enumerate(pieces):
-        sessions[piece.session or ""].append(index)
+        indices_by_session[piece.session or ""].append(index)
 
     ranks: dict[int, Rank] = {}
-    for indices in sessions.values():
+    for indices in indices_by_session.values():
         session_ranks = _rank([pieces[index] for index in indices], is_hit)
         ranks.update(zip(indices, session_ranks, strict=True))
 
     for rank in Rank:
-        queues = []
-        for indices in sessions.values():
+        queues: list[list[int]] = []
+        for indices in indices_by_session.values():
             queue = [index for index in reversed(indices) if ranks[index] is rank]
             if rank is Rank.FRAME:
                 # The first piece of a frame, without which the last words say little, comes first.
@@ -207,10 +221,10 @@ def _rank(pieces: Sequence[Evidence], is_hit: Callable[[str], bool]) -> list[Ran
             frame.add(index)
         if MID_TURN in piece.labels or is_hit(piece.text):
             around_hits.update(range(index - AROUND_HIT, index + AROUND_HIT + 1))
-    frame.update(turns[:1])
-    frame.update(turns[-LAST_TURNS:])
+    first_turn = turns[:1]
+    frame.update(first_turn, turns[-LAST_TURNS:])
 
-    ranks = []
+    ranks: list[Rank] = []
     for index, piece in enumerate(pieces):
         if is_structure(piece):
             ranks.append(Rank.STRUCTURE)
@@ -234,51 +248,65 @@ def is_structure(piece: Evidence) -> bool:
 def _take(
     ranks: Iterable[list[list[int]]], pieces: Sequence[Evidence], budget: int
 ) -> dict[int, Evidence]:
-    """Return the pieces that fit, by their indices.
+    """Return the pieces that fit into a budget of tokens, by their indices.
 
     The next piece is always of the session whose pieces took the fewest tokens so far.
+
+    Args:
+        ranks: for each rank and session the indices of its pieces, as `_iter_ranked` yields them.
+        pieces: all pieces.
+        budget: the tokens for all pieces.
     """
     taken: dict[int, Evidence] = {}
-    spent: Counter[str] = Counter()
-    share = max(budget // SHARE, MIN_TEXT_TOKENS)
-    for queues in ranks:
-        waiting = [deque(queue) for queue in queues if queue]
-        while waiting:
-            queue = min(waiting, key=lambda queue: spent[pieces[queue[0]].session or ""])
-            index = queue.popleft()
-            piece = _fit(pieces[index], budget - spent.total(), share)
+    spent_by_session: Counter[str] = Counter()
+    max_text_tokens = max(budget // SHARE, MIN_TEXT_TOKENS)
+
+    def tokens_spent(queue: deque[int]) -> int:
+        return spent_by_session[pieces[queue[0]].session or ""]
+
+    for rank_queues in ranks:
+        queues = [deque(queue) for queue in rank_queues if queue]
+        while queues:
+            index = min(queues, key=tokens_spent).popleft()
+            piece = _fit(pieces[index], budget - spent_by_session.total(), max_text_tokens)
             if piece is None:
                 return taken
             taken[index] = piece
-            spent[piece.session or ""] += cost(piece)
-            waiting = [queue for queue in waiting if queue]
+            spent_by_session[piece.session or ""] += cost(piece)
+            queues = [queue for queue in queues if queue]
     return taken
 
 
-def _fit(piece: Evidence, available: int, share: int) -> Evidence | None:
-    """Return a piece made to fit: whole, else with few paths and labels, else shortened.
+def _fit(piece: Evidence, available: int, max_text_tokens: int) -> Evidence | None:
+    """Return a piece of evidence as a whole, or with few paths and labels, or shortened to fit.
 
     Of the labels those of our own readers come first, then trailers.
 
     Args:
         piece: the piece.
         available: the tokens for all of it.
-        share: the tokens for its text.
+        max_text_tokens: the tokens for its text.
 
     Returns:
         The piece, or None if too little of its text would fit.
     """
-    if cost(piece) <= min(available, PIECE_TOKENS + share):
+    if cost(piece) <= min(available, PIECE_TOKENS + max_text_tokens):
         return piece
     paths = [path for path in piece.paths if len(path) <= MAX_BESIDE_LENGTH]
-    labels = [label for label in piece.labels if len(label[0]) + len(label[1]) <= MAX_BESIDE_LENGTH]
-    labels.sort(key=lambda label: label[0] not in OWN_LABELS)
+    labels = [
+        (key, value) for key, value in piece.labels if len(key) + len(value) <= MAX_BESIDE_LENGTH
+    ]
+    own_labels = [(key, value) for key, value in labels if key in OWN_LABELS]
+    trailers = [(key, value) for key, value in labels if key not in OWN_LABELS]
     trimmed = replace(
-        piece, before="", paths=tuple(paths[:MAX_BESIDE]), labels=tuple(labels[:MAX_BESIDE])
+        piece,
+        before="",
+        paths=tuple(paths[:MAX_BESIDE]),
+        labels=tuple([*own_labels, *trailers][:MAX_BESIDE]),
     )
 
     text_cost = _text_cost(piece.text)
-    limit = min(share, available - cost(trimmed) + text_cost)
+    limit = min(max_text_tokens, available - cost(trimmed) + text_cost)
     if limit >= text_cost:
         return trimmed
     if limit < MIN_TEXT_TOKENS:

@@ -135,10 +135,11 @@ class ReplyVerdicts(NamedTuple):
 
 
 def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdicts:
-    """Judge each learning of a reply by itself.
+    """Decide for each learning of an engine's reply whether it is written, proposed or refused.
 
-    `settlement.settle` then looks at them together. Of the learnings beyond `MAX_PER_PIECE` of one
-    piece of evidence only the first is judged; its reason gives their number.
+    Each is judged by itself; `settlement.settle` then looks at them together. Of the learnings
+    beyond `MAX_PER_PIECE` of one piece of evidence only the first is judged; its reason gives their
+    number.
 
     Args:
         case: the merged change.
@@ -151,16 +152,16 @@ def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdic
     reply = parse_reply(text, trusted=engine == RULES)
     judge = Judge(case, engine)
     totals = Counter(_first_piece_id(learning) for learning in reply.learnings)
-    seen = Counter[str]()
+    counts = Counter[str]()
     judged: list[Judged] = []
     for learning in reply.learnings:
         piece_id = _first_piece_id(learning)
-        seen[piece_id] += 1
-        if seen[piece_id] > MAX_PER_PIECE + 1:
+        counts[piece_id] += 1
+        if counts[piece_id] > MAX_PER_PIECE + 1:
             continue
         item = judge.judge(learning)
         # A quarantined learning stays so: it must not be written under any limit.
-        if seen[piece_id] > MAX_PER_PIECE and item.verdict != "quarantined":
+        if counts[piece_id] > MAX_PER_PIECE and item.verdict != "quarantined":
             excess = totals[piece_id] - MAX_PER_PIECE
             reason = f"one of {excess} beyond the first {MAX_PER_PIECE} of one message"
             item = replace(item, verdict="over_limit", reason=reason, entry_id=None)
@@ -184,7 +185,11 @@ class Judge:
         self.existing_ids = {entry.id for entry in case.existing}
 
     def judge(self, learning: Learning) -> Judged:
-        """Return the verdict on one learning."""
+        """Return the candidate of one learning and what becomes of it.
+
+        It is `quarantined` (must not be written), `suspected` (proposed to a person), `restates`
+        (an entry says it already) or `written`.
+        """
         candidate = self._make_candidate(learning)
         earlier = self._find_shown_earlier(candidate)
         refusal = self._find_refusal(learning, candidate, is_shown_twice=earlier is not None)
@@ -209,17 +214,18 @@ class Judge:
         return Judged(candidate=candidate, verdict=verdict, reason=reason, change=self.case.label)
 
     def _find_shown_earlier(self, candidate: Candidate) -> ShownByTools | None:
-        """Return the earlier change that shows a candidate, if only output of tools shows it.
+        """Return an earlier change in which output of tools shows the same, or None.
 
-        What one change shows may be a passing fault, or the words of a page that an agent read. In
-        a second one, of another session, it is proposed to a person; it is never written at once.
+        It is asked only if nothing but output of tools shows the candidate. In one change that may
+        be a passing fault, or the words of a page that an agent read. In a second one, of another
+        session, it is proposed to a person; it is never written at once.
         """
         if not is_shown_by_tools(candidate, self.pieces):
             return None
-        own_words = split_words(candidate)
+        candidate_words = split_words(candidate)
         for shown in self.case.shown_by_tools:
             is_other = shown.label != self.case.label and shown.session != candidate.session
-            if is_other and is_same_learning(own_words, shown.words):
+            if is_other and is_same_learning(candidate_words, shown.words):
                 return shown
         return None
 
@@ -233,14 +239,18 @@ class Judge:
             candidate: its candidate.
             is_shown_twice: whether output of tools counts as evidence, since two changes have it.
         """
+        ungrounded = find_ungrounded(learning, self.pieces, is_tool_output_quotable=is_shown_twice)
+        if ungrounded:
+            return ungrounded
+        refused = check_candidate(candidate, self.case.pieces)
+        if refused:
+            return refused
         # The check of the whole entry depends neither on its id nor on its dates.
         entry = to_entry(candidate, entry_id="", today=date.min, merged_on=date.min)
-        return (
-            find_ungrounded(learning, self.pieces, is_tool_output_quotable=is_shown_twice)
-            or check_candidate(candidate, self.case.pieces)
-            or ", ".join(check_entry(entry))
-            or self.case.is_writable(candidate)
-        )
+        reasons = check_entry(entry)
+        if reasons:
+            return ", ".join(reasons)
+        return self.case.is_writable(candidate)
 
     def _find_doubt(self, learning: Learning, candidate: Candidate) -> str | None:
         """Return why a learning is only proposed, or None."""
@@ -263,7 +273,7 @@ class Judge:
         return "marked by an author who is not trusted"
 
     def _find_known(self, learning: Learning, candidate: Candidate) -> str | None:
-        """Return the id of the entry that says the same, or None.
+        """Return the id of the entry that says the same as a learning, or None.
 
         Words are compared first; otherwise the engine's claim counts if it names a known entry. A
         retired entry does not count for an author who marks the learning again.
@@ -273,61 +283,70 @@ class Judge:
             entries = tuple(self.case.known_to(candidate))
         if candidate.is_marked:
             entries = tuple(entry for entry in entries if entry.status != "retired")
-        restated = find_restated(candidate, entries)
-        if restated:
-            return restated
-        claimed = learning.restates
-        return claimed if claimed in {entry.id for entry in entries} else None
+        restated_id = find_restated(candidate, entries)
+        if restated_id:
+            return restated_id
+        known_ids = {entry.id for entry in entries}
+        return learning.restates if learning.restates in known_ids else None
 
     # -- the candidate
 
     def _make_candidate(self, learning: Learning) -> Candidate:
-        """Return the candidate of a learning.
+        """Return a learning as a candidate for an entry.
 
         Its scope, type, importance, source, date and anchors come from code, not from the engine.
         """
         defaults = BY_KIND[learning.kind]
         quoted = self._list_quoted(learning)
-        piece = quoted[0] if quoted else None
-        extraction_scope = derive_scope(learning.kind, learning.reach, quoted)
         adoption, instead = self._find_adoption(learning, quoted)
-        title, body = _normalize(learning.title), _normalize(learning.body)
+        title = _normalize(learning.title)
+        body = _normalize(learning.body)
         if not self.is_rules:
             title, body = tidy(title, body)
-        return Candidate(
+        extraction_scope = derive_scope(learning.kind, learning.reach, quoted)
+        target = learning.scope or find_target(extraction_scope, self.case.pieces)
+        candidate = Candidate(
             title=title,
             body=body,
             type=defaults.type,
             domain=defaults.domain,
             importance=min(_find_importance(learning, quoted), MAX_IMPORTANCE),
-            scope=self._choose_scope(
-                learning.scope or find_target(extraction_scope, self.case.pieces)
-            ),
+            scope=self._choose_scope(target),
             extraction_scope=extraction_scope,
             quotes=self._make_quotes(learning),
             is_marked=learning.is_marked,
             marker=learning.marker,
-            cites=self._find_cites(learning, piece) if piece else (),
             adoption=adoption,
             instead=instead,
-            source=self._make_source(piece) if piece else "",
-            occurred_at=piece.at.date() if piece else None,
             engine=self.engine,
-            session=piece.session if piece else None,
             aka=learning.aka,
-            relations=tuple(
-                f"contradicts {entry_id}"
-                for entry_id in learning.contradicts
-                if entry_id in self.existing_ids
-            ),
+            relations=self._list_relations(learning),
+        )
+        return self._with_origin(candidate, learning, quoted[0]) if quoted else candidate
+
+    def _list_relations(self, learning: Learning) -> tuple[str, ...]:
+        """Return the relations to existing entries that a learning contradicts."""
+        ids = [entry_id for entry_id in learning.contradicts if entry_id in self.existing_ids]
+        return tuple(f"contradicts {entry_id}" for entry_id in ids)
+
+    def _with_origin(self, candidate: Candidate, learning: Learning, piece: Evidence) -> Candidate:
+        """Return a candidate with the source, date and code of the first piece that it quotes."""
+        return replace(
+            candidate,
+            cites=self._find_cites(learning, piece),
+            source=self._make_source(piece),
+            occurred_at=piece.at.date(),
+            session=piece.session,
         )
 
     def _list_quoted(self, learning: Learning) -> list[Evidence]:
+        """Return the pieces of evidence that a learning quotes, without unknown ones."""
         ids = [quote.evidence for quote in learning.quotes]
         return [self.pieces[piece_id] for piece_id in ids if piece_id in self.pieces]
 
     def _make_quotes(self, learning: Learning) -> tuple[Quote, ...]:
-        quotes = []
+        """Return the quotes of a learning with the addresses of what they quote."""
+        quotes: list[Quote] = []
         for quote in learning.quotes:
             piece = self.pieces.get(quote.evidence)
             address = _format_address(piece.origin) if piece else ""
@@ -341,7 +360,10 @@ class Judge:
     def _find_adoption(
         self, learning: Learning, quoted: Sequence[Evidence]
     ) -> tuple[Adoption | None, str | None]:
-        """Return whether a choice was adopted or rejected, and the alternative."""
+        """Return "rejected" for something that was not adopted, and what to do instead.
+
+        A title such as "Never retry" says by itself what not to do, so that it is not rejected.
+        """
         adoption = learning.adoption
         instead = learning.instead
         forbids = FORBIDS if self.is_rules else CONTRAST
@@ -354,7 +376,7 @@ class Judge:
         return adoption, _normalize(instead) if instead else instead
 
     def _find_cites(self, learning: Learning, piece: Evidence) -> tuple[str, ...]:
-        """Return anchors in the files of a piece.
+        """Return cites of code for a learning, in the files of the piece that it quotes.
 
         A session or a review is about the files of the whole change. A change that was not merged
         has no files.
@@ -365,7 +387,9 @@ class Judge:
         text = f"{learning.title}\n{learning.body}"
         if is_commit:
             return find_cites(text, tuple(piece.paths), piece.origin.id)
-        paths = dict.fromkeys(path for other in self.case.pieces for path in other.paths)
+        paths: dict[str, None] = {}
+        for case_piece in self.case.pieces:
+            paths |= dict.fromkeys(case_piece.paths)
         return find_cites(text, tuple(paths), self.case.tip)
 
     def _make_source(self, piece: Evidence) -> str:
@@ -375,7 +399,8 @@ class Judge:
         the change. A declined request has no commit.
         """
         label = self.case.label
-        request = f"pr:{label[1:]}" if label.startswith("#") or self.case.is_declined else ""
+        number = label[1:] if label.startswith("#") or self.case.is_declined else ""
+        request = f"pr:{number}" if number else ""
         if self.case.is_declined:
             return request
         if piece.origin.kind == "commit" or not self.case.tip:
@@ -387,21 +412,28 @@ class Judge:
 
 def is_shown_by_tools(candidate: Candidate, pieces: Mapping[str, Evidence]) -> bool:
     """Return whether a candidate quotes output of tools, and nothing else."""
-    quoted = [pieces.get(quote.evidence) for quote in candidate.quotes]
-    return bool(quoted) and all(
-        piece is not None and piece.kind == TOOL_OUTPUT and piece.actor == "tool"
-        for piece in quoted
-    )
+    if not candidate.quotes:
+        return False
+    for quote in candidate.quotes:
+        piece = pieces.get(quote.evidence)
+        if piece is None or piece.kind != TOOL_OUTPUT or piece.actor != "tool":
+            return False
+    return True
 
 
 def list_shown_by_tools(
     judged: Iterable[Judged], pieces: Iterable[Evidence]
 ) -> Iterator[ShownByTools]:
-    """Yield the learnings of one change that were refused since only output of tools shows them."""
-    by_id = {piece.id: piece for piece in pieces}
+    """Yield the learnings that were refused because only output of tools shows them.
+
+    Args:
+        judged: the judged learnings of one change.
+        pieces: its evidence.
+    """
+    pieces_by_id = {piece.id: piece for piece in pieces}
     for item in judged:
         candidate = item.candidate
-        if item.reason == "untrusted-quote" and is_shown_by_tools(candidate, by_id):
+        if item.reason == "untrusted-quote" and is_shown_by_tools(candidate, pieces_by_id):
             yield ShownByTools(item.change, candidate.session, split_words(candidate))
 
 
@@ -426,21 +458,22 @@ def _mask(candidate: Candidate) -> Candidate:
 
 
 def _find_importance(learning: Learning, quoted: Sequence[Evidence]) -> float:
-    """Return the importance of a learning.
+    """Return the importance of a learning, from 0 to 1.
 
-    A rule gives it. Otherwise it is the default of the kind, or more for the weight of the learning
-    or for graver events. That somebody asked for it counts only if a person is quoted who could
-    ask: in a session or a review.
+    A rule of ours gives it. Otherwise it is the default of the kind, or more for the weight of the
+    learning or for graver events. That somebody asked for it counts only if a person is quoted who
+    could ask: in a session or a review.
     """
     if learning.importance is not None:
         return learning.importance
     is_of_person = any(piece.actor == "human" and piece.kind in SPOKEN_KINDS for piece in quoted)
-    by_weight = 0.0
+    weight_importance = 0.0
     if learning.weight == "asked" and is_of_person:
-        by_weight = ASKED_IMPORTANCE
+        weight_importance = ASKED_IMPORTANCE
     elif learning.weight == "costly":
-        by_weight = COSTLY_IMPORTANCE
-    return max(BY_KIND[learning.kind].importance, by_weight, base_importance(quoted))
+        weight_importance = COSTLY_IMPORTANCE
+    default = BY_KIND[learning.kind].importance
+    return max(default, weight_importance, base_importance(quoted))
 
 
 def _format_address(origin: Origin) -> str:

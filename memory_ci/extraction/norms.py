@@ -28,12 +28,17 @@ ORDER_AGAIN = 0.1
 """The weight of an order without a reason; it counts where several changes give it."""
 
 NORM = Regex(r"(?i)\b(?:always|never|must|should(?:n't)?|do not|don't|avoid|prefer|only)\b")
+"""A word of an order or a norm."""
 
 CLAUSE_START = (
     r"(?:^|[,;:.!?\u2013\u2014-]\s+)"
     r"(?:(?:and|but|so|also|then|please|no|yes|ok|oh)[,\s]+)*"
 )
+"""The start of a clause, after words such as `and` or `please`."""
+
 ALL_TIMES = Regex(r"(?i)\b(?:always|never|from now on|going forward|moving forward)\b")
+"""Words of what holds at all times."""
+
 FROM_NOW_ON = Regex(
     r"(?i)\b(?:from now on|going forward|next time|(?:do not|don't) forget to)\b"
     r"|\bas a (?:general |global )?rule\b"
@@ -77,25 +82,37 @@ REASON = Regex(
     r"|\b(?:because|otherwise(?! \w+ed)|since|so that|lest"
     r"|so (?:it|they|we|you) (?:must|should|cannot|never))\b"
 )
+"""The reason of a norm: `because …`, `never X, or it breaks`, `(it loses jobs)`."""
+
 MODAL = Regex(
     r"(?i)\b(?:must|cannot|can't|should(?:n't)?|never|needs? to|required|necessary|may not)\b"
 )
+"""A verb of obligation, which makes a norm together with a reason."""
 
-PROCESS = (
-    r"commit\w*|amend\w*|push\w*|pull request|prs?|merg\w+|rebas\w+|branch\w*|worktrees?"
-    r"|workspaces?|stash\w*|tests?|testing|lint\w*|formatt?\w*|changelog|docs?|documentation|readme|comments?"
-    r"|review\w*|ask\w*|questions?|plans?|outline|specs?|rules?|coding|code|mock\w*|dependenc\w+"
-    r"|librar\w+|packages?|install\w*|migrations?|deploy\w*|releases?|versions?|ci|commands?|tools?"
-    r"|scripts?|issues?|tickets?|tasks?|todos?|prompts?|errors?|secrets?|naming|conventions?"
-    r"|files?|edit\w*|json|types?|backwards?|compatibility|approv\w+|permission|mcp|cli|env\w*"
+PROCESS_TERMS = (
+    # commits, branches and requests
+    r"commit\w*|amend\w*|push\w*|pull request|prs?|merg\w+|rebas\w+|branch\w*|worktrees?",
+    r"workspaces?|stash\w*",
+    # tests, documents and reviews
+    r"tests?|testing|lint\w*|formatt?\w*|changelog|docs?|documentation|readme|comments?",
+    r"review\w*|ask\w*|questions?|plans?|outline|specs?",
+    # code, packages and releases
+    r"rules?|coding|code|mock\w*|dependenc\w+|librar\w+|packages?|install\w*|migrations?",
+    r"deploy\w*|releases?|versions?|ci|commands?|tools?|scripts?",
+    # tasks, conventions and the rest
+    r"issues?|tickets?|tasks?|todos?|prompts?|errors?|secrets?|naming|conventions?|files?|edit\w*",
+    r"json|types?|backwards?|compatibility|approv\w+|permission|mcp|cli|env\w*",
 )
-PROCESS_WORD = Regex(rf"(?i)\b(?:{PROCESS})\b")
+PROCESS_WORD = Regex(rf"(?i)\b(?:{'|'.join(PROCESS_TERMS)})\b")
+"""A word of the work process."""
+
 CODING_WORD = Regex(
     r"(?i)\b(?:functions|methods|classes|variables|attributes|arguments|parameters|identifiers"
     r"|names|decorators?|docstrings?|annotations?|type hints?|assert(?:ion)?s?|assert statements?"
     r"|try statements?|imports?|(?:snake|camel|pascal)[ _-]?case)\b"
 )
-"""Parts of code in general, of which a norm may be: `always use docstrings in functions`."""
+"""Parts of code in general, which a norm may be about: `always use docstrings in functions`."""
+
 CHOICE = Regex(
     r"(?i)^\W*(?:always |please )?use (?!only|the\b|an? )\S+(?: \S+){0,2}?,? "
     r"(?:instead of|rather than|over|not) \S"
@@ -116,6 +133,8 @@ CONJUNCTION = Regex(
     r"(?i)\b(sure|rules?|note|remember|mention|specif\w+|so|ensure|mind|stat\w+|says?|document)"
     r" that\b"
 )
+"""A conjunction `that`, as in `make sure that`; elsewhere `that` points to another sentence."""
+
 POINTER = Regex(
     r"(?i)^\W*(?:[\w']+\W+){0,3}(?:it|its|this|these|those|they|them)\b"
     r"(?! (?:repo|repository|project|codebase|package)\b)"
@@ -142,6 +161,8 @@ GUESS = Regex(
     r"(?i)\b(?:possibly|maybe|perhaps|i (?:think|guess|believe|wonder|suppose|see|do not see"
     r"|don't see)|wondering|ideally|might|could be|not sure|seems?|(?<!should )probably)\b"
 )
+"""Words of somebody who is not sure."""
+
 PRINTED = Regex(
     r"\b\w*(?:Error|Exception)\b|\bUncaught\b|\bFAIL\b|\w\.\w+:\d|(?i:\bcannot (?:use|read|find)\b)"
     r"|^[+>|]|=>|\{\{|;\s*$|</?\w+>"
@@ -149,6 +170,8 @@ PRINTED = Regex(
 """A printed error, or a line of code."""
 
 QUESTION = Regex(r"(?i)\?|^\W*(?:can|could|would|will) (?:you|we)\b|^\W*(?:why|how|question)\b")
+"""A question, or a request in the form of one."""
+
 WRITE_DOWN = Regex(
     r"(?i)\b(?:updates?|add|create|improve|record|mention|put|write|document)\b.*"
     r"\b(?:(?:CLAUDE|AGENTS|GEMINI)\.md|rules?|guidelines?|[\w-]+\.mdc)\b"
@@ -168,6 +191,8 @@ ERRAND = Regex(
 """The request to write a rule down, before the rule."""
 
 DESTINATION = Regex(r"(?i)\s+(?:in|into|to) (?:the )?(?:CLAUDE|AGENTS|GEMINI)\.md\W*$")
+"""The file at the end of such a request: `… to AGENTS.md`."""
+
 PAST_ACTION = Regex(r"(?i)\b(?:you|it|he|she|they)(?:'ve| have| had|'s| has)?(?: already)? \w+ed\b")
 """What somebody did, in which no rule is stated."""
 
@@ -179,6 +204,8 @@ HABIT = Regex(
 """Words by which an order is one of all times: it is to be done from then on."""
 
 FIRST_PERSON = Regex(r"\b[iI](?:'\w+)?\b")
+"""A person who speaks of themselves."""
+
 COURTESY = Regex(
     r"(?i)\b(?:do not|don't|never) (?:hesitate|worry|be (?:afraid|shy|discouraged))\b"
     r"|\b(?:reach out|feel free|keep (?:up|that)|(?:don't|do not) forget to (?:ask|reach))\b"
@@ -208,6 +235,8 @@ OPENING_PHRASE = (
     r"(?P<opening>(?:for|when|whenever|in|with|regarding|as for|from now on|going forward"
     r"|moving forward)\b[^,]{0,60}, )?"
 )
+"""What comes before the words of a wish: `When you write tests, I want you to …`."""
+
 FRAME = Regex(
     rf"(?i)^{OPENING_PHRASE}(?:please )?(?:"
     r"(?:i|we)(?:'d| would)?(?: really| also| now| just)?"
@@ -224,10 +253,13 @@ FRAME = Regex(
 """The words of a wish, or of what matters, before the order itself."""
 
 PROMPT_NUMBER = Regex(r"^\[Prompt \d+\]\s*")
+"""The number that some programs of agents put before a turn."""
 
 
 def weigh_norm(text: str, *, is_spoken: bool) -> float:
     """Return how much a sentence is a norm that lasts; 0 if it is about the work at hand.
+
+    The weights are `STRONG`, `PLAIN`, `REASONED` and `ORDER_AGAIN`.
 
     Args:
         text: the sentence.
@@ -241,21 +273,40 @@ def weigh_norm(text: str, *, is_spoken: bool) -> float:
             return PLAIN
     if not _stands_alone(plain) or COURTESY.search(plain) or ANNOUNCEMENT.search(plain):
         return 0
-    if FROM_NOW_ON.search(plain):
-        return STRONG
-    if NORM.search(plain) and (LASTS.search(plain) or WRITE_DOWN.search(plain)):
+    if _says_that_it_lasts(plain):
         return STRONG
     if QUESTION.search(plain) or FIRST_PERSON.search(plain):
         return 0
     if _is_rule_of_work(plain, is_spoken=is_spoken):
         return PLAIN
-    is_invariant = not is_spoken and INVARIANT.search(plain) is not None
-    norm = MODAL.search(plain) or (not is_spoken and PROHIBITION.search(plain))
-    if is_invariant or (norm and REASON.search(plain)):
+    return _weigh_spoken_rest(plain) if is_spoken else _weigh_written_rest(plain)
+
+
+def _says_that_it_lasts(plain: str) -> bool:
+    """Return whether a norm holds from now on, or is to be written down."""
+    if FROM_NOW_ON.search(plain):
+        return True
+    is_lasting = LASTS.search(plain) or WRITE_DOWN.search(plain)
+    return bool(NORM.search(plain) and is_lasting)
+
+
+def _weigh_spoken_rest(plain: str) -> float:
+    """Return the weight of a spoken sentence that is no rule of work: a norm with its reason."""
+    return REASONED if MODAL.search(plain) and REASON.search(plain) else 0
+
+
+def _weigh_written_rest(plain: str) -> float:
+    """Return the weight of a written sentence that is no rule of work.
+
+    An order without a reason counts only if it is repeated. How often people say one in sessions is
+    counted elsewhere.
+    """
+    if INVARIANT.search(plain):
         return REASONED
-    # Of what people say again the sessions are counted elsewhere.
-    is_repeatable = not is_spoken and (ORDER.search(plain) or PROHIBITION.search(plain))
-    return ORDER_AGAIN if is_repeatable else 0
+    prohibition = PROHIBITION.search(plain)
+    if (MODAL.search(plain) or prohibition) and REASON.search(plain):
+        return REASONED
+    return ORDER_AGAIN if ORDER.search(plain) or prohibition else 0
 
 
 def strip_errand(text: str) -> str:
@@ -264,15 +315,15 @@ def strip_errand(text: str) -> str:
     >>> strip_errand("can you update CLAUDE.md that we should always run fmt?")
     'We should always run fmt'
     """
-    norm = ERRAND.sub("", text, count=1)
-    if norm == text:
+    rule = ERRAND.sub("", text, count=1)
+    if rule == text:
         return text
-    norm = DESTINATION.sub("", norm).rstrip(" ?")
-    return norm[:1].upper() + norm[1:]
+    rule = DESTINATION.sub("", rule).rstrip(" ?")
+    return rule[:1].upper() + rule[1:]
 
 
 def strip_lead(text: str) -> str:
-    """Return a spoken sentence without what links it to others, and without the words of a wish.
+    """Return the order in a spoken sentence, without `also` and `I want you to` before it.
 
     >>> strip_lead("Additionally, I want you to always use docstrings")
     'always use docstrings'
@@ -286,16 +337,25 @@ def strip_lead(text: str) -> str:
 
 
 def states_names(plain: str) -> bool:
-    """Return whether a sentence says how things in code are named; a question or story does not."""
+    """Return whether a sentence says how things in code are named; a question or story does not.
+
+    Args:
+        plain: the sentence, as `spell_negations` returns it.
+    """
     if QUESTION.search(plain) or GUESS.search(plain) or FIRST_PERSON.search(plain):
         return False
     return PAST_ACTION.search(plain) is None and bool(find_name_rules(plain))
 
 
 def _is_rule_of_work(plain: str, *, is_spoken: bool) -> bool:
-    """Return whether a sentence chooses, forbids, or orders something about the work process."""
-    never = NEVER if is_spoken else NEVER_FIRST
-    if CHOICE.search(plain) or never.search(plain):
+    """Return whether a sentence chooses, forbids, or orders something about the work process.
+
+    Args:
+        plain: the sentence, as `spell_negations` returns it.
+        is_spoken: whether a person said it to an agent.
+    """
+    prohibition = NEVER if is_spoken else NEVER_FIRST
+    if CHOICE.search(plain) or prohibition.search(plain):
         return True
     if is_spoken and HABIT.search(plain) and CODING_WORD.search(plain):
         return True
@@ -307,12 +367,14 @@ def is_coding_norm(text: str) -> bool:
     plain = strip_lead(spell_negations(text))
     if states_names(plain):
         return True
-    lasts = ALL_TIMES.search(plain) or HABIT.search(plain)
-    return bool(lasts and CODING_WORD.search(plain)) and weigh_norm(text, is_spoken=True) > 0
+    is_of_all_times = ALL_TIMES.search(plain) or HABIT.search(plain)
+    if not is_of_all_times or not CODING_WORD.search(plain):
+        return False
+    return weigh_norm(text, is_spoken=True) > 0
 
 
 def _is_about_process(plain: str, *, is_spoken: bool) -> bool:
-    """Return whether a sentence speaks of the work process, or to a person of code in general."""
+    """Return whether a sentence is about the work process, or, if spoken, about code in general."""
     if not is_spoken:
         return CONDUCT_WORD.search(plain) is not None
     if PROCESS_WORD.search(plain):
@@ -322,7 +384,7 @@ def _is_about_process(plain: str, *, is_spoken: bool) -> bool:
 
 
 def _stands_alone(plain: str) -> bool:
-    """Return whether a sentence can be agreed to without its context."""
+    """Return whether a sentence can be understood and agreed to without its context."""
     if GUESS.search(plain) or PRINTED.search(plain) or INDICATIVE.search(plain):
         return False
     if QUESTION.search(plain) and not WRITE_DOWN.search(plain):
@@ -331,6 +393,7 @@ def _stands_alone(plain: str) -> bool:
 
 
 def _is_order(plain: str) -> bool:
+    """Return whether a sentence is an order; a prohibition needs a reason or a range."""
     if ORDER.search(plain) or PROCESS_NORM.search(plain):
         return True
     return PROHIBITION.search(plain) is not None and RANGE.search(plain) is not None
@@ -345,12 +408,18 @@ CONDUCT_WORD = Regex(
     r"|skills?|workers?|sub-?agents?|(?:put|save|write) the plan"
     r"|(?:write|writing) (?:any )?code|as \w+ as possible)\b"
 )
+"""A word of how agents work: commits, tests, documents, questions, plans."""
+
 CONDUCT_OPENING = Regex(r"(?i)^(?:(?:please|also)[, ]+)*(?:use|do not|don't|never|always|keep)\b")
+"""The beginning of an order: `please use …`, `never …`."""
+
 PASSING_REQUEST = Regex(
     r"(?i)^(?:please |now |ok,? |just |also,? )*(?:fix\w*|lint\b|do (?:all|the)|check|is|are|what"
     r"|how|where|remove|implement|plan|can you (?:check|fix|see|explain)"
     r"|let's (?:implement|continue|fix|adjust|check|remove))\b"
 )
+"""The beginning of a request for the work at hand: `fix …`, `can you check …`."""
+
 BARE_COMMIT = Regex(
     r"(?i)^(?:(?:please|now|ok|okay|then|also|and|can you|go ahead and)[, ]+)*commit(?: and push)?"
     r"(?: (?:the|these|this|all|my)? ?(?:\w+ ){0,2}(?:changes?|fix(?:es)?|work)\b.*)?[.?!]?$"
@@ -358,6 +427,7 @@ BARE_COMMIT = Regex(
 """The order to commit: given in most sessions, it must not become the rule to commit by oneself."""
 
 NAMED_FILE = Regex(r"~/\w|[\w/-]+\.(?!md\b|mdc\b)[a-z]{2,4}\b")
+"""The name of a file that is no document: the request is about that file."""
 
 
 def is_conduct(request: str, *, is_about_agent: bool = False) -> bool:

@@ -42,13 +42,16 @@ def split_words(candidate: Candidate) -> CandidateWords:
 
 
 def _split(learning: Candidate | Entry, quotes: Iterable[str]) -> CandidateWords:
+    """Return the words of a candidate or an entry, and its quotes with single spaces."""
     # The body of an older entry repeats its title.
-    opening = learning.title.rstrip(".\u2026 ")
+    opening = learning.title.rstrip(".\N{HORIZONTAL ELLIPSIS} ")
     text = learning.body
     if not text.startswith(opening):
         text = f"{learning.title}\n{text}".strip()
     normal_quotes = frozenset(" ".join(quote.split()) for quote in quotes)
-    names = [rule for sentence in iter_sentences(text) for rule in find_name_rules(sentence)]
+    names: list[NameRule] = []
+    for sentence in iter_sentences(text):
+        names += find_name_rules(sentence)
     return CandidateWords(tuple(words(text)), content_words(text), normal_quotes, tuple(names))
 
 
@@ -56,15 +59,16 @@ def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None
     """Return the id of the first entry that says the same as a candidate, or None."""
     candidate_words = split_words(candidate)
     for entry in existing:
-        # Evidence has no words after its address where `evidence.quotes` keeps none.
+        # A line of evidence is an address and the words there; `evidence.quotes` may drop these.
         quotes = [line.partition(" ")[2] for line in entry.evidence]
-        if is_same_learning(candidate_words, _split(entry, filter(None, quotes))):
+        entry_words = _split(entry, [quote for quote in quotes if quote])
+        if is_same_learning(candidate_words, entry_words):
             return entry.id
     return None
 
 
 def is_same_learning(one: CandidateWords, other: CandidateWords) -> bool:
-    """Return whether two candidates say the same.
+    """Return whether two candidates say the same: equal words, a common quote, or similar words.
 
     A commit on a branch and the message of its squash often repeat each other.
     """
@@ -76,13 +80,15 @@ def is_same_learning(one: CandidateWords, other: CandidateWords) -> bool:
 
 
 def list_comparison_keys(candidate_words: CandidateWords) -> list[str]:
-    """Return keys; two candidates that say the same have at least one key in common.
+    """Return keys by which duplicates are found: two that say the same have a key in common.
 
     The keys are the words in their order, each quote, and the first content words in alphabetical
     order, as many as a text with a similarity above `SAME` must share (prefix filter of PPJoin,
     Xiao et al. 2008).
     """
     count = len(candidate_words.content)
-    prefix = sorted(candidate_words.content)[: count - math.ceil(SAME * count) + 1]
+    prefix_length = count - math.ceil(SAME * count) + 1
+    prefix = sorted(candidate_words.content)[:prefix_length]
     quotes = [f"> {quote}" for quote in candidate_words.quotes]
-    return list({f"= {' '.join(candidate_words.words)}", *quotes, *prefix})
+    all_words = f"= {' '.join(candidate_words.words)}"
+    return list({all_words, *quotes, *prefix})

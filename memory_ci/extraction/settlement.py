@@ -18,7 +18,7 @@ from memory_ci.records.candidate import Judged
 
 
 def settle(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
-    """Settle the verdicts on one merged change.
+    """Return the verdicts on the candidates of one merged change, compared with each other.
 
     Candidates that say the same become one, titles become distinct, and at most `limit` candidates
     are written that nobody marked.
@@ -28,9 +28,8 @@ def settle(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
         limit: the number of unmarked candidates that may be written.
     """
     settled = _with_distinct_titles(_merge_duplicates(judged))
-    over_limit = _list_over_limit(settled, limit)
     reason = f"more than {limit} of one merged change"
-    for index in over_limit:
+    for index in _list_over_limit(settled, limit):
         settled[index] = replace(settled[index], verdict="over_limit", reason=reason)
     return tuple(settled)
 
@@ -38,34 +37,46 @@ def settle(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
 def _list_over_limit(judged: Sequence[Judged], limit: int) -> list[int]:
     """Return the indices of the written candidates beyond the limit.
 
-    What its author marked stays, then the most important, and among equals the earlier.
+    A candidate that its author marked stays. Of the others the most important stay, and among
+    equals the earlier.
     """
-    written = [
+    unmarked = [
         index
         for index, item in enumerate(judged)
         if item.verdict == "written" and not item.candidate.is_marked
     ]
-    return sorted(written, key=lambda index: -judged[index].candidate.importance)[limit:]
+    unmarked.sort(key=lambda index: judged[index].candidate.importance, reverse=True)
+    return unmarked[limit:]
 
 
 def _merge_duplicates(judged: Sequence[Judged]) -> list[Judged]:
-    """Merge candidates that say the same and have the same verdict; all their quotes are kept."""
-    kept: list[Judged] = []
-    kept_words: list[CandidateWords] = []
-    by_key: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    """Merge candidates that say the same and have the same verdict; all their quotes are kept.
+
+    Only candidates with a comparison key in common are compared: others cannot say the same.
+    """
+    distinct: list[Judged] = []
+    distinct_words: list[CandidateWords] = []
+    indices_by_key: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for item in judged:
-        own_words = split_words(item.candidate)
-        keys = [(item.verdict, key) for key in list_comparison_keys(own_words)]
-        near = {index for key in keys for index in by_key.get(key, ())}
-        same = [index for index in sorted(near) if is_same_learning(own_words, kept_words[index])]
-        if same:
-            kept[same[0]] = _with_quotes_of(kept[same[0]], item)
+        item_words = split_words(item.candidate)
+        keys = [(item.verdict, key) for key in list_comparison_keys(item_words)]
+        comparable: set[int] = set()
+        for key in keys:
+            comparable.update(indices_by_key.get(key, ()))
+        duplicated = [
+            index
+            for index in sorted(comparable)
+            if is_same_learning(item_words, distinct_words[index])
+        ]
+        if duplicated:
+            first = duplicated[0]
+            distinct[first] = _with_quotes_of(distinct[first], item)
             continue
         for key in keys:
-            by_key[key].append(len(kept))
-        kept.append(item)
-        kept_words.append(own_words)
-    return kept
+            indices_by_key[key].append(len(distinct))
+        distinct.append(item)
+        distinct_words.append(item_words)
+    return distinct
 
 
 def _with_quotes_of(item: Judged, duplicate: Judged) -> Judged:
@@ -90,5 +101,6 @@ def _with_distinct_titles(judged: Sequence[Judged]) -> list[Judged]:
 
 
 def _with_title_of_body(item: Judged) -> Judged:
+    """Return a candidate with a title made of its body, or unchanged if the body makes none."""
     title = make_title(item.candidate.body.removeprefix("Cause: "))
     return replace(item, candidate=replace(item.candidate, title=title or item.candidate.title))

@@ -24,7 +24,8 @@ from memory_ci.extraction.restatement import (
     is_same_learning,
     split_words,
 )
-from memory_ci.extraction.wording import CAUSE, MIN_WORDS, NORM, REASON, WISH, is_passing
+from memory_ci.extraction.suspects import CAUSE, MIN_WORDS, NORM, WISH, is_passing
+from memory_ci.extraction.wording import REASON
 from memory_ci.records.candidate import Judged, Suggestion
 from memory_ci.records.entry import Entry
 from memory_ci.regex import Regex

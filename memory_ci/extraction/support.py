@@ -53,24 +53,24 @@ SCOPE_CLAIMS = ((BROAD_CLAIM, BROAD_WORDS), (NEVER_CLAIM, DENIAL))
 
 
 def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
-    """Return a slug why the quotes do not support a learning, or None.
+    """Return a slug why the quotes do not support what a learning says, or None.
 
     Args:
         learning: the learning, whose quotes name existing pieces.
         pieces: the evidence by id.
     """
     quoted_pieces = [pieces[quote.evidence] for quote in learning.quotes]
-    sentences = [
-        spell_negations(find_sentences(quote.text, pieces[quote.evidence].text))
-        for quote in learning.quotes
-    ]
+    quoted_sentences: list[str] = []
+    for quote in learning.quotes:
+        sentences = find_sentences(quote.text, pieces[quote.evidence].text)
+        quoted_sentences.append(spell_negations(sentences))
     if not _shares_words(learning.title, quoted_pieces):
         return "not-in-the-quotes"
-    if all(_is_question(sentence) for sentence in sentences):
+    if all(_is_question(sentences) for sentences in quoted_sentences):
         return "quoted-question"
-    if learning.adoption != "rejected" and is_opposite(learning.title, sentences):
+    if learning.adoption != "rejected" and is_opposite(learning.title, quoted_sentences):
         return "opposite-of-the-quotes"
-    if _is_broader(learning.title, sentences):
+    if _is_broader(learning.title, quoted_sentences):
         return "broader-than-the-quotes"
     if all(_changed_documents_only(piece) for piece in quoted_pieces):
         return "restates-document: what is quoted changed documents alone"
@@ -90,7 +90,7 @@ def _is_question(sentences: str) -> bool:
 
 
 def _is_broader(title: str, sentences: Sequence[str]) -> bool:
-    """Return whether a title speaks of all cases, and no quote does."""
+    """Return whether a title says `always` or `never`, and no quote says anything like it."""
     for claim, evidence in SCOPE_CLAIMS:
         if claim.search(title) and not any(evidence.search(sentence) for sentence in sentences):
             return True
@@ -108,15 +108,16 @@ def find_sentences(quote: str, text: str) -> str:
 
     Words that a quote omits at its ends can reverse its meaning.
     """
-    match = re.search(r"\s+".join(re.escape(word) for word in quote.split()), text)
+    quote_words = [re.escape(word) for word in quote.split()]
+    match = re.search(r"\s+".join(quote_words), text)
     if match is None:
         return quote
     start = 0
-    for end in END.finditer(text, 0, match.start() + 1):
-        if end.end() <= match.start():
-            start = end.end()
-    last_end = END.search(text, max(match.end() - 1, 0))
-    stop = last_end.start() if last_end else len(text)
+    for boundary in END.finditer(text, 0, match.start() + 1):
+        if boundary.end() <= match.start():
+            start = boundary.end()
+    following_end = END.search(text, max(match.end() - 1, 0))
+    stop = following_end.start() if following_end else len(text)
     return " ".join(text[start:stop].split())
 
 
@@ -194,7 +195,11 @@ def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
 
 
 def _list_units(path: str, text: str) -> Iterator[Paragraph]:
-    """Yield each unit of a document with the words of its context."""
+    """Yield each paragraph, heading, item and table row of a document, with its context.
+
+    The context are the words of the heading above, of the sentence that opens its list, and of the
+    header of its table.
+    """
     heading = EMPTY
     list_opening = EMPTY
     table_header = EMPTY
@@ -239,6 +244,7 @@ def _begins_part(line: str) -> bool:
 
 
 def _is_complete(part: Sequence[str]) -> bool:
+    """Return whether lines are a whole part of a document: a row, or a heading of 1 or 2 lines."""
     if ROW.fullmatch(part[0]):
         return True
     return len(part) <= 2 and HEADING.fullmatch("\n".join(part)) is not None
@@ -247,27 +253,27 @@ def _is_complete(part: Sequence[str]) -> bool:
 def _drop_drawings(text: str) -> str:
     """Return a text without the fenced blocks that draw boxes: their labels say nothing."""
     lines = text.splitlines()
-    # A fenced line is blanked, so it differs from the original.
-    fenced = [line != plain for line, plain in zip(lines, unfenced_lines(lines), strict=True)]
+    # `unfenced_lines` returns a fenced line as a blank one.
+    is_fenced = [line != plain for line, plain in zip(lines, unfenced_lines(lines), strict=True)]
     prose: list[str] = []
-    for is_fenced, numbers in groupby(range(len(lines)), key=fenced.__getitem__):
+    for is_block_fenced, numbers in groupby(range(len(lines)), key=is_fenced.__getitem__):
         block = [lines[number] for number in numbers]
-        is_drawing = is_fenced and any(BOX_CORNER.search(line) for line in block)
+        is_drawing = is_block_fenced and any(BOX_CORNER.search(line) for line in block)
         if not is_drawing:
             prose += block
     return "\n".join(prose)
 
 
 def find_restating_document(title: str, paragraphs: Iterable[Paragraph]) -> str | None:
-    """Return the path of the first paragraph with all identifiers and most words of a title.
+    """Return the path of the first document that says what a title says, or None.
 
-    Words of the context count for at most half of those required: a heading alone says no more
-    than a subject.
+    One of its paragraphs must contain all identifiers and most words of the title. Words of its
+    context count for at most half of those required: a heading alone says no more than a subject.
     """
     title_stems = find_stems(title)
     if len(title_stems) < MIN_WORDS:
         return None
-    identifiers = [word for word in title.split() if next(identifier_parts(word), None)]
+    identifiers = [word for word in title.split() if any(identifier_parts(word))]
     identifier_stems = find_stems(" ".join(identifiers))
     min_share = MIN_SHARE if identifier_stems else MIN_SHARE_UNNAMED
     required = min_share * len(title_stems)
@@ -306,10 +312,10 @@ def find_ungrounded(
     *,
     is_tool_output_quotable: bool = False,
 ) -> str | None:
-    """Return a slug why the quotes of a learning prove nothing, or None.
+    """Return a slug why the quotes of a learning are no proof, or None.
 
-    There are none, or one is not exact, too short, or of unknown or untrusted evidence. Quotes of
-    our own rules may be short, because their author marked them.
+    A quote must be exact, long enough, and from evidence that may be quoted. Quotes that our own
+    rules found may be short, because their author marked them.
 
     Args:
         learning: the learning.
@@ -341,10 +347,9 @@ def _contains(text: str, quote: str) -> bool:
 
 
 def _is_short(quote: str) -> bool:
-    text = OWN_MARKS.sub(" ", quote)
-    return len(" ".join(text.split())) < MIN_QUOTE_LENGTH and (
-        len(WORD.findall(text)) < MIN_QUOTE_WORDS
-    )
+    """Return whether a quote has too few words and too few characters, without our own masks."""
+    text = " ".join(OWN_MARKS.sub(" ", quote).split())
+    return len(text) < MIN_QUOTE_LENGTH and len(WORD.findall(text)) < MIN_QUOTE_WORDS
 
 
 def _fold(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Addresses of remotes: their web pages, and whether two of them name the same repository."""
+"""Convert addresses of git remotes: to web pages, and to one spelling by which to compare them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ ADDRESS = Regex(
 )
 """An address by HTTP, by another protocol, or in the short form of scp."""
 
+# The page of a repository on GitHub or GitLab, by its host: `github.com/acme/shop`.
 ON_FORGE = Regex(r"[\w.-]*(?:github|gitlab)[\w.-]*(?::\d+)?/[\w.~/-]+")
 
 
 def find_web_address(remote: str) -> str | None:
-    """Return where anybody would read a remote over the web.
+    """Return the web address of a remote, without a user or password.
 
     Returns:
-        The address; "" for a directory, None for an address of another kind.
+        The address; "" for a directory on disk, None for an address of another kind.
 
     >>> find_web_address("git@github.com:a/b.git")
     'https://github.com/a/b.git'
@@ -39,7 +40,9 @@ def find_web_address(remote: str) -> str | None:
 
 
 def normalize_address(remote: str) -> str:
-    """Return one spelling for all addresses of a repository; "" for a directory.
+    """Return `host/path` in lower case, which is equal for all addresses of a repository.
+
+    It is "" for a directory on disk.
 
     >>> normalize_address("git@github.com:Acme/pay.git")
     'github.com/acme/pay'
@@ -84,7 +87,12 @@ def _find_host(remote: str) -> str:
 
 
 def link_part(address: str, path: str) -> str:
-    """Return the web address of a part of a repository, such as `commit/3f2ab91`; "" for none."""
+    """Return the web address of a page of a repository; "" if the repository has none.
+
+    Args:
+        address: the web address of the repository, or "".
+        path: the page, such as `commit/3f2ab91`.
+    """
     if not address:
         return ""
     return f"{address}/-/{path}" if is_on_gitlab(address) else f"{address}/{path}"
@@ -101,7 +109,15 @@ def link_request(address: str, number: int | str) -> str:
 
 
 def link_to(address: str, number: int | None, sha: str) -> str:
-    """Return the web address of a request, else of a commit; "" if the repository has none."""
+    """Return the web address of a pull request, or of a commit if there is no number.
+
+    Args:
+        address: the web address of the repository, or "".
+        number: the number of the pull or merge request.
+        sha: the commit id, or "".
+    """
     if number is not None:
         return link_request(address, number)
-    return link_part(address, f"commit/{sha[:SHA_WIDTH]}") if sha else ""
+    if sha:
+        return link_part(address, f"commit/{sha[:SHA_WIDTH]}")
+    return ""

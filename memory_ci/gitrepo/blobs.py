@@ -1,4 +1,4 @@
-"""Files of a tree, of the index or of the work tree: listed with object ids, then read in batches.
+"""List the files of a git tree, the index or the work tree, and read their content in batches.
 
 Pathspecs here are git's default ones: a glob over the whole path in which `*` also matches `/`, or
 a literal directory. No pathspec means every file. Symbolic links and submodules are left out, but
@@ -89,10 +89,10 @@ class Tree:
 
     @cached_property
     def _entries(self) -> tuple[tuple[str, str, str], ...]:
-        """Mode, object id and path of everything; `ls-tree` has no globs to select by."""
+        """(mode, object id, path) of everything; `ls-tree` has no globs to select by."""
         args = ("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", self.oid)
         entries: list[tuple[str, str, str]] = []
-        for line in _split(run_git(self.repo.cwd, *args)):
+        for line in _split_lines(run_git(self.repo.cwd, *args)):
             fields, _, path = line.partition("\t")
             mode, _, oid = fields.split(" ")
             entries.append((mode, oid, path))
@@ -109,28 +109,37 @@ def matches_pathspecs(path: str, pathspecs: Sequence[str]) -> bool:
     >>> matches_pathspecs("src/api/MEMORY.md", ["MEMORY.md", "*/MEMORY.md"])
     True
     """
-    return not pathspecs or _compile_pathspecs(tuple(pathspecs)).match(path) is not None
+    if not pathspecs:
+        return True
+    return _compile_pathspecs(tuple(pathspecs)).match(path) is not None
 
 
 @lru_cache(maxsize=32)
 def _compile_pathspecs(pathspecs: tuple[str, ...]) -> re.Pattern[str]:
+    """Compile a pattern of the paths that match a pathspec: as a glob, or as a directory."""
     globs = [fnmatch.translate(spec) for spec in pathspecs]
     directories = [rf"{re.escape(spec.rstrip('/'))}/" for spec in pathspecs]
     return re.compile("|".join((*globs, *directories)))
 
 
 def find_obstacle(path: str, modes: Mapping[str, str]) -> str | None:
-    """Return the path that prevents a file at `path`: itself or a parent, of another type.
+    """Return the path that makes it impossible to create a file at `path`; None if nothing does.
+
+    It is `path` itself if it is no regular file, or a parent that is no directory.
+
+    Args:
+        path: the path of the file to create.
+        modes: the modes of the paths that exist, as `Tree.modes`.
 
     >>> find_obstacle("docs/MEMORY.md", {"docs": "120000"})
     'docs'
     """
-    if modes.get(path, REGULAR[0]) not in REGULAR:
+    if path in modes and modes[path] not in REGULAR:
         return path
     names = path.split("/")
-    for count in range(1, len(names)):
-        parent = "/".join(names[:count])
-        if modes.get(parent, DIRECTORY) != DIRECTORY:
+    for depth in range(1, len(names)):
+        parent = "/".join(names[:depth])
+        if parent in modes and modes[parent] != DIRECTORY:
             return parent
     return None
 
@@ -149,13 +158,17 @@ def list_staged(
     """
     env = {"GIT_INDEX_FILE": str(index_file)} if index_file else None
     listing = run_git(repo.cwd, "ls-files", "-s", "-z", "--", *pathspecs, env=env)
-    best: dict[str, tuple[int, str]] = {}
-    for line in _split(listing):
+    oids_by_path: dict[str, dict[str, str]] = {}  # The object id of each stage of a path.
+    for line in _split_lines(listing):
         mode, oid, stage, path = _parse_index_line(line)
         if mode in REGULAR:
-            ranked = (PREFERRED_STAGES.index(stage), oid)
-            best[path] = min(best.get(path, ranked), ranked)
-    return tuple(TreeFile(path, oid) for path, (_, oid) in best.items())
+            oids_by_path.setdefault(path, {})[stage] = oid
+
+    files: list[TreeFile] = []
+    for path, oids in oids_by_path.items():
+        stage = min(oids, key=PREFERRED_STAGES.index)
+        files.append(TreeFile(path, oids[stage]))
+    return tuple(files)
 
 
 def list_worktree(repo: Repository, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
@@ -182,14 +195,17 @@ def list_worktree(repo: Repository, pathspecs: Sequence[str]) -> tuple[TreeFile,
 
 
 def _parse_worktree(listing: bytes) -> tuple[list[TreeFile], list[str]]:
-    """Parse the files as the index has them, and the paths of those that must be read from disk.
+    """Parse the output of `git ls-files -t -s` for a work tree.
 
     A line is a letter (H cached, S not checked out, M unmerged, C modified, R deleted, ? untracked)
     and, but for `?`, the line of the index. A modified path occurs twice, as H and as C.
+
+    Returns:
+        The unmodified files, with the ids of the index, and the other paths, to be read from disk.
     """
     cached: dict[str, str] = {}
     modified: dict[str, None] = {}
-    for line in _split(listing):
+    for line in _split_lines(listing):
         tag, _, entry = line.partition(" ")
         if tag == "?":
             modified[entry] = None
@@ -204,17 +220,22 @@ def _parse_worktree(listing: bytes) -> tuple[list[TreeFile], list[str]]:
 
 
 def _parse_index_line(line: str) -> tuple[str, str, str, str]:
+    """Return (mode, object id, stage, path) of a line of `git ls-files -s`."""
     fields, _, path = line.partition("\t")
     mode, oid, stage = fields.split(" ")
     return mode, oid, stage, path
 
 
-def _split(listing: bytes) -> list[str]:
+def _split_lines(listing: bytes) -> list[str]:
+    """Split the output of a git command with the option `-z`, which ends lines with NUL."""
     return decode_path(listing).split("\0")[:-1]
 
 
 def _find_on_disk(root: Path, path: str, algorithm: str) -> TreeFile | None:
-    """Return a file of the work tree; None when there is no regular file."""
+    """Return a file of the work tree with the id that git would give its bytes.
+
+    None when there is no regular file. The id is "" when the file cannot be read.
+    """
     try:
         if not stat.S_ISREG(os.lstat(root / path).st_mode):
             return None
@@ -227,7 +248,7 @@ def _find_on_disk(root: Path, path: str, algorithm: str) -> TreeFile | None:
 
 
 def _hash_blob(file: IO[bytes], algorithm: str) -> str:
-    """Return the object id of a blob.
+    """Return the object id of a file's content.
 
     It is the hash of `blob <length>`, a NUL and the bytes (gitformat-pack(5), objects).
     """
@@ -255,6 +276,7 @@ def read_files(repo: Repository, files: Iterable[TreeFile], limit: int) -> Itera
 
 
 def _read_batch(repo: Repository, files: Sequence[TreeFile], limit: int) -> Iterator[FileContent]:
+    """Yield the content of files, from the cache of the repository, from git or from disk."""
     # Looked up before any is yielded: a content that is read meanwhile may clear the cache.
     cached: dict[str, bytes] = {}
     for file in files:
@@ -262,23 +284,23 @@ def _read_batch(repo: Repository, files: Sequence[TreeFile], limit: int) -> Iter
         if data is not None:
             cached[file.oid] = data
 
-    unread = [file for file in files if not file.on_disk and file.oid not in cached]
-    contents = iter(_read_objects(repo, unread, limit))
+    missing = [file for file in files if not file.on_disk and file.oid not in cached]
+    contents_from_git = iter(_read_objects(repo, missing, limit))
     for file in files:
         if file.on_disk:
             yield _read_disk(repo.cwd, file, limit)
         elif file.oid not in cached:
-            content = next(contents)
+            content = next(contents_from_git)
             repo.contents.keep(file.oid, content.data)
             yield content
-        elif len(cached[file.oid]) <= limit:
-            yield FileContent(file, cached[file.oid])
         else:
-            yield _too_large(file, len(cached[file.oid]), limit)
+            data = cached[file.oid]
+            is_large = len(data) > limit
+            yield _too_large(file, len(data), limit) if is_large else FileContent(file, data)
 
 
 def _read_objects(repo: Repository, files: Sequence[TreeFile], limit: int) -> list[FileContent]:
-    """Return the contents of objects, in order.
+    """Read the contents of files from git's objects, in order, with one git process.
 
     Raises:
         RepositoryError: git-failed.
@@ -308,6 +330,7 @@ def _read_objects(repo: Repository, files: Sequence[TreeFile], limit: int) -> li
 
 
 def _read_disk(root: Path, file: TreeFile, limit: int) -> FileContent:
+    """Read a file of the work tree; a problem if it is unreadable or has over `limit` bytes."""
     try:
         with (root / file.path).open("rb") as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -319,9 +342,9 @@ def _read_disk(root: Path, file: TreeFile, limit: int) -> FileContent:
 
 
 def _read_object(stream: IO[bytes], file: TreeFile, limit: int) -> FileContent:
-    """Read the next answer of `cat-file --batch`.
+    """Read the content of a file from an answer of `git cat-file --batch`.
 
-    It is `<id> <type> <size>`, the bytes and a line end; or `<id> missing`.
+    The answer is `<id> <type> <size>`, the bytes and a line end; or `<id> missing`.
 
     Raises:
         EOFError: the stream ends before the answer.
@@ -347,11 +370,13 @@ def _read_object(stream: IO[bytes], file: TreeFile, limit: int) -> FileContent:
 
 
 def _skip(stream: IO[bytes], count: int) -> None:
-    while count > 0:
-        chunk = stream.read(min(count, CHUNK))
+    """Read and drop `count` bytes, or what is left of the stream."""
+    remaining = count
+    while remaining > 0:
+        chunk = stream.read(min(remaining, CHUNK))
         if not chunk:
             return
-        count -= len(chunk)
+        remaining -= len(chunk)
 
 
 def _too_large(file: TreeFile, size: int, limit: int) -> FileContent:

@@ -1,4 +1,4 @@
-"""The work trees in which a branch is checked out: checked before it moves, then written.
+"""Check and update the work trees that have a branch checked out, when the branch moves.
 
 Only the files that the move changes are read, written or refreshed there.
 """
@@ -95,6 +95,13 @@ def find_checkouts(repo: Repository, ref: str | None = None) -> tuple[Repository
 
 
 def _has_branch(tree: Worktree, worktree: Repository, ref: str) -> bool:
+    """Return whether a work tree has a branch checked out, or is rebasing it.
+
+    Args:
+        tree: the work tree as git lists it.
+        worktree: the same work tree, opened.
+        ref: the full name of the branch.
+    """
     if tree.branch == ref:
         return True
     # During a rebase HEAD is detached, and the branch moves at the end.
@@ -123,23 +130,29 @@ def refuse_local_changes(worktree: Repository, expected: StagedFiles) -> None:
 def sort_by_state(
     worktree: Repository, wanted: StagedFiles, *states: StagedFiles
 ) -> tuple[list[str], list[str]]:
-    """Return the files that differ from `wanted` in index or work tree.
+    """Sort the files that differ from `wanted` by whether their content is known.
+
+    Args:
+        worktree: the work tree.
+        wanted: the content that the files should have.
+        states: contents that are known: those before and after a commit, for example.
 
     Returns:
-        The files that are in one of the other states, and the rest.
+        The paths of the files whose content in index and work tree is that of some state, and the
+        paths of the others.
     """
-    in_index, on_disk = _list_changed(worktree, wanted)
-    differing = in_index | on_disk
+    unknown_in_index, unknown_on_disk = _list_changed(worktree, wanted)
+    differing = unknown_in_index | unknown_on_disk
     for state in states:
         changed_in_index, changed_on_disk = _list_changed(worktree, state)
-        in_index &= changed_in_index
-        on_disk &= changed_on_disk
-    unknown = in_index | on_disk
+        unknown_in_index &= changed_in_index
+        unknown_on_disk &= changed_on_disk
+    unknown = unknown_in_index | unknown_on_disk
     return sorted(differing - unknown), sorted(unknown)
 
 
 def staged_in(tree: Tree, paths: Iterable[str]) -> StagedFiles:
-    """Return the mode and blob that a tree has for each path."""
+    """Return the mode and object id that a commit's tree has for each path, also a missing one."""
     absent = Staged("0", "0" * len(tree.oid))
     staged: dict[str, Staged] = {}
     for path in sorted(paths):
@@ -180,6 +193,7 @@ def write_files(worktree: Repository, wanted: StagedFiles, journal: int) -> None
 
 
 def _stage(worktree: Repository, files: StagedFiles, journal: int) -> None:
+    """Write modes and object ids of files into the index of a work tree."""
     args = (*NO_HOOKS, "update-index", "-z", "--index-info")
     run_git(worktree.cwd, *args, input=format_index_info(files), shared_files=(journal,))
 
@@ -191,7 +205,7 @@ def format_index_info(files: StagedFiles) -> bytes:
 
 
 def _open_worktree(repo: Repository, path: Path) -> Repository | None:
-    """Return the work tree at `path`.
+    """Open the work tree of `repo` at `path`.
 
     None when it was removed by hand, also if another directory took its place.
     """
@@ -210,6 +224,11 @@ def _open_worktree(repo: Repository, path: Path) -> Repository | None:
 
 
 def _refuse_busy(worktree: Repository) -> None:
+    """Make sure that no git command is at work in a work tree.
+
+    Raises:
+        RepositoryError: repository-busy, for a locked index and for a merge or rebase in progress.
+    """
     if (worktree.git_dir / "index.lock").exists():
         message = f"The index of {worktree.cwd} is locked"
         hint = "Wait for the other git command, then run again."
@@ -225,15 +244,15 @@ def _refuse_busy(worktree: Repository) -> None:
 
 
 def _list_changed(worktree: Repository, expected: StagedFiles) -> tuple[set[str], set[str]]:
-    """Return the files that are not as expected in the index, and those on disk."""
+    """Return the paths that are not as expected in the index, and those that are not on disk."""
     staged, skipped = _list_index(worktree, expected)
-    present = {path: entry for path, entry in expected.items() if not entry.is_absent}
-    changed_in_index = {path for path in expected if staged.get(path) != present.get(path)}
+    wanted = {path: entry for path, entry in expected.items() if not entry.is_absent}
+    changed_in_index = {path for path in expected if staged.get(path) != wanted.get(path)}
 
-    obstructed = {path for path in expected if _is_obstructed(worktree.cwd, path)}
-    # A skipped file that is not on disk is that of a sparse checkout.
-    modified = _list_modified(worktree, present) - (skipped - obstructed)
-    unexpected = obstructed - present.keys()
+    on_disk = {path for path in expected if _is_obstructed(worktree.cwd, path)}
+    not_checked_out = skipped - on_disk  # By a sparse checkout.
+    modified = _list_modified(worktree, wanted) - not_checked_out
+    unexpected = on_disk - wanted.keys()
     return changed_in_index, modified | unexpected
 
 
@@ -246,15 +265,16 @@ def _list_index(worktree: Repository, paths: Collection[str]) -> tuple[dict[str,
         fields, _, path = line.partition("\t")
         if path in paths:
             tag, mode, oid, stage = fields.split(" ")
-            # An unmerged path gets a mode that no commit has.
-            staged[path] = Staged(mode, oid) if stage == "0" else Staged(stage, oid)
+            is_unmerged = stage != "0"
+            # The stage is no mode: an unmerged path must equal no file of a commit.
+            staged[path] = Staged(stage if is_unmerged else mode, oid)
             if tag == "S":
                 skipped.add(path)
     return staged, skipped
 
 
 def _list_modified(worktree: Repository, expected: StagedFiles) -> set[str]:
-    """Return the files whose content in the work tree is not the expected one.
+    """Return the paths of the files whose content in the work tree is not the expected one.
 
     The content is compared after git's own filters, with an index of these files alone, without
     time stamps. Thus no time stamp counts, and no flag of the user's index (assume-unchanged) hides
@@ -286,6 +306,7 @@ def _is_obstructed(root: Path, path: str) -> bool:
 
 
 def _remove(root: Path, path: str) -> None:
+    """Delete a file, and the directories around it that are empty then."""
     (root / path).unlink(missing_ok=True)
     for parent in Path(path).parents[:-1]:
         with suppress(OSError):  # A directory that is not empty stays, as when git removes a file.
@@ -293,6 +314,7 @@ def _remove(root: Path, path: str) -> None:
 
 
 def _format_names(names: Sequence[str]) -> str:
+    """Format a list of files for a message: the first MAX_NAMED, and how many more."""
     listed = ", ".join(names[:MAX_NAMED])
     if len(names) > MAX_NAMED:
         listed += f" and {len(names) - MAX_NAMED} more"

@@ -1,4 +1,4 @@
-"""What changes touch and add: of a range, of the index, of a work tree, and of commits in a row."""
+"""Read with `git diff` and `git log` which files a change touches and which lines it adds."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ PATCH = (
 )
 """No context and no deleted files; no attribute hides added lines, and no program shows them."""
 
-SETTINGS = ("-c", "core.quotePath=false", "-c", "log.showSignature=false", "-c", "diff.noprefix=no")
+# The head of a hunk, `@@ -3,2 +4 @@`: the count of removed lines, the first added line, its count.
 HUNK = Regex(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+SETTINGS = ("-c", "core.quotePath=false", "-c", "log.showSignature=false", "-c", "diff.noprefix=no")
 MAX_BYTES = 16 * 1024 * 1024  # Bytes of added lines of one change that are read.
 MAX_LINES = 100_000  # Added lines of one change that are read.
 MAX_LINE = 65_536  # Bytes of a line that are kept: more than any pattern is searched in.
 INDEX = "--cached"
-"""Stands for the index in place of a commit."""
+"""Takes the place of a commit id where the index is compared."""
 
-Wanted = Callable[[str], bool]
-"""Whether the added lines of a file are read, by its path."""
+PathFilter = Callable[[str], bool]
+"""Returns whether the added lines of the file at a path are read."""
 
 
 class Addition(NamedTuple):
@@ -52,8 +53,8 @@ class Addition(NamedTuple):
         path: the path of the file.
         number: the number of the line there, from 1.
         text: the line.
-        moved_from: the file from which the change removes a line that differs at most in white
-            space around it, "" for none.
+        moved_from: the file from which the change removes the same line, white space around it
+            aside; "" if it removes no such line.
     """
 
     path: str
@@ -66,7 +67,7 @@ class Additions(NamedTuple):
     """The lines that a change adds.
 
     Attributes:
-        is_complete: whether all of them are here.
+        is_complete: whether `lines` has all of them; it has not where they exceed a limit.
     """
 
     lines: tuple[Addition, ...]
@@ -107,29 +108,38 @@ def read_additions(
     repo: Repository,
     start: str,
     end: str | None,
-    wanted: Wanted,
+    is_wanted: PathFilter,
     index_file: Path | None = None,
     *,
     pathspecs: Sequence[str] = (),
 ) -> Additions:
-    """Return the lines that a change adds to some files; see `list_changed_files`."""
+    """Return the lines that a change adds to the files that `is_wanted` selects.
+
+    Args:
+        repo: the repository.
+        start: the commit before the change.
+        end: the commit after it, INDEX, or None for the files of the work tree that git tracks.
+        is_wanted: whether the added lines of the file at a path are read.
+        index_file: the index, None for that of the work tree.
+        pathspecs: the files that are compared, from the top; all with none.
+    """
     args = ("diff", *PATCH, *_list_ends(start, end), "--", *pathspecs)
     with stream_git(repo.cwd, *SETTINGS, *args, env=_index_variables(index_file)) as stream:
-        additions, _ = _read_patch(stream, wanted)
+        additions, _ = _read_patch(stream, is_wanted)
         return additions
 
 
 def iter_additions(
-    repo: Repository, shas: Sequence[str], wanted: Wanted, pathspecs: Sequence[str] = ()
+    repo: Repository, shas: Sequence[str], is_wanted: PathFilter, pathspecs: Sequence[str] = ()
 ) -> Iterator[tuple[str, Additions]]:
-    """Yield some commits with the lines that they add to their first parents' files.
+    """Yield (commit id, added lines) for commits, compared with their first parents.
 
     One process reads all of them.
 
     Args:
         repo: the repository.
         shas: the commits, in the order of the result.
-        wanted: whether the added lines of a file are read.
+        is_wanted: whether the added lines of the file at a path are read.
         pathspecs: the files that git compares; a commit that changes none may be left out.
     """
     if not shas:
@@ -138,17 +148,20 @@ def iter_additions(
     args = ("log", *walk, "--format=%x00%H", *PATCH, "--", *pathspecs)
     names = "".join(f"{sha}\n" for sha in shas).encode()
     with stream_git(repo.cwd, *SETTINGS, *args, input=names) as stream:
-        header = stream.readline()
+        header = stream.readline()  # NUL and the id of a commit.
         while header:
-            sha = header[1:].strip().decode()
-            additions, header = _read_patch(stream, wanted)
+            sha = header.removeprefix(b"\0").strip().decode()
+            additions, header = _read_patch(stream, is_wanted)
             yield sha, additions
 
 
 def _list_ends(start: str, end: str | None) -> list[str]:
+    """Return the arguments of `git diff` for the two ends of a change (`list_changed_files`)."""
     if end == INDEX:
         return [INDEX, start]
-    return [start] if end is None else [start, end]
+    if end is None:
+        return [start]
+    return [start, end]
 
 
 def _index_variables(index_file: Path | None) -> dict[str, str]:
@@ -156,74 +169,87 @@ def _index_variables(index_file: Path | None) -> dict[str, str]:
 
 
 def _read_file(status: bytes, tokens: Iterator[bytes]) -> FileChange:
-    """Return a file of `--raw -z`; its paths are the next tokens."""
-    letter = status.rsplit(b" ", 1)[-1][:1].decode("ascii", "replace")
+    """Parse a changed file that `git diff --raw -z` printed.
+
+    Args:
+        status: `:<mode> <mode> <old id> <new id> <letter and score>`.
+        tokens: its path; for a renamed or copied file the old and the new one.
+    """
+    letter_and_score = status.rsplit(b" ", 1)[-1]
+    letter = letter_and_score[:1].decode("ascii", "replace")
     path = decode_path(next(tokens))
     if letter in ("R", "C"):
-        return FileChange(letter, decode_path(next(tokens)), path)
+        new_path = decode_path(next(tokens))
+        return FileChange(letter, new_path, path)
     return FileChange(letter, path)
 
 
-def _read_patch(stream: IO[bytes], wanted: Wanted) -> tuple[Additions, bytes]:
+def _read_patch(stream: IO[bytes], is_wanted: PathFilter) -> tuple[Additions, bytes]:
     """Read the patch of one change, up to the header of the next commit, which begins with NUL.
 
     Returns:
         The added lines, and the header of the next commit, b"" at the end of the stream.
     """
-    kept = _KeptLines()
-    path = ""
+    collector = _AdditionCollector()
+    path = ""  # Of the current file; "" if its lines are not wanted.
     for line in _iter_lines(stream):
         if line.startswith(b"\0"):
-            return kept.close(), line
+            return collector.build_additions(), line
         if line.startswith(b"+++ "):
-            name = _read_name(line[4:].rstrip(b"\n"))
-            path = name if name and wanted(name) else ""
+            name = _read_name(line.removeprefix(b"+++ ").rstrip(b"\n"))
+            path = name if name and is_wanted(name) else ""
             continue
         hunk = HUNK.match(line)
         if hunk is None:
             continue
-        removed, start, added = (int(1 if number is None else number) for number in hunk.groups())
-        for number, text in _read_hunk(stream, removed, added, start):
+        # Git leaves out a count of 1.
+        removed_count, start, added_count = (int(number or 1) for number in hunk.groups())
+        for number, text in _read_hunk(stream, removed_count, added_count, start):
             if path and number is None:
-                kept.remove(path, text)
+                collector.note_removed(path, text)
             elif path and number is not None:
-                kept.add(path, number, text)
-    return kept.close(), b""
+                collector.add(path, number, text)
+    return collector.build_additions(), b""
 
 
-class _KeptLines:
-    """The added lines of one change, up to the limits."""
+class _AdditionCollector:
+    """Collects the added lines of one change, up to the limits, and finds those that it moved."""
 
     def __init__(self) -> None:
         self._lines: list[Addition] = []
-        self._removed: defaultdict[str, list[str]] = defaultdict(list)
+        self._removed_from: defaultdict[str, list[str]] = defaultdict(list)  # Paths by line.
         self._removed_size = 0
         self._size = 0
         self._is_full = False
 
     def add(self, path: str, number: int, text: bytes) -> None:
+        """Keep an added line, unless a limit is reached."""
         self._size += len(text)
-        self._is_full |= self._size > MAX_BYTES or len(self._lines) >= MAX_LINES
+        if self._size > MAX_BYTES or len(self._lines) >= MAX_LINES:
+            self._is_full = True
         if not self._is_full:
             self._lines.append(Addition(path, number, text.decode("utf-8", "replace")))
 
-    def remove(self, path: str, text: bytes) -> None:
-        """Note a removed line, up to the limit of bytes."""
+    def note_removed(self, path: str, text: bytes) -> None:
+        """Remember that a line was removed from a file, unless a limit is reached."""
         stripped = text.decode("utf-8", "replace").strip()
         self._removed_size += len(text)
         if stripped and self._removed_size <= MAX_BYTES:
-            self._removed[stripped].append(path)
+            self._removed_from[stripped].append(path)
 
-    def close(self) -> Additions:
-        """Return the lines, those marked as moved for which one was removed."""
+    def build_additions(self) -> Additions:
+        """Return the added lines; a line that was also removed is marked as moved."""
         lines = self._lines
-        if self._removed:
-            lines = [self._mark(line) for line in lines]
+        if self._removed_from:
+            lines = [self._mark_moved(line) for line in lines]
         return Additions(tuple(lines), not self._is_full)
 
-    def _mark(self, line: Addition) -> Addition:
-        """Return a line, marked as moved if it takes the place of a removed one."""
-        paths = self._removed.get(line.text.strip())
+    def _mark_moved(self, line: Addition) -> Addition:
+        """Return a line, marked as moved if the same line was removed, preferably from its file.
+
+        A removed line counts for one added line only.
+        """
+        paths = self._removed_from.get(line.text.strip())
         if not paths:
             return line
         moved_from = line.path if line.path in paths else paths[0]
@@ -232,44 +258,59 @@ class _KeptLines:
 
 
 def _read_hunk(
-    stream: IO[bytes], removed: int, count: int, start: int
+    stream: IO[bytes], removed_count: int, added_count: int, start: int
 ) -> Iterator[tuple[int | None, bytes]]:
-    """Yield the changed lines of a hunk, those that are added with their numbers."""
+    """Yield the changed lines of a hunk, each as (line number, text).
+
+    The number of a removed line is None.
+
+    Args:
+        stream: the patch after the head of the hunk.
+        removed_count: the number of lines of the old file in the hunk.
+        added_count: the number of lines of the new file in the hunk.
+        start: the number of the first line of the new file.
+    """
     number = start
-    while removed > 0 or count > 0:
+    while removed_count > 0 or added_count > 0:
         line = _read_line(stream)
         if line.startswith(b"+"):
-            count -= 1
+            added_count -= 1
             yield number, line[1:].rstrip(b"\r\n")
             number += 1
         elif line.startswith(b"-"):
-            removed -= 1
+            removed_count -= 1
             yield None, line[1:]
         elif line.startswith((b" ", b"\n")):  # context, which diff.suppressBlankEmpty may empty
-            removed -= 1
-            count -= 1
+            removed_count -= 1
+            added_count -= 1
             number += 1
         elif not line:
             return
 
 
 def _iter_lines(stream: IO[bytes]) -> Iterator[bytes]:
-    return iter(lambda: _read_line(stream), b"")
+    while line := _read_line(stream):
+        yield line
 
 
 def _read_line(stream: IO[bytes]) -> bytes:
-    """Return the next line of a stream, cut at MAX_LINE; its rest is read and dropped."""
+    """Return the next line of a stream, cut at MAX_LINE bytes; its rest is read and dropped."""
     line = stream.readline(MAX_LINE)
-    rest = line
-    while rest and not rest.endswith(b"\n"):
-        rest = stream.readline(MAX_LINE)
+    part = line
+    while part and not part.endswith(b"\n"):
+        part = stream.readline(MAX_LINE)
     return line
 
 
 def _read_name(name: bytes) -> str:
-    """Return the path of a `+++` line, "" for a deleted file; git quotes some paths as C does."""
+    """Return the path of a `+++` line, such as `b/src/a.py`; "" for a deleted file.
+
+    Git quotes some paths as C does.
+    """
     if name.startswith(b'"') and name.endswith(b'"'):
         name = codecs.escape_decode(name[1:-1])[0]
     else:
         name = name.removesuffix(b"\t")
-    return decode_path(name.removeprefix(b"b/")) if name.startswith(b"b/") else ""
+    if not name.startswith(b"b/"):
+        return ""
+    return decode_path(name.removeprefix(b"b/"))

@@ -1,4 +1,4 @@
-"""The commits that last changed places in files, and those that added lines."""
+"""Find the commits that last changed given lines of files, and blame lines on commits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ PATCH = (
     *SIMILAR,
 )
 SETTINGS = ("-c", "core.quotePath=false", "-c", "log.showSignature=false")
+# The head of a hunk, `@@ -3,2 +4 @@`: the first line and count before, then those after.
 HUNK = Regex(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+# The header of a line in `git blame --porcelain`: `<id> <old line> <line> <lines of the group>`.
 BLAMED_LINE = Regex(r"(?P<sha>[0-9a-f]{40,64}) \d+ (?P<line>\d+)(?: \d+)?")
 
 
@@ -54,10 +56,15 @@ class LastEdit(NamedTuple):
     is_removal: bool = False
 
 
-class Brought(NamedTuple):
+class BlamedRange(NamedTuple):
     """Neighbouring lines of a file that one commit added; a merge counts for all that it merged.
 
-    The sha is "" for lines that are not committed; the time is that of the commit, in UTC.
+    Attributes:
+        first: the first line, from 1.
+        last: the last line, included.
+        sha: the commit; "" for lines that are not committed.
+        at: the time of the commit, in UTC.
+        subject: the first line of its message.
     """
 
     first: int
@@ -85,8 +92,8 @@ class _Hunk(NamedTuple):
 class _FileDiff(NamedTuple):
     """The diff of one file: its paths before and after ("" for none), and its hunks."""
 
-    old: str
-    new: str
+    old_path: str
+    new_path: str
     hunks: Sequence[_Hunk]
 
 
@@ -96,7 +103,7 @@ class _FileDiff(NamedTuple):
 def find_last_edits(
     repo: Repository, rev: str | None, spots: Iterable[Spot]
 ) -> dict[Spot, LastEdit]:
-    """Return the last edit of each spot, by one walk back along the first parents.
+    """Return the commit that last changed each spot, by one walk back along the first parents.
 
     A merge counts for all that it merged. The walk ends as soon as all spots have an edit. It takes
     one process, and two for a work tree.
@@ -104,18 +111,23 @@ def find_last_edits(
     Args:
         repo: the repository.
         rev: the commit that has the spots; None for the work tree.
-        spots: the spots; without an edit that was found they are not in the result.
+        spots: lines of files, or whole files.
+
+    Returns:
+        The last edit by spot. A spot that no commit of the walk changed is missing.
     """
-    trails = {spot: _Trail(spot) for spot in spots}
-    paths = {spot.path for spot in trails} | {spot.old_path for spot in trails}
+    trackers = {spot: _SpotTracker(spot) for spot in spots}
+    paths = {spot.path for spot in trackers} | {spot.old_path for spot in trackers}
 
     edits: dict[Spot, LastEdit] = {}
-    for edit, files in _iter_edits(repo, rev, sorted(paths)):
-        for spot, trail in trails.items():
-            if spot not in edits and trail.is_changed_by(files):
-                is_deleted = any(trail.path == file.old and not file.new for file in files)
+    for edit, file_diffs in _iter_edits(repo, rev, sorted(paths)):
+        for spot, tracker in trackers.items():
+            if spot not in edits and tracker.is_changed_by(file_diffs):
+                is_deleted = any(
+                    tracker.path == diff.old_path and not diff.new_path for diff in file_diffs
+                )
                 edits[spot] = edit._replace(is_removal=is_deleted or bool(spot.word))
-        if len(edits) == len(trails):
+        if len(edits) == len(trackers):
             break
     return edits
 
@@ -123,9 +135,14 @@ def find_last_edits(
 def _iter_edits(
     repo: Repository, rev: str | None, paths: Sequence[str]
 ) -> Iterator[tuple[LastEdit, list[_FileDiff]]]:
-    """Yield the uncommitted changes of a work tree, then the commits, newest first.
+    """Yield the uncommitted changes of a work tree, then each commit with its diffs, newest first.
 
-    A commit without parents is left out, for no spot has an anchor before it.
+    A commit without parents is left out: no place is known before it.
+
+    Args:
+        repo: the repository.
+        rev: the newest commit; None for the work tree.
+        paths: the files that are compared.
     """
     pathspecs = ("--", *(f":(top,literal){path}" for path in paths))
     if rev is None:
@@ -139,19 +156,20 @@ def _iter_edits(
         lines = map(_decode_line, stream)
         header = next(lines, "")
         while header.startswith("\0"):
-            sha, *parents = header[1:].split()
+            sha, *parents = header.removeprefix("\0").split()
             message = "\n".join(takewhile(lambda line: line != "\0", lines))
             patch = _Patch(lines)
-            files = list(_parse_files(patch))
+            file_diffs = list(_parse_files(patch))
             header = patch.next_header
             if parents:
-                yield LastEdit(sha, message), files
+                yield LastEdit(sha, message), file_diffs
 
 
 class _Patch:
-    """The lines of one patch, before the header of the next commit, which begins with NUL.
+    """Iterates over the lines of one patch, up to the header of the next commit.
 
-    No line of a patch does. `next_header` is set when all lines were read.
+    The header begins with NUL, as no line of a patch does. It is in `next_header` when all lines
+    were read.
     """
 
     def __init__(self, lines: Iterator[str]) -> None:
@@ -167,40 +185,45 @@ class _Patch:
 
 
 def _parse_files(lines: Iterable[str]) -> Iterator[_FileDiff]:
-    old = ""
-    new = ""
+    """Parse the lines of a patch into the diffs of its files."""
+    old_path = ""
+    new_path = ""
     hunks: list[_Hunk] = []
     remaining = iter(lines)
     for line in remaining:
         if line.startswith("diff --git "):
-            if old or new:
-                yield _FileDiff(old, new, hunks)
-            old = ""
-            new = ""
+            if old_path or new_path:
+                yield _FileDiff(old_path, new_path, hunks)
+            old_path = ""
+            new_path = ""
             hunks = []
         elif line.startswith("--- a/"):
-            old = line.removeprefix("--- a/").rstrip("\t")
+            old_path = line.removeprefix("--- a/").rstrip("\t")
         elif line.startswith("rename from "):
-            old = line.removeprefix("rename from ").rstrip("\t")
+            old_path = line.removeprefix("rename from ").rstrip("\t")
         elif line.startswith("+++ b/"):
-            new = line.removeprefix("+++ b/").rstrip("\t")
+            new_path = line.removeprefix("+++ b/").rstrip("\t")
         elif line.startswith("rename to "):
-            new = line.removeprefix("rename to ").rstrip("\t")
+            new_path = line.removeprefix("rename to ").rstrip("\t")
         elif match := HUNK.match(line):
             hunks.append(_parse_hunk(match, remaining))
-    if old or new:
-        yield _FileDiff(old, new, hunks)
+    if old_path or new_path:
+        yield _FileDiff(old_path, new_path, hunks)
 
 
 def _parse_hunk(header: re.Match[str], lines: Iterator[str]) -> _Hunk:
-    """Parse a hunk, and consume its lines."""
-    old_start, old_size, new_start, new_size = [
-        1 if number is None else int(number) for number in header.groups()
-    ]
+    """Parse a hunk, and consume its lines.
+
+    Args:
+        header: the match of HUNK.
+        lines: the lines of the patch after the header.
+    """
+    # Git leaves out a size of 1.
+    old_start, old_size, new_start, new_size = [int(number or 1) for number in header.groups()]
     # A remark that a file ends without a line feed is no line of the hunk.
     content = (line for line in lines if not line.startswith("\\"))
     body = islice(content, old_size + new_size)
-    removed = [line[1:] for line in body if line[:1] == "-"]
+    removed = [line.removeprefix("-") for line in body if line.startswith("-")]
     return _Hunk(old_start, old_size, new_start, new_size, removed)
 
 
@@ -208,8 +231,8 @@ def _decode_line(line: bytes) -> str:
     return decode_path(line.rstrip(b"\n"))
 
 
-class _Trail:
-    """A spot on the way back through history: its path and lines before the commits so far."""
+class _SpotTracker:
+    """Follows a spot back through history: its path and its lines before the commits so far."""
 
     def __init__(self, spot: Spot) -> None:
         self.path = spot.path
@@ -217,43 +240,52 @@ class _Trail:
         self._last = spot.last
         self._word = re.compile(rf"(?<!\w){re.escape(spot.word)}(?!\w)") if spot.word else None
 
-    def is_changed_by(self, files: Iterable[_FileDiff]) -> bool:
-        """Return whether the diff of a commit changes the spot; if not, go back before it."""
-        for file in files:
-            if self.path != (file.new or file.old):
+    def is_changed_by(self, file_diffs: Iterable[_FileDiff]) -> bool:
+        """Return whether a commit changes the spot; if not, move the spot to where it was before.
+
+        Args:
+            file_diffs: the diffs of the commit.
+        """
+        for diff in file_diffs:
+            path_after = diff.new_path or diff.old_path
+            if self.path != path_after:
                 continue
-            is_added = not file.old
-            is_deleted = not file.new
+            is_added = not diff.old_path
+            is_deleted = not diff.new_path
             if is_added or (is_deleted and self._word is None):
                 return True
-            if any(self._is_touched(hunk) for hunk in file.hunks):
+            if any(self._is_touched(hunk) for hunk in diff.hunks):
                 return True
-            self._step_back(file)
+            self._step_back(diff)
             return False
         return False
 
     def _is_touched(self, hunk: _Hunk) -> bool:
+        """Return whether a hunk changes the lines of the spot, or removes a line with its word."""
         if self._word is not None:
             return any(self._word.search(line) for line in hunk.removed)
         if self._first is None or self._last is None:
             return True
-        if hunk.new_size:
-            return hunk.new_start <= self._last and hunk.new_start + hunk.new_size > self._first
-        # Lines were removed after the line `new_start`. At an edge of the spot they count unless a
-        # blank line separated them from it.
+        if hunk.new_size > 0:
+            hunk_end = hunk.new_start + hunk.new_size
+            return hunk.new_start <= self._last and hunk_end > self._first
+
+        # Lines were only removed, after the line `new_start`. At an edge of the spot they count
+        # unless a blank line separated them from it.
         if self._first <= hunk.new_start < self._last:
             return True
         if hunk.new_start == self._last and hunk.removed[0].strip():
             return True
         return hunk.new_start == self._first - 1 and bool(hunk.removed[-1].strip())
 
-    def _step_back(self, file: _FileDiff) -> None:
+    def _step_back(self, diff: _FileDiff) -> None:
+        """Set path and lines to those before a diff that does not change the spot."""
         if self._first is not None and self._last is not None:
-            above = [hunk for hunk in file.hunks if hunk.new_start < self._first]
-            shift = sum(hunk.old_size - hunk.new_size for hunk in above)
+            hunks_above = [hunk for hunk in diff.hunks if hunk.new_start < self._first]
+            shift = sum(hunk.old_size - hunk.new_size for hunk in hunks_above)
             self._first += shift
             self._last += shift
-        self.path = file.old
+        self.path = diff.old_path
 
 
 # -- blame
@@ -261,8 +293,8 @@ class _Trail:
 
 def blame_lines(
     repo: Repository, path: str, lines: tuple[int, int] | None, rev: str | None
-) -> tuple[Brought, ...]:
-    """Return the commits that added the lines of a file; changes of white space do not count.
+) -> tuple[BlamedRange, ...]:
+    """Return by `git blame` which commits added the lines of a file, ignoring white space.
 
     Args:
         repo: the repository.
@@ -278,27 +310,35 @@ def blame_lines(
     args = ("blame", "--porcelain", "--first-parent", "-w", *line_range, *revisions, "--", path)
     output = run_git(repo.cwd, *args).decode("utf-8", "replace")
 
-    shas: list[tuple[int, str]] = []  # By number of the line.
-    facts: dict[str, dict[str, str]] = {}  # The fields of each commit, by name.
+    line_shas: list[tuple[int, str]] = []  # The number of each line, and its commit.
+    commit_fields: dict[str, dict[str, str]] = {}  # By commit: `summary`, `committer-time` …
     for line in output.split("\n"):
         header = BLAMED_LINE.fullmatch(line)
+        is_content = line.startswith("\t")
         if header:
-            shas.append((int(header["line"]), header["sha"]))
-        elif not line.startswith("\t"):
+            line_shas.append((int(header["line"]), header["sha"]))
+        elif not is_content:
             key, _, value = line.partition(" ")
-            _, sha = shas[-1]
-            facts.setdefault(sha, {}).setdefault(key, value)
-    return tuple(_join_lines(shas, facts))
+            _, sha = line_shas[-1]
+            commit_fields.setdefault(sha, {}).setdefault(key, value)
+    return tuple(_join_lines(line_shas, commit_fields))
 
 
-def _join_lines(shas: list[tuple[int, str]], facts: dict[str, dict[str, str]]) -> Iterator[Brought]:
-    """Yield each run of neighbouring lines of one commit."""
-    for sha, group in groupby(shas, key=lambda numbered: numbered[1]):
+def _join_lines(
+    line_shas: list[tuple[int, str]], commit_fields: dict[str, dict[str, str]]
+) -> Iterator[BlamedRange]:
+    """Yield a range for each run of neighbouring lines that are of one commit.
+
+    Args:
+        line_shas: the number of each line, and its commit, in order.
+        commit_fields: the fields of each commit as `git blame --porcelain` prints them, by name.
+    """
+    for sha, group in groupby(line_shas, key=lambda line_sha: line_sha[1]):
         numbers = [number for number, _ in group]
-        commit = facts[sha]
-        at = parse_date(f"{commit['committer-time']} +0000")
+        fields = commit_fields[sha]
+        at = parse_date(f"{fields['committer-time']} +0000")
         is_committed = bool(sha.strip("0"))
         if is_committed:
-            yield Brought(numbers[0], numbers[-1], sha, at, commit["summary"])
+            yield BlamedRange(numbers[0], numbers[-1], sha, at, fields["summary"])
         else:
-            yield Brought(numbers[0], numbers[-1], "", at, "")
+            yield BlamedRange(numbers[0], numbers[-1], "", at, "")

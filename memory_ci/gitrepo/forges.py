@@ -1,4 +1,4 @@
-"""Messages of the commits with which forges merge a change (pure text)."""
+"""Read number, title and branch of a pull request from the message of the commit that merged it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,16 @@ BRANCH = (
 MEMORY_TRAILER = Regex(r"Memory(?:-[A-Za-z-]+)?:")
 """A trailer that our hook puts into a merge message without a body: it is no title."""
 
+# The number at the end of a title: ` (#12)`.
 NUMBER_AT_END = Regex(r"(?<!\s)\s*+\(#[0-9]{1,9}\)\s*+\Z")
 
 
 def describe_change(commits: tuple[Commit, ...]) -> MergedChange:
-    """Return the change that one first-parent commit, the last of `commits`, merged."""
+    """Return the merged change that a first-parent commit stands for: a merge, squash or push.
+
+    Args:
+        commits: the commits that it merged, oldest first, and itself as the last.
+    """
     tip = commits[-1]
     number = find_number(tip.message)
     title = find_title(tip.message)
@@ -81,9 +86,10 @@ def find_branch(message: str) -> str:
 
 
 def find_title(message: str) -> str:
-    """Return the title of a change, without the number of its request.
+    """Return the title of a merged change, without the number of its pull request.
 
-    It is the first line of the body under a forge's subject, else the subject.
+    Where a forge wrote the subject of the message, that is the first line of the body, else the
+    subject.
 
     >>> find_title("Merge pull request #12 from ann/retry" + chr(10) * 2 + "Retry only with a key")
     'Retry only with a key'
@@ -99,8 +105,12 @@ def _read_subject(message: str) -> str:
 
 
 def _find_body_title(message: str) -> str:
-    """Return the first line of the body that is neither blank, a reference nor our trailer."""
-    for line in message.partition("\n")[2].splitlines():
+    """Return the first line of a message's body that is text; "" if there is none.
+
+    Blank lines, references to a merge request and trailers of ours do not count.
+    """
+    _, _, body = message.partition("\n")
+    for line in body.splitlines():
         text = line.strip()
         if text and not NUMBER_IN_BODY.match(text) and not MEMORY_TRAILER.match(text):
             return text

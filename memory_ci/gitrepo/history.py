@@ -1,12 +1,12 @@
-"""The history of a branch: merged changes, commits of record runs, and commits by date."""
+"""The history of a branch: its merged changes, versions of files, and commits by their content."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime
 from itertools import chain, groupby, islice
 
 import msgspec
@@ -14,38 +14,21 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.forges import describe_change
-from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, parse_date, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, parse_date, read_commit, read_log
 from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import (
     Repository,
     find_commit,
-    find_merge_base,
     is_ancestor,
-    is_in_history,
     is_shallow,
     list_cut,
     resolve_commit,
 )
-from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import FULL_ID, SERVED_TRAILER
-from memory_ci.regex import Regex
+from memory_ci.records.names import SERVED_TRAILER
 
-STEP = "Memory-CI-Step"
-SOURCE = "Memory-CI-Source"
-COST = "Memory-CI-Cost"
-RANGE = "Memory-CI-Range"
-COUNTED = "Memory-CI-Counted"
 SURFACE = "Memory-Surface"
 MAX_READERS = 5_000  # Newest commits with served memory that are searched for agents.
-AGE = Regex(r"(?P<count>\d{1,4})(?P<unit>[dwmy])")
-DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
-EPOCH = date(1970, 1, 1)
-"""No commit is older. Git takes an earlier date for a missing one, and uses the current time."""
-
-INBOX = ".memory/inbox/"
-"""Where strangers may write notes. A record run deletes them and writes their content elsewhere."""
-
 NO_COLOR_OR_PROGRAMS = ("--no-color", "--no-ext-diff", "--no-textconv")
 AS_TEXT = ("--text", "--no-ext-diff", "--no-textconv")
 """An attribute of the repository (`MEMORY.md -diff`) must not hide written lines."""
@@ -54,7 +37,7 @@ FETCH_HINT = "Fetch all of it: `git fetch --unshallow`, or `fetch-depth: 0` for 
 
 
 class HistoryRange(msgspec.Struct, frozen=True):
-    """The commits after one commit up to another, grouped by first-parent commit.
+    """The commits of `since..until`, grouped by the first-parent commit that merged them.
 
     Attributes:
         since: the id of the commit before the range; None where it begins with the first commit.
@@ -68,20 +51,8 @@ class HistoryRange(msgspec.Struct, frozen=True):
 
     @property
     def change_count(self) -> int:
-        """An upper bound: when messages are read, several groups of a rebase are one change."""
+        """The number of merged changes, at most: several groups of a rebase are one change."""
         return len(self.groups)
-
-
-class Cursor(msgspec.Struct, frozen=True):
-    """The position that earlier runs reached in history.
-
-    Attributes:
-        source: the newest commit that they covered.
-        commit: the record commit that names it.
-    """
-
-    source: str
-    commit: str
 
 
 class FileVersion(msgspec.Struct, frozen=True):
@@ -93,7 +64,12 @@ class FileVersion(msgspec.Struct, frozen=True):
 
 
 class LineCount(msgspec.Struct, frozen=True):
-    """Counts of the lines with each prefix that a commit added, less those that it removed."""
+    """How a commit changed the number of lines with certain beginnings.
+
+    Attributes:
+        added: for each beginning the number of lines that the commit added, less those that it
+            removed.
+    """
 
     sha: str
     committed_at: datetime
@@ -104,9 +80,12 @@ class LineCount(msgspec.Struct, frozen=True):
 
 
 def plan_range(repo: Repository, since: str | None, until: str) -> HistoryRange:
-    """Return the range since..until, grouped along the first parents of `until`.
+    """Return the commits of `since..until`, grouped along the first parents of `until`.
 
-    Each commit of the range is in one group.
+    Args:
+        repo: the repository.
+        since: a revision; None for all of history.
+        until: a revision.
 
     Raises:
         RepositoryError: unknown-revision for `until`, unreachable-cursor when `since` is not in its
@@ -114,71 +93,67 @@ def plan_range(repo: Repository, since: str | None, until: str) -> HistoryRange:
     """
     tip = resolve_commit(repo, until)
     start = None if since is None else _resolve_range_start(repo, since, tip)
-    parents = _list_parents(repo, start, tip)
+    parents = list_parents(repo, start, tip)
     if not list_cut(repo).isdisjoint(parents):
         raise _shallow_range(repo)
     return HistoryRange(start, tip, group_commits(parents, tip))
 
 
 def group_commits(parents: Mapping[str, tuple[str, ...]], tip: str) -> tuple[tuple[str, ...], ...]:
-    """Group commits by the first-parent commit that merged them, oldest first.
-
-    A merge has the commits that no older merge has, and itself as the last.
+    """Group the commits of a range by the first-parent commit that merged them, oldest first.
 
     Args:
-        parents: the parents of each commit, children before parents. A parent that is no key is
-            outside of the range.
+        parents: the parents of each commit of the range, children before parents. A parent that is
+            no key is outside of the range.
         tip: the newest commit.
+
+    Returns:
+        For each first-parent commit of the range, oldest first: the commits that it merged and no
+        older one did, oldest first, then itself. Each commit of the range is in one group.
     """
-    first_parents = _list_first_parents(parents, tip)
-    positions = {commit: position for position, commit in enumerate(parents)}
+    first_parents = walk_first_parents(parents, tip)
+    newest_first_positions = {commit: position for position, commit in enumerate(parents)}
     ungrouped = set(parents).difference(first_parents)
 
     groups: list[tuple[str, ...]] = []
     for commit in reversed(first_parents):
         merged = _take_merged(parents, commit, ungrouped)
-        merged.sort(key=positions.__getitem__, reverse=True)
+        merged.sort(key=newest_first_positions.__getitem__, reverse=True)
         groups.append((*merged, commit))
     return tuple(groups)
 
 
 def iter_merged_changes(repo: Repository, history: HistoryRange) -> Iterator[MergedChange]:
-    """Yield the changes of a range, oldest first, from one stream in constant memory.
+    """Yield the changes of a range, oldest first, from one `git log` in constant memory.
 
-    Neighbouring commits that name the same pull request are one change, merged by rebase.
+    A change is a merge with its commits, a squash, a direct push, or a rebase: neighbouring commits
+    that name the same pull request.
     """
-    shas = "".join(f"{sha}\n" for sha in chain.from_iterable(history.groups)).encode()
-    # Without commits git would read HEAD. With no group nothing is read, so git is never started.
-    with closing(read_log(repo, *FILE_OPTIONS, "--no-walk=unsorted", "--stdin", input=shas)) as log:
-        commits = (commit for commit, _ in log)
-        changes = (describe_change(tuple(islice(commits, len(group)))) for group in history.groups)
+    with closing(_iter_group_changes(repo, history)) as changes:
         for _, neighbours in groupby(changes, _rebase_key):
             yield _join_rebased(list(neighbours))
 
 
-def find_range_start(repo: Repository, since: str, tip: str, today: date) -> str | None:
-    """Return the commit after which a range begins.
-
-    Args:
-        repo: the repository.
-        since: a revision, or an age in days, weeks, months or years (`90d`).
-        tip: the commit along whose first parents an age is looked up.
-        today: the day from which an age counts.
-
-    Returns:
-        The id of the commit; None where all of history is younger than the age.
-
-    Raises:
-        RepositoryError: unknown-revision, shallow-clone.
-    """
-    age = AGE.fullmatch(since)
-    if age is None:
-        return resolve_commit(repo, since)
-    first_day = today - timedelta(days=int(age["count"]) * DAYS[age["unit"]])
-    return find_commit_until(repo, tip, datetime.combine(first_day, time.min, UTC))
+def _iter_group_changes(
+    repo: Repository, history: HistoryRange
+) -> Generator[MergedChange, None, None]:
+    """Yield a change for each group of a range, in which a rebase is still several changes."""
+    if not history.groups:
+        return  # Git would read HEAD.
+    shas = "".join(f"{sha}\n" for sha in chain.from_iterable(history.groups)).encode()
+    with closing(read_log(repo, *FILE_OPTIONS, "--no-walk=unsorted", "--stdin", input=shas)) as log:
+        commits = (commit for commit, _ in log)
+        for group in history.groups:
+            commits_of_group = tuple(islice(commits, len(group)))
+            yield describe_change(commits_of_group)
 
 
 def _resolve_range_start(repo: Repository, since: str, tip: str) -> str:
+    """Return the id of the commit `since`, which must be in the history of `tip`.
+
+    Raises:
+        RepositoryError: unreachable-cursor, or shallow-clone if it may be cut off.
+    """
     start = find_commit(repo, since)
     if start is not None and is_ancestor(repo, start, tip):
         return start
@@ -197,8 +172,8 @@ def _shallow_range(repo: Repository) -> RepositoryError:
     return RepositoryError(message, slug="shallow-clone", hint=FETCH_HINT)
 
 
-def _list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tuple[str, ...]]:
-    """Return the parents of each commit of a range, children before parents."""
+def list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tuple[str, ...]]:
+    """Return the parents of each commit of `since..tip`, children before parents."""
     exclusions = [f"^{since}"] if since else []
     listing = run_git(repo.cwd, "rev-list", "--topo-order", "--parents", tip, *exclusions, "--")
 
@@ -210,7 +185,7 @@ def _list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tu
     return parents
 
 
-def _list_first_parents(parents: Mapping[str, tuple[str, ...]], tip: str) -> list[str]:
+def walk_first_parents(parents: Mapping[str, tuple[str, ...]], tip: str) -> list[str]:
     """Return the commits on the first-parent line of `tip`, newest first."""
     commits: list[str] = []
     commit = tip
@@ -236,11 +211,16 @@ def _take_merged(
 
 
 def _rebase_key(change: MergedChange) -> int | str | None:
-    """Return a key that the commits of one rebase share and other changes do not."""
+    """Return a key that is equal for the commits of one rebase, and for no other changes.
+
+    Each commit of a rebase looks like a squash: it is on the first-parent line and names the number
+    of the pull request.
+    """
     return change.number if change.kind == "squash" else change.tip.sha
 
 
 def _join_rebased(changes: Sequence[MergedChange]) -> MergedChange:
+    """Join changes with the same rebase key, oldest first, to one; a single one stays as it is."""
     newest = changes[-1]
     if len(changes) == 1:
         return newest
@@ -249,206 +229,33 @@ def _join_rebased(changes: Sequence[MergedChange]) -> MergedChange:
 
 
 def list_first_parents(repo: Repository, since: str | None, until: str) -> list[str]:
-    """Return the commits of a range on the first-parent line of its end, newest first."""
+    """Return the commits of `since..until` on the first-parent line of `until`, newest first."""
     exclusions = [f"^{since}"] if since else []
     listing = run_git(repo.cwd, "rev-list", "--first-parent", until, *exclusions, "--")
     return listing.decode().split()
-
-
-# -- commits of record runs
-
-
-def is_markdown(path: str) -> bool:
-    """Return whether a path may be that of a memory file, wherever memory is configured to live."""
-    return path.endswith(".md")
-
-
-def find_cursor(
-    repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown
-) -> Cursor | None:
-    """Return the cursor that the newest record commit of `rev` names; None before the first run.
-
-    Anyone can write a trailer, so a source that is not in the history of its commit is skipped. A
-    record commit off the first-parent line counts if a merge of memory alone contains it, such as
-    the merge commit of the memory pull request.
-    """
-    newest = next(_iter_cursors(repo, rev, is_memory, "--first-parent"), None)
-    exclusions = [f"^{newest.commit}"] if newest else []
-    for cursor in _iter_cursors(repo, rev, is_memory, *exclusions):
-        if _is_further(repo, rev, cursor, newest, is_memory):
-            return cursor
-    return newest
-
-
-def find_lost_cursor(
-    repo: Repository,
-    rev: str,
-    cursor: Cursor | None,
-    is_memory: Callable[[str], bool] = is_markdown,
-) -> Cursor | None:
-    """Return the cursor of the newest record commit whose source is not in its history.
-
-    Args:
-        repo: the repository.
-        rev: the revision whose first parents are searched.
-        cursor: the result of `find_cursor`; only record commits after it are searched.
-        is_memory: whether a path is that of a memory file.
-    """
-    exclusions = [f"^{cursor.commit}"] if cursor else []
-    for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, "--first-parent", *exclusions):
-        lost = [
-            source
-            for source in _list_sources(commit)
-            if not is_in_history(repo, source, commit.sha)
-        ]
-        if lost:
-            return Cursor(lost[-1], commit.sha)
-    return None
-
-
-def list_counted_commits(
-    repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown
-) -> frozenset[str]:
-    """Return the commits whose trailers earlier runs counted, so that a replay counts none twice.
-
-    All of history is searched: record commits of a merged memory pull request are not on the
-    first-parent line.
-    """
-    counted: set[str] = set()
-    for commit in _iter_record_commits(repo, rev, COUNTED, is_memory):
-        for _, value in find_trailers(commit.message, (COUNTED,)):
-            counted.update(split_ids(value))
-    return frozenset(counted)
-
-
-def sum_costs(repo: Repository, since: date, *revs: str) -> float:
-    """Sum the USD that runs noted in trailers of commits.
-
-    Args:
-        repo: the repository.
-        since: commits since the start of this day, UTC.
-        revs: revisions and options as for `git log`.
-    """
-    options = (
-        f"--since={since}T00:00:00Z",
-        f"--grep=^{COST}:",
-        f"--format=%(trailers:key={COST},valueonly)",
-    )
-    listing = run_git(repo.cwd, *LOG_SETTINGS, "log", *options, *revs, "--")
-
-    total = 0.0
-    for line in listing.decode("utf-8", "replace").splitlines():
-        amount = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) USD", line.strip())
-        if amount:
-            total += float(amount[1])
-    return total
-
-
-def _iter_cursors(
-    repo: Repository, rev: str, is_memory: Callable[[str], bool], *options: str
-) -> Iterator[Cursor]:
-    """Yield the cursors of record commits of `rev`, newest first; options as for `git log`."""
-    for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, *options):
-        for source in reversed(_list_sources(commit)):
-            if is_in_history(repo, source, commit.sha):
-                yield Cursor(source, commit.sha)
-                break
-
-
-def _list_sources(commit: Commit) -> list[str]:
-    trailers = find_trailers(commit.message, (SOURCE,))
-    return [value for _, value in trailers if re.fullmatch(FULL_ID, value)]
-
-
-def _is_further(
-    repo: Repository,
-    rev: str,
-    cursor: Cursor,
-    newest: Cursor | None,
-    is_memory: Callable[[str], bool],
-) -> bool:
-    """Return whether a cursor off the first-parent line of `rev` belongs to it and is further.
-
-    It belongs to the line if both lines lead back to its source, and the merge that contains it
-    changed memory only. Thus a branch with a cursor of its own does not count, and a change of code
-    cannot carry a forged cursor.
-
-    Args:
-        repo: the repository.
-        rev: the revision.
-        cursor: the cursor to judge.
-        newest: the newest cursor on the first-parent line.
-        is_memory: whether a path is that of a memory file.
-    """
-    if newest is not None and is_ancestor(repo, cursor.source, newest.source):
-        return False
-
-    parents = _list_parents(repo, cursor.source, rev)
-    tip = next(iter(parents))
-    for start in (tip, cursor.commit):
-        first_parents = _list_first_parents(parents, start)
-        if not first_parents or parents[first_parents[-1]][:1] != (cursor.source,):
-            return False
-
-    groups = group_commits(parents, tip)
-    merge_sha = next(group[-1] for group in groups if cursor.commit in group)
-    merge_options = (*FILE_OPTIONS, "--no-renames", "--no-walk", "--end-of-options", merge_sha)
-    ((merge, _),) = read_log(repo, *merge_options)
-    return bool(merge.files) and all(is_memory(file.path) for file in merge.files)
-
-
-def _iter_record_commits(
-    repo: Repository, rev: str, key: str, is_memory: Callable[[str], bool], *options: str
-) -> Iterator[Commit]:
-    """Yield the record commits of `rev` with `key:` in the message, newest first."""
-    grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
-    files = (*FILE_OPTIONS, "--no-renames")
-    for commit, _ in read_log(repo, *options, *files, *grep, "--end-of-options", rev, "--"):
-        if _is_record_commit(commit, is_memory):
-            yield commit
-
-
-def _is_record_commit(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
-    """Return whether a commit is one of record, or a squash of some.
-
-    Such a commit names its step and changes memory only. A commit that strangers may make does not
-    count: it writes notes into the inbox, or only deletes some.
-    """
-    notes = [file for file in commit.files if file.path.startswith(INBOX)]
-    if len(notes) == len(commit.files) or any(file.status != "D" for file in notes):
-        return False
-    if not find_trailers(commit.message, (STEP,)):
-        return False
-    return all(is_memory(file.path) for file in commit.files)
 
 
 # -- commits by message and content
 
 
 def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
-    """Return the author's address and date of a commit, which a cherry-pick or rebase keeps.
+    """Return the author's e-mail address and date of a commit, which a rebase does not change.
 
     None where the repository does not hold the commit.
     """
     if find_commit(repo, sha) is None:
         return None
-    ((commit, _),) = read_log(repo, "--no-walk", "--end-of-options", sha)
+    commit = read_commit(repo, sha)
     return commit.email, commit.authored_at
 
 
 def find_addition(repo: Repository, rev: str, path: str) -> str | None:
-    """Return the first-parent commit of `rev` that first added `path`."""
-    options = (
-        "--first-parent",
-        *FILE_OPTIONS,
-        "--no-renames",
-        "--diff-filter=A",
-        "--end-of-options",
-        rev,
-    )
-    log = read_log(repo, *options, "--", f":(top,literal){path}")
-    shas = [commit.sha for commit, _ in log]
-    return shas[-1] if shas else None
+    """Return the oldest first-parent commit of `rev` that added a file at `path`."""
+    added = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
+    revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
+    log = read_log(repo, "--first-parent", *added, *revision)
+    newest_first = [commit.sha for commit, _ in log]
+    return newest_first[-1] if newest_first else None
 
 
 def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Iterator[FileVersion]:
@@ -456,16 +263,8 @@ def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Itera
 
     A renamed file counts as two files.
     """
-    options = (
-        "--first-parent",
-        *FILE_OPTIONS,
-        "--no-renames",
-        "--end-of-options",
-        rev,
-        "--",
-        *pathspecs,
-    )
-    for commit, oids in read_log(repo, *options):
+    files = ("--first-parent", *FILE_OPTIONS, "--no-renames")
+    for commit, oids in read_log(repo, *files, "--end-of-options", rev, "--", *pathspecs):
         for file, oid in zip(commit.files, oids, strict=True):
             is_deleted = not oid.strip("0")
             yield FileVersion(commit, file.path, None if is_deleted else oid)
@@ -479,7 +278,10 @@ def has_version(repo: Repository, since: str, until: str, pathspecs: Sequence[st
 
 
 def list_reverting_commits(repo: Repository, rev: str) -> list[Commit]:
-    """Return the commits that say that they revert another, oldest first, without files."""
+    """Return the commits whose message says that they revert another, oldest first.
+
+    Their `files` are not read.
+    """
     grep = (
         "--regexp-ignore-case",
         "--grep=^This reverts",
@@ -492,14 +294,22 @@ def list_reverting_commits(repo: Repository, rev: str) -> list[Commit]:
 
 
 def list_added_lines(
-    repo: Repository, rev: str, pathspecs: Sequence[str], start: str
+    repo: Repository, rev: str, pathspecs: Sequence[str], start: str, since: date | None = None
 ) -> frozenset[str]:
-    """Return every line beginning with `start` that a first-parent commit of `rev` added to files.
+    """Return the lines beginning with `start` that first-parent commits of `rev` added to files.
 
-    Lines that were removed later are among them.
+    Lines that a later commit removed are among them.
+
+    Args:
+        repo: the repository.
+        rev: the revision.
+        pathspecs: the files.
+        start: the beginning of the lines.
+        since: only commits since the start of this day, UTC, are read; None for all of history.
     """
     shown = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color", *AS_TEXT)
-    args = ("log", "--first-parent", *shown, "--end-of-options", rev, "--", *pathspecs)
+    limit = (f"--since={since}T00:00:00Z",) if since else ()
+    args = ("log", "--first-parent", *shown, *limit, "--end-of-options", rev, "--", *pathspecs)
     prefix = f"+{start}".encode()
 
     added: set[str] = set()
@@ -515,9 +325,11 @@ def list_commits_mentioning(
 ) -> list[str]:
     """Return the first-parent commits that added or removed a line with one of `words`.
 
-    Only lines of the files count. The newest commit comes first; roots are left out.
+    Only lines of the files count. The newest commit comes first; those without parents are left
+    out.
     """
-    pattern = "|".join(re.sub(r"([^\w-])", r"\\\1", word) for word in words)
+    escaped_words = [re.sub(r"([^\w-])", r"\\\1", word) for word in words]
+    pattern = "|".join(escaped_words)
     walk = ("--first-parent", "--diff-merges=first-parent", "--min-parents=1")
     shown = ("-s", "--no-renames", *AS_TEXT, "--format=%H")
     args = ("log", "--extended-regexp", f"-G{pattern}", *walk, *shown)
@@ -536,18 +348,17 @@ def list_commits_replacing(repo: Repository, rev: str, path: str, text: str) -> 
 
 
 def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
-    """Return when each agent, local or in the cloud, last committed work that was served memory.
+    """Return when each agent last committed work for which it had read entries of memory.
 
-    The latest comes first.
+    Such commits name the entries in the trailer `Memory-Retrieved`.
+
+    Returns:
+        The time of the last commit by agent, the latest first.
     """
     keys = (SURFACE, "Memory-Session")
     values = "".join(f"%x00%(trailers:key={key},valueonly,separator=%x2C)" for key in keys)
-    options = (
-        f"-n{MAX_READERS}",
-        f"--grep=^{SERVED_TRAILER}:",
-        "--date=raw",
-        f"--format=%cd{values}",
-    )
+    shown = ("--date=raw", f"--format=%cd{values}")
+    options = (f"-n{MAX_READERS}", f"--grep=^{SERVED_TRAILER}:", *shown)
     args = ("log", *options, "--end-of-options", rev, "--")
     listing = run_git(repo.cwd, *LOG_SETTINGS, *args).decode("utf-8", "replace")
 
@@ -557,11 +368,18 @@ def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
         committed_at = parse_date(raw_date)
         for agent in _list_agents(surface, sessions):
             latest[agent] = max(committed_at, latest.get(agent, committed_at))
-    return dict(sorted(latest.items(), key=lambda item: item[1], reverse=True))
+    latest_first = sorted(latest.items(), key=lambda item: item[1], reverse=True)
+    return dict(latest_first)
 
 
 def _list_agents(surface: str, sessions: str) -> set[str]:
-    """Return the surface of a commit, else the agents of its sessions (`<agent>:<id>,…`)."""
+    """Return the agents that made a commit.
+
+    Args:
+        surface: the value of its trailer `Memory-Surface`: the cloud service that the agent ran in,
+            which is returned as the agent.
+        sessions: the values of its trailers `Memory-Session`, each `<agent>:<id>`, with commas.
+    """
     if surface:
         return {surface}
     agents = {session.strip().partition(":")[0] for session in sessions.split(",")}
@@ -569,9 +387,9 @@ def _list_agents(surface: str, sessions: str) -> set[str]:
 
 
 def find_unmerged_mention(repo: Repository, words: str) -> datetime | None:
-    """Return when the newest commit with `words` in its message was made on a branch ahead of HEAD.
+    """Return when the newest descendant of HEAD with `words` in its message was committed.
 
-    Only commits of local branches that descend from HEAD are searched.
+    Only commits of local branches are searched. None if no message has the words.
     """
     walk = ("--branches", "--not", "HEAD", "--ancestry-path")
     options = ("--fixed-strings", f"--grep={words}", "--max-count=1", "--format=%ct")
@@ -609,16 +427,17 @@ def count_added_lines(
         yield count
 
 
-def _count_line(added: dict[str, int], line: bytes) -> None:
+def _count_line(added: dict[str, int], diff_line: bytes) -> None:
+    """Update the counts of `added` with a line of a diff: `+` counts 1, `-` counts -1."""
     for start in added:
-        if line.startswith(f"+{start}".encode()):
+        if diff_line.startswith(f"+{start}".encode()):
             added[start] += 1
-        elif line.startswith(f"-{start}".encode()):
+        elif diff_line.startswith(f"-{start}".encode()):
             added[start] -= 1
 
 
 def list_releases(repo: Repository, since: str, rev: str, limit: int) -> list[str]:
-    """Return the newest tags between two commits that name a version, oldest first.
+    """Return the newest tags between two commits that name a version (`v1.2`), oldest first.
 
     Args:
         repo: the repository.
@@ -635,21 +454,25 @@ def list_releases(repo: Repository, since: str, rev: str, limit: int) -> list[st
 
 
 def read_added_lines(repo: Repository, base: str, tip: str, limit: int = 1 << 20) -> str:
-    """Return the lines that `tip` has and `base` has not, without changes of white space.
+    """Return the lines that the diff of two commits adds; changes of white space do not count.
 
     At most `limit` bytes of the diff are read.
     """
     shown = ("-U0", "-w", "--no-renames", *NO_COLOR_OR_PROGRAMS)
     with stream_git(repo.cwd, "diff", *shown, "--end-of-options", base, tip, "--") as stream:
-        lines = stream.read(limit).splitlines()
-    added = [line for line in lines if line[:1] == b"+" and not line.startswith(b"+++ ")]
-    return "\n".join(line[1:].decode("utf-8", "replace") for line in added)
+        diff_lines = stream.read(limit).splitlines()
+    added: list[str] = []
+    for line in diff_lines:
+        is_file_name = line.startswith(b"+++ ")
+        if line.startswith(b"+") and not is_file_name:
+            added.append(line[1:].decode("utf-8", "replace"))
+    return "\n".join(added)
 
 
 def read_hunks(
     repo: Repository, base: str, tip: str, paths: Sequence[str], limit: int = 1 << 16
 ) -> dict[str, str]:
-    """Return by file the hunks by which `tip` differs from `base`, for people to read.
+    """Return by path the hunks of the diff of two commits, for people to read.
 
     A hunk has one line of context. At most `limit` bytes of the diff are read.
     """
@@ -663,107 +486,7 @@ def read_hunks(
     for file_diff in text.split("\ndiff --git ")[1:]:
         header, *hunks = file_diff.split("\n@@ ")
         if hunks:
-            path = header.partition("\n")[0].split(" ")[-1]
+            names, _, _ = header.partition("\n")  # `<path> <path>`
+            path = names.split(" ")[-1]
             hunks_by_path[path] = "\n".join(f"@@ {hunk.rstrip()}" for hunk in hunks)
     return hunks_by_path
-
-
-# -- commits by date
-
-
-def resolve_past(repo: Repository, rev: str) -> str:
-    """Return the id of the commit that `rev` names.
-
-    Raises:
-        RepositoryError: unknown-revision, or shallow-clone if the commit may be cut off.
-    """
-    commit = find_commit(repo, rev)
-    if commit is None and is_shallow(repo):
-        raise _shallow_past(repo, f"{rev!r} is not in it")
-    return commit or resolve_commit(repo, rev)
-
-
-def find_commit_of_day(repo: Repository, rev: str, day: date) -> str | None:
-    """Return the newest first-parent commit of `rev` made on `day` (UTC) or earlier.
-
-    None where all commits are younger.
-
-    Raises:
-        RepositoryError: shallow-clone, when history ends before that day is reached.
-    """
-    return find_commit_until(repo, rev, datetime.combine(day, time.max, UTC))
-
-
-def find_commits_of_days(repo: Repository, rev: str, days: Collection[date]) -> dict[date, str]:
-    """Return for each day the newest first-parent commit of `rev` made on it (UTC) or earlier.
-
-    It takes one process, which ends at the oldest of the days. A day that is before all commits,
-    or before those of a shallow clone, is left out.
-    """
-    pending = sorted((day for day in days if day >= EPOCH), reverse=True)
-    tip = find_commit(repo, rev) if pending else None
-    if tip is None:
-        return {}
-    commits: dict[date, str] = {}
-    args = ("rev-list", "--first-parent", "--timestamp", tip, "--")
-    with stream_git(repo.cwd, *args) as stream:
-        for line in stream:
-            seconds, sha = line.decode().split()
-            # No date is made of the seconds: they may be out of the calendar's range.
-            while pending and int(seconds) < _end_of_day(pending[0]):
-                commits[pending.pop(0)] = sha
-            if not pending:
-                break
-    return commits
-
-
-def _end_of_day(day: date) -> float:
-    """Return the second after a day (UTC)."""
-    return datetime.combine(day, time.min, UTC).timestamp() + timedelta(days=1).total_seconds()
-
-
-def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | None:
-    """Return the newest first-parent commit of `rev` made at `moment` or earlier.
-
-    None where all commits are younger.
-
-    Raises:
-        RepositoryError: shallow-clone, when history ends before that moment is reached.
-    """
-    tip = find_commit(repo, rev)
-    if tip is None or moment.date() < EPOCH:
-        return None
-
-    before = f"--before=@{int(moment.timestamp())} +0000"
-    commit = run_git(repo.cwd, "rev-list", "--first-parent", "-n1", before, tip, "--")
-    sha = commit.decode().strip() or None
-    if sha is None and is_shallow(repo):
-        raise _shallow_past(repo, f"it does not reach back to {moment:%Y-%m-%d}")
-    return sha
-
-
-def read_commit_time(repo: Repository, sha: str) -> datetime:
-    """Return when a commit was made, in UTC."""
-    ((commit, _),) = read_log(repo, "--no-walk", "--end-of-options", sha)
-    return commit.committed_at.astimezone(UTC)
-
-
-def resolve_merge_base(repo: Repository, rev: str, base_rev: str) -> str:
-    """Return the merge base of two revisions.
-
-    Raises:
-        RepositoryError: unknown-revision, unrelated-histories, shallow-clone.
-    """
-    base = find_merge_base(repo, resolve_past(repo, rev), resolve_past(repo, base_rev))
-    if base is not None:
-        return base
-    if is_shallow(repo):
-        raise _shallow_past(repo, f"it does not hold where {rev} and {base_rev} met")
-    message = f"{rev} and {base_rev} have no commit in common"
-    hint = "Name the branch that the work was started from."
-    raise RepositoryError(message, slug="unrelated-histories", hint=hint)
-
-
-def _shallow_past(repo: Repository, reason: str) -> RepositoryError:
-    message = f"the clone at {repo.cwd} is shallow: {reason}"
-    return RepositoryError(message, slug="shallow-clone", hint=FETCH_HINT)

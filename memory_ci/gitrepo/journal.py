@@ -1,10 +1,11 @@
-"""The journal of a move: files of the work trees and their branch change together, also if killed.
+"""Move a branch and change the files of its work trees together, also if the process is killed.
 
-The files are written first and the branch moves last. A run that is killed in between has changed
-files and no commit: nothing counts as done, whatever a person does next, and the next command
-restores the files. The journal is in the common git directory from before the first file is written
-until the branch has moved. The process that writes it holds a lock on it, which ends with that
-process and the git processes that it has started. Thus an unlocked journal is that of a killed run.
+A journal of the move makes that possible. The files are written first and the branch moves last. A
+run that is killed in between has changed files and no commit: nothing counts as done, whatever a
+person does next, and the next command restores the files. The journal is in the common git
+directory from before the first file is written until the branch has moved. The process that writes
+it holds a lock on it, which ends with that process and the git processes that it has started. Thus
+an unlocked journal is that of a killed run.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import signal
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -34,7 +35,9 @@ from memory_ci.regex import Regex
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
+Handler = Callable[[int, FrameType | None], Any] | int | None  # Of a signal.
 MAX_JOURNAL = 1 << 16  # Bytes.
+# The id of an object by SHA-1 or SHA-256.
 OBJECT_ID = Regex("[0-9a-f]{40}|[0-9a-f]{64}")
 BRANCH = Regex(
     r"refs/heads/(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]+(?<![./])"
@@ -58,43 +61,41 @@ class Move(msgspec.Struct, frozen=True):
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Delay signals that would end the process until the end of the block; ignored ones stay so.
+    """Delay signals that would end the process (Ctrl-C, for example) until the end of the block.
 
-    A mask delays them for this thread and the processes that it starts, a handler for all other
-    threads.
+    Signals that the process ignores stay ignored. A mask delays them for this thread and the
+    processes that it starts, a handler for all other threads.
     """
     received: list[int] = []
 
-    def note(number: int, _frame: FrameType | None) -> None:
+    def note_signal(number: int, _frame: FrameType | None) -> None:
         received.append(number)
 
-    is_main = threading.current_thread() is threading.main_thread()
-    handlers = {number: signal.getsignal(number) for number in SIGNALS} if is_main else {}
-    replaced = {
-        number: handler
-        for number, handler in handlers.items()
-        if handler not in (signal.SIG_IGN, None)
-    }
-    for number in replaced:
-        signal.signal(number, note)
-    mask = None
+    replaced_handlers: dict[int, Handler] = {}
+    if threading.current_thread() is threading.main_thread():  # No other may set handlers.
+        for number in SIGNALS:
+            handler = signal.getsignal(number)
+            if handler not in (signal.SIG_IGN, None):
+                replaced_handlers[number] = handler
+                signal.signal(number, note_signal)
+    old_mask = None
     if hasattr(signal, "pthread_sigmask"):
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
     try:
         yield
     finally:
-        for number, handler in replaced.items():
+        for number, handler in replaced_handlers.items():
             signal.signal(number, handler)
-        if mask is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if old_mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
         for number in dict.fromkeys(received):
             signal.raise_signal(number)
 
 
 @contextmanager
 def journaled(repo: Repository, move: Move) -> Iterator[int]:
-    """Do the move in this block: first the files, then the branch.
+    """Keep a journal while the block does the move: it writes the files, then moves the branch.
 
     No signal ends the block in the middle. An error in it restores the files; after a kill
     `undo_move` does so.
@@ -159,13 +160,19 @@ def undo_move(repo: Repository) -> tuple[Path, ...]:
 
 
 def _restore_files(repo: Repository, move: Move, journal: int) -> list[Path]:
-    """Give files with the content before or after the move that of HEAD, in each work tree.
+    """Restore the content of HEAD to files that a killed move may have written, in each work tree.
 
+    Only files with the content before or after the move are restored; others a person has changed.
     A person may have committed some of them since, or switched the branch: HEAD decides, not the
     branch of the move.
 
+    Args:
+        repo: the repository.
+        move: the move.
+        journal: the open file of the journal.
+
     Returns:
-        The files with other content, of work trees that are still where the move began.
+        The files that a person has changed, of work trees that are still where the move began.
     """
     if find_commit(repo, move.old) is None or find_commit(repo, move.new) is None:
         return []
@@ -191,11 +198,11 @@ def _restore_files(repo: Repository, move: Move, journal: int) -> list[Path]:
 
 @contextmanager
 def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[BinaryIO | None]:
-    """Yield the open journal, locked; None if it is missing, or another process has it.
+    """Lock the journal for the block; yield the open file, None if it is missing or locked.
 
     Args:
         path: the journal.
-        patience: seconds to wait for another process or thread.
+        patience: seconds to wait for the process or thread that has locked it.
         flags: additional flags to open the file with.
     """
     deadline = time.monotonic() + patience
@@ -217,7 +224,9 @@ def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[Binar
 
 
 def _open(path: Path, flags: int) -> BinaryIO:
-    """Open the journal; the repository may have come with a link or a pipe in its place.
+    """Open the journal if it is a regular file.
+
+    The repository may have come with a link or a pipe in its place.
 
     Raises:
         FileNotFoundError: the journal is missing.
@@ -264,9 +273,10 @@ def _write(file: BinaryIO, path: Path, move: Move) -> None:
 
 
 def _read(file: BinaryIO) -> Move | None:
-    """Read the move.
+    """Read the move from the journal.
 
-    None if the journal was not written whole (then the branch had not moved) or is not ours.
+    None if the journal was not written whole (then the branch had not moved), or was not written
+    by memory-ci.
     """
     fields = decode_path(file.read(MAX_JOURNAL)).split("\0")
     if len(fields) < 3:

@@ -1,4 +1,4 @@
-"""Commits of `git log`, renames of `git diff`, and words that `git grep` finds."""
+"""Read commits and renames with `git log` and `git diff`, and find words with `git grep`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from memory_ci.secrets import mask_secrets
 
 FIELDS = ("%H", "%P", "%an", "%ae", "%ad", "%cd", "%B", "%(trailers:only,unfold)")
 FORMAT = "".join(f"%x00{field}" for field in FIELDS)
-"""A record is an empty token, the fields, then a status and one or two paths for each file.
+"""The output for a commit: an empty token, the fields, then a status and one or two paths per file.
 
-All of them end with NUL.
+Each of them ends with NUL.
 """
 
 LOG_SETTINGS = (
@@ -53,9 +53,13 @@ MAX_WORDS = 300  # Words that one `git grep` searches for.
 def read_log(
     repo: Repository, *args: str, input: bytes | None = None
 ) -> Generator[tuple[Commit, tuple[str, ...]], None, None]:
-    """Yield the commits of `git log <args>` with the object ids of their files, in constant memory.
+    """Yield the commits of `git log <args>`, in constant memory.
 
-    The id of a deleted file is zeros. Git is ended when the iterator is closed early.
+    Git is ended when the iterator is closed early.
+
+    Yields:
+        A commit, and the object ids of its `files`, in the same order. The id of a deleted file is
+        zeros.
 
     Raises:
         RepositoryError: git-failed.
@@ -72,6 +76,17 @@ def list_committers(repo: Repository, base: str, tip: str) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in listing.splitlines())
 
 
+def read_commit(repo: Repository, sha: str, *options: str) -> Commit:
+    """Return one commit; options as for `git log`, for example FILE_OPTIONS."""
+    ((commit, _),) = read_log(repo, *options, "--no-walk", "--end-of-options", sha)
+    return commit
+
+
+def read_commit_time(repo: Repository, sha: str) -> datetime:
+    """Return when a commit was made, in UTC."""
+    return read_commit(repo, sha).committed_at.astimezone(UTC)
+
+
 def is_touched_since(repo: Repository, rev: str, path: str, since: datetime) -> bool:
     """Return whether a commit in the history of `rev` touched a path at `since` or later.
 
@@ -82,7 +97,9 @@ def is_touched_since(repo: Repository, rev: str, path: str, since: datetime) -> 
 
 
 def is_removed(repo: Repository, rev: str, path: str) -> bool:
-    """Return whether the history of `rev` removed a file without renaming it.
+    """Return whether the last commit that removed a file deleted it, and did not rename it.
+
+    False if no commit in the history of `rev` removed it.
 
     Args:
         repo: the repository.
@@ -91,21 +108,21 @@ def is_removed(repo: Repository, rev: str, path: str) -> bool:
     """
     removed = ("--no-renames", "--diff-filter=D", "-1", "--format=%H", "--end-of-options", rev)
     pathspec = f":(top,glob)**/{path}"
-    removing = run_git(repo.cwd, *LOG_SETTINGS, "log", *removed, "--", pathspec).decode().strip()
-    if not removing:
+    removing_sha = run_git(repo.cwd, *LOG_SETTINGS, "log", *removed, "--", pathspec)
+    if not removing_sha:
         return False
     renamed = ("--diff-merges=first-parent", *SIMILAR, "--diff-filter=R", "--raw", "--no-abbrev")
-    for commit, _ in read_log(repo, *renamed, "-1", "--end-of-options", removing, "--"):
+    revision = ("--end-of-options", removing_sha.decode().strip(), "--")
+    for commit, _ in read_log(repo, *renamed, "-1", *revision):
         old_paths = [file.old_path or "" for file in commit.files]
-        return not any(f"/{old}".endswith(f"/{path}") for old in old_paths)
-    return True
+        return not any(f"/{old_path}".endswith(f"/{path}") for old_path in old_paths)
+    return True  # The removing commit renamed no file.
 
 
 def find_last_mention(repo: Repository, rev: str, words: str) -> datetime | None:
-    """Return when the newest commit that mentions the first line of `words` was made.
+    """Return when the newest commit whose message has the first line of `words` was committed.
 
-    The messages in the history of `rev` are searched. None where no commit mentions it, or where
-    `words` is blank.
+    The history of `rev` is searched. None where no message has it, or where `words` is blank.
     """
     if not words.strip():
         return None
@@ -132,6 +149,7 @@ def parse_date(raw: str) -> datetime:
 
 
 def _parse_log(stream: IO[bytes]) -> Iterator[tuple[Commit, tuple[str, ...]]]:
+    """Parse commits that git printed in the form of RECORD_OPTIONS, with the ids of their files."""
     tokens = _iter_tokens(stream)
     token = next(tokens, None)  # The empty token before the fields of a commit.
     while token is not None:
@@ -140,8 +158,9 @@ def _parse_log(stream: IO[bytes]) -> Iterator[tuple[Commit, tuple[str, ...]]]:
         files: list[FileChange] = []
         oids: list[str] = []
         token = next(tokens, None)
-        while token:
-            file, oid = _parse_file(token.decode("ascii").lstrip("\n"), tokens)
+        while token:  # Until the empty token before the next commit, or the end.
+            status = token.decode("ascii").lstrip("\n")
+            file, oid = _parse_file(status, tokens)
             files.append(file)
             oids.append(oid)
             token = next(tokens, None)
@@ -150,22 +169,32 @@ def _parse_log(stream: IO[bytes]) -> Iterator[tuple[Commit, tuple[str, ...]]]:
 
 
 def _parse_file(status: str, tokens: Iterator[bytes]) -> tuple[FileChange, str]:
-    """Parse a file of `--raw`, and return it with its object id.
+    """Parse a file that `git log --raw -z` printed.
 
     Args:
         status: `:<mode> <mode> <old id> <new id> <letter and score>`.
-        tokens: its path; for a renamed file the old and the new one.
+        tokens: its path; for a renamed or copied file the old and the new one.
+
+    Returns:
+        The changed file, and its new object id.
     """
-    _, _, _, oid, letter = status.split(" ")
+    _, _, _, oid, letter_and_score = status.split(" ")
+    letter = letter_and_score[0]
     path = decode_path(next(tokens))
-    if letter[0] in "RC":
-        return FileChange(letter[0], decode_path(next(tokens)), path), oid
-    return FileChange(letter[0], path), oid
+    if letter in "RC":  # Renamed or copied.
+        new_path = decode_path(next(tokens))
+        return FileChange(letter, new_path, path), oid
+    return FileChange(letter, path), oid
 
 
 def _parse_commit(fields: list[str], files: tuple[FileChange, ...]) -> Commit:
-    sha, parents, author, email, authored, committed, message, trailers = fields
-    trailer_pairs = (line.partition(":") for line in trailers.splitlines() if ":" in line)
+    """Return a commit from the values of FIELDS and its files."""
+    sha, parents, author, email, authored, committed, message, trailer_lines = fields
+    trailers: list[tuple[str, str]] = []
+    for line in trailer_lines.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            trailers.append((key.strip(), value.strip()))
     return Commit(
         sha=sha,
         parents=tuple(parents.split()),
@@ -174,7 +203,7 @@ def _parse_commit(fields: list[str], files: tuple[FileChange, ...]) -> Commit:
         authored_at=parse_date(authored),
         committed_at=parse_date(committed),
         message=message.strip("\n"),
-        trailers=tuple((key.strip(), value.strip()) for key, _, value in trailer_pairs),
+        trailers=tuple(trailers),
         files=files,
     )
 
@@ -191,10 +220,10 @@ def _iter_tokens(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def list_renames(repo: Repository, since: Iterable[str], until: str) -> dict[str, str]:
-    """Return the last new path of each file that was renamed on the first-parent line of `until`.
+    """Return the renames on the first-parent line of `until`: the new path by the old path.
 
     Renames are found commit by commit: a file that was renamed and then rewritten little by little
-    is followed, too.
+    is followed, too. Where several commits renamed the same old path, the newest one counts.
 
     Args:
         repo: the repository.
@@ -215,25 +244,33 @@ def list_renames(repo: Repository, since: Iterable[str], until: str) -> dict[str
 
 
 def list_pending_renames(repo: Repository) -> dict[str, str]:
-    """Return the new path in the work tree of each tracked file of HEAD that was renamed there."""
+    """Return the uncommitted renames of the work tree and index: the new path by that of HEAD."""
     if repo.root is None or find_commit(repo, "HEAD") is None:
         return {}
     shown = ("--name-status", "-z", "--no-ext-diff", "--no-textconv", "--diff-filter=R")
     listing = run_git(repo.cwd, "diff", *shown, *SIMILAR, "HEAD", "--")
     fields = decode_path(listing).split("\0")[:-1]
-    old_paths, new_paths = fields[1::3], fields[2::3]
+    # Three fields for each file: its status, its old and its new path.
+    old_paths = fields[1::3]
+    new_paths = fields[2::3]
     return dict(zip(old_paths, new_paths, strict=True))
 
 
 def follow_renames(path: str, renames: Mapping[str, str], present: Collection[str]) -> str | None:
-    """Return the first path in `present` that a file was renamed to, if it has one."""
-    seen = {path}
-    path = renames.get(path, "")
-    while path and path not in seen:
-        if path in present:
-            return path
-        seen.add(path)
-        path = renames.get(path, "")
+    """Follow a file's renames up to the first path in `present`; None if they lead to none.
+
+    Args:
+        path: the old path of the file.
+        renames: the new path by the old path.
+        present: the paths of files that exist.
+    """
+    visited = {path}  # A file may have been renamed back.
+    next_path = renames.get(path)
+    while next_path and next_path not in visited:
+        if next_path in present:
+            return next_path
+        visited.add(next_path)
+        next_path = renames.get(next_path)
     return None
 
 
@@ -241,10 +278,10 @@ def follow_renames(path: str, renames: Mapping[str, str], present: Collection[st
 
 
 def list_hunk_headings(repo: Repository, rev: str) -> list[tuple[str, str]]:
-    """Return (path, hunk heading) of the differences between a commit and the work tree.
+    """Return (path, heading) of each hunk of the diff between a commit and the work tree.
 
-    The heading is the last line before the hunk that looks to git like the head of a definition.
-    Hunks without a heading are left out.
+    The heading is the text after the second `@@`: the last line before the hunk that git takes for
+    the head of a definition. Hunks without a heading are left out.
     """
     shown = ("-U0", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv")
     args = ("diff", *shown, "--dst-prefix=b/", "--end-of-options", rev, "--")
@@ -255,16 +292,17 @@ def list_hunk_headings(repo: Repository, rev: str) -> list[tuple[str, str]]:
         for raw_line in stream:
             line = raw_line.decode("utf-8", "replace").rstrip()
             if line.startswith("+++ b/"):
-                path = line[6:]
+                path = line.removeprefix("+++ b/")
             elif line.startswith("@@ -"):
-                heading = line.split("@@", 2)[2].strip()
+                _, _, heading = line.split("@@", 2)
+                heading = heading.strip()
                 if heading:
                     headings.append((path, heading))
     return headings
 
 
 def find_mentions(repo: Repository, rev: str | None, words: Collection[str]) -> tuple[str, ...]:
-    """Return the files that hold one of `words` as a whole word.
+    """Return the paths of the files that have one of `words` as a whole word.
 
     Args:
         repo: the repository.
@@ -282,7 +320,7 @@ def find_mentions(repo: Repository, rev: str | None, words: Collection[str]) -> 
 def find_words(
     repo: Repository, rev: str | None, words: Collection[str], exclude: Sequence[str] = ()
 ) -> set[tuple[str, str]]:
-    """Return (path, word) for each of `words` in each file.
+    """Return (path, word) for each file and each of `words` that it has as a whole word.
 
     Args:
         repo: the repository.
@@ -307,17 +345,24 @@ def find_lines(repo: Repository, rev: str, pattern: str) -> list[tuple[str, str]
     """
     options = ("-z", "-I", "-i", "-E", "--full-name", "--no-color", "-e", pattern, rev, "--")
     listing = decode_path(run_git(repo.cwd, "grep", *options, ok=(0, 1)))
-    matches = (line.partition("\0") for line in listing.split("\n") if line)
-    return [(_strip_revision(name, rev), line) for name, _, line in matches]
+    matches: list[tuple[str, str]] = []
+    for match in listing.split("\n"):
+        if match:
+            name, _, line = match.partition("\0")
+            matches.append((_strip_revision(name, rev), line))
+    return matches
 
 
 def _strip_revision(name: str, rev: str | None) -> str:
-    """Return the path of a file as `git grep` names it in a commit."""
+    """Return the path in a name that `git grep` printed: `<rev>:<path>`, or the path alone."""
     return name.removeprefix(f"{rev}:") if rev else name
 
 
 def _grep(repo: Repository, words: Collection[str], *options: str) -> Iterator[str]:
-    """Yield the output of `git grep` for words, by one process for each MAX_WORDS of them."""
+    """Search for whole words with `git grep`, MAX_WORDS in one process, and yield each output.
+
+    Words that look like secrets are not searched for.
+    """
     # All users of the machine see arguments of processes, so no secret is among them. A credential
     # is never a name in code.
     searched = sorted(words)
@@ -326,17 +371,22 @@ def _grep(repo: Repository, words: Collection[str], *options: str) -> Iterator[s
         searched = [word for word in searched if mask_secrets(word) == word]
     common = ("-z", "-I", "-w", "-E", "--full-name", "--no-color")
     for start in range(0, len(searched), MAX_WORDS):
-        groups = _group_without_prefixes(searched[start : start + MAX_WORDS])
-        patterns = [f"-e({'|'.join(map(_escape_word, group))})" for group in groups]
+        patterns: list[str] = []
+        for group in _group_without_prefixes(searched[start : start + MAX_WORDS]):
+            alternatives = "|".join(_escape_word(word) for word in group)
+            patterns.append(f"-e({alternatives})")
         yield decode_path(run_git(repo.cwd, "grep", *common, *patterns, *options, ok=(0, 1)))
 
 
 def _group_without_prefixes(words: Sequence[str]) -> list[list[str]]:
-    """Group sorted words so that in no group a word begins with another.
+    """Group words so that no word of a group is the beginning of another word of the group.
 
     Git reads one pattern of alternatives a thousand times faster than a pattern for each word. Of
     alternatives it takes the longest, also where no word ends behind it: the shorter word would not
     be found. Therefore it is in another pattern.
+
+    Args:
+        words: words, sorted: a word comes after its beginnings.
     """
     groups: list[list[str]] = []
     for word in words:
@@ -356,7 +406,7 @@ def _escape_word(word: str) -> str:
 
 
 def find_last_changes(repo: Repository, rev: str, paths: Collection[str]) -> dict[str, date]:
-    """Return the day (UTC) of the newest first-parent commit that touched each path.
+    """Return for each path the day (UTC) of the newest first-parent commit that touched it.
 
     For a path that is gone that is the day of its removal.
     """
@@ -365,10 +415,10 @@ def find_last_changes(repo: Repository, rev: str, paths: Collection[str]) -> dic
     literal_paths = [f":(top,literal){path}" for path in sorted(paths)]
     options = ("--first-parent", *FILE_OPTIONS, "--no-renames", "--end-of-options", rev, "--")
 
-    touched: dict[str, date] = {}
+    last_days: dict[str, date] = {}
     for commit, _ in read_log(repo, *options, *literal_paths):
         for file in commit.files:
-            touched.setdefault(file.path, commit.committed_at.astimezone(UTC).date())
-        if len(touched) == len(paths):
+            last_days.setdefault(file.path, commit.committed_at.astimezone(UTC).date())
+        if len(last_days) == len(paths):
             break
-    return touched
+    return last_days

@@ -1,4 +1,4 @@
-"""Merges of texts and branches, and refs that follow a remote."""
+"""Merge texts and branches, find the merge that contains a commit, and update branches."""
 
 from __future__ import annotations
 
@@ -30,30 +30,41 @@ from memory_ci.records.names import HEADS
 MARKER = b"<<<<<<< "
 
 
-class Bringer(NamedTuple):
+class ContainingMerge(NamedTuple):
     """A merge on the first parents of a branch, and the commits that it merged, without merges."""
 
     merge: str
-    brought: tuple[str, ...]
+    merged: tuple[str, ...]
 
 
-def find_containing_merge(repo: Repository, sha: str, tip: str) -> Bringer | None:
-    """Return the merge by which a commit came into `tip`, given its id or the beginning of it.
+def find_containing_merge(repo: Repository, sha: str, tip: str) -> ContainingMerge | None:
+    """Return the merge on the first-parent line of `tip` that merged a commit.
 
-    None if the commit is on the first-parent line itself, or not in the history.
+    None if the commit is on that line itself, or not in the history.
+
+    Args:
+        repo: the repository.
+        sha: the id of the commit, or the beginning of it.
+        tip: the newest commit.
     """
     merge = find_first_parent_commit(repo, sha, tip)
     if merge is None or find_commit(repo, f"{merge}^2") is None:
         return None
     listing = run_git(repo.cwd, "rev-list", "--no-merges", f"{merge}^1..{merge}", "--")
     merged = tuple(listing.decode().split())
-    return Bringer(merge, merged) if find_commit(repo, sha) in merged else None
+    return ContainingMerge(merge, merged) if find_commit(repo, sha) in merged else None
 
 
 def find_first_parent_commit(repo: Repository, sha: str, tip: str) -> str | None:
-    """Return the first-parent commit by which a commit (or a short id) came into `tip`.
+    """Return the oldest commit on the first-parent line of `tip` that contains a commit.
 
-    That may be the commit itself. None if the commit is not in the history.
+    That is the merge that merged it, or the commit itself if it is on the line. None if the commit
+    is not in the history.
+
+    Args:
+        repo: the repository.
+        sha: the id of the commit, or the beginning of it.
+        tip: the newest commit.
     """
     commit = find_commit(repo, sha)
     if commit is None or not is_ancestor(repo, commit, tip):
@@ -71,8 +82,8 @@ def merge_text(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
     """Merge three versions of a text as git does, line by line.
 
     Returns:
-        The text with conflict markers, and the number of conflicts. Where git cannot merge because
-        a version is not text, `ours`, with one conflict.
+        The merged text, with conflict markers, and the number of conflicts. Where git cannot merge
+        because a version is not text: `ours`, and 1.
     """
     import tempfile  # 2 ms that reading is spared
 
@@ -132,17 +143,23 @@ def merge_revision(
 
 
 def _merge_variables(worktree: Repository) -> dict[str, str]:
-    """Return variables for a merge that writes files of a person.
+    """Return the environment variables for a merge that writes into a person's work tree.
 
-    Filters that they set up for all repositories (as those of git-lfs) run. Filters that the
-    repository names do not.
+    Filters of the person's own configuration (as those of git-lfs) run. Filters that the
+    repository's configuration names do not: the repository is not trusted.
     """
     return config_variables(*NO_PROGRAMS, *list_filter_overrides(worktree, "local", "worktree"))
 
 
 @contextmanager
 def scratch_worktree(repo: Repository, rev: str, *options: str) -> Iterator[Repository]:
-    """Yield a temporary work tree, so that work in it changes nobody's files."""
+    """Create a temporary work tree of `rev` for the block, and remove it afterwards.
+
+    Args:
+        repo: the repository.
+        rev: the revision that is checked out in it.
+        options: options of `git worktree add`.
+    """
     import tempfile  # 2 ms that reading is spared
 
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
@@ -183,10 +200,10 @@ def private_ref(repo: Repository, prefix: str, commit: str | None = None) -> Ite
 
 
 def fast_forward(repo: Repository, ref: str, tip: str) -> bool:
-    """Move the local branch `ref` (a full name) forward to `tip`.
+    """Fast-forward the local branch `ref` (a full name) to `tip`, and return whether that was done.
 
-    False where that would lose or disturb anything: it must be behind `tip`, and a work tree that
-    has it checked out must have nothing staged or modified.
+    It is not done where it would lose commits or local changes: the branch must be behind `tip`,
+    and a work tree that has it checked out must have nothing staged or modified.
     """
     old = find_commit(repo, ref)
     if old is None or not is_ancestor(repo, old, tip):

@@ -1,4 +1,4 @@
-"""Git commands on remotes, bounded in time, with pushes by compare-and-swap.
+"""Fetch from and push to git remotes, with a time limit and a token.
 
 The token is an `http.extraHeader` in the environment of git (git-config(1), GIT_CONFIG_COUNT). It
 is in no argument, no address and no file, and git sends it to no server but its own.
@@ -143,9 +143,9 @@ def run_remote_git(
     env: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
 ) -> bytes:
-    """Return the standard output of `git <args>`, run in a session of its own.
+    """Run `git <args>`, which may connect to a remote, and return its standard output.
 
-    Without a terminal, no program that it starts can prompt.
+    It runs without a terminal, so that no program that it starts can prompt.
 
     Raises:
         EngineError: remote-failed, also when the command takes longer than `seconds`. Then it is
@@ -164,9 +164,7 @@ def ask_remote_git(
     env: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
 ) -> RemoteAnswer:
-    """Run git as `run_remote_git`, and return its output whatever the exit status.
-
-    `env` is added to the clean environment.
+    """Run git as `run_remote_git` does, but return its output whatever the exit status.
 
     Raises:
         EngineError: remote-failed, when the command takes longer than `seconds`.
@@ -199,10 +197,13 @@ def remote_failure(args: tuple[str, ...], answer: RemoteAnswer) -> EngineError:
 
 
 def _find_reason(errors: str) -> str:
-    """Return in one line why git failed, in the words of git and its helpers, without advice."""
-    lines = [
-        line.strip().removeprefix("fatal: ") for line in errors.partition(ADVICE)[0].splitlines()
-    ]
+    """Return in one line why git failed, in the words of git and its helpers, without advice.
+
+    Args:
+        errors: the standard error of git.
+    """
+    before_advice, _, _ = errors.partition(ADVICE)
+    lines = [line.strip().removeprefix("fatal: ") for line in before_advice.splitlines()]
     messages = [line for line in lines if line and not line.startswith("hint:")]
     reasons = [line for line in messages if line != CLOSING]
     return "; ".join(reasons or messages)
@@ -231,19 +232,21 @@ def connect(name: str, environ: Mapping[str, str]) -> Remote:
 
 
 def _list_header_settings(environ: Mapping[str, str], source: TokenSource) -> list[tuple[str, str]]:
-    """Return the settings that send a token to its server.
+    """Return the settings with which git sends a token to its server, and to no other.
 
-    The first is empty: it resets a header that an earlier step of the job has set.
+    There are none without a token, and none for a server to which it would be sent unencrypted.
     """
     tokens = [environ.get(variable, "").strip() for variable in source.tokens]
-    token = next((token for token in tokens if token), "")
+    token = next(filter(None, tokens), "")
     url = urlsplit(environ.get(source.server) or source.default)
     is_local = url.scheme == "http" and url.hostname in ("127.0.0.1", "localhost")
-    is_safe = url.scheme == "https" or is_local
-    if not token or not is_safe or not (token.isascii() and token.isprintable()):
+    is_safe_server = url.scheme == "https" or is_local
+    is_valid_token = token != "" and token.isascii() and token.isprintable()
+    if not is_safe_server or not is_valid_token:
         return []
     key = f"http.{url.scheme}://{url.netloc}/.extraheader"
     credentials = b64encode(f"{source.user}:{token}".encode()).decode()
+    # An empty value resets a header that an earlier step of the job has set.
     return [(key, ""), (key, f"Authorization: Basic {credentials}")]
 
 
@@ -268,7 +271,9 @@ def is_public(address: str) -> bool | None:
         return None
     if answer.status == 0:
         return True
-    return False if CLOSED.search(answer.errors) else None
+    if CLOSED.search(answer.errors):
+        return False
+    return None
 
 
 # -- branches of the remote
@@ -286,7 +291,7 @@ def find_remote_tip(repo: Repository, remote: Remote, branch: str) -> str | None
 
 
 def find_default_tip(remote: Remote, seconds: float) -> str | None:
-    """Return the commit of the default branch; "" in an empty repository.
+    """Return the commit of the default branch of a remote; "" in an empty repository.
 
     None where there is no such repository.
 
@@ -303,7 +308,7 @@ def find_default_tip(remote: Remote, seconds: float) -> str | None:
 
 
 def find_tips(remote: Remote, refs: Sequence[str], seconds: float) -> tuple[str, ...]:
-    """Return the commits of refs (HEAD, full names); "" for a missing one.
+    """Return the commits of refs of a remote (HEAD, full names); "" for a missing ref.
 
     Raises:
         EngineError: remote-failed.
@@ -390,37 +395,42 @@ def push_tip(
 
 
 def classify_rejection(errors: str) -> PushOutcome | None:
-    """Classify a failed push by git's messages; None when they name no rejection.
+    """Return whether a failed push was refused or came late; None when git names no rejection.
+
+    Args:
+        errors: the standard error of `git push`.
 
     >>> classify_rejection(" ! [rejected]  abc -> main (stale info)").state
     'moved'
     """
-    reasons = [
-        line.strip().removeprefix("remote:").strip()
-        for line in errors.splitlines()
-        if _is_reason(line)
-    ]
-    reason = shorten(mask_secrets("; ".join(reasons)), REASON_WIDTH)
+    reason = shorten(mask_secrets("; ".join(_list_reasons(errors))), REASON_WIDTH)
     if REFUSED.search(errors):
         return PushOutcome("refused", reason)
     if MOVED.search(errors):
         return PushOutcome("moved", reason)
-    return PushOutcome("refused", reason) if REJECTED in errors else None
+    if REJECTED in errors:
+        return PushOutcome("refused", reason)
+    return None
 
 
-def _is_reason(line: str) -> bool:
-    """Return whether a line gives a reason, and is not advice, progress or an address."""
-    text = line.strip()
-    if text.startswith(("hint:", "To ", "error: failed to push")):
-        return False
-    return bool(text.removeprefix("remote:").strip())
+def _list_reasons(errors: str) -> list[str]:
+    """Return the lines of git's messages that are not advice, an address or blank."""
+    reasons: list[str] = []
+    for line in errors.splitlines():
+        text = line.strip()
+        if text.startswith(("hint:", "To ", "error: failed to push")):
+            continue
+        reason = text.removeprefix("remote:").strip()
+        if reason:
+            reasons.append(reason)
+    return reasons
 
 
 # -- files and commits of a repository that is not cloned
 
 
 def read_remote_file(directory: Path, remote: Remote, rev: str, path: str) -> bytes | None:
-    """Return a file of a branch, a tag or a commit of a remote, or None.
+    """Fetch one file of a branch, a tag or a commit of a remote; None if there is no such file.
 
     Args:
         directory: an empty directory to fetch into.
@@ -440,7 +450,7 @@ def read_remote_file(directory: Path, remote: Remote, rev: str, path: str) -> by
     is_regular = entry.startswith(b"100")
     if not is_regular:
         return None
-    oid = entry.split()[2].decode()
+    _, _, oid, _ = entry.decode("utf-8", "replace").split(maxsplit=3)  # Mode, type, id and path.
     return run_git(directory, "cat-file", "blob", oid)
 
 

@@ -1,4 +1,4 @@
-"""Git objects read by name from one long-running process: starting one per query costs more.
+"""Read git objects from one long-running `git cat-file`: starting one per query costs more.
 
 Where that process is unavailable (git before 2.36; Windows, where it would lock the directory) or
 ends early, `ask_objects` returns None. The caller then starts a git of its own, which also reports
@@ -18,14 +18,14 @@ from typing import IO, Literal, NamedTuple, TypeVar, cast
 
 from memory_ci.gitrepo.process import clean_environment, encode_path
 
-T = TypeVar("T")
+Answer = TypeVar("Answer")
 MAX_OPEN = 2  # Processes that stay open, for the newest repositories and environments.
 MAX_BATCH = 4_096  # Bytes of queries that are sent at once: one page, the smallest pipe (pipe(7)).
 LOCK = threading.Lock()
 
 
 class ProcessKey(NamedTuple):
-    """The directory and environment of a process; others need a process of their own."""
+    """The git directory and environment that an open process was started for."""
 
     git_dir: str
     device: int
@@ -40,15 +40,16 @@ def ask_objects(
     git_dir: Path,
     command: Literal["info", "contents"],
     names: Sequence[str],
-    read: Callable[[IO[bytes]], T],
-) -> list[T] | None:
-    """Return the answers of `git cat-file --batch-command` to object names.
+    read_answer: Callable[[IO[bytes]], Answer],
+) -> list[Answer] | None:
+    """Ask a `git cat-file --batch-command` about objects; it stays open for later calls.
 
     Args:
         git_dir: the git directory.
         command: the command for each name (git-cat-file(1)).
         names: names of objects.
-        read: reads one whole answer from the stream; raises EOFError if the stream has ended.
+        read_answer: reads one whole answer from the stream; raises EOFError if the stream has
+            ended.
 
     Returns:
         One answer per name; None if git is unavailable or ends early.
@@ -67,7 +68,7 @@ def ask_objects(
             return None
 
         try:
-            answers = _send_queries(process, command, names, read)
+            answers = _send_queries(process, command, names, read_answer)
         except (OSError, EOFError):
             _close(process)
             return None
@@ -75,11 +76,16 @@ def ask_objects(
             _close(process)
             raise
 
-        _processes[key] = process
-        while len(_processes) > MAX_OPEN:
-            oldest = next(iter(_processes))
-            _close(_processes.pop(oldest))
+        _keep_open(key, process)
         return answers
+
+
+def _keep_open(key: ProcessKey, process: subprocess.Popen[bytes]) -> None:
+    """Remember a process for later calls, and close the one that was unused for longest."""
+    _processes[key] = process
+    while len(_processes) > MAX_OPEN:
+        oldest_key = next(iter(_processes))
+        _close(_processes.pop(oldest_key))
 
 
 def _start(git_dir: Path, environ: dict[str, str]) -> subprocess.Popen[bytes] | None:
@@ -97,8 +103,8 @@ def _send_queries(
     process: subprocess.Popen[bytes],
     command: str,
     names: Sequence[str],
-    read_answer: Callable[[IO[bytes]], T],
-) -> list[T]:
+    read_answer: Callable[[IO[bytes]], Answer],
+) -> list[Answer]:
     """Send one query per name to `git cat-file`, and return its answers in the same order.
 
     The answers to a batch are read before the next is sent: with both pipes full, git and we would
@@ -110,7 +116,7 @@ def _send_queries(
     """
     queries = cast(IO[bytes], process.stdin)
     output = cast(IO[bytes], process.stdout)
-    answers: list[T] = []
+    answers: list[Answer] = []
     for batch in _iter_batches(command, names):
         queries.write(b"".join(batch))
         queries.flush()
@@ -120,7 +126,10 @@ def _send_queries(
 
 
 def _iter_batches(command: str, names: Sequence[str]) -> Iterator[list[bytes]]:
-    """Yield the queries in batches of at most MAX_BATCH bytes; a longer query is one alone."""
+    """Yield lines `<command> <name>` in batches of at most MAX_BATCH bytes.
+
+    A longer line is a batch of its own.
+    """
     batch: list[bytes] = []
     size = 0
     for name in names:

@@ -1,4 +1,4 @@
-"""Git processes: their environment, their output as a whole or as a stream, and their errors.
+"""Run git processes in a safe environment, and turn their failures into errors.
 
 A hook is started by git with GIT_DIR, GIT_INDEX_FILE and the author of the commit in its
 environment. Passed on, they would make us read the wrong repository, or stage files in the index of
@@ -109,8 +109,8 @@ def clean_environment(
 ) -> dict[str, str]:
     """Return the environment for a git process that runs in `cwd`.
 
-    It has our variables without those that point at a repository, then the settings of this module,
-    those of the directory, and `extra`.
+    It has our own environment without the variables that point at a repository; then the variables
+    of this module, those of the directory, and `extra`. A later one replaces an earlier one.
     """
     inherited = {name: value for name, value in os.environ.items() if is_inherited(name)}
     directory = _directory_settings.get(str(cwd), DirectorySettings({}, ()))
@@ -120,19 +120,24 @@ def clean_environment(
 
 
 def network_variables() -> dict[str, str]:
-    """Return the variables of a git that may connect to a remote: the protocols that it may use.
+    """Return the variable that lets git connect to a remote: GIT_ALLOW_PROTOCOL.
 
-    A narrower GIT_ALLOW_PROTOCOL of the user stays in force.
+    Protocols that the user's own GIT_ALLOW_PROTOCOL lacks stay forbidden.
     """
-    allowed = os.environ.get("GIT_ALLOW_PROTOCOL")
-    protocols = NETWORK_PROTOCOLS if allowed is None else allowed.split(":")
-    return {"GIT_ALLOW_PROTOCOL": ":".join(name for name in protocols if name in NETWORK_PROTOCOLS)}
+    allowed_by_user = os.environ.get("GIT_ALLOW_PROTOCOL")
+    if allowed_by_user is None:
+        return {"GIT_ALLOW_PROTOCOL": ":".join(NETWORK_PROTOCOLS)}
+    protocols = [name for name in allowed_by_user.split(":") if name in NETWORK_PROTOCOLS]
+    return {"GIT_ALLOW_PROTOCOL": ":".join(protocols)}
 
 
 def config_variables(*pairs: tuple[str, str]) -> dict[str, str]:
-    """Return GIT_CONFIG_COUNT and its companions (git(1)).
+    """Return environment variables that set git's configuration: GIT_CONFIG_COUNT … (git(1)).
 
-    They hold the `safe.directory` pairs that we inherit, then `pairs`.
+    They hold the `safe.directory` settings of our own environment, then `pairs`.
+
+    Args:
+        pairs: names and values of settings.
     """
     variables: dict[str, str] = {}
     all_pairs = (*_iter_safe_directories(), *pairs)
@@ -143,7 +148,10 @@ def config_variables(*pairs: tuple[str, str]) -> dict[str, str]:
 
 
 def _iter_safe_directories() -> Iterator[tuple[str, str]]:
-    """Yield the pairs in order: an empty value resets the values before it."""
+    """Yield the `safe.directory` settings of our environment: pairs of the name and a directory.
+
+    The order matters: an empty value resets the values before it.
+    """
     text = os.environ.get("GIT_CONFIG_COUNT", "")
     count = int(text) if text.isdecimal() and len(text) < 10 else 0
     for number in range(count):
@@ -158,9 +166,9 @@ def _iter_safe_directories() -> Iterator[tuple[str, str]]:
 def without_hook_variables() -> Iterator[None]:
     """Remove the variables that git must not inherit from `os.environ` within the block.
 
-    Settings of `safe.directory` stay. GitPython gives `os.environ` to every git that it starts, and
-    can add variables but remove none. The environment belongs to the whole process, so threads take
-    turns: otherwise one would restore variables that another removed.
+    GitPython passes `os.environ` to every git that it starts, and cannot remove variables. Settings
+    of `safe.directory` stay. The environment belongs to the whole process, so threads take turns:
+    otherwise one would restore variables that another removed.
     """
     with ENVIRONMENT_LOCK:
         settings = config_variables()
@@ -183,7 +191,7 @@ def run_git(
     ok: Container[int] = (0,),
     shared_files: Collection[int] | None = None,
 ) -> bytes:
-    """Return the standard output of `git <args>`.
+    """Run `git <args>` and return its standard output.
 
     Args:
         cwd: the directory that git runs in.
@@ -204,7 +212,7 @@ def run_git(
 
 
 def ask_git(cwd: Path, *args: str) -> bool:
-    """Return whether a git command exits with 0 and not with 1.
+    """Run a git command that answers yes with exit status 0, and no with 1; return the answer.
 
     Raises:
         RepositoryError: as `run_git`, for another exit status.
@@ -239,10 +247,10 @@ def stream_git(
     stderr = cast(IO[bytes], process.stderr)
 
     # Threads write the input and read the errors: else git and we could each wait for the other.
-    errors: list[bytes] = []
+    error_outputs: list[bytes] = []  # One, when the thread has ended.
     threads = (
-        Thread(target=_feed, args=(stdin, input or b"")),
-        Thread(target=_drain, args=(stderr, errors)),
+        Thread(target=_write_input, args=(stdin, input or b"")),
+        Thread(target=_read_errors, args=(stderr, error_outputs)),
     )
     for thread in threads:
         thread.start()
@@ -259,7 +267,7 @@ def stream_git(
             thread.join()
         stdout.close()
     if is_complete and status:
-        raise _git_failed(args, status, errors[0])
+        raise _git_failed(args, status, error_outputs[0])
 
 
 def decode_path(path: bytes) -> str:
@@ -282,6 +290,11 @@ def _run(
     env: Mapping[str, str] | None = None,
     shared_files: Collection[int] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
+    """Run git to its end, whatever its exit status; the parameters are those of `run_git`.
+
+    Raises:
+        RepositoryError: git-missing, git-failed.
+    """
     try:
         return subprocess.run(
             ["git", *args],
@@ -297,17 +310,18 @@ def _run(
         _raise_not_started(cwd, error)
 
 
-def _feed(stdin: IO[bytes], data: bytes) -> None:
+def _write_input(stdin: IO[bytes], data: bytes) -> None:
     with suppress(BrokenPipeError), stdin:
         stdin.write(data)
 
 
-def _drain(stderr: IO[bytes], errors: list[bytes]) -> None:
+def _read_errors(stderr: IO[bytes], error_outputs: list[bytes]) -> None:
     with stderr:
-        errors.append(stderr.read())
+        error_outputs.append(stderr.read())
 
 
 def _raise_not_started(cwd: Path, error: OSError) -> NoReturn:
+    """Raise the RepositoryError for a git that could not be started in `cwd`."""
     if cwd.is_dir() and isinstance(error, FileNotFoundError):
         message = "git was not found on PATH"
         hint = "Install git 2.31 or newer."
@@ -317,8 +331,9 @@ def _raise_not_started(cwd: Path, error: OSError) -> NoReturn:
     raise RepositoryError(message, slug="git-failed", hint=hint) from error
 
 
-def _git_failed(args: Sequence[str], status: int, errors: bytes) -> RepositoryError:
-    lines = os.fsdecode(errors).strip().splitlines()[:MESSAGE_LINES]
+def _git_failed(args: Sequence[str], status: int, error_output: bytes) -> RepositoryError:
+    """Return the error for a git command that failed, with the first lines of git's own message."""
+    lines = os.fsdecode(error_output).strip().splitlines()[:MESSAGE_LINES]
     reason = "\n".join(lines) or f"exit status {status}"
     hint = MISSING_HINT if MISSING.search(reason) else "The words after the colon are git's."
     message = f"git {_find_command(args)} failed: {reason}"
@@ -326,10 +341,14 @@ def _git_failed(args: Sequence[str], status: int, errors: bytes) -> RepositoryEr
 
 
 def _find_command(args: Sequence[str]) -> str:
-    """Return the first argument that is neither `-c` nor the setting after it."""
-    previous = ""
+    """Return the command of git's arguments: `log` of `-c name=value log HEAD`.
+
+    That is the first argument that is neither `-c` nor the setting after it.
+    """
+    previous_arg = ""
     for arg in args:
-        if "-c" not in (previous, arg):
+        is_setting = previous_arg == "-c"
+        if arg != "-c" and not is_setting:
             return arg
-        previous = arg
+        previous_arg = arg
     return ""

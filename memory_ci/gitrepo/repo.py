@@ -1,4 +1,4 @@
-"""A repository: its directories, its revisions and branches, its configuration."""
+"""Find a git repository, and ask it for commits, branches, work trees and settings."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ DISCOVERY = (
 REFUSED_BARE = Regex(r"cannot use bare repository '(.+?)'")
 """How git refuses a bare repository that nobody named (safe.bareRepository)."""
 
+# The section of a configuration file that defines a filter, or includes another file.
 FILTERS = Regex(rb"\[\s*(?:filter|include)", re.I)
 FILTER_SETTING = r"^filter\..*\.(clean|smudge|process|required)$"
 
@@ -68,7 +69,12 @@ class Contents(dict[str, bytes]):
     size = 0
 
     def keep(self, oid: str, data: bytes | None) -> None:
-        """Add a content, unless it is missing or large; clear the cache first where it is full."""
+        """Add the content of a blob, unless it is None or large; clear a full cache first.
+
+        Args:
+            oid: the object id.
+            data: the content.
+        """
         if data is None or len(data) > MAX_KEPT // 4:
             return
         if self.size + len(data) > MAX_KEPT:
@@ -154,11 +160,15 @@ class Tips(NamedTuple):
 
 
 def find_repository(start: Path, *, is_named: bool = False) -> Repository:
-    """Return the repository of a directory: its root, a sub-directory or a linked work tree.
+    """Return the repository that contains a directory.
 
     A folder that only looks like a git directory does not count: its configuration would come with
     the clone. A bare repository counts where somebody named it: by `start` with `is_named`, else by
     the variable GIT_DIR.
+
+    Args:
+        start: the root of a work tree, a directory below it, or a bare repository.
+        is_named: whether a person named the directory, so that it may be a bare repository.
 
     Raises:
         RepositoryError: not-a-repository, unnamed-repository, git-missing, or git-failed with the
@@ -172,23 +182,32 @@ def find_repository(start: Path, *, is_named: bool = False) -> Repository:
         repo = _discover(start)
     except RepositoryError as error:
         return _find_undiscovered(start, error)
-    if not _is_dot_git(repo):
-        raise _unnamed_repository(
-            start, repo.git_dir
-        )  # Git before 2.38 has no safe.bareRepository.
+    if not _is_dot_git(repo):  # Git before 2.38 has no safe.bareRepository, which refuses it.
+        raise _unnamed_repository(start, repo.git_dir)
     _remember_settings(repo)
     return repo
 
 
 def _discover(start: Path) -> Repository:
+    """Return the repository that git finds for a directory.
+
+    Raises:
+        RepositoryError: git-failed, also where there is none.
+    """
     answer = run_git(start, "rev-parse", *DISCOVERY)
-    git_dir, common_dir, is_inside, up = map(os.fsdecode, answer.split(b"\n")[:4])
-    root = Path(os.path.normpath(start.resolve() / up)) if is_inside == "true" else None
+    git_dir, common_dir, is_inside, path_to_root = map(os.fsdecode, answer.split(b"\n")[:4])
+    root = None
+    if is_inside == "true":
+        root = Path(os.path.normpath(start.resolve() / path_to_root))
     return Repository(root, Path(git_dir), Path(common_dir))
 
 
 def _find_undiscovered(start: Path, error: RepositoryError) -> Repository:
-    """Return the repository of a directory where `_discover` raised an error.
+    """Return a repository in which git does not run by itself: one that a person named, or `.git`.
+
+    Args:
+        start: a directory for which `_discover` raised an error.
+        error: the error.
 
     Raises:
         RepositoryError: as `find_repository`.
@@ -241,6 +260,7 @@ def _is_dot_git(repo: Repository) -> bool:
 
 
 def _unnamed_repository(start: Path, path: Path) -> RepositoryError:
+    """Return the error for a bare repository at `path` that is not used for `start`."""
     message = f"{start} is in a bare repository that nobody named: {path}"
     hint = (
         "If it is yours, set GIT_DIR to it. "
@@ -262,7 +282,9 @@ def _remember_settings(repo: Repository) -> None:
 
 
 def list_filter_overrides(repo: Repository, *scopes: str) -> tuple[tuple[str, str], ...]:
-    """Return the settings that disable the filters of the configuration (gitattributes(5)).
+    """Return the git settings that disable the filters that a configuration defines.
+
+    A filter is a program that converts files when git reads or writes them (gitattributes(5)).
 
     Args:
         repo: the repository whose configuration is read.
@@ -273,27 +295,32 @@ def list_filter_overrides(repo: Repository, *scopes: str) -> tuple[tuple[str, st
     env = {"GIT_DIR": str(repo.git_dir)}
     args = ("config", "-z", "--show-scope", "--name-only", "--get-regexp", FILTER_SETTING)
     fields = decode_path(run_git(repo.cwd, *args, env=env, ok=(0, 1))).split("\0")[:-1]
-    scoped_keys = zip(fields[::2], fields[1::2], strict=False)
-    names = {key.rpartition(".")[0] for scope, key in scoped_keys if not scopes or scope in scopes}
+    filter_names: set[str] = set()  # As `filter.lfs`.
+    for scope, key in zip(fields[::2], fields[1::2], strict=False):
+        if not scopes or scope in scopes:
+            filter_name, _, _ = key.rpartition(".")
+            filter_names.add(filter_name)
 
     overrides: list[tuple[str, str]] = []
-    for name in sorted(names):
-        overrides += [(f"{name}.process", ""), (f"{name}.required", "false")]
+    for filter_name in sorted(filter_names):
+        overrides += [(f"{filter_name}.process", ""), (f"{filter_name}.required", "false")]
     return tuple(overrides)
 
 
 def _iter_configurations(repo: Repository) -> Iterator[bytes]:
-    """Yield the content of the files in which git usually finds its configuration.
+    """Yield the content of the repository's, the user's and the system's git configuration files.
 
-    They show without a process whether one names a filter.
+    They show without a process whether one defines a filter.
     """
     home = Path(os.environ.get("HOME") or os.sep)
     xdg_config = os.environ.get("XDG_CONFIG_HOME") or home / ".config"
-    named = os.environ.get("GIT_CONFIG_GLOBAL")
-    usual = [home / ".gitconfig", Path(xdg_config, "git", "config")]
-    personal = [Path(named)] if named else usual
-    system = Path(os.environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig")
-    for path in (repo.common_dir / "config", repo.git_dir / "config.worktree", *personal, system):
+    of_user = [home / ".gitconfig", Path(xdg_config, "git", "config")]
+    named_by_user = os.environ.get("GIT_CONFIG_GLOBAL")
+    if named_by_user:
+        of_user = [Path(named_by_user)]
+    of_system = Path(os.environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig")
+    of_repo = [repo.common_dir / "config", repo.git_dir / "config.worktree"]
+    for path in (*of_repo, *of_user, of_system):
         with suppress(OSError):
             yield path.read_bytes()
 
@@ -316,9 +343,9 @@ def resolve_commit(repo: Repository, rev: str) -> str:
 
 
 def find_commit(repo: Repository, rev: str) -> str | None:
-    """Return the full id of the commit that `rev` names, if it names one.
+    """Return the full id of the commit that `rev` names; None if it names no commit.
 
-    An option, a negation or a range does not count as a name.
+    An option (`-p`), a negation (`^main`) or a range does not count as a name.
     """
     if rev in repo.commits:
         return rev
@@ -334,7 +361,7 @@ def find_commit(repo: Repository, rev: str) -> str | None:
     name = f"{rev}^{{commit}}"
     answers = ask_objects(repo.git_dir, "info", [name], read_info)
     commit = answers[0] if answers else None
-    if commit is None:
+    if commit is None:  # Missing, or the open process is unavailable.
         args = ("--verify", "--quiet", "--end-of-options", name)
         oids = run_git(repo.cwd, "rev-parse", *args, ok=(0, 1, 128)).decode().split()
         commit = oids[0] if len(oids) == 1 else None
@@ -359,7 +386,7 @@ def _read_head(repo: Repository) -> str | None:
 
 
 def find_objects(repo: Repository, names: Sequence[str]) -> tuple[str | None, ...]:
-    """Return the object ids of names, by one process; None for a missing object.
+    """Return the object ids of several names, by one process; None for a missing object.
 
     Args:
         repo: the repository.
@@ -448,11 +475,11 @@ def is_in_history(repo: Repository, sha: str, tip: str) -> bool:
 
 
 def list_outside_history(repo: Repository, shas: Iterable[str], tip: str) -> frozenset[str]:
-    """Return the full ids that are not those of commits in the history of `tip`."""
-    distinct = tuple(dict.fromkeys(shas))
-    oids = find_objects(repo, [f"{sha}^{{commit}}" for sha in distinct])
-    commits = [sha for sha, oid in zip(distinct, oids, strict=True) if sha == oid]
-    not_commits = frozenset(distinct).difference(commits)
+    """Return those of the full ids that are no commits, or are not in the history of `tip`."""
+    distinct_shas = tuple(dict.fromkeys(shas))
+    oids = find_objects(repo, [f"{sha}^{{commit}}" for sha in distinct_shas])
+    commits = [sha for sha, oid in zip(distinct_shas, oids, strict=True) if sha == oid]
+    not_commits = frozenset(distinct_shas).difference(commits)
     if not commits:
         return not_commits  # Without a commit git would refuse to list any.
     lines = "".join(f"{rev}\n" for rev in (*commits, f"^{tip}")).encode()
@@ -472,11 +499,14 @@ def list_worktrees(repo: Repository) -> tuple[Worktree, ...]:
     trees: list[Worktree] = []
     listing = run_git(repo.cwd, "worktree", "list", "--porcelain").strip(b"\n")
     for block in listing.split(b"\n\n"):
-        fields = dict(line.partition(" ")[::2] for line in decode_path(block).split("\n"))
+        fields: dict[str, str] = {}
+        for line in decode_path(block).split("\n"):
+            key, _, value = line.partition(" ")
+            fields[key] = value
         path = Path(fields["worktree"])
         trees.append(Worktree(path, fields.get("branch"), "bare" in fields))
     if repo.root and is_main:
-        # Of a submodule or a separate git directory git names that directory as the main work tree.
+        # For a submodule or a separate git directory, git names that directory as the main one.
         trees[0] = replace(trees[0], path=repo.root)
     return tuple(trees)
 
@@ -490,22 +520,22 @@ def read_tips(repo: Repository, remote: str = "origin") -> Tips:
     format_ = "--format=%(HEAD)%00%(objectname)%00%(refname)%00%(symref)"
     listing = decode_path(run_git(repo.cwd, "for-each-ref", format_, HEADS, *remote_refs))
 
-    tips: dict[
-        str, tuple[str, str]
-    ] = {}  # By full name the commit, and the name that it points at.
+    commits: dict[str, str] = {}  # By full name of the ref.
+    targets: dict[str, str] = {}  # The ref that a symbolic ref points at, else itself.
     branch = ""
     for line in listing.splitlines():
         mark, commit, ref, target = line.split("\0")
-        tips[ref] = (commit, target or ref)
+        commits[ref] = commit
+        targets[ref] = target or ref
         if mark == "*":
             branch = ref
 
-    candidates = (*remote_refs, *(f"{HEADS}{name}" for name in DEFAULT_NAMES))
-    for ref in candidates:
-        if ref in tips:
-            tip, default = tips[ref]
+    local_refs = [f"{HEADS}{name}" for name in DEFAULT_NAMES]
+    for ref in (*remote_refs, *local_refs):
+        if ref in commits:
+            default = targets[ref]
             name = default.removeprefix(HEADS).removeprefix(f"refs/remotes/{remote}/")
-            return Tips(tip, default, name, branch)
+            return Tips(commits[ref], default, name, branch)
     return Tips(None, "", "", branch)
 
 
@@ -513,9 +543,12 @@ def read_tips(repo: Repository, remote: str = "origin") -> Tips:
 
 
 def find_setting(repo: Repository, name: str, *scope: str) -> str | None:
-    """Return the value of a setting in force, from any file.
+    """Return the value of a setting of git's configuration; None if it is not set.
 
-    With the scope `--local` only the repository's own configuration is read.
+    Args:
+        repo: the repository.
+        name: the name of the setting.
+        scope: options of `git config`: with `--local` only the repository's own file is read.
     """
     args = ("config", *scope, "--get", "-z", name)
     # Without our own settings, which would be returned otherwise.
@@ -530,16 +563,17 @@ def find_hooks(repo: Repository) -> Path:
 
 
 def find_comment_prefixes(repo: Repository) -> tuple[str, ...]:
-    """Return how a comment line in a commit message may begin.
+    """Return how a comment line in a commit message may begin: with `#`, unless configured.
 
-    That depends on core.commentChar and core.commentString.
+    The settings are core.commentChar and core.commentString.
     """
     args = ("config", "-z", "--get-regexp", COMMENT_SETTING)
     listing = decode_path(run_git(repo.cwd, *args, ok=(0, 1)))
-    value = listing.split("\0")[-2].partition("\n")[2] if listing else ""
-    if value == "auto":
-        return tuple(AUTO_COMMENT)
-    return (value or AUTO_COMMENT[0],)
+    prefix = AUTO_COMMENT[0]
+    for setting in listing.split("\0")[:-1]:  # The last one counts.
+        _, _, value = setting.partition("\n")
+        prefix = value or AUTO_COMMENT[0]
+    return tuple(AUTO_COMMENT) if prefix == "auto" else (prefix,)
 
 
 def set_setting(repo: Repository, name: str, value: str) -> None:
@@ -557,10 +591,7 @@ def remove_section(repo: Repository, section: str) -> None:
 
 
 def read_user_attributes(repo: Repository) -> bytes:
-    """Return the attributes that the user has for all repositories (gitattributes(5)).
-
-    Empty if that file is missing.
-    """
+    """Return the content of the user's attributes file (gitattributes(5)); b"" if it is missing."""
     args = ("config", "--type=path", "--get", "-z", "core.attributesFile")
     named = decode_path(run_git(repo.cwd, *args, ok=(0, 1)))
     if named:

@@ -1,5 +1,6 @@
-"""Sessions as git objects: commits without parents under refs/memory-ci/sessions/<agent>/<id>.
+"""Store, push and fetch agent sessions as commits under refs/memory-ci/sessions/<agent>/<id>.
 
+The commits have no parents.
 Neither branch, index and work tree nor hooks and signing of the user are involved. The refs
 refs/memory-ci/pushed/<remote>/<agent>/<id> record pushes to a remote. Thus one listing shows
 whether there is anything to push.
@@ -120,20 +121,22 @@ def list_stored(repo: Repository) -> tuple[StoredSession, ...]:
 
 def list_unpushed(repo: Repository, remote: str) -> tuple[StoredSession, ...]:
     """Return the sessions whose present version was not pushed to a remote, by one git process."""
-    refs = _list(repo, "refs/memory-ci/")
-    oids = {stored.ref: stored.oid for stored in refs}
-    return tuple(
-        stored
-        for stored in refs
-        if stored.ref.startswith(SESSIONS)
-        and stored.oid != oids.get(_pushed_ref(remote, stored.ref))
-    )
+    all_refs = _list(repo, "refs/memory-ci/")
+    oids = {stored.ref: stored.oid for stored in all_refs}
+    unpushed: list[StoredSession] = []
+    for stored in all_refs:
+        if not stored.ref.startswith(SESSIONS):
+            continue
+        pushed_oid = oids.get(_pushed_ref(remote, stored.ref))
+        if stored.oid != pushed_oid:
+            unpushed.append(stored)
+    return tuple(unpushed)
 
 
 def read_stored(
     repo: Repository, sessions: Iterable[StoredSession], limit: int = MAX_DIGEST, name: str = DIGEST
 ) -> Iterator[tuple[StoredSession, bytes]]:
-    """Yield a file of each session, by one git process.
+    """Yield sessions, each with the content of one of its files, by one git process.
 
     Args:
         repo: the repository.
@@ -159,7 +162,7 @@ def delete(repo: Repository, sessions: Collection[StoredSession]) -> None:
 
 
 def rewrite(repo: Repository, stored: StoredSession, files: Mapping[str, bytes]) -> None:
-    """Replace the files of a session and delete the notes of its pushes.
+    """Replace the files of a session, and forget that it was pushed.
 
     Thus the next push replaces the session of a remote.
 
@@ -177,7 +180,12 @@ def _find_session(repo: Repository, ref: str) -> StoredSession | None:
 
 
 def _list_push_notes(repo: Repository, refs: Collection[str]) -> list[StoredSession]:
-    """Return the notes of pushes, to any remote, of sessions."""
+    """Return the refs under PUSHED that record pushes of sessions, to any remote.
+
+    Args:
+        repo: the repository.
+        refs: the refs of the sessions.
+    """
     notes: list[StoredSession] = []
     for note in _list(repo, PUSHED):
         _, _, name = note.ref.removeprefix(PUSHED).partition("/")
@@ -187,6 +195,7 @@ def _list_push_notes(repo: Repository, refs: Collection[str]) -> list[StoredSess
 
 
 def _list(repo: Repository, pattern: str) -> tuple[StoredSession, ...]:
+    """Return the sessions and the notes of pushes whose refs are below `pattern`."""
     format_ = "--format=%(refname)%00%(objectname)%00%(committerdate:unix)"
     listing = run_git(repo.cwd, "for-each-ref", format_, pattern).decode("utf-8", "replace")
 
@@ -222,6 +231,11 @@ def _run_plumbing(
 
 
 def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
+    """Set a ref to `oid` if it is at `expected`; zeros stand for a ref that does not exist.
+
+    Raises:
+        RepositoryError: ref-moved, if it is elsewhere.
+    """
     try:
         # A killed git would leave its lock behind, which no later capture removes.
         with signals_held():
@@ -237,6 +251,7 @@ def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
 
 
 def _update(repo: Repository, commands: list[str]) -> None:
+    """Run commands of `git update-ref --stdin`, for example `delete <ref> <old id>`."""
     if not commands:
         return
     lines = "".join(f"{command}\n" for command in commands).encode()
@@ -245,7 +260,10 @@ def _update(repo: Repository, commands: list[str]) -> None:
 
 
 def _format_part(text: str) -> str:
-    """Format a part of a ref name; a changed one gets a hash of the text, so that it is unique."""
+    """Return a text as a part of a ref name.
+
+    A text with other characters is changed, and gets a hash so that it stays unique.
+    """
     if SAFE.fullmatch(text):
         return text
     readable = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:60]
@@ -257,7 +275,10 @@ def _format_part(text: str) -> str:
 
 
 def list_pushed(repo: Repository) -> Mapping[str, tuple[StoredSession, ...]]:
-    """Return by remote, as its ref spells it, the sessions that were pushed, in that version."""
+    """Return the sessions that were pushed, by the remote as its ref spells it.
+
+    Each is as it was pushed: it may have grown since.
+    """
     pushed: dict[str, list[StoredSession]] = {}
     for note in _list(repo, PUSHED):
         remote, _, _ = note.ref.removeprefix(PUSHED).partition("/")
@@ -298,30 +319,37 @@ def fetch(repo: Repository, remote: str, env: Mapping[str, str] | None = None) -
     Raises:
         EngineError: remote-failed, if none could be fetched.
     """
-    stored_refs = {stored.ref for stored in list_stored(repo)}
-    oids = list_remote(repo, remote, env)
-    fetched = {ref: oid for ref, oid in oids.items() if ref not in stored_refs}
+    local_refs = {stored.ref for stored in list_stored(repo)}
+    remote_oids = list_remote(repo, remote, env)
+    fetched = {ref: oid for ref, oid in remote_oids.items() if ref not in local_refs}
     if not fetched:
         return ()
-
-    quiet = ("--quiet", "--no-tags", "--no-write-fetch-head")
-    options = (*quiet, "--no-recurse-submodules", "--no-auto-maintenance", "--stdin")
-    refspecs = "".join(f"{ref}:{ref}\n" for ref in fetched).encode()
-    args = (*NO_HOOKS, "fetch", *options, "--", remote)
     try:
-        run_remote_git(repo.cwd, *args, input=refspecs, env=env)
+        _fetch_refs(repo, remote, fetched, env)
     except EngineError:
         # A ref that git refuses does not keep the others from being fetched.
-        stored_refs = {stored.ref for stored in list_stored(repo)}
-        fetched = {ref: oid for ref, oid in fetched.items() if ref in stored_refs}
+        local_refs = {stored.ref for stored in list_stored(repo)}
+        fetched = {ref: oid for ref, oid in fetched.items() if ref in local_refs}
         if not fetched:
             raise
+    # The remote has this version of them: they need not be pushed.
     _update(repo, [f"update {_pushed_ref(remote, ref)} {oid}" for ref, oid in fetched.items()])
     return tuple(fetched)
 
 
+def _fetch_refs(
+    repo: Repository, remote: str, refs: Iterable[str], env: Mapping[str, str] | None
+) -> None:
+    """Fetch refs of a remote into refs of the same names."""
+    quiet = ("--quiet", "--no-tags", "--no-write-fetch-head")
+    options = (*quiet, "--no-recurse-submodules", "--no-auto-maintenance", "--stdin")
+    refspecs = "".join(f"{ref}:{ref}\n" for ref in refs).encode()
+    args = (*NO_HOOKS, "fetch", *options, "--", remote)
+    run_remote_git(repo.cwd, *args, input=refspecs, env=env)
+
+
 def push(repo: Repository, remote: str, sessions: Collection[StoredSession]) -> None:
-    """Push sessions to a remote, replacing its versions of them, and note that.
+    """Push sessions to a remote, replacing its versions of them, and record that in refs.
 
     Raises:
         EngineError: remote-failed.

@@ -1,4 +1,4 @@
-"""Trailers that a squash or a rebase dropped, found in the original commits.
+"""Find the original commits of squashed or rebased changes, whose trailers were dropped.
 
 A squash with a message of its own drops the trailers of the commits it joins. Where the repository
 still holds these commits, a merged change is matched with them by the list of its pull request, by
@@ -46,7 +46,7 @@ REQUEST = Regex(r"refs/(?:remotes/(?:[^/]+/)?)?(?:pull|pr|merge-requests)/(\d{1,
 Either as a forge keeps it, or as people and CI fetch it (`refs/remotes/origin/pr/7`).
 """
 
-MAX_CARRIERS = 2_000  # Unmerged commits with trailers that are compared with merged work.
+MAX_CARRIERS = 2_000  # Unmerged commits with trailers that are compared with merged changes.
 MAX_BRANCHES = 200  # Branches that are compared with one merged change.
 MAX_WALK = 20_000  # Unmerged commits, the newest first; older ones are ignored.
 MAX_PATCH = 8_000_000
@@ -70,7 +70,8 @@ BLANK_CONTEXT = ("-c", "diff.suppressBlankEmpty=false")
 
 BINARY = b"Binary files "
 How = Literal["commit", "pull request", "tree", "patch-id"]
-Pair = tuple[str, str]  # A commit, and the commit that it is compared with.
+Pair = tuple[str, str]
+"""The ids of a newer and an older commit: the patch between them is compared."""
 
 
 class BuriedCommit(msgspec.Struct, frozen=True):
@@ -82,7 +83,12 @@ class BuriedCommit(msgspec.Struct, frozen=True):
 
 
 class _Carrier(NamedTuple):
-    """An unmerged commit with trailers; `parent` is "" for a root or a merge."""
+    """An unmerged commit with trailers of KEYS: perhaps the original of a squashed one.
+
+    Attributes:
+        parent: its parent; "" for a commit without parents and for a merge.
+        paths: the files that it touched.
+    """
 
     sha: str
     parent: str
@@ -95,12 +101,14 @@ class _Carrier(NamedTuple):
 
 
 class _Node(NamedTuple):
+    """The tree and the parents of an unmerged commit."""
+
     tree: str
     parents: tuple[str, ...]
 
 
 class BuriedTrailers:
-    """Finder of the original trailers of merged changes.
+    """Finds the original commits of merged changes, with the trailers that a squash dropped.
 
     Changes are passed oldest first: a commit that was matched with a change is matched with no
     later one. Git is first called when a change lacks `Memory-Retrieved`. It is not called again if
@@ -117,33 +125,42 @@ class BuriedTrailers:
     def find(
         self, merged: MergedChange, request_shas: Collection[str] = ()
     ) -> tuple[BuriedCommit, ...]:
-        """Return the commits with trailers that a change was made from, oldest first.
+        """Return the commits with trailers that a merged change was made from, oldest first.
 
-        Its own commits come before those that were dropped. The latter are matched by the first way
-        that finds any: the pull request; a branch with the same tree, the newest of several; a
-        branch with the same patch; single commits with the same patch.
+        Those of the change itself come first. If none of them has `Memory-Retrieved`, unmerged
+        commits follow that match the change, by the first way that finds any: the pull request; a
+        branch with the same tree, the newest of several; a branch with the same patch; single
+        commits with the same patch.
 
         Args:
             merged: the change.
             request_shas: the commits that its pull request lists.
         """
-        own: list[BuriedCommit] = []
+        own_commits: list[BuriedCommit] = []
         for commit in merged.commits:
             trailers = find_trailers(commit.message, KEYS)
             if trailers:
-                own.append(BuriedCommit(commit.sha, "commit", trailers))
-        if any(SERVED_TRAILER in dict(commit.trailers) for commit in own):
-            return tuple(own)
+                own_commits.append(BuriedCommit(commit.sha, "commit", trailers))
+        if any(SERVED_TRAILER in dict(commit.trailers) for commit in own_commits):
+            return tuple(own_commits)
 
-        buried = self._find_listed(merged, request_shas) or self._search(merged)
-        return (*own, *buried)
+        dropped_commits = self._find_listed(merged, request_shas) or self._search(merged)
+        return (*own_commits, *dropped_commits)
 
     def _find_listed(self, merged: MergedChange, shas: Collection[str]) -> tuple[BuriedCommit, ...]:
-        """Match the commits that the request lists, though no branch may hold them any more."""
-        own = {commit.sha for commit in merged.commits}
-        listed = [
-            sha for sha in dict.fromkeys(shas) if re.fullmatch(FULL_ID, sha) and sha not in own
-        ]
+        """Match a change with the commits that its pull request lists.
+
+        The repository may have them though no branch holds them any more.
+
+        Args:
+            merged: the change.
+            shas: the commits that the pull request lists; anything but a full id is ignored.
+        """
+        own_shas = {commit.sha for commit in merged.commits}
+        listed: list[str] = []
+        for sha in dict.fromkeys(shas):
+            if re.fullmatch(FULL_ID, sha) and sha not in own_shas:
+                listed.append(sha)
         if not listed:
             return ()
         carriers: Mapping[str, _Carrier] = self._unmerged.carriers
@@ -152,6 +169,10 @@ class BuriedTrailers:
         return self._match("pull request", [carriers[sha] for sha in listed if sha in carriers])
 
     def _search(self, merged: MergedChange) -> tuple[BuriedCommit, ...]:
+        """Match a change with unmerged commits by its tree, or else by its patch.
+
+        A merge commit is not searched for: it has its original commits.
+        """
         start = next(iter(merged.commits[0].parents), None)
         if merged.kind == "merge" or start is None or not self._unmerged.carriers:
             return ()
@@ -161,12 +182,13 @@ class BuriedTrailers:
     def _list_candidate_tips(self, number: int | None) -> list[str]:
         """Return the tips of branches that a change may come from, newest first.
 
-        Those are ordinary branches and the refs of the request `number`. Branches without a free
-        carrier are left out.
+        Those are ordinary branches and the refs of the pull request `number`. Branches on which
+        all commits with trailers are matched already are left out.
         """
         tips: list[str] = []
-        for tip, owners in self._unmerged.tips.items():
-            if owners.isdisjoint((None, number)):
+        for tip, request_numbers in self._unmerged.tips.items():
+            is_of_other_request = request_numbers.isdisjoint((None, number))
+            if is_of_other_request:
                 continue
             if any(self._is_free(carrier) for carrier in self._unmerged.list_carriers(tip)):
                 tips.append(tip)
@@ -177,11 +199,17 @@ class BuriedTrailers:
     def _find_by_tree(
         self, merged: MergedChange, start: str, tips: Sequence[str]
     ) -> tuple[BuriedCommit, ...]:
+        """Match a change with the newest branch whose files are the same as after the change.
+
+        Args:
+            merged: the change.
+            start: the commit before the change.
+            tips: the tips of the branches to compare, newest first.
+        """
         if not tips:
             return ()
-        tree, tree_before = find_objects(
-            self._repo, (f"{merged.tip.sha}^{{tree}}", f"{start}^{{tree}}")
-        )
+        names = (f"{merged.tip.sha}^{{tree}}", f"{start}^{{tree}}")
+        tree, tree_before = find_objects(self._repo, names)
         if tree == tree_before:
             return ()  # The change is empty: its tree is that of any other empty change, too.
         for tip in tips:
@@ -195,31 +223,44 @@ class BuriedTrailers:
     def _find_by_patch(
         self, merged: MergedChange, start: str, tips: Sequence[str]
     ) -> tuple[BuriedCommit, ...]:
-        """Match a branch with the same patch, else single commits; their paths must agree."""
-        paths_of_commits = [_list_paths(commit) for commit in merged.commits]
-        branches = self._list_branches(tips, frozenset().union(*paths_of_commits))
-        carriers = [
-            carrier
-            for carrier in self._list_free_carriers(tips)
-            if carrier.parent and carrier.paths in paths_of_commits
-        ]
+        """Match a change with a branch of the same patch, or else its commits with single commits.
+
+        Only commits that touch the same files are compared.
+
+        Args:
+            merged: the change.
+            start: the commit before the change.
+            tips: the tips of the branches to compare, newest first.
+        """
+        commit_paths = [_list_paths(commit) for commit in merged.commits]
+        branches = self._list_branches(tips, frozenset().union(*commit_paths))
+        carriers: list[_Carrier] = []  # Oldest first.
+        for carrier in self._list_free_carriers(tips):
+            if carrier.parent and carrier.paths in commit_paths:
+                carriers.append(carrier)
         if not branches and not carriers:
             return ()
 
         change = (merged.tip.sha, start)
         commits = [(commit.sha, commit.parents[0]) for commit in merged.commits]
-        oldest_first = [carrier.pair for carrier in carriers]
-        self._read_patch_ids([change, *commits, *branches, *oldest_first])
+        carrier_pairs = [carrier.pair for carrier in carriers]
+        self._read_patch_ids([change, *commits, *branches, *carrier_pairs])
 
         branch = self._find_same_patch(change, branches)
         if branch is not None:
-            return self._match("patch-id", self._list_free_carriers([branch[0]]))
-        newest_first = oldest_first[::-1]
-        same = {self._find_same_patch(commit, newest_first) for commit in commits}
-        return self._match("patch-id", [carrier for carrier in carriers if carrier.pair in same])
+            branch_tip, _ = branch
+            return self._match("patch-id", self._list_free_carriers([branch_tip]))
+
+        carrier_pairs.reverse()  # Of several with the same patch the newest is matched.
+        same_pairs = {self._find_same_patch(commit, carrier_pairs) for commit in commits}
+        matched = [carrier for carrier in carriers if carrier.pair in same_pairs]
+        return self._match("patch-id", matched)
 
     def _list_branches(self, tips: Sequence[str], paths: frozenset[str]) -> list[Pair]:
-        """Return tip and fork point of the branches whose free carriers touch one of `paths`."""
+        """Return (tip, fork point) of the branches that may have the patch of a change.
+
+        They have an unmatched commit with trailers that touches one of `paths`.
+        """
         branches: list[Pair] = []
         for tip in tips:
             carriers = self._list_free_carriers([tip])
@@ -230,7 +271,7 @@ class BuriedTrailers:
         return branches
 
     def _list_free_carriers(self, tips: Iterable[str]) -> list[_Carrier]:
-        """Return the unmatched carriers in the history of the tips, oldest first."""
+        """Return the unmatched commits with trailers in the history of the tips, oldest first."""
         free: dict[str, _Carrier] = {}
         for tip in tips:
             for carrier in self._unmerged.list_carriers(tip):
@@ -240,15 +281,17 @@ class BuriedTrailers:
         return sorted(free.values(), key=lambda carrier: positions[carrier.sha], reverse=True)
 
     def _is_free(self, carrier: _Carrier) -> bool:
+        """Return whether a commit was matched with no change so far."""
         return carrier.sha not in self._matched
 
     def _match(self, how: How, carriers: Iterable[_Carrier]) -> tuple[BuriedCommit, ...]:
-        """Return the carriers that were not matched before, and note that they are now."""
+        """Match the commits that were not matched before, and return them."""
         free = [carrier for carrier in carriers if self._is_free(carrier)]
         self._matched.update(carrier.sha for carrier in free)
         return tuple(BuriedCommit(carrier.sha, how, carrier.trailers) for carrier in free)
 
     def _read_patch_ids(self, pairs: Iterable[Pair]) -> None:
+        """Add the patch ids that `_patch_ids` lacks; "" for an empty patch."""
         missing = [pair for pair in dict.fromkeys(pairs) if pair not in self._patch_ids]
         self._patch_ids |= dict.fromkeys(missing, "") | list_patch_ids(self._repo, missing)
 
@@ -257,7 +300,10 @@ class BuriedTrailers:
         patch_id = self._patch_ids[pair]
         if not patch_id:
             return None
-        return next((other for other in candidates if self._patch_ids[other] == patch_id), None)
+        for candidate in candidates:
+            if self._patch_ids[candidate] == patch_id:
+                return candidate
+        return None
 
 
 class _UnmergedCommits:
@@ -275,13 +321,12 @@ class _UnmergedCommits:
 
     @cached_property
     def nodes(self) -> dict[str, _Node]:
-        """The commits newest first, children before parents."""
+        """The commits by id, newest first, children before parents."""
         options = ("--date-order", f"-n{MAX_WALK}", "--format=%H %T %P", *UNMERGED)
-        listing = run_git(
-            self._repo.cwd, *LOG_SETTINGS, "log", *options, f"^{self._base}", "--"
-        ).decode()
+        args = ("log", *options, f"^{self._base}", "--")
+        listing = run_git(self._repo.cwd, *LOG_SETTINGS, *args)
         nodes: dict[str, _Node] = {}
-        for line in listing.splitlines():
+        for line in listing.decode().splitlines():
             sha, tree, *parents = line.split()
             nodes[sha] = _Node(tree, tuple(parents))
         return nodes
@@ -293,37 +338,49 @@ class _UnmergedCommits:
 
     @cached_property
     def tips(self) -> Mapping[str, frozenset[int | None]]:
-        """The tips with carriers in their history, newest first, with the requests they belong to.
+        """The tips of refs with trailers of KEYS in their history, newest first.
 
-        The number of a branch is None.
+        By tip the numbers of the pull requests whose refs are there; None stands for a branch.
         """
-        owners = self._read_owners()
-        carrying: set[str] = set()  # Carriers, and nodes that have one among their ancestors.
+        request_numbers = self._read_request_numbers()
+        # Children come before parents in `nodes`, so a commit is seen here after its ancestors.
+        with_carriers: set[str] = set()  # Carriers, and commits with one among their ancestors.
         for sha in reversed(self.nodes):
-            if sha in self.carriers or not carrying.isdisjoint(self.nodes[sha].parents):
-                carrying.add(sha)
-        return {
-            sha: frozenset(owners[sha]) for sha in self.nodes if sha in owners and sha in carrying
-        }
+            has_carrying_parent = not with_carriers.isdisjoint(self.nodes[sha].parents)
+            if sha in self.carriers or has_carrying_parent:
+                with_carriers.add(sha)
 
-    def _read_owners(self) -> dict[str, set[int | None]]:
-        """Return the numbers of requests by the commit of their refs; None for a branch."""
+        tips: dict[str, frozenset[int | None]] = {}
+        for sha in self.nodes:
+            if sha in request_numbers and sha in with_carriers:
+                tips[sha] = frozenset(request_numbers[sha])
+        return tips
+
+    def _read_request_numbers(self) -> dict[str, set[int | None]]:
+        """Return for each commit that a ref points at the numbers of the refs' pull requests.
+
+        None stands for a branch.
+        """
         format_ = "--format=%(objectname) %(refname)"
         listing = decode_path(run_git(self._repo.cwd, "for-each-ref", format_, *REF_PREFIXES))
-        owners: dict[str, set[int | None]] = {}
+        numbers: dict[str, set[int | None]] = {}
         for line in listing.splitlines():
             sha, _, ref = line.partition(" ")
             request = REQUEST.fullmatch(ref)
-            owners.setdefault(sha, set()).add(int(request[1]) if request else None)
-        return owners
+            number = int(request[1]) if request else None
+            numbers.setdefault(sha, set()).add(number)
+        return numbers
 
     def read_carriers(self, shas: Collection[str]) -> dict[str, _Carrier]:
-        """Return the carriers among these commits and their ancestors; missing ones are skipped."""
+        """Return the unmerged commits with trailers among these and their ancestors, by id.
+
+        Commits that the repository lacks are skipped.
+        """
         lines = "".join(f"{sha}\n" for sha in shas).encode()
         return self._read_carriers(("--ignore-missing", "--stdin"), lines)
 
     def list_carriers(self, tip: str) -> tuple[_Carrier, ...]:
-        """Return the carriers among a tip and its ancestors."""
+        """Return the commits with trailers among a tip and its unmerged ancestors."""
         if tip not in self._carriers_by_tip:
             ancestors = self._list_ancestors(tip)
             carriers = (carrier for sha, carrier in self.carriers.items() if sha in ancestors)
@@ -337,18 +394,22 @@ class _UnmergedCommits:
         return self._forks[tip]
 
     def _read_fork(self, tip: str) -> str | None:
-        merged_parents: set[str] = set()
+        """Return the merged commit on which the unmerged ancestors of a tip are based.
+
+        Where they are based on several, it is the merge base with `base`.
+        """
+        all_parents: set[str] = set()
         for sha in self._list_ancestors(tip):
-            merged_parents.update(self.nodes[sha].parents)
-        merged_parents -= self.nodes.keys()
+            all_parents.update(self.nodes[sha].parents)
+        merged_parents = all_parents - self.nodes.keys()
         if len(merged_parents) > 1:
             return find_merge_base(self._repo, self._base, tip)
         return next(iter(merged_parents), None)
 
     def find_start_tree(self, tip: str) -> str | None:
-        """Return the tree that a branch began with.
+        """Return the id of the tree that a branch began with.
 
-        Where that is unknown, return its own tree, as if it changed nothing.
+        Where that is unknown, it is the tree of the tip, as if the branch changed nothing.
         """
         fork = self.find_fork(tip)
         if fork is None:
@@ -358,14 +419,15 @@ class _UnmergedCommits:
     def _read_carriers(
         self, revisions: Sequence[str], input: bytes | None = None
     ) -> dict[str, _Carrier]:
+        """Return the unmerged commits with trailers of KEYS that revisions reach, newest first.
+
+        Args:
+            revisions: revisions or options of `git log` that name them.
+            input: the standard input of git, for the option `--stdin`.
+        """
         greps = [f"--grep={key}" for key in KEYS]
-        options = (
-            "--fixed-strings",
-            "--regexp-ignore-case",
-            *greps,
-            f"-n{MAX_CARRIERS}",
-            *FILE_OPTIONS,
-        )
+        grep_options = ("--fixed-strings", "--regexp-ignore-case", *greps)
+        options = (*grep_options, f"-n{MAX_CARRIERS}", *FILE_OPTIONS)
         log = read_log(self._repo, *revisions, *options, f"^{self._base}", "--", input=input)
 
         carriers: dict[str, _Carrier] = {}
@@ -398,13 +460,18 @@ def _list_paths(commit: Commit) -> frozenset[str]:
 def list_patch_ids(
     repo: Repository, pairs: Sequence[Pair], limit: int = MAX_PATCH, pathspecs: Sequence[str] = ()
 ) -> dict[Pair, str]:
-    """Return the ids of the patches between commits (git-patch-id(1)).
+    """Return the ids of the patches between pairs of commits (git-patch-id(1)).
+
+    Two patches with the same changes have the same id, whatever their line numbers and commits.
 
     Args:
         repo: the repository.
         pairs: pairs of a newer and an older commit.
         limit: bytes; a longer patch gets no id, nor does an empty one.
         pathspecs: only changes of these files count; all if empty.
+
+    Returns:
+        The patch id by pair.
     """
     ids: dict[Pair, str] = {}
     batch: list[bytes] = []
@@ -421,6 +488,13 @@ def list_patch_ids(
 
 
 def _compute_patch_ids(repo: Repository, pairs: Sequence[Pair], patches: bytes) -> dict[Pair, str]:
+    """Compute patch ids with `git patch-id`.
+
+    Args:
+        repo: the repository.
+        pairs: the pairs that the patches are of.
+        patches: patches, each after a line `commit <index of its pair>`.
+    """
     if not patches:
         return {}
     ids: dict[Pair, str] = {}
@@ -433,9 +507,10 @@ def _compute_patch_ids(repo: Repository, pairs: Sequence[Pair], patches: bytes) 
 def _read_patches(
     repo: Repository, pairs: Sequence[Pair], limit: int, pathspecs: Sequence[str]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of each pair with a patch, and that patch.
+    """Yield the patch between each pair of commits, with the index of the pair, by one process.
 
-    Git prints the commit before each patch, also before an empty one.
+    A pair without a patch is left out. Git prints the newer commit before each patch, also before
+    an empty one.
     """
     if not pairs:
         return
@@ -443,18 +518,23 @@ def _read_patches(
     args = ("diff-tree", "--stdin", "--always", *PATCH, "--", *pathspecs)
     with stream_git(repo.cwd, *BLANK_CONTEXT, *args, input=lines) as stream:
         next(stream, None)  # The line of the first commit.
-        for number in range(len(pairs)):
-            is_last = number + 1 == len(pairs)
-            next_commit = None if is_last else pairs[number + 1][0].encode()
+        newer_commits = [new.encode() for new, _ in pairs]
+        next_commits = [*newer_commits[1:], None]
+        for number, next_commit in enumerate(next_commits):
             patch = _read_patch(stream, next_commit, limit)
             if patch:
                 yield number, patch
 
 
 def _read_patch(stream: IO[bytes], next_commit: bytes | None, limit: int) -> bytes:
-    """Read the lines before the id of the next commit, with which no line of a patch begins.
+    """Read a patch: the lines before the id of the next commit, which no line of a patch can be.
 
-    Empty if they have more than `limit` bytes.
+    It is empty if it has more than `limit` bytes.
+
+    Args:
+        stream: the output of git.
+        next_commit: the id; None for the last patch.
+        limit: bytes.
     """
     lines: list[bytes] = []
     size = 0
@@ -468,15 +548,16 @@ def _read_patch(stream: IO[bytes], next_commit: bytes | None, limit: int) -> byt
         if size <= limit:
             # Older versions of git ignore the content of binary files. The ids of their objects
             # take its place.
-            lines.append(b"Binary " + index_line if line.startswith(BINARY) else line)
+            is_binary = line.startswith(BINARY)
+            lines.append(b"Binary " + index_line if is_binary else line)
     return b"".join(lines) if size <= limit else b""
 
 
 def is_inverse(repo: Repository, sha: str, start: str, tip: str) -> bool:
-    """Return whether the change from `start` to `tip` reverts a commit of its history.
+    """Return whether the change from `start` to `tip` reverts an earlier commit.
 
     On the paths of that commit either the patches are inverse, or the change restored the content
-    before it. Of a merge the difference to its first parent counts.
+    before it. If the commit is a merge, its difference to its first parent counts.
 
     Args:
         repo: the repository.
@@ -495,9 +576,10 @@ def is_inverse(repo: Repository, sha: str, start: str, tip: str) -> bool:
     if not 0 < len(paths) <= MAX_PATHS:
         return False
 
-    inverse, change = (before, commit), (tip, start)
-    ids = list_patch_ids(repo, [inverse, change], pathspecs=paths)
-    if inverse in ids and ids[inverse] == ids.get(change):
+    inverse_of_commit = (before, commit)
+    change = (tip, start)
+    patch_ids = list_patch_ids(repo, [inverse_of_commit, change], pathspecs=paths)
+    if inverse_of_commit in patch_ids and patch_ids[inverse_of_commit] == patch_ids.get(change):
         return True
     compare = ("diff-tree", "--quiet", "-r")
     is_restored = ask_git(repo.cwd, *compare, before, tip, "--", *paths)

@@ -1,4 +1,4 @@
-"""Trailers in commit messages (pure text).
+"""Find, format and add `Key: value` trailers in the text of commit messages.
 
 Git finds trailers in the last paragraph only. A squash merge buries those of the commits it joins
 in the middle, under bullets and indented, and agents write a literal backslash-n where a line
@@ -21,6 +21,7 @@ r"""A literal `\n` in place of a line end: before another, a trailer or nothing;
 SCISSORS = "------------------------ >8 ------------------------"
 """In a comment: git drops all text after it (wt-status.c, cut_line)."""
 
+# The beginning of a trailer: `Signed-off-by:`.
 TRAILER = Regex(r"[A-Za-z0-9-]+[ \t]*:")
 SIGNATURE = ("Signed-off-by: ", "(cherry picked from commit ")
 """Trailers that git writes itself.
@@ -64,24 +65,34 @@ def split_ids(value: str) -> tuple[str, ...]:
 
 
 def _compile_key_line(keys: Collection[str]) -> re.Pattern[str]:
-    """Compile the pattern of a trailer: its indentation, its key and its value."""
+    """Compile the pattern of a line `- Key: value`, whose bullet and indentation are optional.
+
+    Its groups are the indentation, the key and the value.
+    """
     names = "|".join(re.escape(key) for key in keys)
     return re.compile(rf"([ \t]*)(?:[-*+][ \t]+)?({names})[ \t]*:(?!:)[ \t]*(.*)", re.IGNORECASE)
 
 
 def _unfold(lines: Iterable[str], key_line: re.Pattern[str]) -> Iterator[tuple[str, str]]:
-    """Yield key and value of each trailer, with the lines that continue it."""
+    """Yield key and value of each trailer; lines that are indented deeper continue its value.
+
+    Other lines yield an empty key and value.
+
+    Args:
+        lines: the lines of a message.
+        key_line: the result of `_compile_key_line`.
+    """
     key = ""
     value = ""
     depth = 0
     for line in lines:
-        start = key_line.fullmatch(line)
-        if start:
+        match = key_line.fullmatch(line)
+        if match:
             yield key, value
-            key = start[2]
-            value = start[3].rstrip()
-            depth = len(start[1])
-        elif key and line.strip() and _indentation(line) > depth:
+            indentation, key, first_value = match.groups()
+            value = first_value.rstrip()
+            depth = len(indentation)
+        elif key and line.strip() and _measure_indentation(line) > depth:
             value = f"{value} {line.strip()}".strip()
         else:
             yield key, value
@@ -90,17 +101,17 @@ def _unfold(lines: Iterable[str], key_line: re.Pattern[str]) -> Iterator[tuple[s
     yield key, value
 
 
-def _indentation(line: str) -> int:
+def _measure_indentation(line: str) -> int:
     return len(line) - len(line.lstrip(" \t"))
 
 
 def add_ids(message: str, key: str, ids: Sequence[str], comments: tuple[str, ...]) -> str | None:
-    """Add ids to the trailer `key` at the end of a message.
+    """Return a commit message with a trailer `key: id, id` at the end of its text.
 
     Args:
         message: the message as git gives it to an editor.
         key: the key; ids of its present trailers are merged into one trailer.
-        ids: the ids.
+        ids: the ids to add.
         comments: how lines of git's own comments begin. The trailer goes to the end of the text,
             before the comments.
 
@@ -108,37 +119,46 @@ def add_ids(message: str, key: str, ids: Sequence[str], comments: tuple[str, ...
         The message; None if it has no text.
     """
     lines = message.split("\n")
-    text_numbers = list(_iter_text_numbers(lines, comments))
+    text_numbers = _list_text_numbers(lines, comments)
     if not text_numbers:
         return None
 
     end = text_numbers[-1] + 1
     start = _find_paragraph_start(lines, end)
-    block = [line for line in lines[start:end] if not line.startswith(comments)]
-    if start > text_numbers[0] and _is_trailer_block(block):
-        values = [value for _, value in find_trailers("\n".join(block), (key,))]
+    last_paragraph = [line for line in lines[start:end] if not line.startswith(comments)]
+    is_subject = start <= text_numbers[0]
+    if not is_subject and _is_trailer_block(last_paragraph):
+        old_values = [value for _, value in find_trailers("\n".join(last_paragraph), (key,))]
         other_lines = list(_iter_without_key(lines[start:end], key, comments))
     else:
-        values = []
+        old_values = []
         other_lines = [*lines[start:end], ""]  # The trailer begins a paragraph.
 
-    all_ids = split_ids(" ".join((*values, *ids)))
+    all_ids = split_ids(" ".join((*old_values, *ids)))
     trailer = f"{key}: {', '.join(all_ids)}"
     text = "\n".join((*lines[:start], *other_lines, trailer, *lines[end:]))
     return text if text.endswith("\n") else f"{text}\n"
 
 
-def _iter_text_numbers(lines: Sequence[str], comments: tuple[str, ...]) -> Iterator[int]:
-    """Yield the numbers of the lines that are neither blank nor a comment."""
-    scissors = {f"{prefix} {SCISSORS}" for prefix in comments}
+def _list_text_numbers(lines: Sequence[str], comments: tuple[str, ...]) -> list[int]:
+    """Return the numbers of the lines, from 0, that are neither blank nor a comment.
+
+    Args:
+        lines: the lines of a message. Those after git's scissors line do not belong to it.
+        comments: how comments begin.
+    """
+    scissors_lines = {f"{prefix} {SCISSORS}" for prefix in comments}
+    numbers: list[int] = []
     for number, line in enumerate(lines):
-        if line.rstrip() in scissors:
-            return
+        if line.rstrip() in scissors_lines:
+            break
         if line.strip() and not line.startswith(comments):
-            yield number
+            numbers.append(number)
+    return numbers
 
 
 def _find_paragraph_start(lines: Sequence[str], end: int) -> int:
+    """Return the number of the first line of the paragraph whose last line is before `end`."""
     start = end - 1
     while start > 0 and lines[start - 1].strip():
         start -= 1
@@ -146,25 +166,29 @@ def _find_paragraph_start(lines: Sequence[str], end: int) -> int:
 
 
 def _is_trailer_block(block: Sequence[str]) -> bool:
-    """Return whether git would take a last paragraph for trailers.
+    """Return whether git would take the last paragraph of a message for trailers.
 
-    All of its lines must be trailers, or enough of them where git wrote one.
+    All of its lines must be trailers, or a quarter of them if git wrote one itself. Indented lines
+    continue the line before.
     """
     if block[0].startswith((" ", "\t")):
         return False
     lines = [line for line in block if not line.startswith((" ", "\t"))]
-    trailer_count = sum(
-        line.startswith(SIGNATURE) or TRAILER.match(line) is not None for line in lines
-    )
-    prose_count = len(lines) - trailer_count
     has_signature = any(line.startswith(SIGNATURE) for line in lines)
-    return prose_count == 0 or (has_signature and 3 * trailer_count >= prose_count)
+    trailers = [line for line in lines if line.startswith(SIGNATURE) or TRAILER.match(line)]
+    prose_count = len(lines) - len(trailers)
+    return prose_count == 0 or (has_signature and 3 * len(trailers) >= prose_count)
 
 
 def _iter_without_key(block: Sequence[str], key: str, comments: tuple[str, ...]) -> Iterator[str]:
-    """Yield a trailer block without the trailers of one key.
+    """Yield the lines of a trailer block without the trailers of one key.
 
     A line that begins with a blank continues a trailer, also after comments.
+
+    Args:
+        block: the lines.
+        key: the key, in any case.
+        comments: how comments begin; they are kept.
     """
     is_dropped = False
     for line in block:

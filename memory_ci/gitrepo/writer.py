@@ -1,4 +1,4 @@
-"""Commits made independently of the user: with own blobs, an own index and one compare-and-swap.
+"""Write commits to a branch without the user's index, hooks and filters.
 
 This module alone uses GitPython. Only git.Git is used, never git.Repo: that one reads GIT_DIR of
 the hook that may have started us, and its objects know SHA-1 only. All commands are plumbing, so no
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -54,7 +55,12 @@ IN_ACTIONS = Identity(
 
 
 def choose_identity(config: PublishConfig, *, in_actions: bool) -> Identity:
-    """Return the committer of memory: that of the configuration, or else our own."""
+    """Return the committer of memory: that of the configuration, or else our own.
+
+    Args:
+        config: its `author` is `Name <address>`, or has no address.
+        in_actions: whether the process runs in GitHub Actions.
+    """
     name, _, email = config.author.removesuffix(">").partition(" <")
     if not email:
         default = IN_ACTIONS if in_actions else MEMORY_CI
@@ -88,19 +94,18 @@ class _Plumbing(NamedTuple):
     def run(
         self, *args: str, input: bytes | None = None, shared_files: tuple[int, ...] = ()
     ) -> str:
-        """Return the output of git in a session of its own, so that no Ctrl-C ends it."""
+        """Run git and return its output; it has a session of its own, so that no Ctrl-C ends it."""
         command = ["git", *NO_HOOKS, *UTF8, *args]
+        execute = partial(
+            self.command.execute, command, start_new_session=True, pass_fds=shared_files
+        )
         if input is None:
-            return str(self.command.execute(command, start_new_session=True, pass_fds=shared_files))
+            return str(execute())
         # GitPython passes only input that has a file descriptor.
         path = self.scratch / "input"
         path.write_bytes(input)
         with path.open("rb") as stream:
-            return str(
-                self.command.execute(
-                    command, istream=stream, start_new_session=True, pass_fds=shared_files
-                )
-            )
+            return str(execute(istream=stream))
 
 
 def commit_series(
@@ -112,7 +117,7 @@ def commit_series(
     identity: Identity,
     when: datetime,
 ) -> str:
-    """Put commits on top of `expected`, move a branch there, and return its new tip.
+    """Write commits on top of `expected`, move a branch to the last, and return its id.
 
     A commit that changes nothing is left out. When none remains, the branch stays. Where the branch
     is checked out, the files are written there too, before it moves. Everything else in index and
@@ -156,6 +161,7 @@ def commit_series(
 
 
 def _refuse_moved(repo: Repository, ref: str, expected: str) -> None:
+    """Make sure that a ref is at the commit `expected`; else raise ref-moved."""
     if find_commit(repo, ref) != expected:
         message = f"{ref} is no longer at {expected[:12]}: someone else moved it meanwhile"
         hint = "Nothing was changed. Run again on the new tip."
@@ -163,6 +169,11 @@ def _refuse_moved(repo: Repository, ref: str, expected: str) -> None:
 
 
 def _refuse_obstacles(tree: Tree, paths: frozenset[str]) -> None:
+    """Make sure that a regular file can be written at each path of a tree.
+
+    Raises:
+        RepositoryError: not-a-plain-file.
+    """
     obstacles = {find_obstacle(path, tree.modes) for path in paths}
     names = sorted(obstacle for obstacle in obstacles if obstacle)
     if names:
@@ -184,7 +195,7 @@ def _sign_off(commit: PlannedCommit, identity: Identity) -> PlannedCommit:
 
 @contextmanager
 def _open_plumbing(repo: Repository, identity: Identity, when: datetime) -> Iterator[_Plumbing]:
-    """Yield a git with an index in a temporary directory.
+    """Provide a git that commits as `identity`, with an index in a temporary directory.
 
     Raises:
         RepositoryError: git-failed, write-failed, also for errors in the block.
@@ -225,12 +236,18 @@ def _open_plumbing(repo: Repository, identity: Identity, when: datetime) -> Iter
 def _write_commits(
     plumbing: _Plumbing, base: str, start: StagedFiles, commits: Sequence[PlannedCommit]
 ) -> tuple[str, StagedFiles]:
-    """Write the commits on top of `base`.
+    """Write commits on top of `base`, without moving a branch.
+
+    Args:
+        plumbing: the git to use.
+        base: the id of a commit.
+        start: the files of the commits as `base` has them.
+        commits: the commits, oldest first.
 
     Returns:
-        The last commit, and the modes and blobs of its files.
+        The id of the last commit, and its files; `base` and `start` if no commit changes a file.
     """
-    oids = _write_blobs(plumbing, commits)
+    blob_ids = _write_blobs(plumbing, commits)
     plumbing.run("read-tree", base)
     tip = base
     tree = base
@@ -238,7 +255,7 @@ def _write_commits(
     for commit in commits:
         changes: dict[str, Staged] = {}
         for path, data in commit.files.items():
-            staged = _plan_file(start[path], data, oids)
+            staged = _plan_file(start[path], data, blob_ids)
             if staged != files[path]:
                 changes[path] = staged
         if not changes:
@@ -256,7 +273,7 @@ def _write_commits(
 
 
 def _write_blobs(plumbing: _Plumbing, commits: Sequence[PlannedCommit]) -> dict[bytes, str]:
-    """Write the contents of all files by one process, and return their object ids."""
+    """Write the contents of all files with one git process, and return the id of each content."""
     contents: dict[bytes, None] = {}
     for commit in commits:
         for data in commit.files.values():
@@ -273,12 +290,18 @@ def _write_blobs(plumbing: _Plumbing, commits: Sequence[PlannedCommit]) -> dict[
     return dict(zip(contents, oids.split(), strict=True))
 
 
-def _plan_file(before: Staged, data: bytes | None, oids: Mapping[bytes, str]) -> Staged:
-    """Return a file as a commit will have it; an executable file stays executable."""
+def _plan_file(before: Staged, data: bytes | None, blob_ids: Mapping[bytes, str]) -> Staged:
+    """Return mode and object id of a file as a commit will have it; its executable bit stays.
+
+    Args:
+        before: the file before.
+        data: its new content; None to delete it.
+        blob_ids: the object id of each content.
+    """
     if data is None:
         return Staged("0", "0" * len(before.oid))
     mode = "100755" if before.mode == "100755" else "100644"
-    return Staged(mode, oids[data])
+    return Staged(mode, blob_ids[data])
 
 
 def _verify(tree: Tree, planned: StagedFiles) -> None:
@@ -292,6 +315,11 @@ def _verify(tree: Tree, planned: StagedFiles) -> None:
 
 
 def _move_branch(plumbing: _Plumbing, move: Move, journal: int) -> None:
+    """Move a branch if it is still where the move begins.
+
+    Raises:
+        RepositoryError: ref-moved, if it is not.
+    """
     args = ("update-ref", "-m", "memory-ci: record", move.ref, move.new, move.old)
     try:
         plumbing.run(*args, shared_files=(journal,))

@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class PlannedChange(NamedTuple):
-    """A change, and the place of the entry that it changes."""
+    """A change, and the entry that it changes with its file and line."""
 
     place: Located
     change: Change
@@ -63,7 +63,7 @@ def plan_compaction(
     older: Collection[Located] = (),
     same: Collection[frozenset[str]] = (),
 ) -> tuple[Change, ...]:
-    """Plan updates of the entries that stay and removals of the others.
+    """Plan how near duplicates become one entry: updates of entries that stay, removals of others.
 
     The plan does not depend on the order of `located`. After it, every id is the id of an entry or
     in the `supersedes` of one, unless a copy of it was retired. Planning again after the changes
@@ -71,33 +71,33 @@ def plan_compaction(
     other, stay unchanged.
 
     Args:
-        located: entries of files that may be rewritten; no inbox fragments.
+        located: entries with their files; all these files may be rewritten.
         older: copies that, by history, another copy of the same id replaced.
         same: groups of ids whose entries say the same according to a model.
     """
-    copies_by_id = {
-        entry_id: copies
-        for entry_id, copies in _group_by_id(located).items()
-        if _is_one_learning(copies, older)
-    }
-    planned: list[PlannedChange] = []
-
     # One retired copy retires all: else an older active copy would be served again.
     retired_ids = {place.entry.id for place in located if place.entry.status == "retired"}
-    for entry_id in retired_ids & copies_by_id.keys():
-        copies = copies_by_id.pop(entry_id)
-        planned += [_plan_removal(place, "retired") for place in copies]
-
-    for first, *duplicates in copies_by_id.values():
-        planned += [_plan_removal(place, f"stands in {first.path}") for place in duplicates]
+    planned: list[PlannedChange] = []
+    copies_by_id: dict[str, list[Located]] = {}
+    for entry_id, copies in _group_by_id(located).items():
+        if not _is_one_learning(copies, older):
+            continue
+        if entry_id in retired_ids:
+            planned += [_plan_removal(copy, "retired") for copy in copies]
+            continue
+        first, *other_copies = copies
+        planned += [_plan_removal(copy, f"stands in {first.path}") for copy in other_copies]
+        copies_by_id[entry_id] = copies
 
     united = [_unite_copies(copies, older) for copies in copies_by_id.values()]
     for cluster in _join_clusters(list(_find_clusters(united)), same):
         survivor, *absorbed = cluster
-        why = f"part of {survivor.entry.id[:8]}"
-        planned += [_plan_removal(copies_by_id[place.entry.id][0], why) for place in absorbed]
         planned += _plan_update(copies_by_id[survivor.entry.id], cluster)
-    return tuple(change for _, change in sorted(planned, key=_file_order))
+        for place in absorbed:
+            remaining_copy = copies_by_id[place.entry.id][0]
+            planned.append(_plan_removal(remaining_copy, f"part of {survivor.entry.id[:8]}"))
+    planned.sort(key=_file_order)
+    return tuple(change for _, change in planned)
 
 
 def list_unlike(located: Iterable[Located]) -> tuple[tuple[Located, ...], ...]:
@@ -119,22 +119,27 @@ def _group_by_id(located: Iterable[Located]) -> dict[str, list[Located]]:
 
 
 def _is_one_learning(copies: Sequence[Located], older: Collection[Located]) -> bool:
-    """Return whether all copies of an id say the same, apart from those that another replaced."""
+    """Return whether all copies of an id say the same, apart from those that another replaced.
+
+    They do if their words are similar and make the same claims (see `EntryWords`), and if the first
+    copy has the unknown keys of all, because it is the one that stays.
+    """
     if len(copies) == 1:
         return True
-    current = [parse_entry_words(place.entry) for place in copies if place not in older]
+    current = [parse_entry_words(copy.entry) for copy in copies if copy not in older]
     if len({entry_words.claims for entry_words in current}) != 1:
         return False
     # As a set: copies with the same words and claims count once.
     word_sets = [entry_words.words for entry_words in set(current)]
-    if len(similar_pairs(word_sets)) != comb(len(word_sets), 2):
+    pair_count = comb(len(word_sets), 2)
+    if len(similar_pairs(word_sets)) != pair_count:
         return False
-    kept_keys = {key for key, _ in copies[0].entry.extra}
-    return all(kept_keys.issuperset(dict(place.entry.extra)) for place in copies)
+    first_keys = {key for key, _ in copies[0].entry.extra}
+    return all(first_keys.issuperset(dict(copy.entry.extra)) for copy in copies)
 
 
 def _find_clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
-    """Yield groups of places that become one entry each, the survivor first.
+    """Yield groups of entries that become one entry each, the survivor first.
 
     Only entries of one file, type, validity and adoption that make the same claims are compared.
     Each entry is compared with the survivor: a chain of similar entries does not make its ends
@@ -142,57 +147,60 @@ def _find_clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
     """
     comparable: dict[object, list[Located]] = defaultdict(list)
     for place in sorted(places, key=survival_key):
-        entry = place.entry
-        if entry.status == "retired":
-            yield [place]
-            continue
-        claims = parse_entry_words(entry).claims
-        terms = _list_terms(entry)
-        comparable[(place.path, entry.type, *terms, claims)].append(place)
+        claims = parse_entry_words(place.entry).claims
+        key = (place.path, place.entry.type, *_list_conditions(place.entry), claims)
+        comparable[key].append(place)
     for group in comparable.values():
         yield from _split_group(group)
 
 
-def _list_terms(entry: Entry) -> tuple[object, ...]:
-    """Return when and how an entry holds: entries that differ in it are not united."""
+def _list_conditions(entry: Entry) -> tuple[object, ...]:
+    """Return when and how an entry applies: entries that differ in it are not merged."""
     return entry.adoption, entry.valid_until, entry.when, entry.check, entry.level
 
 
 def _split_group(group: Sequence[Located]) -> Iterator[list[Located]]:
-    """Yield the clusters of comparable entries; each takes the similar entries that are free."""
-    word_sets = [parse_entry_words(place.entry).words for place in group]
-    by_words = NearDuplicates(word_sets)
+    """Yield clusters of near duplicates among entries that may be compared.
+
+    The entries come in the order of survival. Each that is in no cluster yet starts one, and takes
+    its near duplicates that are in none. Rules are near duplicates also by their titles alone.
+    """
+    by_words = NearDuplicates([parse_entry_words(place.entry).words for place in group])
     by_title: NearDuplicates | None = None
     if group[0].entry.type in RULE_TYPES:
         titles = [title_stems(place.entry) for place in group]
         by_title = NearDuplicates(titles, contained_only=True)
-    taken: set[str] = set()
-    for index, place in enumerate(group):
-        if place.entry.id in taken:
+
+    clustered_ids: set[str] = set()
+    for index, survivor in enumerate(group):
+        if survivor.entry.id in clustered_ids:
             continue
-        taken.add(place.entry.id)
-        duplicates = by_words.find(index) | (by_title.find(index) if by_title else set())
-        similar = [group[other] for other in sorted(duplicates)]
-        free = [candidate for candidate in similar if candidate.entry.id not in taken]
-        members = _select_compatible(place, free)
-        taken |= {member.entry.id for member in members}
-        yield members
+        clustered_ids.add(survivor.entry.id)
+        duplicates = by_words.find(index)
+        if by_title is not None:
+            duplicates |= by_title.find(index)
+        candidates = [group[duplicate] for duplicate in sorted(duplicates)]
+        free = [place for place in candidates if place.entry.id not in clustered_ids]
+        cluster = _select_compatible(survivor, free)
+        clustered_ids |= {member.entry.id for member in cluster}
+        yield cluster
 
 
 class NearDuplicates:
-    """The near duplicates of token sets, searched when they are wanted.
+    """The near duplicates of token sets, each searched at its first use.
 
-    Thousands of alike sets make millions of pairs; who takes all that is like the first needs few.
+    Thousands of similar sets make millions of pairs, but a caller that clusters them asks only for
+    the pairs of the first set of each cluster.
     """
 
     def __init__(
         self, token_sets: Sequence[frozenset[str]], *, contained_only: bool = False
     ) -> None:
-        """Prepare the search.
+        """Prepare the search among the distinct sets.
 
         Args:
             token_sets: one set of words per entry; an empty set has no duplicates.
-            contained_only: count a pair only if one set contains the other and is not much smaller.
+            contained_only: count a pair only if one set contains the other and is not much larger.
         """
         self._token_sets = token_sets
         self._indices: dict[frozenset[str], list[int]] = defaultdict(list)
@@ -200,38 +208,44 @@ class NearDuplicates:
             self._indices[token_set].append(index)
         self._distinct = tuple(self._indices)
         threshold = CONTAINED_TITLE if contained_only else NEAR_DUPLICATE
-        every = range(len(self._distinct))
-        searches = find_partners(self._distinct, every, threshold, contained_only=contained_only)
+        searched = range(len(self._distinct))
+        searches = find_partners(self._distinct, searched, threshold, contained_only=contained_only)
+        # Iterators that search when they are consumed.
         self._searches = {self._distinct[index]: partners for index, partners in searches}
-        self._found: dict[frozenset[str], tuple[int, ...]] = {}
+        self._partners: dict[frozenset[str], tuple[int, ...]] = {}
 
     def find(self, index: int) -> set[int]:
-        """Return the indices of the near duplicates of a set, itself included."""
+        """Return the indices of the near duplicates of a token set, itself included."""
         token_set = self._token_sets[index]
         if not token_set:
             return set()
-        if token_set not in self._found:
-            self._found[token_set] = tuple(self._searches[token_set])
-        similar = {token_set, *(self._distinct[other] for other in self._found[token_set])}
-        return {index for other in similar for index in self._indices[other]}
+        if token_set not in self._partners:
+            self._partners[token_set] = tuple(self._searches[token_set])
+        indices = set(self._indices[token_set])
+        for partner in self._partners[token_set]:
+            indices.update(self._indices[self._distinct[partner]])
+        return indices
 
 
 def _join_clusters(
     clusters: Sequence[list[Located]], same: Collection[frozenset[str]]
 ) -> Iterator[list[Located]]:
-    """Yield the clusters, with those joined that hold entries of one group of `same`.
+    """Yield the clusters; those with entries of one group of `same` are joined.
 
-    Clusters are joined only where their entries could be one entry: same file, adoption and
-    validity, not retired.
+    Clusters are joined only if their entries could be one entry: same file, adoption and validity.
+
+    Args:
+        clusters: entries that become one entry, the survivor of each cluster first.
+        same: groups of ids whose entries say the same according to a model.
     """
     joined: dict[object, list[Located]] = {}
     for cluster in clusters:
-        entry = cluster[0].entry
+        survivor = cluster[0]
         ids = {member.entry.id for member in cluster}
-        group = next((group for group in same if group & ids), None)
-        key: object = entry.id
-        if group is not None and entry.status != "retired":
-            key = (group, cluster[0].path, *_list_terms(entry))
+        matching_groups = [group for group in same if group & ids]
+        key: object = survivor.entry.id
+        if matching_groups:
+            key = (matching_groups[0], survivor.path, *_list_conditions(survivor.entry))
         joined.setdefault(key, []).extend(cluster)
     for places in joined.values():
         best, *others = sorted(places, key=survival_key)
@@ -243,42 +257,53 @@ def _join_clusters(
 
 
 def _select_compatible(survivor: Located, candidates: Iterable[Located]) -> list[Located]:
-    """Return the survivor and the candidates that it can absorb.
+    """Return the survivor and the candidates that it can absorb without losing anything.
 
-    A candidate is left out if a relation contradicts a member, or if it has an unknown key that the
-    survivor could not keep.
+    A candidate is left out if it contradicts a member or a member contradicts it, or if it has an
+    unknown key that the survivor has not.
     """
     members = [survivor]
-    ids, contradicted = _list_ids_and_contradicted(survivor.entry)
+    ids = _list_own_ids(survivor.entry)
+    contradicted = _list_contradicted_ids(survivor.entry)
     survivor_keys = {key for key, _ in survivor.entry.extra}
     for candidate in candidates:
-        candidate_ids, candidate_contradicts = _list_ids_and_contradicted(candidate.entry)
-        is_contradicted = contradicted & candidate_ids or ids & candidate_contradicts
-        if is_contradicted or not survivor_keys.issuperset(dict(candidate.entry.extra)):
+        candidate_ids = _list_own_ids(candidate.entry)
+        contradicted_by_candidate = _list_contradicted_ids(candidate.entry)
+        if contradicted & candidate_ids or ids & contradicted_by_candidate:
+            continue
+        if not survivor_keys.issuperset(dict(candidate.entry.extra)):
             continue
         members.append(candidate)
         ids |= candidate_ids
-        contradicted |= candidate_contradicts
+        contradicted |= contradicted_by_candidate
     return members
 
 
-def _list_ids_and_contradicted(entry: Entry) -> tuple[set[str], set[str]]:
-    """Return the ids that an entry replaces, its own included, and the ids it contradicts."""
-    ids = {entry.id, *(old_id.lower() for old_id in entry.supersedes)}
+def _list_own_ids(entry: Entry) -> set[str]:
+    """Return the id of an entry and the ids that it replaces."""
+    return {entry.id, *(old_id.lower() for old_id in entry.supersedes)}
+
+
+def _list_contradicted_ids(entry: Entry) -> set[str]:
+    """Return the ids that an entry's relations say it contradicts."""
     relations = relations_of(entry)
     contradicted = {relation.id for relation in relations if relation.kind == "contradicts"}
-    return ids, contradicted - {entry.id}
+    return contradicted - {entry.id}
 
 
 def _unite_copies(copies: Sequence[Located], older: Collection[Located]) -> Located:
-    """Return the first copy of an id with what all copies say.
+    """Return the first copy of an id, completed with the fields of the other copies.
 
     All copies count the same uses, so the highest count is kept.
+
+    Args:
+        copies: the copies of one id, the one that stays first.
+        older: copies that another one replaced; their fields come last.
     """
     if len(copies) == 1:
         return copies[0]
-    ranked_places = sorted(copies, key=lambda place: (place in older, *survival_key(place)))
-    ranked = [place.entry for place in ranked_places]
+    ranked_copies = sorted(copies, key=lambda copy: (copy in older, *survival_key(copy)))
+    ranked = [copy.entry for copy in ranked_copies]
     merged = _merge_entries(copies[0].entry, ranked, max)
     entry = replace(
         merged,
@@ -292,38 +317,44 @@ def _unite_copies(copies: Sequence[Located], older: Collection[Located]) -> Loca
 def _merge_entries(
     base: Entry, ranked: Sequence[Entry], combine_counts: Callable[[Iterable[int]], int]
 ) -> Entry:
-    """Merge entries into `base`, which keeps its id, type and unknown keys.
+    """Return one entry for several: `base` keeps its id, type and unknown keys.
 
     Args:
         base: one of the entries.
         ranked: all entries, the best first; the title and body of the first are kept.
         combine_counts: how reinforcement counts are combined, `max` or `sum`.
     """
-    merged = _merge_state(base, ranked, combine_counts)
+    counts = [entry.reinforcement_count for entry in ranked]
+    merged = replace(
+        base,
+        title=ranked[0].title,
+        body=ranked[0].body,
+        reinforcement_count=combine_counts(counts),
+    )
+    merged = _merge_state(merged, ranked)
     merged = _merge_dates(merged, ranked)
-    merged = _merge_lines(merged, ranked)
-    return replace(merged, title=ranked[0].title, body=ranked[0].body)
+    return _merge_lines(merged, ranked)
 
 
-def _merge_state(
-    base: Entry, ranked: Sequence[Entry], combine_counts: Callable[[Iterable[int]], int]
-) -> Entry:
-    """Return `base` with the widest domain, the highest weights and the first choices of all.
+def _merge_state(base: Entry, ranked: Sequence[Entry]) -> Entry:
+    """Return `base` with the widest domain, the highest weights, and the first values of texts.
 
-    Retirement by stage takes `task` entries of one phase, so the result has a phase only if all
-    entries had the same one.
+    Args:
+        base: the entry that the others are merged into.
+        ranked: all entries, the best first: its values win.
     """
-    is_one_phase = len({entry.phase for entry in ranked}) == 1
-    is_team = any(entry.domain == "team" for entry in ranked)
-    is_compacted = any(entry.status == "compacted" for entry in ranked)
+    domains = {entry.domain for entry in ranked}
+    statuses = {entry.status for entry in ranked}
+    phases = {entry.phase for entry in ranked}
+    priorities = [entry.priority for entry in ranked]
     return replace(
         base,
-        domain="team" if is_team else "task",
-        phase=base.phase if is_one_phase else None,
-        status="compacted" if is_compacted else "active",
+        domain="team" if "team" in domains else "task",
+        status="compacted" if "compacted" in statuses else "active",
+        # Entries of a phase are retired when it ends, so one that is also of another has none.
+        phase=base.phase if len(phases) == 1 else None,
         importance=max(entry.importance for entry in ranked),
-        priority=max((entry.priority for entry in ranked), key=priority_floor),
-        reinforcement_count=combine_counts(entry.reinforcement_count for entry in ranked),
+        priority=max(priorities, key=priority_floor),
         aka=_first_value(entry.aka for entry in ranked),
         adoption=_first_value(entry.adoption for entry in ranked),
         instead=_first_value(entry.instead for entry in ranked),
@@ -344,23 +375,33 @@ def _merge_dates(base: Entry, ranked: Sequence[Entry]) -> Entry:
 def _merge_lines(base: Entry, ranked: Sequence[Entry]) -> Entry:
     """Return `base` with the evidence, cites, relations and superseded ids of all, each once.
 
-    Relations among the merged entries are dropped.
+    Relations are lines such as `supports 0a003ee4`; those among the merged entries are dropped.
     """
-    ids = {entry.id for entry in ranked}
-    superseded = [old_id for entry in ranked for old_id in (entry.id, *entry.supersedes)]
-    relations = [relation for entry in ranked for relation in entry.relations]
+    merged_ids = {entry.id for entry in ranked}
+    superseded: list[str] = []
+    evidence: list[str] = []
+    cites: list[str] = []
+    relations: list[str] = []
+    for entry in ranked:
+        superseded += (entry.id, *entry.supersedes)
+        evidence += entry.evidence
+        cites += entry.cites
+        for relation in entry.relations:
+            _, *related_ids = relation.split() or [""]
+            if merged_ids.isdisjoint(related_ids):
+                relations.append(relation)
     return replace(
         base,
         supersedes=_distinct(old_id for old_id in superseded if old_id != base.id),
-        evidence=_distinct(line for entry in ranked for line in entry.evidence),
+        evidence=_distinct(evidence),
         occurrences=unite_occurrences(base, ranked),
-        cites=_distinct(cite for entry in ranked for cite in entry.cites),
-        relations=_distinct(line for line in relations if ids.isdisjoint(line.split()[1:])),
+        cites=_distinct(cites),
+        relations=_distinct(relations),
     )
 
 
 def survival_key(place: Located) -> tuple[bool, float, int, str, str, str]:
-    """Return the sort key by which entries survive, the best first.
+    """Return the sort key that decides which of several similar entries stays: the smallest.
 
     Proved entries come first, because evidence is not lent to other words; then the most important,
     the longest, and by id. Copies of one id that say the same are equal here and keep the order of
@@ -391,11 +432,11 @@ def _distinct(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def _plan_update(copies: Sequence[Located], cluster: Sequence[Located]) -> list[PlannedChange]:
-    """Return the update of a cluster's survivor, if it changes.
+    """Return the update of a cluster's survivor as a list, which is empty if nothing changes.
 
     Args:
-        copies: the places of the survivor's id; the first is the one that is updated.
-        cluster: the survivor, then the entries that it absorbs.
+        copies: the copies of the survivor's id in files; the first is the one that is updated.
+        cluster: the survivor with the fields of its copies, then the entries that it absorbs.
     """
     survivor, *absorbed = cluster
     entry = survivor.entry
@@ -420,7 +461,7 @@ def _plan_removal(place: Located, why: str) -> PlannedChange:
 
 
 def _file_order(planned: PlannedChange) -> tuple[str, bool, int, str]:
-    """Sort by file: updates from the top, then removals from the bottom.
+    """Return a sort key: by file, first updates from the top, then removals from the bottom.
 
     Each removal takes out the last entry of its id, so the lower ones must go first.
     """
@@ -433,9 +474,9 @@ def _file_order(planned: PlannedChange) -> tuple[str, bool, int, str]:
 def plan_stage_retirement(
     located: Iterable[Located], ended: Phase, today: date
 ) -> tuple[Change, ...]:
-    """Plan the retirement of the task entries of a phase that has ended, in every scope.
+    """Plan the retirement of the task entries of a phase of work that has ended, in every scope.
 
-    Compacted entries are retired like active ones. Entries of domain `team` outlive a stage, and so
+    Compacted entries are retired like active ones. Entries of domain `team` outlive a phase, and so
     do entries that a person pinned.
     """
     why = f"the stage {ended} ended, seen {today.isoformat()}"

@@ -39,35 +39,46 @@ class Contradiction(NamedTuple):
 
 
 def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]:
-    """Return pairs of active entries of one scope chain that say opposite things, by id.
+    """Return the pairs of active entries that cannot both hold, ordered by their ids.
 
-    Two that set the same thing to different values are such a pair, too.
-
-    Rejected entries give no advice that could be opposed. A pair is settled if one entry
-    supersedes, supports or duplicates the other. See docs/serving.md.
+    They make opposite claims, or they set the same thing to different values. Only entries that are
+    served together contradict each other, and no pair of which one supersedes, supports or
+    duplicates the other. Rejected entries give no advice that could be opposed. See
+    docs/serving.md.
     """
-    contradictions: dict[Key, Contradiction] = {}
     located = list(located)
-    for stances in _group_by_subject(located):
-        for claim, opposite in combinations(sorted(stances, key=repr), 2):
-            reason = find_opposition(claim, opposite)
-            if reason is None:
-                continue
-            for pair in product(stances[claim], stances[opposite]):
-                one, other = sorted(pair, key=lambda place: place.entry.id)
-                if _can_contradict(one, other):
-                    ids = (one.entry.id, other.entry.id)
-                    contradictions.setdefault(ids, Contradiction(one, other, reason))
-    for older, newer, reason in _list_changed_settings(located):
-        one, other = sorted((older, newer), key=lambda place: place.entry.id)
+    contradictions: dict[tuple[str, str], Contradiction] = {}
+    for first, second, reason in (*_list_opposed(located), *_list_changed_settings(located)):
+        one, other = sorted((first, second), key=lambda place: place.entry.id)
         if _can_contradict(one, other):
             ids = (one.entry.id, other.entry.id)
             contradictions.setdefault(ids, Contradiction(one, other, reason))
     return tuple(contradictions[ids] for ids in sorted(contradictions))
 
 
+class OpposedPair(NamedTuple):
+    """Two entries with opposite claims, and the point on which they oppose each other."""
+
+    first: Located
+    second: Located
+    reason: str
+
+
+def _list_opposed(located: Iterable[Located]) -> Iterator[OpposedPair]:
+    """Yield the pairs of active entries that make opposite claims about one subject."""
+    for places_by_claim in _group_by_subject(located):
+        for claim, opposite in combinations(sorted(places_by_claim, key=repr), 2):
+            reason = find_opposition(claim, opposite)
+            if reason is not None:
+                for first, second in product(places_by_claim[claim], places_by_claim[opposite]):
+                    yield OpposedPair(first, second, reason)
+
+
 def _group_by_subject(located: Iterable[Located]) -> list[dict[Claim, list[Located]]]:
-    """Return for each subject the entries that speak about it, by their claim."""
+    """Return one group per subject: the claims about it, each with the entries that make it.
+
+    A claim is what one sentence says about its subject (`memory_ci.lifecycle.stance`).
+    """
     subjects: defaultdict[object, dict[Claim, list[Located]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -80,10 +91,10 @@ def _group_by_subject(located: Iterable[Located]) -> list[dict[Claim, list[Locat
 
 
 def _can_contradict(one: Located, other: Located) -> bool:
-    """Return whether two entries are served together and their pair is not settled."""
+    """Return whether two entries are served to the same tasks and no relation settles the pair."""
     if one.entry.id == other.entry.id:
         return False
-    is_one_chain = _contains(one.scope, other) or _contains(other.scope, one)
+    is_one_chain = _is_served_too(one.scope, other) or _is_served_too(other.scope, one)
     return is_one_chain and not _is_settled(one.entry, other.entry)
 
 
@@ -96,33 +107,50 @@ def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change,
     contradicts nothing any more.
     """
     edits = _Edits()
+    _supersede_changed_settings(located, edits)
+    superseding = [replace(place, entry=edits.current(place)) for place in located]
+    _close_superseded(superseding, today, edits)
+    in_force = [place for place in superseding if _is_valid(edits.current(place), today)]
+    _link_contradictions(in_force, edits)
+    return edits.plan()
+
+
+def _supersede_changed_settings(located: Sequence[Located], edits: _Edits) -> None:
+    """Add the id of each earlier value of a setting to the entry that changed it."""
     for older, newer, reason in _list_changed_settings(located):
         successor = edits.current(newer)
         if _is_replaced(older, newer) and older.entry.id not in successor.supersedes:
             ids = tuple(sorted((*successor.supersedes, older.entry.id)))
             edits.add(newer, replace(successor, supersedes=ids), f"says later: {reason}")
-    located = [replace(place, entry=edits.current(place)) for place in located]
+
+
+def _close_superseded(located: Sequence[Located], today: date, edits: _Edits) -> None:
+    """End the validity of superseded entries and demote them."""
     for place, successor in _list_superseded(located):
-        valid_until = successor.occurred_at or successor.created_at or today
-        importance = demote(place.entry.importance)
-        closed = replace(place.entry, valid_until=valid_until, importance=importance)
+        closed = replace(
+            place.entry,
+            valid_until=successor.occurred_at or successor.created_at or today,
+            importance=demote(place.entry.importance),
+        )
         edits.add(place, closed, f"superseded by {successor.id[:8]}")
-    in_force: list[Located] = []
-    for place in located:
-        valid_until_day = edits.current(place).valid_until
-        if valid_until_day is None or valid_until_day > today:
-            in_force.append(place)
-    for one, other, reason in find_contradictions(in_force):
+
+
+def _is_valid(entry: Entry, today: date) -> bool:
+    return entry.valid_until is None or entry.valid_until > today
+
+
+def _link_contradictions(located: Iterable[Located], edits: _Edits) -> None:
+    """Add to both entries of each contradiction the relation to the other one."""
+    for one, other, reason in find_contradictions(located):
         for place, opponent in ((one, other.entry), (other, one.entry)):
-            if not _says_that_it_contradicts(place.entry, opponent):
+            if not _has_contradiction(place.entry, opponent):
                 relation = Relation("contradicts", opponent.id)
                 linked = with_relation(edits.current(place), relation)
                 edits.add(place, linked, f"contradicts {opponent.id[:8]}: {reason}")
-    return edits.plan()
 
 
 class _Edits:
-    """The entries as the plan leaves them, and why each is changed."""
+    """The changed entries of a plan, with the reasons for each."""
 
     def __init__(self) -> None:
         self._entries: dict[Key, Entry] = {}
@@ -133,22 +161,20 @@ class _Edits:
         return self._entries.get((place.path, place.entry.id), place.entry)
 
     def add(self, place: Located, entry: Entry, why: str) -> None:
-        """Change an entry."""
+        """Record that an entry becomes `entry`, and why."""
         self._entries[place.path, entry.id] = entry
         self._reasons[place.path, entry.id].append(why)
 
     def plan(self) -> tuple[Change, ...]:
-        """Return the changes by path and id."""
-        return tuple(
-            Change(
-                step="consolidate",
-                kind="update",
-                path=key[0],
-                entry=self._entries[key],
-                why="; ".join(sorted(self._reasons[key])),
+        """Return one update per changed entry, ordered by path and id."""
+        changes: list[Change] = []
+        for path, entry_id in sorted(self._entries):
+            entry = self._entries[path, entry_id]
+            why = "; ".join(sorted(self._reasons[path, entry_id]))
+            changes.append(
+                Change(step="consolidate", kind="update", path=path, entry=entry, why=why)
             )
-            for key in sorted(self._entries)
-        )
+        return tuple(changes)
 
 
 class ChangedSetting(NamedTuple):
@@ -166,8 +192,8 @@ class ChangedSetting(NamedTuple):
 
 
 def _list_changed_settings(located: Iterable[Located]) -> Iterator[ChangedSetting]:
-    """Yield the pairs of open active entries that set the same thing to different values."""
-    by_key: defaultdict[tuple[str, ...], dict[SetValue, list[Located]]] = defaultdict(
+    """Yield the pairs of active entries without an end that set one thing to different values."""
+    places_by_setting: defaultdict[tuple[str, ...], dict[SetValue, list[Located]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for place in sorted(located, key=_order_by_day):
@@ -175,13 +201,13 @@ def _list_changed_settings(located: Iterable[Located]) -> Iterator[ChangedSettin
         is_open = entry.status == "active" and entry.valid_until is None
         if is_open and entry.adoption != "rejected":
             for setting in find_settings(entry):
-                by_key[setting.key][setting].append(place)
-    for settings in by_key.values():
-        for setting, other in combinations(settings, 2):
-            for pair in product(settings[setting], settings[other]):
+                places_by_setting[setting.key][setting].append(place)
+    for places_by_value in places_by_setting.values():
+        for setting, other in combinations(places_by_value, 2):
+            reason = f"'{setting.value}' against '{other.value}'"
+            for pair in product(places_by_value[setting], places_by_value[other]):
                 older, newer = sorted(pair, key=_order_by_day)
                 if older.entry.id != newer.entry.id:
-                    reason = f"'{setting.value}' against '{other.value}'"
                     yield ChangedSetting(older, newer, reason)
 
 
@@ -191,34 +217,42 @@ def _order_by_day(place: Located) -> tuple[date, str]:
 
 
 def _is_replaced(older: Located, newer: Located) -> bool:
-    """Return whether an entry holds no more since a later one of its scope says so.
+    """Return whether the newer of two entries about one setting replaces the older.
 
-    What a person gave a priority stays, and the two are told apart by a person.
+    It does if it is later, of the same scope, and says that something changes. An entry that a
+    person gave a priority stays: a person decides about the two.
     """
-    is_later = _order_by_day(older)[0] < _order_by_day(newer)[0]
-    is_same_scope = older.scope == newer.scope
-    return (
-        is_later
-        and is_same_scope
-        and older.entry.priority is None
-        and not _is_settled(older.entry, newer.entry)
-        and says_change(newer.entry)
+    older_day, _ = _order_by_day(older)
+    newer_day, _ = _order_by_day(newer)
+    if older_day >= newer_day or older.scope != newer.scope:
+        return False
+    if older.entry.priority is not None or _is_settled(older.entry, newer.entry):
+        return False
+    return says_change(newer.entry)
+
+
+def _has_contradiction(entry: Entry, opponent: Entry) -> bool:
+    """Return whether an entry has the relation already, also to an entry that was merged since."""
+    opponent_ids = {opponent.id, *opponent.supersedes}
+    return any(
+        relation.kind == "contradicts" and relation.id in opponent_ids
+        for relation in relations_of(entry)
     )
 
 
-def _says_that_it_contradicts(entry: Entry, opponent: Entry) -> bool:
-    """Return whether an entry has the relation already, also to an entry that was merged since."""
-    names = {opponent.id, *opponent.supersedes}
-    return any(kind == "contradicts" and name in names for kind, name in relations_of(entry))
+def _is_served_too(scope: ScopeOf, place: Located) -> bool:
+    """Return whether everybody who is served an entry is served the entries of a scope as well.
 
-
-def _contains(wide: ScopeOf, place: Located) -> bool:
-    """Return whether everybody who is served an entry is served those of a scope as well."""
-    if wide.name not in ("team", "session") or wide == place.scope:
+    Entries of a team are served to work in its directory, those of a session to its job, all others
+    to everybody.
+    """
+    if scope.name not in ("team", "session") or scope == place.scope:
         return True
-    if wide.name == "session":
-        return place.scope.name == "team" and place.path.startswith(f"{JOBS}{wide.where}/")
-    return place.scope.name == "team" and f"{place.scope.where}/".startswith(f"{wide.where}/")
+    if place.scope.name != "team":
+        return False
+    if scope.name == "session":
+        return place.path.startswith(f"{JOBS}{scope.where}/")
+    return f"{place.scope.where}/".startswith(f"{scope.where}/")
 
 
 def _is_settled(one: Entry, other: Entry) -> bool:
@@ -233,27 +267,30 @@ def _is_settled(one: Entry, other: Entry) -> bool:
 
 
 def _list_superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entry]]:
-    """Yield each open active entry that an active entry supersedes, with the earliest to do so.
+    """Yield each superseded entry without an end, and the earliest active entry that supersedes it.
 
-    Two that supersede each other close neither. An id whose copies say different things is left to
-    a person.
+    Two entries that supersede each other both stay. An id whose copies have different texts is left
+    to a person.
     """
     active = [place for place in located if place.entry.status == "active"]
     texts_by_id: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for place in located:
         texts_by_id[place.entry.id].add((place.entry.title, place.entry.body))
-    successors: defaultdict[str, list[Entry]] = defaultdict(list)
+    successors_by_id: defaultdict[str, list[Entry]] = defaultdict(list)
     for place in active:
         for old_id in place.entry.supersedes:
-            successors[old_id].append(place.entry)
+            successors_by_id[old_id].append(place.entry)
 
     def order(entry: Entry) -> tuple[date, str]:
         return entry.occurred_at or entry.created_at or date.max, entry.id
 
     for place in active:
         entry = place.entry
-        superseding = [
-            successor for successor in successors[entry.id] if successor.id not in entry.supersedes
+        has_one_text = len(texts_by_id[entry.id]) == 1
+        successors = [
+            successor
+            for successor in successors_by_id[entry.id]
+            if successor.id not in entry.supersedes
         ]
-        if superseding and len(texts_by_id[entry.id]) == 1 and entry.valid_until is None:
-            yield place, min(superseding, key=order)
+        if successors and has_one_text and entry.valid_until is None:
+            yield place, min(successors, key=order)

@@ -42,9 +42,17 @@ def make_amendment(
     feedback: Iterable[Feedback] = (),
     text: str = "",
 ) -> Amendment:
-    """Make an amendment whose id is a hash of its content.
+    """Make a later addition to an episode, whose id is a hash of its content.
 
     Two writers of the same content write the same file.
+
+    Args:
+        at: when it was made.
+        amends: the id of the episode; "" for feedback without one.
+        outcome: the new outcome of the episode; None if it stays.
+        valence: the new valence, how much the episode matters; None if it stays.
+        feedback: feedback on entries.
+        text: what people said about it.
     """
     events = [replace(event, at=to_utc(event.at)) for event in unique_events(feedback)]
     amendment = Amendment(
@@ -60,19 +68,19 @@ def make_amendment(
     return replace(amendment, id=f"{amends or 'feedback'}+{digest}")
 
 
-def combine(tellings: Iterable[EpisodeRecord]) -> tuple[Episode, ...]:
+def combine(records: Iterable[EpisodeRecord]) -> tuple[Episode, ...]:
     """Return every episode once, with its amendments applied, ordered by time and id.
 
-    Where several files hold different versions of an episode, the earliest version counts, with
-    the feedback of all.
+    An episode is the record of one merged change. Where several files hold different versions of
+    one, the earliest version counts, with the feedback of all.
     """
     versions: defaultdict[str, list[Episode]] = defaultdict(list)
     amendments: defaultdict[str, list[Amendment]] = defaultdict(list)
-    for telling in tellings:
-        if isinstance(telling, Episode):
-            versions[telling.id].append(telling)
+    for record in records:
+        if isinstance(record, Episode):
+            versions[record.id].append(record)
         else:
-            amendments[telling.amends].append(telling)
+            amendments[record.amends].append(record)
 
     episodes = [
         _amend(episode_versions, amendments.get(episode_id, ()))
@@ -81,9 +89,9 @@ def combine(tellings: Iterable[EpisodeRecord]) -> tuple[Episode, ...]:
     return tuple(sorted(episodes, key=lambda episode: (episode.occurred_at, episode.id)))
 
 
-def list_feedback(tellings: Iterable[EpisodeRecord]) -> tuple[Feedback, ...]:
+def list_feedback(records: Iterable[EpisodeRecord]) -> tuple[Feedback, ...]:
     """Return all feedback on entries, each event once, in the order of replay."""
-    return unique_events(event for telling in tellings for event in telling.feedback)
+    return unique_events(event for record in records for event in record.feedback)
 
 
 def unique_events(feedback: Iterable[Feedback]) -> tuple[Feedback, ...]:
@@ -94,40 +102,47 @@ def unique_events(feedback: Iterable[Feedback]) -> tuple[Feedback, ...]:
         first = first_reports.get(key)
         if first is None or (event.at, event.by) < (first.at, first.by):
             first_reports[key] = event
-    return tuple(
-        sorted(
-            first_reports.values(),
-            key=lambda event: (event.at, event.id, event.kind, event.ref, event.by),
-        )
-    )
+
+    def order(event: Feedback) -> tuple[datetime, str, str, str, str]:
+        return event.at, event.id, event.kind, event.ref, event.by
+
+    return tuple(sorted(first_reports.values(), key=order))
 
 
 def event_key(event: Feedback) -> tuple[object, ...]:
-    """Return the key that all reports of one event share."""
+    """Return the key that all reports of one event share: the entry, the kind and the work.
+
+    Without a reference to the work, the author and the time stand for it.
+    """
     if event.ref:
         return event.id, event.kind, event.ref
     return event.id, event.kind, "", event.by, event.at
 
 
 def _amend(versions: Sequence[Episode], amendments: Sequence[Amendment]) -> Episode:
-    episode = min(versions, key=lambda version: (version.occurred_at, _encode_canonical(version)))
+    """Return the earliest version of an episode with its latest outcome and valence.
 
-    outcome = episode.outcome
-    outcomes: list[tuple[datetime, int, Outcome]] = []
-    valence = episode.valence
+    Of two outcomes of one time the worse counts, of two valences the higher. The feedback is that
+    of all versions and amendments.
+    """
+    episode = min(versions, key=lambda version: (version.occurred_at, _encode_canonical(version)))
+    feedback = list_feedback([*versions, *amendments])
+    outcomes: list[tuple[datetime, int]] = []
     valences: list[tuple[datetime, float]] = []
     for amendment in amendments:
         if amendment.outcome is not None:
             severity = OUTCOMES_BY_SEVERITY.index(amendment.outcome)
-            outcomes.append((amendment.at, severity, amendment.outcome))
+            outcomes.append((amendment.at, severity))
         if amendment.valence is not None:
             valences.append((amendment.at, amendment.valence))
-    if outcomes:
-        outcome = max(outcomes)[-1]
-    if valences:
-        valence = max(valences)[-1]
 
-    feedback = list_feedback([*versions, *amendments])
+    outcome = episode.outcome
+    if outcomes:
+        _, severity = max(outcomes)
+        outcome = OUTCOMES_BY_SEVERITY[severity]
+    valence = episode.valence
+    if valences:
+        _, valence = max(valences)
     return replace(episode, outcome=outcome, valence=valence, feedback=feedback)
 
 
@@ -142,7 +157,7 @@ NO_HEIRS: Heirs = {}
 
 
 def find_heirs(entries: Iterable[Entry], present_ids: Container[str]) -> Heirs:
-    """Return which entries supersede an entry that no memory file holds.
+    """Return for each entry that no memory file holds any more the entries that supersede it.
 
     Args:
         entries: the entries that may supersede others.
@@ -163,14 +178,15 @@ def find_heirs_among(entries: Iterable[Entry]) -> Heirs:
 
 
 def move_to_heirs(feedback: Iterable[Feedback], heirs: Heirs) -> tuple[Feedback, ...]:
-    """Return each event once, in the order of replay, with superseded entries replaced by heirs.
+    """Return feedback with each superseded entry replaced by its heirs, the entries that remain.
 
-    Feedback of one job on two entries that were merged into one becomes one event.
+    Each event is returned once, in the order of replay. Feedback of one job on two entries that
+    were merged into one becomes one event.
     """
     moved: list[Feedback] = []
     for event in feedback:
         for heir_id in heirs.get(event.id, (event.id,)):
-            moved.append(event if heir_id == event.id else replace(event, id=heir_id))
+            moved.append(replace(event, id=heir_id))
     return unique_events(moved)
 
 
@@ -196,15 +212,16 @@ def replace_by_heirs(ids: Iterable[str], heirs: Heirs) -> set[str]:
 
 
 def weigh_by_learned(
-    tellings: Iterable[EpisodeRecord], written_ids: Container[str], entries: Iterable[Entry]
+    records: Iterable[EpisodeRecord], written_ids: Container[str], entries: Iterable[Entry]
 ) -> tuple[EpisodeRecord, ...]:
-    """Return derived episodes with the importance of the learnings from their change.
+    """Return episodes, with the valence of each derived one raised to that of its learnings.
 
-    Git's history does not have it, but the entries do that name the change. A written episode has
-    its own valence.
+    The valence is how much an episode matters. An episode that was derived from git's history has
+    no valence of its own, but entries name the change that they were learned from, and have an
+    importance. An episode that was written keeps its valence.
 
     Args:
-        tellings: the episodes and amendments.
+        records: the episodes and amendments.
         written_ids: ids of those that have a file.
         entries: the entries of memory.
     """
@@ -214,13 +231,13 @@ def weigh_by_learned(
             importance_by_ref[ref] = max(importance_by_ref.get(ref, 0.0), entry.importance)
 
     weighed: list[EpisodeRecord] = []
-    for telling in tellings:
-        if isinstance(telling, Episode) and telling.id not in written_ids:
-            action = telling.action
+    for record in records:
+        if isinstance(record, Episode) and record.id not in written_ids:
+            action = record.action
             refs = (f"pr:{action.pr}", f"commit:{action.commit[:SHA_WIDTH]}")
-            learned = [importance_by_ref.get(ref, 0.0) for ref in refs]
-            telling = replace(telling, valence=max(telling.valence, *learned))
-        weighed.append(telling)
+            importances = [importance_by_ref.get(ref, 0.0) for ref in refs]
+            record = replace(record, valence=max(record.valence, *importances))
+        weighed.append(record)
     return tuple(weighed)
 
 
@@ -292,12 +309,12 @@ def derive_feedback(work: MergedWork) -> tuple[Feedback, ...]:
     )
 
 
-def _derive_kind(work: MergedWork, id_: str) -> EventKind:
-    if id_ not in work.used:
+def _derive_kind(work: MergedWork, entry_id: str) -> EventKind:
+    if entry_id not in work.used:
         return "ignored"
     if work.is_declined:
         return "rejected"
-    return "corrected" if id_ in work.corrected else "confirmed"
+    return "corrected" if entry_id in work.corrected else "confirmed"
 
 
 def derive_undone_feedback(used_ids: Iterable[str], ref: str, at: datetime) -> tuple[Feedback, ...]:
@@ -381,6 +398,7 @@ def derive_situation(title: str, paths: Sequence[str], labels: Collection[str]) 
 
 
 def _find_labelled_area(labels: Collection[str]) -> str | None:
+    """Return the part of the repository that the first such label names, in lower case."""
     for label in sorted(labels):
         match = AREA.fullmatch(label)
         if match:
@@ -389,7 +407,11 @@ def _find_labelled_area(labels: Collection[str]) -> str | None:
 
 
 def _find_usual_part(paths: Sequence[str]) -> str:
-    """Return the part of the repository that most paths are in; "" if none is in a directory."""
+    """Return the part of the repository that most paths are in; "" if none is in a directory.
+
+    The part of a path is its first directory that is no container such as `src`. Parts such as
+    `tests` count only if there is no other.
+    """
     part_counts = Counter[str]()
     for path in paths:
         parts = [name for name in path.split("/")[:-1] if name not in CONTAINERS]
@@ -398,10 +420,12 @@ def _find_usual_part(paths: Sequence[str]) -> str:
 
     main_counts = {part: count for part, count in part_counts.items() if part not in ASIDE}
     counts = main_counts or part_counts
+    # Of parts with as many paths the first by name.
     return min(counts, key=lambda part: (-counts[part], part), default="")
 
 
 def _derive_topic(title: str) -> str:
+    """Return the scope of a conventional title, else the first content words of the title."""
     match = CONVENTIONAL.match(title)
     if match:
         return match["topic"].strip().lower()

@@ -43,9 +43,10 @@ HARMLESS_FIELDS = frozenset(
 
 
 def strip_claims(note: Located, day: date) -> Located:
-    """Return a stranger's note with its title, body and type; everything else is that of a new one.
+    """Return a note of somebody without write access, reduced to what such a note may say.
 
-    Its scope is kept if it is a team or the project.
+    It keeps its title, body and type; all other fields are those of a new entry. Its scope is kept
+    if it is a team or the project.
     """
     old = note.entry
     entry = create_entry(old.id, old.title, old.body, (old.type, "task", NEW_IMPORTANCE), day)
@@ -54,14 +55,18 @@ def strip_claims(note: Located, day: date) -> Located:
 
 
 def list_claims(note: Located, day: date) -> list[str]:
-    """Return the fields by which a note claims a weight, past or place that strangers cannot."""
+    """Return the fields of a note that only people with write access may set.
+
+    By these a note would claim weight, a past or a wider scope.
+    """
     entry = note.entry
     stripped = strip_claims(note, day)
     claims: list[str] = []
     if entry.importance > NEW_IMPORTANCE:
         claims.append("importance")
     for name in ("last_reinforced", "created_at"):
-        if (getattr(entry, name) or day) - day > MAX_CLOCK_ERROR:
+        stated_day = getattr(entry, name) or day
+        if stated_day - day > MAX_CLOCK_ERROR:
             claims.append(name)
     for name in Entry.__struct_fields__:
         is_new = getattr(entry, name) == getattr(stripped.entry, name)
@@ -73,11 +78,12 @@ def list_claims(note: Located, day: date) -> list[str]:
 
 
 def mark_claimed(entry: Entry, is_found: Callable[[str, str], bool]) -> Entry:
-    """Return an entry with a mark on each address that is not found.
+    """Return an entry with `claimed:` before each address of its source and evidence not found.
 
     Args:
         entry: the entry.
-        is_found: returns whether an address exists, and whether words are there.
+        is_found: returns for an address (`pr:128`) and the words quoted from it whether the address
+            exists and has the words.
     """
 
     def mark(line: str) -> str:
@@ -97,22 +103,23 @@ def is_proved(entry: Entry) -> bool:
 
 
 def plan_fold(
-    fragments: Iterable[Located],
+    notes: Iterable[Located],
     kept: Sequence[Located],
     targets: Mapping[str, str | None],
     strangers: Collection[str] = (),
 ) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:
-    """Plan how notes become entries.
+    """Plan how notes of the inbox become entries.
 
     A note is moved to the file of its scope, or dropped if an entry there says the same word for
-    word. A note waits, with a finding, if its scope has no file or if its id belongs to an entry
-    with other words. Of notes that share id or words the first counts, and strangers come last.
+    word. A note stays in the inbox, with a finding, if its scope has no file or if its id belongs
+    to an entry with other words. Of notes that share id or words the first counts, and those of
+    strangers come last.
 
     Args:
-        fragments: the notes.
-        kept: the entries.
+        notes: the notes.
+        kept: the entries that memory has already.
         targets: by the note's path the file of its scope, or None if it has none.
-        strangers: paths of notes that strangers brought.
+        strangers: paths of notes that people without write access brought.
 
     Returns:
         The changes and the findings.
@@ -121,16 +128,17 @@ def plan_fold(
     places_by_words: defaultdict[object, list[Located]] = defaultdict(list)
     for place in kept:
         places_by_words[_words(place.entry)].append(place)
+
+    def order(note: Located) -> tuple[bool, str, str]:
+        return note.path in strangers, note.entry.id, note.path
+
     changes: list[Change] = []
     findings: list[Finding] = []
-    for note in sorted(
-        fragments, key=lambda note: (note.path in strangers, note.entry.id, note.path)
-    ):
+    for note in sorted(notes, key=order):
         target = targets[note.path]
-        same_words = places_by_words[_words(note.entry)]
-        twin = next((place for place in same_words if is_kept(note, place)), None)
-        if twin is not None:
-            changes.append(_drop(note, twin))
+        restating = [place for place in places_by_words[_words(note.entry)] if is_kept(note, place)]
+        if restating:
+            changes.append(_drop(note, restating[0]))
         elif note.entry.id in place_by_id:
             findings.append(_report_taken_id(note, place_by_id[note.entry.id]))
         elif target is None:
@@ -145,6 +153,7 @@ def plan_fold(
 
 
 def _move(note: Located, target: str) -> Change:
+    """Return the change that moves a note from the inbox to the file of its scope."""
     return Change(
         step="fold",
         kind="move",
@@ -155,13 +164,14 @@ def _move(note: Located, target: str) -> Change:
     )
 
 
-def _drop(note: Located, twin: Located) -> Change:
+def _drop(note: Located, kept: Located) -> Change:
+    """Return the change that deletes a note which an entry repeats word for word."""
     return Change(
         step="fold",
         kind="drop",
-        path=twin.path,
-        entry=twin.entry,
-        why=f"is kept already as {twin.entry.id[:8]}",
+        path=kept.path,
+        entry=kept.entry,
+        why=f"is kept already as {kept.entry.id[:8]}",
         moved_from=note.path,
     )
 
@@ -179,14 +189,14 @@ def _report_no_file(note: Located) -> Finding:
     return Finding(note.path, note.line, "no-scope-file", message, hint, "warning")
 
 
-def is_kept(new: Located, other: Located) -> bool:
-    """Return whether an entry says a note's words to everybody whom the note is for.
+def is_kept(new: Located, existing: Located) -> bool:
+    """Return whether an existing entry has the words of a note, for all readers of the note.
 
-    A retired entry does so only for its own id.
+    A retired entry counts only for a note with its own id.
     """
-    is_in_force = new.entry.id == other.entry.id or other.entry.status != "retired"
-    has_same_words = _words(new.entry) == _words(other.entry)
-    return is_in_force and has_same_words and is_covered(new.scope, other.scope)
+    is_in_force = new.entry.id == existing.entry.id or existing.entry.status != "retired"
+    has_same_words = _words(new.entry) == _words(existing.entry)
+    return is_in_force and has_same_words and is_covered(new.scope, existing.scope)
 
 
 def is_covered(wanted: ScopeOf, scope: ScopeOf) -> bool:
@@ -212,4 +222,5 @@ def is_same_learning(one: Entry, other: Entry) -> bool:
 
 
 def _words(entry: Entry) -> tuple[str, frozenset[str], str]:
+    """Return what two entries that say the same word for word have in common."""
     return entry.type, content_words(entry.title), " ".join(entry.body.lower().split())

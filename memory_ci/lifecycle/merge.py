@@ -47,17 +47,22 @@ def merge_entries(
     if ours is None or theirs is None:
         remaining = ours or theirs
         return None if remaining == base else remaining
-    base_values, our_values, their_values = _values(base), _values(ours), _values(theirs)
+    base_values = _values(base)
+    our_values = _values(ours)
+    their_values = _values(theirs)
     names = [*KNOWN_FIELDS, *_merge_unknown_keys(base_values, our_values, their_values)]
     settled: Values = {}
     disputed: list[str] = []
     for name in names:
         before = base_values.get(name)
-        our_value, their_value = our_values.get(name), their_values.get(name)
+        our_value = our_values.get(name)
+        their_value = their_values.get(name)
+        # Counts are always added up: both sides may have raised one to the same number.
         if name != COUNTER and not is_contested(before, our_value, their_value):
             settled[name] = their_value if our_value == before else our_value
         elif name in RULES:
-            settled[name] = RULES[name](before, our_value, their_value)
+            merge_values = RULES[name]
+            settled[name] = merge_values(before, our_value, their_value)
         else:
             disputed.append(name)
     if not disputed:
@@ -69,18 +74,22 @@ def merge_entries(
 
 
 def _merge_unknown_keys(base: Values, ours: Values, theirs: Values) -> list[str]:
-    """Return the unknown keys of all sides in the order of the merged entry."""
-    base_keys, our_keys, their_keys = (
-        [name for name in values if name.startswith(UNKNOWN)] for values in (base, ours, theirs)
-    )
+    """Return the unknown keys of all sides, in the order of the merged entry."""
+    base_keys = _list_unknown_keys(base)
+    our_keys = _list_unknown_keys(ours)
+    their_keys = _list_unknown_keys(theirs)
     merged: Iterable[str] = their_keys if our_keys == base_keys else our_keys
     if is_contested(base_keys, our_keys, their_keys):
         merged = _merge_lists(base_keys, our_keys, their_keys)
     return list(dict.fromkeys([*merged, *sorted({*our_keys, *their_keys})]))
 
 
+def _list_unknown_keys(values: Values) -> list[str]:
+    return [name for name in values if name.startswith(UNKNOWN)]
+
+
 def is_contested(base: object, ours: object, theirs: object) -> bool:
-    """Return whether both sides changed the base, and differently."""
+    """Return whether both sides changed the value of the base, and to different values."""
     return ours not in (base, theirs) and theirs != base
 
 
@@ -130,7 +139,7 @@ RULES: Mapping[str, Callable[[Any, Any, Any], Any]] = {
 
 
 def _values(entry: Entry | None) -> Values:
-    """Return the fields and unknown keys of an entry by name."""
+    """Return the fields of an entry by name, and its unknown keys by `:` and their name."""
     if entry is None:
         return {}
     values = {name: getattr(entry, name) for name in KNOWN_FIELDS}
@@ -140,7 +149,7 @@ def _values(entry: Entry | None) -> Values:
 
 
 def _build_entry(values: Mapping[str, Any]) -> Entry:
-    """Return the entry with these fields and unknown keys; a key without a value is left out."""
+    """Return the entry with these values, without unknown keys that are None."""
     fields: Values = {}
     extra: list[tuple[str, str]] = []
     for name, value in values.items():

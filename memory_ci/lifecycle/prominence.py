@@ -38,13 +38,14 @@ def recency(entry: Entry, today: date) -> float:
 
 
 def effective_importance(entry: Entry) -> float:
-    """Return the importance of an entry, lifted by its priority and by how many changes said it.
+    """Return the importance of an entry, raised by its priority and by repetition.
 
-    Said in two changes it is at least 0.7, in three 0.8, in four or more 0.9.
+    If two merged changes or sessions say it, it is at least 0.7; three 0.8; four or more 0.9.
     """
-    count = entry.said_in
-    said_importance = min(0.5 + count / 10, MAX_SAID_IMPORTANCE) if count > 1 else 0.0
-    return max(entry.importance, priority_floor(entry.priority), said_importance)
+    importance = max(entry.importance, priority_floor(entry.priority))
+    if entry.said_in <= 1:
+        return importance
+    return max(importance, min(0.5 + entry.said_in / 10, MAX_SAID_IMPORTANCE))
 
 
 def priority_floor(priority: Priority | None) -> float:
@@ -63,8 +64,9 @@ def prominence(entry: Entry, today: date) -> float:
 def ranking_prominence(entry: Entry, today: date) -> float:
     """Return the factor of an entry in ranking: importance x recency x (1 + log2(1 + n) / 8).
 
-    A retired entry has 0. With the linear reinforcement, what was served once would be served ever
-    after (benchmarks/results/retrieval.md).
+    n is the reinforcement count. It is damped by the logarithm because with `prominence` an entry
+    that was served once would be served ever after (benchmarks/results/retrieval.md). A retired
+    entry has 0.
     """
     if entry.status == "retired":
         return 0.0

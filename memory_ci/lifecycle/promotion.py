@@ -79,7 +79,7 @@ def plan_promotion(
     path_of: Callable[[ScopeOf], str | None],
     names: Collection[str],
 ) -> Promotion:
-    """Plan the moves of recurring entries one scope up.
+    """Plan the moves of recurring entries to the next wider scope.
 
     An entry recurs if `RECURRENCES` distinct changes or sessions said it. Each move is the
     removals, then an addition. The best entry keeps its id and supersedes the others. An entry that
@@ -98,14 +98,14 @@ def plan_promotion(
     places = sorted(located, key=lambda place: (place.entry.id, place.path, place.line))
     movable: defaultdict[ScopeOf, list[Located]] = defaultdict(list)
     for place in places:
-        wider = wider_scope(place)
-        if wider is not None and _may_move(place.entry):
-            movable[wider].append(place)
+        target = wider_scope(place)
+        if target is not None and _may_move(place.entry):
+            movable[target].append(place)
     for target in sorted(movable, key=lambda scope: (scope.name, scope.where)):
         path = path_of(target)
-        wide_places = [place for place in places if place.scope == target]
-        changes += _remove_promoted(movable[target], wide_places)
-        for members in _find_recurring(movable[target] + wide_places, target):
+        target_places = [place for place in places if place.scope == target]
+        changes += _remove_promoted(movable[target], target_places)
+        for members in _find_recurring(movable[target] + target_places, target):
             entry = _build_promoted(members, today)
             why = f"said in {len(_list_sources(members))} changes or sessions"
             if target.name != "global" and path is not None:
@@ -116,19 +116,24 @@ def plan_promotion(
 
 
 def _remove_promoted(narrow: Iterable[Located], wide: Iterable[Located]) -> Iterator[Change]:
-    """Yield removals of entries that were promoted before and are still in the narrow scope.
+    """Yield removals of entries that are still in the narrow scope after they were promoted.
 
     This happens when a person committed half of what a killed run had written.
+
+    Args:
+        narrow: the entries that could be promoted to the wide scope.
+        wide: the entries of the wide scope.
     """
-    survivors: dict[str, Entry] = {}
+    promoted_by_old_id: dict[str, Entry] = {}
     for place in wide:
         entry = place.entry
         if entry.promoted_from is not None:
-            survivors |= dict.fromkeys((entry.id, *entry.supersedes), entry)
+            for old_id in (entry.id, *entry.supersedes):
+                promoted_by_old_id[old_id] = entry
     for place in narrow:
-        survivor = survivors.get(place.entry.id)
-        if survivor is not None:
-            why = f"went up to {survivor.id[:8]} before"
+        promoted = promoted_by_old_id.get(place.entry.id)
+        if promoted is not None:
+            why = f"went up to {promoted.id[:8]} before"
             yield Change(step="promote", kind="remove", path=place.path, entry=place.entry, why=why)
 
 
@@ -136,9 +141,9 @@ def plan_norms(
     located: Iterable[Located],
     today: date,
     path_of: Callable[[ScopeOf], str | None],
-    folders: Callable[[], Mapping[str, str]],
+    list_directories: Callable[[], Mapping[str, str]],
 ) -> tuple[Change, ...]:
-    """Plan the moves of project directives to institutional memory.
+    """Plan the moves of project directives to institutional memory, where they are norms.
 
     A directive is moved if changes of three different directories said it. One that was promoted
     before is not moved again: people put it back.
@@ -147,8 +152,8 @@ def plan_norms(
         located: all entries.
         today: the date of the promotion.
         path_of: returns the memory file of a scope, or None if it has none.
-        folders: returns the directory of each merged change, by the name that entries have for it
-            (`pr:128`). It is called only if a directive has enough sources.
+        list_directories: returns the directory of each merged change, by the name that entries have
+            for it (`pr:128`). It is called only if a directive has enough sources.
     """
     target = ScopeOf("institutional")
     path = path_of(target)
@@ -157,11 +162,11 @@ def plan_norms(
     candidates = [place for place in located if _is_norm_candidate(place)]
     if not candidates:
         return ()
-    folder_by_source = folders()
+    directory_by_source = list_directories()
     changes: list[Change] = []
     for place in candidates:
         sources = _list_norm_sources(place.entry)
-        directories = {folder_by_source[name] for name in sources if name in folder_by_source}
+        directories = {directory_by_source[name] for name in sources if name in directory_by_source}
         if len(directories) >= RECURRENCES:
             entry = _build_promoted([place], today)
             why = f"said in changes of {len(directories)} directories"
@@ -183,7 +188,7 @@ def _list_norm_sources(entry: Entry) -> set[str]:
 
 
 def is_agnostic(entry: Entry, names: Collection[str]) -> bool:
-    """Return whether an entry can apply in any repository.
+    """Return whether an entry can apply in any repository, and not in one alone.
 
     It may name no place, thing or amount of this repository; in doubt the answer is no.
 
@@ -191,11 +196,12 @@ def is_agnostic(entry: Entry, names: Collection[str]) -> bool:
         entry: the entry.
         names: names of the repository and of its packages.
     """
+    # Names are compared word by word: `memory-ci` is also `Memory CI`.
     letters = [char if char.isalnum() else " " for char in entry.text.lower()]
-    spelled = f" {''.join(letters)} "
+    text = f" {''.join(letters)} "
     for name in names:
-        words = re.findall("[a-z0-9]+", name.lower())
-        if f" {' '.join(words)} " in spelled:
+        name_words = re.findall("[a-z0-9]+", name.lower())
+        if f" {' '.join(name_words)} " in text:
             return False
     return SPECIFIC.search(entry.text) is None
 
@@ -206,7 +212,10 @@ def is_personal(entry: Entry) -> bool:
 
 
 def wider_scope(place: Located) -> ScopeOf | None:
-    """Return the next wider scope of an entry, or None if it is not promoted from its place."""
+    """Return the next wider scope of an entry, or None if it is not promoted from its scope.
+
+    A task of a job has the scope `team` and a file below the job's directory.
+    """
     if place.scope.name == "team" and place.path.startswith(JOBS):
         job = place.path.removeprefix(JOBS).partition("/")[0]
         return ScopeOf("session", job)
@@ -216,7 +225,7 @@ def wider_scope(place: Located) -> ScopeOf | None:
 
 
 def _may_move(entry: Entry) -> bool:
-    """Return whether an entry is in force, undisputed, and no matter of a phase or of taste."""
+    """Return whether an entry is in force, uncontradicted, and no matter of a phase or of taste."""
     if entry.status == "retired" or entry.adoption == "rejected" or entry.valid_until is not None:
         return False
     if entry.domain == "task" and entry.phase is not None:
@@ -225,23 +234,32 @@ def _may_move(entry: Entry) -> bool:
     return not is_disputed and not is_personal(entry)
 
 
+class SharedGroup(NamedTuple):
+    """Similar entries of several repositories.
+
+    Attributes:
+        repository_ids: the ids of the repositories.
+        members: the entries, the best first; the scope of each names its repository.
+    """
+
+    repository_ids: frozenset[str]
+    members: tuple[Located, ...]
+
+
 def plan_shared(
     shared: Mapping[str, Sequence[Located]], known: Iterable[Located], least: int = RECURRENCES
-) -> tuple[tuple[frozenset[str], tuple[Located, ...]], ...]:
+) -> tuple[SharedGroup, ...]:
     """Return groups of entries that several repositories say and global memory does not.
 
     Args:
         shared: the entries of each repository, by the repository's id.
         known: the entries of global memory.
         least: in how many repositories a group must be said.
-
-    Returns:
-        For each group the ids of its repositories and its entries, the best first; the scope of
-        each entry names its repository.
     """
     target = ScopeOf("global")
     places: list[Located] = []
     for repository, located in sorted(shared.items()):
+        # The scope says from here on which repository an entry is from.
         scope = ScopeOf("team", repository)
         for place in located:
             if _may_move(place.entry):
@@ -249,15 +267,16 @@ def plan_shared(
                 places.append(Located(place.entry, path, place.line, scope))
     places += [Located(place.entry, place.path, place.line, target) for place in known]
 
-    def list_repositories(members: Iterable[Located]) -> set[str]:
-        return {place.scope.where for place in members}
+    groups = _find_recurring(places, target, _list_repositories, least)
+    return tuple(SharedGroup(frozenset(_list_repositories(group)), group) for group in groups)
 
-    groups = _find_recurring(places, target, list_repositories, least)
-    return tuple((frozenset(list_repositories(members)), members) for members in groups)
+
+def _list_repositories(members: Iterable[Located]) -> set[str]:
+    return {place.scope.where for place in members}
 
 
 class ComparedEntry(NamedTuple):
-    """An entry and the words by which it is compared."""
+    """An entry, and the words by which it is compared with others."""
 
     place: Located
     words: frozenset[str]
@@ -272,79 +291,98 @@ def _find_recurring(
     """Yield groups of similar entries that enough sources say, the best entry first.
 
     Each entry is compared with the best of its group, and is in one group at most. A group that has
-    an entry of the target scope is left out.
+    an entry of the target scope is left out: the target has it already.
+
+    Args:
+        places: the entries, those of the target scope included.
+        target: the scope that the groups would be promoted to.
+        list_sources: returns the sources of entries; None for their changes and sessions.
+        least: how many sources a group must have.
     """
     list_sources = list_sources or _list_sources
     if len(list_sources(places)) < least:
         return
     target_ids = {place.entry.id for place in places if place.scope == target}
+    # Only entries with the same claims are compared.
     by_claims: defaultdict[tuple[tuple[str, str], ...], list[ComparedEntry]] = defaultdict(list)
     for place in sorted(places, key=_survival_order):
-        words = parse_entry_words(place.entry)
-        by_claims[words.claims].append(ComparedEntry(place, words.words))
+        entry_words = parse_entry_words(place.entry)
+        by_claims[entry_words.claims].append(ComparedEntry(place, entry_words.words))
     groups: list[tuple[Located, ...]] = []
-    for texts in by_claims.values():
-        groups += _group_similar(texts, target_ids, list_sources, least)
+    for compared in by_claims.values():
+        groups += _group_similar(compared, target_ids, list_sources, least)
     yield from sorted(groups, key=lambda members: _survival_order(members[0]))
 
 
 def _survival_order(place: Located) -> tuple[object, ...]:
+    """Return `survival_key` without the texts, then the path."""
     return (*survival_key(place)[:4], place.path)
 
 
 def _group_similar(
-    texts: Sequence[ComparedEntry],
+    compared: Sequence[ComparedEntry],
     target_ids: Collection[str],
     list_sources: Callable[[Iterable[Located]], set[str]],
     least: int,
 ) -> Iterator[tuple[Located, ...]]:
-    """Yield the groups among entries with the same claims, which are in the order of survival.
+    """Yield groups of similar entries, as `_find_recurring` does, among entries with one claim.
 
-    What is similar to an entry is searched when its turn comes: thousands of alike entries are
-    compared with the first of them, and not each with each.
+    Similar entries are searched only for those that start a group: thousands of them are then
+    compared with the first, and not each with each.
+
+    Args:
+        compared: the entries in the order of survival.
+        target_ids: ids of the entries that the target scope has.
+        list_sources: returns the sources of entries.
+        least: how many sources a group must have.
     """
-    taken: set[int] = set()
-    every = range(len(texts))
-    for best, partners in find_partners([text.words for text in texts], every, RECURRING):
-        if best in taken:
+    grouped: set[int] = set()
+    word_sets = [item.words for item in compared]
+    for best, partners in find_partners(word_sets, range(len(compared)), RECURRING):
+        if best in grouped:
             continue
-        group = [best, *sorted(set(partners) - {best})]
-        if any(texts[index].place.entry.id in target_ids for index in group):
+        similar = [best, *sorted(set(partners) - {best})]
+        if any(compared[index].place.entry.id in target_ids for index in similar):
             continue
-        free = [index for index in group if index not in taken]
-        members = tuple(texts[index].place for index in free)
+        free = [index for index in similar if index not in grouped]
+        members = tuple(compared[index].place for index in free)
         if len(list_sources(members)) >= least:
-            taken.update(free)
+            grouped.update(free)
             yield members
 
 
 def _list_sources(members: Iterable[Located]) -> set[str]:
-    """Return the changes and sessions that said the entries; for one without any, its scope."""
+    """Return the changes and sessions that said entries; for an entry without any, its scope."""
     sources: set[str] = set()
     for place in members:
-        sources |= set(list_occurrences(place.entry) or {place.scope.target})
+        sources |= list_occurrences(place.entry) or {place.scope.target}
     return sources
 
 
 def _build_promoted(members: Sequence[Located], today: date) -> Entry:
-    """Return the best entry with the counts and evidence of all; copies of an id count once."""
+    """Return the first entry with the counts and evidence of all; copies of an id count once."""
     best = members[0]
     entries = [place.entry for place in members]
     counts: dict[str, int] = {}
+    superseded: set[str] = set()
+    evidence: list[str] = []
     for entry in entries:
         counts[entry.id] = max(entry.reinforcement_count, counts.get(entry.id, 0))
-    superseded = {old_id for entry in entries for old_id in (entry.id, *entry.supersedes)}
+        superseded.update((entry.id, *entry.supersedes))
+        evidence += entry.evidence
     superseded.discard(best.entry.id)
-    relations = best.entry.relations
+    creation_days = [entry.created_at for entry in entries if entry.created_at]
+    # A relation to an entry that becomes part of this one says nothing any more.
+    relations = [line for line in best.entry.relations if superseded.isdisjoint(line.split())]
     return replace(
         best.entry,
         reinforcement_count=sum(counts.values()),
         last_reinforced=max(entry.last_reinforced for entry in entries),
-        created_at=min((entry.created_at for entry in entries if entry.created_at), default=None),
+        created_at=min(creation_days, default=None),
         supersedes=tuple(sorted(superseded)),
-        evidence=tuple(dict.fromkeys(line for entry in entries for line in entry.evidence)),
+        evidence=tuple(dict.fromkeys(evidence)),
         occurrences=unite_occurrences(best.entry, entries),
-        relations=tuple(line for line in relations if superseded.isdisjoint(line.split())),
+        relations=tuple(relations),
         promoted_from=best.scope.target,
         promoted_at=today,
     )

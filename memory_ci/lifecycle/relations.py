@@ -68,7 +68,7 @@ def list_dangling(located: Iterable[Located]) -> list[tuple[Located, Relation]]:
     """Return the relations to ids that no entry has or supersedes, each with its entry."""
     places = list(located)
     known_ids = _list_known_ids(places)
-    dangling = []
+    dangling: list[tuple[Located, Relation]] = []
     for place in places:
         for relation in dict.fromkeys(relations_of(place.entry)):
             if relation.id not in known_ids:
@@ -85,21 +85,25 @@ def find_dangling(located: Iterable[Located], retired: Collection[str] = ()) -> 
     """
     places = list(located)
     known_ids = _list_known_ids(places)
-    for place, (kind, id_) in list_dangling(places):
-        if id_ in retired:
+    for place, relation in list_dangling(places):
+        if relation.id in retired:
             continue
         hint = (
             "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."
         )
-        longer_ids = [known_id for known_id in known_ids if known_id.startswith(id_)]
+        longer_ids = [known_id for known_id in known_ids if known_id.startswith(relation.id)]
         if len(longer_ids) == 1:
             hint = f"Write the id whole: {longer_ids[0]}."
-        message = f"{kind} {id_}: no entry has this id"
+        message = f"{relation.kind} {relation.id}: no entry has this id"
         yield Finding(place.path, place.line, "dangling-relation", message, hint, "warning")
 
 
 def _list_known_ids(places: Iterable[Located]) -> set[str]:
-    return {id_ for place in places for id_ in (place.entry.id, *place.entry.supersedes)}
+    """Return the ids of entries and of those that they supersede."""
+    known_ids: set[str] = set()
+    for place in places:
+        known_ids.update((place.entry.id, *place.entry.supersedes))
+    return known_ids
 
 
 MIN_PREFIX = 4
@@ -109,19 +113,17 @@ MIN_PREFIX = 4
 def find_ids(entries: Iterable[Entry], prefix: str) -> frozenset[str]:
     """Return the ids that start with a prefix, else those of entries that supersede such ids."""
     prefix = prefix.lower()
-    all_entries = list(entries)
-    ids = frozenset(entry.id for entry in all_entries if entry.id.startswith(prefix))
-    if ids:
-        return ids
-    return frozenset(
-        entry.id
-        for entry in all_entries
-        if any(old_id.startswith(prefix) for old_id in entry.supersedes)
-    )
+    entries = list(entries)
+    ids = {entry.id for entry in entries if entry.id.startswith(prefix)}
+    if not ids:
+        for entry in entries:
+            if any(old_id.startswith(prefix) for old_id in entry.supersedes):
+                ids.add(entry.id)
+    return frozenset(ids)
 
 
 def find_id(entries: Iterable[Entry], prefix: str) -> str | None:
-    """Return the only id with a prefix; None if there is none, or the prefix is short."""
+    """Return the only id with a prefix; None if there are none or several, or it is too short."""
     if len(prefix) < MIN_PREFIX:
         return None
     ids = find_ids(entries, prefix)

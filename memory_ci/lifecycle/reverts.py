@@ -56,6 +56,8 @@ NUMBERS = (
     Regex(rf"\A[^\n]+\(#({NUMBER})\)[ \t]*(?:\n|\Z)"),
     Regex(rf"^See merge request \S*!({NUMBER})[ \t]*$", re.MULTILINE),
 )
+"""How GitHub and GitLab write the number of a request into a merge commit or a squash subject."""
+
 NUMBER_AT_END = Regex(r"\(#[0-9]+\)\s*\Z")
 
 
@@ -94,9 +96,9 @@ def find_reverts(
 ) -> tuple[Revert, ...]:
     """Return the reverts among commits, in the order of the commits.
 
-    Reverts of reverts are resolved, so any part of the result can be passed to `plan_undone`.
     Reverted work is identified by its commit id, or else by its pull request, or else by the title
-    that the message quotes.
+    that the message quotes. A revert of a revert says also which work applies again, so any part
+    of the result can be passed to `plan_undone`.
 
     Args:
         commits: commits, parents before children.
@@ -105,22 +107,24 @@ def find_reverts(
     history = _History()
     reverts: dict[str, Revert] = {}
     for commit in commits:
-        names: set[str] = set()
+        reverted_names: set[str] = set()
         for claim in history.list_claims(commit):
-            names |= claim.names if accept_names is None else accept_names(commit, claim)
+            accepted = claim.names if accept_names is None else accept_names(commit, claim)
+            reverted_names |= accepted
         history.add(commit)
-        if not names:
+        if not reverted_names:
             continue
 
-        undoes = set(names)
+        undoes = set(reverted_names)
         restores: set[str] = set()
-        for name in names:
+        for name in reverted_names:
             reverted_revert = reverts.get(name)
             if reverted_revert is not None:
                 undoes |= reverted_revert.restores
                 restores |= reverted_revert.undoes
         sha = commit.sha[:SHA_WIDTH]
-        reverts[sha] = Revert(sha, label_of(commit), frozenset(undoes), frozenset(restores - names))
+        restored = frozenset(restores - reverted_names)
+        reverts[sha] = Revert(sha, label_of(commit), frozenset(undoes), restored)
     return tuple(reverts.values())
 
 
@@ -150,7 +154,10 @@ class _History:
             self._shas_by_number[number] = sha
 
     def list_claims(self, commit: Commit) -> list[RevertClaim]:
-        """Return the work that the message of a commit says is reverted."""
+        """Return the work that the message of a commit says is reverted.
+
+        Quoted titles count only if the message names no commit and no request.
+        """
         message = "\n".join(unfenced_lines(commit.message.splitlines()))
         claims = self._list_claimed_commits(message)
         claims += self._list_claimed_requests(commit, message)
@@ -172,18 +179,25 @@ class _History:
         return claims
 
     def _list_claimed_requests(self, commit: Commit, message: str) -> list[RevertClaim]:
-        # A request that is named with its repository may be one of another repository. It counts
-        # only if a forge would call the commit a revert.
+        """Return the pull requests that a message says are reverted (`Reverts #128`).
+
+        A request that is named with its repository may be one of another repository. It counts only
+        if a forge would call the commit a revert.
+        """
         is_revert_commit = any(REVERT_TITLE.match(title) for title in _list_titles(commit))
         numbers: list[str] = []
         for match in REVERTS_REQUEST.finditer(message):
-            if is_revert_commit or not (match["slug"] or match["path"]):
+            has_repository = match["slug"] or match["path"]
+            if is_revert_commit or not has_repository:
                 numbers.append(match["number"])
         numbers += [match["number"] for match in REVERT_BRANCH.finditer(message)]
         return [self._claim_request(number) for number in numbers]
 
     def _list_claimed_titles(self, message: str) -> list[RevertClaim]:
-        """Return the claims of quoted titles, without those of commits in the same squash."""
+        """Return the commits with the titles that a message quotes (`Revert "Add a queue"`).
+
+        A title in the list of a squash message names a commit of the same squash, and is left out.
+        """
         lines = frozenset(message.split("\n"))
         claims: list[RevertClaim] = []
         for match in REVERT_TITLE.finditer(message):
@@ -206,6 +220,7 @@ class _History:
         return matching_shas[0] if len(matching_shas) == 1 else sha
 
     def _claim_request(self, number: str) -> RevertClaim:
+        """Return the claim of a pull request, with the names of its commit if that was read."""
         name = f"pr:{number}"
         names = frozenset({name})
         sha = self._shas_by_number.get(number)
@@ -228,8 +243,8 @@ class _History:
         if number:
             names.add(f"pr:{number}")
         if len(commit.parents) > 1:
-            merged_shas = self._list_ancestors(commit.parents)
-            names |= merged_shas - self._list_ancestors([mainline or commit.parents[0]])
+            staying = self._list_ancestors([mainline or commit.parents[0]])
+            names |= self._list_ancestors(commit.parents) - staying
         return RevertClaim(sha, frozenset(names))
 
     def _list_ancestors(self, tips: Sequence[str]) -> set[str]:
@@ -245,6 +260,7 @@ class _History:
 
 
 def _find_number(message: str) -> str | None:
+    """Return the number of the pull request that a commit message names as its own."""
     for pattern in NUMBERS:
         match = pattern.search(message)
         if match:
@@ -281,7 +297,10 @@ FIXUP = Regex(
 
 
 def find_fixups(changes: Iterable[MergedChange]) -> Iterator[tuple[int, MergedChange]]:
-    """Yield pairs of the number of a change and a change that fixes it up, oldest fixup first."""
+    """Yield each change that fixes up an earlier one, with the number of the earlier one's request.
+
+    They come in the order of `changes`.
+    """
     for change in changes:
         numbers: set[int] = set()
         for commit in change.commits:
@@ -291,7 +310,11 @@ def find_fixups(changes: Iterable[MergedChange]) -> Iterator[tuple[int, MergedCh
 
 
 def list_undone(reverts: Sequence[Revert]) -> Mapping[str, str]:
-    """Return the label of the revert for each name of work that is reverted after all reverts."""
+    """Return the names of the work that is still reverted after all reverts.
+
+    Returns:
+        The label of the revert, by 12 digits of the reverted commit, or by `pr:128`.
+    """
     labels: dict[str, str] = {}
     for revert in reverts:
         for name in revert.undoes:
@@ -304,9 +327,10 @@ def list_undone(reverts: Sequence[Revert]) -> Mapping[str, str]:
 def judge_outcome(
     shas: Sequence[str], number: int | None, fixed_up_in: str, undone: Mapping[str, str]
 ) -> tuple[Outcome, str]:
-    """Return the outcome of a change, and the reason.
+    """Return the outcome of a change and the reason in words.
 
-    A change failed if its tip, its request or all its commits were reverted.
+    A change failed if its tip, its request or all its commits were reverted; it succeeded in part
+    if it was fixed up.
 
     Args:
         shas: the commits of the change, the tip last.
@@ -314,9 +338,11 @@ def judge_outcome(
         fixed_up_in: the label of the change that fixed it up, or "".
         undone: the reverted work, as `list_undone` returns it.
     """
-    label = undone.get(shas[-1][:SHA_WIDTH]) or undone.get(f"pr:{number}") or ""
-    if not label and all(sha[:SHA_WIDTH] in undone for sha in shas):
-        label = undone[shas[0][:SHA_WIDTH]]
+    names = [sha[:SHA_WIDTH] for sha in shas]
+    tip = names[-1]
+    label = undone.get(tip) or undone.get(f"pr:{number}") or ""
+    if not label and all(name in undone for name in names):
+        label = undone[names[0]]
     if label:
         return "failure", f"reverted in {label}"
     if fixed_up_in:
@@ -335,7 +361,13 @@ def is_revert(shas: Collection[str], revert_shas: Collection[str]) -> bool:
 
 
 SOURCE = Regex(r"(?:pr:(?P<number>\d+)\s+)?commit:(?P<sha>[0-9a-f]{12})[0-9a-f]*|pr:(?P<lone>\d+)")
-SUSPICION = Regex(r"revert:([0-9a-f]{12}) reverted in (\S+), importance was ([\d.e-]+)")
+"""A change in the `source` of an entry: `pr:128 commit:1a2b…`, or one of the two."""
+
+SUSPICION = Regex(
+    r"revert:(?P<sha>[0-9a-f]{12}) reverted in (?P<label>\S+)"
+    r", importance was (?P<importance>[\d.e-]+)"
+)
+"""The line of evidence of a suspect entry, as `suspect` writes it."""
 
 
 class Suspicion(NamedTuple):
@@ -355,8 +387,8 @@ class Suspicion(NamedTuple):
 def plan_undone(located: Iterable[Located], reverts: Sequence[Revert]) -> tuple[Change, ...]:
     """Plan an update of each entry that reverts make suspect or clear of suspicion.
 
-    An entry is suspect when all its sources are reverted. It loses importance once and becomes
-    negative knowledge.
+    An entry is suspect when all changes that it was learned from are reverted. It loses importance
+    once and becomes knowledge of an approach that was rejected.
 
     Args:
         located: the entries.
@@ -380,7 +412,8 @@ def plan_undone(located: Iterable[Located], reverts: Sequence[Revert]) -> tuple[
         for name in names:
             indices.update(indices_by_name.get(name, ()))
 
-        entry, why = _apply_reverts(place.entry, [reverts[index] for index in sorted(indices)])
+        relevant = [reverts[index] for index in sorted(indices)]
+        entry, why = _apply_reverts(place.entry, relevant)
         if entry != place.entry:
             changes.append(
                 Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
@@ -393,7 +426,7 @@ def find_suspicion(entry: Entry) -> Suspicion | None:
     for line in entry.evidence:
         match = SUSPICION.fullmatch(line)
         if match:
-            return Suspicion(match[1], match[2], float(match[3]))
+            return Suspicion(match["sha"], match["label"], float(match["importance"]))
     return None
 
 
@@ -412,7 +445,7 @@ def suspect(entry: Entry, revert: Revert) -> Entry:
 def restore(entry: Entry, suspicion: Suspicion) -> Entry:
     """Return an entry without a suspicion, the inverse of `suspect`.
 
-    Edits that a person made since then stay.
+    An importance that a person changed since then stays, and so does another reason for rejection.
     """
     importance = entry.importance
     # An entry that supersedes this one may have demoted it, too.
@@ -430,7 +463,14 @@ def restore(entry: Entry, suspicion: Suspicion) -> Entry:
 
 
 def _apply_reverts(entry: Entry, reverts: Sequence[Revert]) -> tuple[Entry, str]:
-    """Return an entry after reverts in their order, and the reason of the last change to it."""
+    """Return an entry after reverts, and the reason of the last change to it.
+
+    It becomes suspect when all its sources are reverted, and is restored when one applies again.
+
+    Args:
+        entry: the entry.
+        reverts: the reverts in their order.
+    """
     origins = _list_origins(entry)
     why = ""
     undone: frozenset[str] = frozenset()
@@ -441,14 +481,19 @@ def _apply_reverts(entry: Entry, reverts: Sequence[Revert]) -> tuple[Entry, str]
             if origins and all(origin & undone for origin in origins):
                 entry = suspect(entry, revert)
                 why = f"its source was reverted in {revert.label}"
-        elif suspicion.sha in revert.undoes or any(origin & revert.restores for origin in origins):
+            continue
+        is_source_back = any(origin & revert.restores for origin in origins)
+        if is_source_back or suspicion.sha in revert.undoes:
             entry = restore(entry, suspicion)
             why = f"{revert.label} took back the revert of its source"
     return entry, why
 
 
 def _list_origins(entry: Entry) -> list[frozenset[str]]:
-    """Return the names of each source of an entry, which has several sources after a merge."""
+    """Return the names of each change that an entry was learned from: 12 digits and `pr:128`.
+
+    An entry that others were merged into has several sources.
+    """
     origins: list[frozenset[str]] = []
     for match in SOURCE.finditer(entry.source or ""):
         names: set[str] = set()

@@ -47,11 +47,11 @@ class SetValue(NamedTuple):
 
 
 def find_settings(entry: Entry) -> frozenset[SetValue]:
-    """Return the values that an entry in force sets."""
-    text = entry.text[:MAX_TEXT]
-    return frozenset(
-        setting for sentence in iter_sentences(text) for setting in _read_settings(sentence)
-    )
+    """Return the things that an entry sets to a value, such as the prefix of method names."""
+    settings: set[SetValue] = set()
+    for sentence in iter_sentences(entry.text[:MAX_TEXT]):
+        settings.update(_read_settings(sentence))
+    return frozenset(settings)
 
 
 def says_change(entry: Entry) -> bool:
@@ -61,6 +61,11 @@ def says_change(entry: Entry) -> bool:
 
 
 def _read_settings(sentence: str) -> Iterator[SetValue]:
+    """Yield the settings of a sentence: rules for names, and choices for a role.
+
+    `Start method names with get_` sets the prefix of method names, `use Jira as our tool for
+    tickets` sets the tool for tickets.
+    """
     for rule in find_name_rules(sentence):
         if is_exclusive(rule):
             yield SetValue((rule.thing, rule.form), rule.value)

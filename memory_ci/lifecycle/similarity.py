@@ -68,7 +68,7 @@ class EntryWords(NamedTuple):
 
 
 def parse_entry_words(entry: Entry) -> EntryWords:
-    """Return the words of an entry's title and body.
+    """Return the words of an entry's title and body by which it is compared.
 
     Stop words, template labels, dates and references are left out, and negations are read as `not`.
     The title counts because it is often the only part that names the rule: two entries whose bodies
@@ -83,11 +83,10 @@ def parse_entry_words(entry: Entry) -> EntryWords:
             content.append("not")
         elif word not in STOP_WORDS:
             content.append(word)
-    claims = [
-        (first, second)
-        for first, second in pairwise(["", *content, ""])
-        if first == "not" or NUMBER.match(second)
-    ]
+    claims: list[tuple[str, str]] = []
+    for word, next_word in pairwise(["", *content, ""]):
+        if word == "not" or NUMBER.match(next_word):
+            claims.append((word, next_word))
     if not text.isascii():
         claims += [("not", word) for word in content if NEGATING.search(word)]
     return EntryWords(frozenset(content), tuple(dict.fromkeys(claims)))
@@ -105,14 +104,14 @@ def title_stems(entry: Entry) -> frozenset[str]:
 
 
 def similar_pairs(
-    texts: Sequence[AbstractSet[str]], threshold: Fraction = NEAR_DUPLICATE
+    word_sets: Sequence[AbstractSet[str]], threshold: Fraction = NEAR_DUPLICATE
 ) -> tuple[tuple[int, int], ...]:
     """Return all pairs of indices of word sets whose Jaccard index is strictly above a threshold.
 
     Equal sets all make pairs with each other: pass each set once where there may be many.
 
     Args:
-        texts: the word sets; an empty set is in no pair.
+        word_sets: the word sets; an empty set is in no pair.
         threshold: a Jaccard index from 0 to 1.
 
     Returns:
@@ -120,15 +119,15 @@ def similar_pairs(
     """
     search = _PartnerSearch(threshold)
     pairs: list[tuple[int, int]] = []
-    for index, text in enumerate(texts):
-        pairs += ((partner, index) for partner in search.find(text))
-        search.add(index, text)
+    for index, word_set in enumerate(word_sets):
+        pairs += ((partner, index) for partner in search.find(word_set))
+        search.add(index, word_set)
     return tuple(sorted(pairs))
 
 
 def find_partners(
-    texts: Sequence[AbstractSet[str]],
-    asked: Iterable[int],
+    word_sets: Sequence[AbstractSet[str]],
+    indices: Iterable[int],
     threshold: Fraction,
     *,
     contained_only: bool = False,
@@ -139,54 +138,57 @@ def find_partners(
     caller that needs one does not pay for all.
 
     Args:
-        texts: all word sets.
-        asked: the indices of the sets whose partners are wanted.
+        word_sets: all word sets.
+        indices: the indices of the sets whose partners are wanted.
         threshold: a Jaccard index from 0 to 1.
         contained_only: count a pair only if one set contains the other.
     """
     search = _PartnerSearch(threshold, contained_only=contained_only)
-    for index, text in enumerate(texts):
-        search.add(index, text)
-    return ((index, search.find(texts[index], 1 << index)) for index in asked)
+    for index, word_set in enumerate(word_sets):
+        search.add(index, word_set)
+    return ((index, search.find(word_sets[index], 1 << index)) for index in indices)
 
 
 class _PartnerSearch:
-    """Word sets, and which of them are similar to another one.
+    """A search for the word sets that are similar to a word set.
 
-    Sets of indices are numbers whose bits say which indices are in them: how many words each of
-    thousands of sets shares with one set is then counted by a few operations on whole numbers, and
-    only sets that are similar are looked at one by one.
+    A set of indices is an int whose bit i says whether index i is in it. How many words each of
+    thousands of sets shares with one set is then counted by a few operations on ints, and only
+    similar sets are looked at one by one.
     """
 
     def __init__(self, threshold: Fraction, *, contained_only: bool = False) -> None:
         self._numerator = threshold.numerator
         self._denominator = threshold.denominator
         self._contained_only = contained_only
-        self._holders: defaultdict[str, int] = defaultdict(int)
-        self._sizes: defaultdict[int, int] = defaultdict(int)
+        # The bits of the sets that have a word, and of those with a number of words.
+        self._bits_by_word: defaultdict[str, int] = defaultdict(int)
+        self._bits_by_size: defaultdict[int, int] = defaultdict(int)
 
-    def add(self, index: int, text: AbstractSet[str]) -> None:
+    def add(self, index: int, word_set: AbstractSet[str]) -> None:
         """Let later searches find a word set."""
         bit = 1 << index
-        self._sizes[len(text)] |= bit
-        for word in text:
-            self._holders[word] |= bit
+        self._bits_by_size[len(word_set)] |= bit
+        for word in word_set:
+            self._bits_by_word[word] |= bit
 
-    def find(self, text: AbstractSet[str], skipped: int = 0) -> Iterator[int]:
-        """Yield the indices of the added sets that are similar to a set.
+    def find(self, word_set: AbstractSet[str], skipped: int = 0) -> Iterator[int]:
+        """Yield the indices of the added sets that are similar to a word set.
 
         Args:
-            text: the set.
-            skipped: a number with the bit of the set's own index, if it was added.
+            word_set: the set.
+            skipped: the bit of the set's own index, if it was added.
         """
-        planes = _count_bits([self._holders[word] for word in text if word in self._holders])
+        known_words = [word for word in word_set if word in self._bits_by_word]
+        shared_counts = _count_bits([self._bits_by_word[word] for word in known_words])
         # The union is no smaller than the set: similar sets share more than threshold x n words.
-        least = self._numerator * len(text) // self._denominator + 1
-        candidates = _select_bits(planes, least) & ~skipped
+        least = self._numerator * len(word_set) // self._denominator + 1
+        candidates = _select_bits(shared_counts, least) & ~skipped
         similar = 0
-        for size, of_size in self._sizes.items():
-            if candidates & of_size:
-                similar |= of_size & _select_bits(planes, self._count_needed(len(text), size))
+        for size, bits_of_size in self._bits_by_size.items():
+            if candidates & bits_of_size:
+                needed = self._count_needed(len(word_set), size)
+                similar |= bits_of_size & _select_bits(shared_counts, needed)
         similar &= ~skipped
         while similar:
             lowest_bit = similar & -similar
@@ -194,7 +196,7 @@ class _PartnerSearch:
             yield lowest_bit.bit_length() - 1
 
     def _count_needed(self, size: int, other_size: int) -> int:
-        """Return how many words two sets of these sizes share at least if they are similar.
+        """Return how many words two sets of these sizes must share to be similar.
 
         shared / (size + other size - shared) > threshold, solved for what they share.
         """
@@ -207,34 +209,42 @@ def _count_bits(numbers: Iterable[int]) -> list[int]:
     """Return in how many of the numbers each bit is set, for all bits at once.
 
     Returns:
-        Numbers of which the k-th has the bits whose count has the binary digit of value 2**k.
+        The binary digits of the counts: bit i of the k-th number is the digit of value 2**k of the
+        count of bit i.
     """
-    planes: list[int] = []
+    digits: list[int] = []
     for number in numbers:
+        # Add 1 to the counts of all bits of the number, from the lowest digit on.
         carry = number
-        for k, plane in enumerate(planes):
-            planes[k] = plane ^ carry
-            carry &= plane
+        for k, digit in enumerate(digits):
+            digits[k] = digit ^ carry
+            carry &= digit
             if not carry:
                 break
         else:
-            planes.append(carry)
-    return planes
+            digits.append(carry)
+    return digits
 
 
-def _select_bits(planes: Sequence[int], least: int) -> int:
-    """Return a number with the bits that `_count_bits` counted at least `least` times, 1 or more.
+def _select_bits(digits: Sequence[int], least: int) -> int:
+    """Return the bits that are set in at least `least` numbers, 1 or more.
+
+    Args:
+        digits: the binary digits of the counts, from `_count_bits`.
+        least: the least count.
 
     >>> _select_bits(_count_bits([0b011, 0b110, 0b010]), 2) == 0b010
     True
     """
-    if least >> len(planes):
+    if least >> len(digits):
         return 0
-    above, equal = 0, -1
-    for k in reversed(range(len(planes))):
+    # Compare from the highest digit: the bits whose count is greater so far, and those still equal.
+    greater = 0
+    equal = -1
+    for k in reversed(range(len(digits))):
         if least >> k & 1:
-            equal &= planes[k]
+            equal &= digits[k]
         else:
-            above |= equal & planes[k]
-            equal &= ~planes[k]
-    return above | equal
+            greater |= equal & digits[k]
+            equal &= ~digits[k]
+    return greater | equal

@@ -44,12 +44,12 @@ PHASES: Mapping[str, Phase] = {word: phase for phase, words in NAMES for word in
 
 STATEMENT = Regex(
     r"[ \t]*(?:[-*+][ \t]+|>[ \t]*|#{1,6}[ \t]+)?[*_]{0,2}(?:(?:current|project)[ \t]+)?"
-    r"(stage|phase|status)[*_]{0,2}[ \t]*:[*_]{0,2}[ \t]*(.*)",
+    r"(?P<label>stage|phase|status)[*_]{0,2}[ \t]*:[*_]{0,2}[ \t]*(?P<value>.*)",
     re.IGNORECASE,
 )
 HEADING = Regex(r"#{1,6}[ \t]+(?:(?:current|project)[ \t]+)?(?:stage|phase)[ \t]*#*", re.IGNORECASE)
-BOX = Regex(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(.*)")
-ROW = Regex(r"[ \t]*\|(.*)\|[ \t]*")
+BOX = Regex(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(?P<mark>.)\][ \t]+(?P<text>.*)")
+ROW = Regex(r"[ \t]*\|(?P<cells>.*)\|[ \t]*")
 WORD = Regex(r"[^\W_]+")
 NUMBER = Regex(r"^[\s\"'>*_+-]*(?:\d+[.)]\s*)?")
 
@@ -68,7 +68,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def find_stage(text: str) -> Reading | None:
-    """Return the stage that an intent file states, or None.
+    """Return the phase of work that an intent file says its project is in, or None.
 
     Statements such as `stage: design` come first, in front matter, a line or a heading, and must
     all agree. Without one, milestones count: the one in progress, or the first open one after
@@ -100,21 +100,22 @@ def parse_phase(name: str) -> Phase | None:
 
 
 def _list_statements(lines: Sequence[str]) -> Iterator[Reading | None]:
-    """Yield the explicit statements; None for one that names no stage.
+    """Yield the phase that each explicit statement gives; None for one that names no phase.
 
+    A statement is a line `stage: design`, or a heading `## Stage` with the phase in the next line.
     The word `status` may be about anything, so it counts only if a phase follows.
     """
     for index, line in enumerate(lines):
         statement = STATEMENT.fullmatch(line)
         if statement:
-            phase = parse_phase(statement[2])
-            if phase or statement[1].lower() != "status":
+            phase = parse_phase(statement["value"])
+            if phase or statement["label"].lower() != "status":
                 yield Reading(phase, index + 1) if phase else None
         elif HEADING.fullmatch(line):
-            below = _find_text(lines, index + 1)
-            if below is not None:
-                phase = parse_phase(lines[below])
-                yield Reading(phase, below + 1) if phase else None
+            text_index = _find_text(lines, index + 1)
+            if text_index is not None:
+                phase = parse_phase(lines[text_index])
+                yield Reading(phase, text_index + 1) if phase else None
 
 
 def _find_text(lines: Sequence[str], start: int) -> int | None:
@@ -135,44 +136,51 @@ class _Milestone(NamedTuple):
 
 
 def _find_milestone(lines: Sequence[str]) -> Reading | None:
-    """Return the first milestone that is not done.
+    """Return the first milestone that is not done, as the phase that a project is in.
 
     None if no work has begun, if a later milestone is not open, if all are done, or if all name one
     phase: then a task may just be called "review".
     """
     milestones = list(_list_milestones(lines))
-    done = 0
-    while done < len(milestones) and milestones[done].progress == "done":
-        done += 1
+    done_count = 0
+    while done_count < len(milestones) and milestones[done_count].progress == "done":
+        done_count += 1
     phases = {milestone.reading.phase for milestone in milestones}
-    if done == len(milestones) or len(phases) < 2:
+    if done_count == len(milestones) or len(phases) < 2:
         return None
-    reading, progress = milestones[done]
-    has_begun = done > 0 or progress == "current"
-    later = milestones[done + 1 :]
-    is_clear = progress is not None and all(item.progress == "open" for item in later)
-    return reading if has_begun and is_clear else None
+    current = milestones[done_count]
+    later = milestones[done_count + 1 :]
+    has_begun = done_count > 0 or current.progress == "current"
+    is_later_open = all(milestone.progress == "open" for milestone in later)
+    is_clear = current.progress is not None and is_later_open
+    return current.reading if has_begun and is_clear else None
 
 
 def _list_milestones(lines: Sequence[str]) -> Iterator[_Milestone]:
-    """Yield the boxes and table rows that are named like one stage."""
+    """Yield the check boxes and table rows that are named like one phase.
+
+    Examples are `- [x] Design` and `| Review | open |`.
+    """
     for number, line in enumerate(lines, start=1):
         cells: list[str] = []
         box = BOX.fullmatch(line)
         row = ROW.fullmatch(line)
         if box:
-            cells = [REMARK.split(box[2])[0], box[1]]
+            name = REMARK.split(box["text"])[0]
+            cells = [name, box["mark"]]
         elif row:
-            cells = row[1].split("|")
-        phases = [phase for cell in cells if (phase := parse_phase(cell))]
+            cells = row["cells"].split("|")
+        phases = [phase for phase in map(parse_phase, cells) if phase is not None]
         if len(phases) == 1:
             yield _Milestone(Reading(phases[0], number), _parse_progress(cells))
 
 
 def _parse_progress(cells: Sequence[str]) -> Progress | None:
     """Return the progress that the cells of a milestone name; an empty cell means open."""
+    # Words, and single characters such as `✓`.
     signs = set(re.findall(r"[^\W_]+|[^\w\s]", " ".join(cells).lower()))
     for progress, words in SIGNS:
         if signs & set(words.split()):
             return progress
-    return "open" if any(not cell.strip() for cell in cells) else None
+    has_empty_cell = any(not cell.strip() for cell in cells)
+    return "open" if has_empty_cell else None

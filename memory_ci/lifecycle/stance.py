@@ -1,5 +1,6 @@
-"""Claims of an entry, one per sentence. Claims of opposite sentences differ in the stance only.
+"""Claims: what each sentence of an entry says about its subject, to find contradictions.
 
+A claim is a subject and a stance on it; claims of opposite sentences differ in the stance only.
 Precision is preferred over recall: a sentence about the past, a question, a quotation, an example
 or a sentence about "it" makes no claim. A condition is part of the subject: `when the flag is set`
 and `when the flag is not set` are two subjects, not two stances on one subject.
@@ -10,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Container, Iterator, Sequence
-from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from memory_ci.records.entry import Entry
@@ -241,7 +241,7 @@ PIVOTS: dict[str, OrderKind] = {
 }
 """Words that put the part before them and the part after them in an order."""
 
-NUMBER = Regex(r"v?(\d+(?:\.\d+)*)(%|[a-z]*)")
+NUMBER = Regex(r"v?(?P<value>\d+(?:\.\d+)*)(?P<unit>%|[a-z]*)")
 
 
 class Token(NamedTuple):
@@ -294,6 +294,7 @@ def find_opposition(claim: Claim, opposite: Claim) -> str | None:
         return None
 
     differences: list[str] = []
+    # One subject has the same antonym pairs and as many amounts.
     for (pair, side), (_, opposite_side) in zip(claim.poles, opposite.poles, strict=True):
         if side != opposite_side:
             differences.append(pair)
@@ -306,14 +307,18 @@ def find_opposition(claim: Claim, opposite: Claim) -> str | None:
             differences.append(f"{smaller} against {larger}")
 
     if (claim.first, claim.second) != (opposite.first, opposite.second):
-        if not (claim.first & opposite.second and claim.second & opposite.first):
+        is_reverse = claim.first & opposite.second and claim.second & opposite.first
+        if not is_reverse:
             return None
         differences.append("the reverse order")
     return differences[0] if len(differences) == 1 else None
 
 
 def read_claim(tokens: Sequence[Token], min_words: int) -> Claim | None:
-    """Return the claim that words make; None if fewer than `min_words` of them have content."""
+    """Return the claim that the words of a sentence make.
+
+    None if fewer than `min_words` of them have content.
+    """
     reader = _Reader([token.word for token in tokens])
     for index, token in enumerate(tokens):
         if token.is_free:
@@ -325,11 +330,13 @@ def read_claim(tokens: Sequence[Token], min_words: int) -> Claim | None:
 
 def _list_previous_words(words: Sequence[str], skipped: Container[str]) -> list[str]:
     """Return for each word the last word before it that is not skipped, or ""."""
-    return list(
-        accumulate(
-            words[:-1], lambda previous, word: previous if word in skipped else word, initial=""
-        )
-    )
+    previous_words: list[str] = []
+    previous = ""
+    for word in words:
+        previous_words.append(previous)
+        if word not in skipped:
+            previous = word
+    return previous_words
 
 
 def _find_first(words: Sequence[str], wanted: Container[str]) -> int:
@@ -374,7 +381,7 @@ class _Reader:
             self._read_content(index)
 
     def read_condition(self, word: str) -> None:
-        """Read a word of a condition, which is part of the subject."""
+        """Read a word of a condition (`when the flag is set`), which is part of the subject."""
         if word in NEGATORS or word not in FILLERS | {"if", "when", "whenever"}:
             self._add_stem(f"?{stem(word)}")
 
@@ -407,6 +414,7 @@ class _Reader:
         )
 
     def _add_stem(self, word: str, *, in_front: bool = False) -> None:
+        """Add a stem to the subject, to the part before or after the pivot."""
         part = self._parts[1 if self._pivot else 0]
         if in_front:
             part.appendleft(word)
@@ -415,17 +423,26 @@ class _Reader:
         self._content_count += 1
 
     def _is_pivot(self, word: str) -> bool:
+        """Return whether a word is the first that puts two things in an order.
+
+        `over` does so only beside a verb of preference: `prefer tabs over spaces`.
+        """
         if self._pivot or word not in PIVOTS:
             return False
         return word != "over" or bool(PREFERENCE & self._distinct_words)
 
     def _read_content(self, index: int) -> None:
+        """Read a word that is no stance: its stem becomes part of the subject.
+
+        `keys are validated` and `validated keys` have one subject, so a participle comes first.
+        """
         word = self._words[index]
+        is_participle = word in PARTICIPLES or word.endswith("ed")
         if word in LIGHT:
             self._content_count += 1
         elif word in UNITS and self._word_at(index - 1)[:1].isdigit():
             self._add_stem(UNITS[word])
-        elif (word in PARTICIPLES or word.endswith("ed")) and self._is_predicate(index):
+        elif is_participle and self._is_predicate(index):
             self._add_stem(stem(PARTICIPLES.get(word, word)), in_front=True)
         elif word not in FILLERS:
             direction = self._directions[index]
@@ -439,22 +456,30 @@ class _Reader:
             Whether the word was such a number.
         """
         match = NUMBER.fullmatch(self._words[index])
-        if match is None or not self._is_amount(index, unit=match[2]):
+        if match is None or not self._is_amount(index, unit=match["unit"]):
             return False
         self._add_stem("#")
-        self._amounts.append(match[1])
-        if match[2]:
-            self._add_stem(UNITS[match[2]])
+        self._amounts.append(match["value"])
+        if match["unit"]:
+            self._add_stem(UNITS[match["unit"]])
         return True
 
     def _is_amount(self, index: int, unit: str) -> bool:
+        """Return whether a number is an amount: `30 seconds`, `timeout 30`, `use python 3.12`.
+
+        Args:
+            index: the index of the number.
+            unit: the letters that are written together with it, or "".
+        """
         before = self._word_at(index - 1)
         after = self._word_at(index + 1)
         if before in LABELS or (unit and unit not in UNITS):
             return False
-        if unit or after in UNITS or not QUANTITY_STEMS.isdisjoint((stem(before), stem(after))):
+        is_beside_quantity = not QUANTITY_STEMS.isdisjoint((stem(before), stem(after)))
+        if unit or after in UNITS or is_beside_quantity:
             return True
         if before in LINKS:
+            # A quantity came before: `limit retries to 3`.
             return self._first_quantity < index
         is_name = before.isalpha() and before not in FILLERS
         return is_name and self._first_version < index - 1
@@ -472,6 +497,7 @@ class _Reader:
         return True
 
     def _is_stance(self, role: Role, index: int) -> bool:
+        """Return whether a word of an antonym pair is used in the role in which it is a stance."""
         if role == "verb":
             return self._is_main_verb(index)
         if role == "anywhere" or self._is_predicate(index):
@@ -479,7 +505,9 @@ class _Reader:
         return role == "choice" and self._is_chosen(index)
 
     def _is_main_verb(self, index: int) -> bool:
-        if not any(self._parts):
+        """Return whether a word begins the statement, follows a modal verb or ends in `s`."""
+        has_subject = any(self._parts)
+        if not has_subject:
             # `exclude patterns are …` is about patterns.
             return BE.isdisjoint(self._words[index + 1 : index + 4])
         return self._words[index].endswith("s") or self._word_at(index - 1) in MODALS | NEGATORS
@@ -494,7 +522,7 @@ class _Reader:
         return False
 
     def _is_predicate(self, index: int) -> bool:
-        """Return whether a form of `be` comes before a word, or `keep … private` encloses it."""
+        """Return whether a word is said of the subject: `is private`, `keep the field private`."""
         if self._verbs[index] in BE:
             return True
         is_last = index + 1 == len(self._words)
@@ -559,7 +587,7 @@ MIN_BODY_WORDS = 3
 
 
 def claims_of(entry: Entry) -> frozenset[Claim]:
-    """Return the claims of the title and of each sentence of the body."""
+    """Return the claims of an entry: those of its title and of each sentence of its body."""
     prose = NOT_PROSE.sub("\n", "\n".join(unfenced_lines(entry.body.splitlines())))
     body = BLANK_LINES.sub("\n\n", BLANKS.sub(" ", prose))
     title = BLANKS.sub(" ", entry.title)
@@ -569,13 +597,19 @@ def claims_of(entry: Entry) -> frozenset[Claim]:
 
 
 def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
-    """Return the claim of a sentence; None if it makes none, or has too few words with content."""
+    """Return what a sentence says about its subject; None if it makes no claim.
+
+    Args:
+        sentence: the sentence.
+        min_words: how many words with content a claim has at least.
+    """
     for pattern, replacement in REWORDINGS:
         sentence = pattern.sub(replacement, sentence)
     if NO_CLAIM.search(sentence):
         return None
 
-    phrases = list(_split_phrases(REASON.sub("", ASIDE.sub(" ", sentence))))
+    statement = REASON.sub("", ASIDE.sub(" ", sentence))
+    phrases = list(_split_phrases(statement))
     # A phrase that says when or where means the same at the start and at the end.
     opening = phrases[0]
     if len(phrases) > 1 and opening:
@@ -586,7 +620,10 @@ def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
 
 
 def _split_phrases(text: str) -> Iterator[list[Token]]:
-    """Yield the words between commas; a word that begins a condition ends the free words."""
+    """Yield the words between commas.
+
+    Words after one that begins a condition (`when`) are not free, up to the next comma.
+    """
     phrase: list[Token] = []
     is_free = True
     previous_word = ""

@@ -46,7 +46,8 @@ class Touch(msgspec.Struct, frozen=True):
 def plan_repoint(located: Iterable[Located], verdicts: Verdicts, commit: str) -> tuple[Change, ...]:
     """Plan an update of `cites` for each entry whose code is in another file now.
 
-    Lines that shifted inside a file are found again at each reading, and not rewritten.
+    A cite names code, such as `src/client.py:3-9@1a2b3c4`. Lines that shifted inside a file are
+    found again at each reading, and not rewritten.
 
     Args:
         located: the entries.
@@ -60,10 +61,11 @@ def plan_repoint(located: Iterable[Located], verdicts: Verdicts, commit: str) ->
         cites: list[str] = []
         moves: list[str] = []
         for cite in place.entry.cites:
-            followed = _follow(cite, verdicts.get((place.entry.id, cite)), commit)
-            cites.append(followed)
-            if followed != cite:
-                moves.append(f"{_path(cite)} is now {_path(followed)}")
+            verdict = verdicts.get((place.entry.id, cite))
+            new_cite = _follow(cite, verdict, commit)
+            cites.append(new_cite)
+            if new_cite != cite:
+                moves.append(f"{_path(cite)} is now {_path(new_cite)}")
         if moves:
             entry = replace(place.entry, cites=tuple(dict.fromkeys(cites)))
             why = shorten(", ".join(dict.fromkeys(moves)), 150)
@@ -80,9 +82,9 @@ def plan_stale_retirement(
     today: date,
     after_days: int = 90,
 ) -> tuple[Change, ...]:
-    """Plan the retirement of entries whose anchors have all been gone for longer than `after_days`.
+    """Plan the retirement of entries whose cited code has all been gone for over `after_days`.
 
-    Entries that a person pinned are left, and entries about a rejected approach: that its code is
+    Entries that a person pinned stay, and so do entries about a rejected approach: that its code is
     gone is what they say.
 
     Args:
@@ -96,7 +98,8 @@ def plan_stale_retirement(
     for place in located:
         entry = place.entry
         since = gone_since.get(entry.id, today)
-        if may_retire(entry) and is_gone(entry, verdicts) and (today - since).days > after_days:
+        is_long_gone = (today - since).days > after_days
+        if may_retire(entry) and is_gone(entry, verdicts) and is_long_gone:
             changes.append(retire(place, f"its code has been gone since {since}"))
     return tuple(changes)
 
@@ -108,7 +111,10 @@ def list_verdicts(entry: Entry, verdicts: Verdicts) -> tuple[Verdict, ...]:
 
 
 def is_gone(entry: Entry, verdicts: Verdicts) -> bool:
-    """Return whether all code of an entry is gone, and one of its anchors may withhold it."""
+    """Return whether all code that an entry cites is gone, so that the entry is withheld.
+
+    At least one of its cites must be of a kind that may withhold an entry.
+    """
     if judge_entry(list_verdicts(entry, verdicts)) != "gone":
         return False
     anchors = [parse_anchor(cite) for cite in entry.cites]
@@ -116,7 +122,13 @@ def is_gone(entry: Entry, verdicts: Verdicts) -> bool:
 
 
 def _follow(cite: str, verdict: Verdict | None, commit: str) -> str:
-    """Return a cite of the file that the code moved to, or the same cite if it did not move."""
+    """Return a cite of the file that the code moved to, or the same cite if it did not move.
+
+    Args:
+        cite: a cite of an entry.
+        verdict: what became of the cited code; None if that is unknown.
+        commit: the commit that a new cite names.
+    """
     anchor = parse_anchor(cite)
     if anchor is None or verdict is None or verdict.kind != "moved" or verdict.path == anchor.path:
         return cite
@@ -139,19 +151,21 @@ def _path(cite: str) -> str:
 
 
 def list_touch_findings(touches: Iterable[Touch]) -> tuple[Finding, ...]:
-    """Return one finding for each place that was touched, with the entries that speak about it."""
-    groups: defaultdict[tuple[str, Finding], list[Touch]] = defaultdict(list)
+    """Return one finding for each cited place that changed, with the entries that cite it."""
+    touches_by_finding: defaultdict[tuple[str, Finding], list[Touch]] = defaultdict(list)
     for touch in touches:
         finding = _find_touched(touch)
         if finding:
-            groups[touch.before.path, finding].append(touch)
+            touches_by_finding[touch.before.path, finding].append(touch)
 
-    def order(group: tuple[tuple[str, Finding], list[Touch]]) -> tuple[str, str, int, Level, str]:
-        (path, finding), _ = group
-        return finding.code, finding.path, finding.line, finding.level, path
+    def order(key: tuple[str, Finding]) -> tuple[str, str, int, Level, str]:
+        old_path, finding = key
+        return finding.code, finding.path, finding.line, finding.level, old_path
 
     findings: list[Finding] = []
-    for (_, finding), group in sorted(groups.items(), key=order):
+    for key in sorted(touches_by_finding, key=order):
+        _, finding = key
+        group = touches_by_finding[key]
         edits = ""
         if finding.code != "anchor-moved":
             names = dict.fromkeys(str(touch.after.edit) for touch in group if touch.after.edit)
@@ -175,27 +189,27 @@ def _name_entries(places: Sequence[Located]) -> str:
 
 
 def _find_touched(touch: Touch) -> Finding | None:
-    """Return the effect of a range on the code of an anchor; None if the code is the same."""
+    """Return a finding if a range of commits removed, changed or moved the code of a cite."""
     before, after = touch.before, touch.after
     if before.kind in ("gone", "unverifiable") or after.kind == "unverifiable":
         return None
     lines = get_lines(before)
-    line = None
+    changed_line = None
     if after.kind in ("changed", "gone"):
-        line = first_change(touch.old, touch.new, lines)
-    if line is not None and lines is None and after.first is not None:
-        line = after.first  # the part of a whole file that the entry names
+        changed_line = first_change(touch.old, touch.new, lines)
+    if changed_line is not None and lines is None and after.first is not None:
+        changed_line = after.first  # the part of a whole file that the entry names
     if after.kind == "gone":
         hint = (
             "Reword it or set `status: retired`; retrieval withholds an entry whose code is gone."
         )
         message = "this change removes the code that memory speaks about"
-        return Finding(after.path, line or 1, "anchor-gone", message, hint, "warning")
-    if line is not None:
+        return Finding(after.path, changed_line or 1, "anchor-gone", message, hint, "warning")
+    if changed_line is not None:
         hint = "If it no longer holds, reword it or set `status: retired`."
         message = "memory speaks about the code that changes here"
         level: Level = "warning" if lines else "notice"
-        return Finding(after.path, line, "anchor-changed", message, hint, level)
+        return Finding(after.path, changed_line, "anchor-changed", message, hint, level)
     if after.path != before.path:
         hint = "Nothing to do: `memory-ci record` points the entry at the new place."
         message = f"was {before.path}, which memory speaks about"
@@ -216,15 +230,21 @@ def first_change(old: str, new: str, lines: tuple[int, int] | None) -> int | Non
     Returns:
         A 1-based line, or None if these lines did not change.
     """
-    old_lines, new_lines = _number_lines(old), _number_lines(new)
+    old_lines = _number_lines(old)
+    new_lines = _number_lines(new)
+    old_numbers = [number for number, _ in old_lines]
     old_texts = [text for _, text in old_lines]
     new_texts = [text for _, text in new_lines]
     for _, start, end, new_start, new_end in list_differences(old_texts, new_texts):
-        offset = _find_offset(old_lines, start, end, lines)
-        if offset is not None:
-            last_changed = max(new_start, new_end - 1)
-            index = min(new_start + offset, last_changed, len(new_lines) - 1)
-            return new_lines[index][0] if index >= 0 else 1
+        offset = _find_offset(old_numbers, start, end, lines)
+        if offset is None:
+            continue
+        last_changed = max(new_start, new_end - 1)
+        index = min(new_start + offset, last_changed, len(new_lines) - 1)
+        if index < 0:
+            return 1
+        number, _ = new_lines[index]
+        return number
     return None
 
 
@@ -235,17 +255,29 @@ def _number_lines(text: str) -> list[tuple[int, str]]:
 
 
 def _find_offset(
-    old: Sequence[tuple[int, str]], start: int, end: int, lines: tuple[int, int] | None
+    numbers: Sequence[int], start: int, end: int, lines: tuple[int, int] | None
 ) -> int | None:
-    """Return how far into the difference old[start:end] the lines begin; None if it leaves them."""
+    """Return how far into a difference the first line is that is one of some lines.
+
+    Args:
+        numbers: the numbers of the lines that were compared.
+        start: the index of the first line that differs.
+        end: the index after the last line that differs; `start` for an insertion.
+        lines: the first and the last number of the lines; None for all lines.
+
+    Returns:
+        The offset from `start`, or None if the difference leaves the lines unchanged.
+    """
     if lines is None:
         return 0
     first, last = lines
-    if start == end:  # an insertion touches the lines that it splits
-        has_neighbours = 0 < start < len(old)
-        is_split = has_neighbours and old[start - 1][0] >= first and old[start][0] <= last
-        return 0 if is_split else None
+    if start == end:
+        # An insertion touches the lines only between two of them.
+        if not 0 < start < len(numbers):
+            return None
+        is_inside = numbers[start - 1] >= first and numbers[start] <= last
+        return 0 if is_inside else None
     for index in range(start, end):
-        if first <= old[index][0] <= last:
+        if first <= numbers[index] <= last:
             return index - start
     return None

@@ -57,12 +57,12 @@ class UtilityStep(msgspec.Struct, frozen=True):
     """One event as it was replayed.
 
     Attributes:
-        said: the event.
+        event: the event.
         delta: the weight that it adds.
         utility: the utility of the entry after it, kept within [0, 1].
     """
 
-    said: Feedback
+    event: Feedback
     delta: float
     utility: Utility
 
@@ -82,32 +82,33 @@ def replay(
     Raises:
         UsageError: unknown-feedback.
     """
-    steps = list_turns(feedback, start, heirs)
-    return {step.said.id: step.utility for step in steps}
+    steps = list_steps(feedback, start, heirs)
+    return {step.event.id: step.utility for step in steps}
 
 
 def replay_some(
     feedback: Iterable[Feedback], shares: Mapping[object, int], heirs: Heirs = NO_HEIRS
 ) -> dict[str, Utility]:
-    """Return the utility of some entries, without the feedback of the others.
+    """Return the utility of some entries, from the feedback on these entries alone.
 
     Args:
         feedback: the feedback on these entries.
-        shares: among how many entries the price of being ignored is split, by `job_of`.
+        shares: how many entries each job ignored, by `job_of`: the price of being ignored is split
+            among them.
         heirs: which entries inherit the feedback of entries that are gone.
     """
     steps = _replay(move_to_heirs(feedback, heirs), shares, NO_FEEDBACK)
-    return {step.said.id: step.utility for step in steps}
+    return {step.event.id: step.utility for step in steps}
 
 
-def list_turns(
+def list_steps(
     feedback: Iterable[Feedback],
     start: float = NO_FEEDBACK,
     heirs: Heirs = NO_HEIRS,
 ) -> Iterator[UtilityStep]:
     """Yield each event with its effect on its entry, or on the heirs of a removed entry.
 
-    The price of being ignored is shared among all entries that a job ignored. The order of events
+    The price of being ignored is split among all entries that a job ignored. The order of events
     matters, because the utility is kept within [0, 1] after each of them.
 
     Args:
@@ -119,24 +120,32 @@ def list_turns(
         UsageError: unknown-feedback.
     """
     events = unique_events(feedback)
-    shares: Counter[object] = Counter()
     ignored = {(job_of(event), event.id) for event in events if event.kind == "ignored"}
-    shares.update(job for job, _ in ignored)
+    shares = Counter(job for job, _ in ignored)
     return _replay(move_to_heirs(events, heirs), shares, start)
 
 
 def _replay(
     events: Iterable[Feedback], shares: Mapping[object, int], start: float
 ) -> Iterator[UtilityStep]:
+    """Yield the effect of each event on the utility of its entry.
+
+    Args:
+        events: the events in the order of replay.
+        shares: how many entries each job ignored, by `job_of`.
+        start: the utility of an entry before its first event.
+    """
     utilities: dict[str, Utility] = {}
     for event in events:
         before = utilities.get(event.id, Utility(start, 0))
         delta = delta_of(event.kind)
         if event.kind == "ignored":
             delta /= shares.get(job_of(event), 1)
-        is_touch = event.kind == "touched"
         value = min(1.0, max(0.0, before.value + delta))
-        after = Utility(value, before.events + (not is_touch), before.touched + is_touch)
+        if event.kind == "touched":
+            after = Utility(value, before.events, before.touched + 1)
+        else:
+            after = Utility(value, before.events + 1, before.touched)
         utilities[event.id] = after
         yield UtilityStep(event, delta, after)
 
@@ -153,9 +162,9 @@ def delta_of(kind: str) -> float:
     return DELTAS[kind]
 
 
-def job_of(said: Feedback) -> object:
-    """Return the piece of work that an event came from, if it is recorded."""
-    return said.ref or (said.by, said.at)
+def job_of(event: Feedback) -> object:
+    """Return a key of the piece of work that an event came from: its reference, if it has one."""
+    return event.ref or (event.by, event.at)
 
 
 def is_idle(count: UseCount | None) -> bool:

@@ -1,4 +1,4 @@
-"""Export of norms and the most used entries as a block in AGENTS.md, for agents without memory-ci.
+"""Export of memory as a block of lines in AGENTS.md, for agents without memory-ci.
 
 The block is derived: the same memory gives the same bytes on any day. It is not evidence, because
 it says nothing new.
@@ -69,7 +69,12 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 def export(workspace: Workspace, path: Path | None, *, dry_run: bool = False) -> Exported:
-    """Update the block in a file, by default the configured one.
+    """Update the block of memory in a file, and say whether that changed it.
+
+    Args:
+        workspace: the repository.
+        path: the file; None for the configured one.
+        dry_run: write nothing.
 
     Raises:
         RepositoryError: bare-repository, not-a-file, write-failed.
@@ -99,12 +104,12 @@ def drop_block(text: str) -> str:
 def find_stale(
     workspace: Workspace, view: str | None, files: Iterable[LoadedFile]
 ) -> Iterator[Finding]:
-    """Yield a finding if the block of the configured file differs from memory.
+    """Yield a finding if the exported block of memory differs from memory itself.
 
     Args:
         workspace: the repository.
-        view: the view.
-        files: the memory of the view.
+        view: the commit with the exported file; None for the work tree.
+        files: the memory files of that view.
     """
     path = workspace.config.export.path
     root = workspace.repo.root
@@ -114,20 +119,25 @@ def find_stale(
     for content in read_files(workspace.repo, list_view(workspace, view, [path]), MAX_FILE_BYTES):
         text = (content.data or b"").decode("utf-8", "surrogateescape")
         match = FENCE.find(text)
-        if match and put_block(text, build_lines(files)) != text:
-            # The match begins with the line break before the block, if there is one.
-            block_start = match.start() + match.group().startswith("\n")
-            line = text.count("\n", 0, block_start) + 1
-            message = "what is exported here is not what memory says now"
-            yield Finding(
-                readable_path(content.file), line, "export-stale", message, STALE_HINT, "warning"
-            )
+        if match is None or put_block(text, build_lines(files)) == text:
+            continue
+        block_start = match.start()
+        if match.group().startswith("\n"):
+            block_start += 1  # the match has the line break before the block
+        line = text.count("\n", 0, block_start) + 1
+        message = "what is exported here is not what memory says now"
+        yield Finding(
+            readable_path(content.file), line, "export-stale", message, STALE_HINT, "warning"
+        )
 
 
 def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
-    """Return the lines of the block: norms in order, then the most used entries of the project.
+    """Return the lines of the block: institutional memory first, then the most used entries.
 
     They depend neither on the day nor on the order of files.
+
+    Args:
+        files: all memory files.
     """
     lines: list[str] = []
     entries: list[Entry] = []
@@ -138,8 +148,9 @@ def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
         if file.scope.name == "institutional":
             lines += _list_norms(file)
         elif file.scope.name == "project":
-            places = [place for place in file.entries if place.entry.status == "active"]
-            entries += [place.entry for place in places]
+            for place in file.entries:
+                if place.entry.status == "active":
+                    entries.append(place.entry)
     entries.sort(key=lambda entry: (-entry.reinforcement_count, -entry.importance, entry.id))
     lines += [_format_entry(entry) for entry in entries[:MAX_ENTRIES]]
 
@@ -153,7 +164,7 @@ def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
 
 
 def _fit(lines: Iterable[str]) -> list[str]:
-    """Return the first lines that fit into the block."""
+    """Return the first lines that together have at most MAX_CHARS characters."""
     fitting = []
     size = 0
     for line in lines:
@@ -165,19 +176,25 @@ def _fit(lines: Iterable[str]) -> list[str]:
 
 
 def _list_norms(file: LoadedFile) -> list[str]:
-    """Return a line for each entry and each line of prose in order; headings are no norms."""
-    places = [place for place in file.entries if place.entry.status != "retired"]
-    located_lines = [(place.line, _format_entry(place.entry)) for place in places]
+    """Return a list item for each entry and each line of prose of a memory file, in its order.
+
+    Headings are left out.
+    """
+    numbered_items = []
+    for place in file.entries:
+        if place.entry.status != "retired":
+            numbered_items.append((place.line, _format_entry(place.entry)))
     for number, text in file.prose:
         for line in strip_comments(text).splitlines():
             plain_line = line.strip(" \t-*")
             if plain_line and not line.startswith("#"):
-                located_lines.append((number, f"- {_disarm(plain_line)}"))
-    located_lines.sort(key=lambda pair: pair[0])
-    return [line for _, line in located_lines]
+                numbered_items.append((number, f"- {_disarm(plain_line)}"))
+    numbered_items.sort(key=lambda item: item[0])  # by line alone, so that prose keeps its order
+    return [item for _, item in numbered_items]
 
 
 def _format_entry(entry: Entry) -> str:
+    """Return an entry as a list item in one line: title, first paragraph and short id."""
     first_paragraph = entry.body.strip().partition("\n\n")[0]
     text = f"{entry.title}. {first_paragraph}"
     if entry.adoption == "rejected":

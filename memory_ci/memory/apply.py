@@ -1,9 +1,9 @@
-"""Application of plans: each is checked again on its tree, and then committed.
+"""Application of plans: the changes of a plan to memory are checked, and then committed.
 
-A plan can come from another job, so it is checked like any other input. A run proves each new
-entry by quoted words. The quotes that can be looked up again are looked up: those from the commits
-of the range, and from the files that came in with them. Quotes from sessions and reviews cannot be
-looked up (docs/security.md).
+A plan is made by a record run, perhaps in another job, so it is checked like any other input. Each
+step of it may only make some kinds of changes. A run proves each new entry by quoted words. The
+quotes that can be looked up again are looked up: those from the commits of the range, and from the
+files that came in with them. Quotes from sessions and reviews cannot be (docs/security.md).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property
+from itertools import chain
 
 import msgspec
 from msgspec.structs import replace
@@ -27,13 +28,14 @@ from memory_ci.extraction.entries import (
     trim_evidence,
 )
 from memory_ci.extraction.gate import check_words
-from memory_ci.gitrepo.history import SOURCE, iter_merged_changes, plan_range
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
+from memory_ci.gitrepo.record_commits import SOURCE
 from memory_ci.gitrepo.repo import list_outside_history
 from memory_ci.lifecycle.fold import CLAIMED, is_kept, strip_claims
 from memory_ci.memory import episode_files
 from memory_ci.memory.claims import prove
 from memory_ci.memory.commit_message import render_commit_message
-from memory_ci.memory.commit_texts import fold_blanks, read_said
+from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
 from memory_ci.memory.model import trusted_at
@@ -124,6 +126,7 @@ MAX_REASON = 200
 
 SHA = Regex(FULL_ID)
 COMMIT = Regex(r"\bcommit:(\S*)")
+"""A commit in the source of an entry, as `commit:1a2b3c4`."""
 
 HEARSAY = ("session:", "review:", "pr:")
 """Origins of quotes whose words are in no commit."""
@@ -259,6 +262,7 @@ def preview_plan(
 
 
 def _describe_commits(plan: Plan, prepared: Iterable[PreparedCommit]) -> Applied:
+    """Return the subjects of commits that are not made yet, on the branch at its old tip."""
     subjects = tuple(message.partition("\n")[0] for message, _ in prepared)
     return Applied(plan.ref, plan.base, subjects)
 
@@ -266,21 +270,26 @@ def _describe_commits(plan: Plan, prepared: Iterable[PreparedCommit]) -> Applied
 def _prepare_commits(
     workspace: Workspace, plan: Plan, now: datetime, extra_files: ExtraFiles | None
 ) -> list[PreparedCommit]:
-    """Check a plan on the tree that it was made for, and return its commits."""
+    """Check a plan on the commit that it was made for, and return its commits.
+
+    Raises:
+        RepositoryError: ref-moved.
+        FindingsError: plan-refused.
+    """
     _require_base(workspace, plan)
     workspace = workspace_at(workspace.repo, plan.base)
     _require_no_objections(workspace, plan, now.astimezone(UTC).date())
     plan = trim_plan(plan, workspace.config.evidence.quotes)
 
-    content = _read_changed_files(workspace, plan)
+    content = _read_changed_files(workspace, plan)  # each step changes what those before it left
     prepared = []
-    for steps, episodes in _group_steps(plan, _list_episode_changes(workspace, plan)):
-        files = dict(episodes)
+    for steps, episode_changes in _group_steps(plan, _list_episode_changes(workspace, plan)):
+        files = dict(episode_changes)
         for step in steps:
             changed_files = apply_changes(content, step.changes)
             files |= changed_files
             _update_content(content, changed_files)
-        prepared.append((_render_message(steps, plan, episodes), files))
+        prepared.append((_render_message(steps, plan, episode_changes), files))
 
     if prepared and workspace.config.export.record:
         last_files = prepared[-1][1]
@@ -291,14 +300,18 @@ def _prepare_commits(
 
 
 def _render_message(
-    steps: Sequence[PlannedStep], plan: Plan, episodes: Mapping[str, bytes | None]
+    steps: Sequence[PlannedStep], plan: Plan, episode_changes: Mapping[str, bytes | None]
 ) -> str:
-    is_read = RECORDED_FILE in episodes
-    return render_commit_message(steps, plan, len(episodes) - is_read, is_read=is_read)
+    """Return the message of a commit with some steps of a plan and some episode files."""
+    records_range = RECORDED_FILE in episode_changes
+    file_count = len(episode_changes)
+    if records_range:
+        file_count -= 1  # RECORDED_FILE, which holds no episode
+    return render_commit_message(steps, plan, file_count, records_range=records_range)
 
 
 def _list_episode_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
-    """Return the files of episodes that a plan changes, with that of the recorded ranges."""
+    """Return the episode files that a plan changes, and the file with the ranges that were read."""
     changes = episode_files.list_changes(workspace, plan)
     has_joint_step = any(step.step not in COMMITTED_ALONE for step in plan.steps)
     recorded_file = plan_recorded_file(
@@ -308,6 +321,7 @@ def _list_episode_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes |
 
 
 def _require_base(workspace: Workspace, plan: Plan) -> None:
+    """Refuse a plan if its branch has another tip than the plan was made for."""
     ref, tip = branch_tip(workspace, plan.ref)
     if tip != plan.base:
         raise RepositoryError(
@@ -318,10 +332,12 @@ def _require_base(workspace: Workspace, plan: Plan) -> None:
 
 
 def _require_no_objections(workspace: Workspace, plan: Plan, today: date) -> None:
-    objection = next(find_objections(workspace, plan, today), None)
-    if objection is None:
-        objection = next(episode_files.find_objections(workspace, plan, today), None)
-    if objection is not None:
+    """Refuse a plan that does more than its steps may, with the first reason."""
+    objections = chain(
+        find_objections(workspace, plan, today),
+        episode_files.find_objections(workspace, plan, today),
+    )
+    for objection in objections:
         raise FindingsError(
             f"the plan is refused: {objection}",
             slug="plan-refused",
@@ -339,18 +355,24 @@ def _read_changed_files(workspace: Workspace, plan: Plan) -> dict[str, bytes]:
 
 
 def _group_steps(
-    plan: Plan, episodes: dict[str, bytes | None]
+    plan: Plan, episode_changes: dict[str, bytes | None]
 ) -> list[tuple[list[PlannedStep], dict[str, bytes | None]]]:
-    """Return the steps and the episode files of each commit."""
+    """Return the steps and the episode files of each commit of a plan.
+
+    The first commit has all episode files, and the steps that need no commit of their own.
+    """
     groups: list[tuple[list[PlannedStep], dict[str, bytes | None]]] = []
     joint_steps = [step for step in plan.steps if step.step not in COMMITTED_ALONE]
-    if joint_steps or episodes:
-        groups.append((joint_steps, episodes))
-    groups += [([step], {}) for step in plan.steps if step.step in COMMITTED_ALONE]
+    if joint_steps or episode_changes:
+        groups.append((joint_steps, episode_changes))
+    for step in plan.steps:
+        if step.step in COMMITTED_ALONE:
+            groups.append(([step], {}))
     return groups
 
 
 def _update_content(content: dict[str, bytes], changed_files: Mapping[str, bytes | None]) -> None:
+    """Apply changed files to the content of files by path; None deletes a file."""
     for path, data in changed_files.items():
         if data is None:
             content.pop(path, None)
@@ -384,6 +406,7 @@ def trim_plan(plan: Plan, quotes: Quotes) -> Plan:
 
 
 def _trim_change(change: Change, quotes: Quotes) -> Change:
+    """Shorten or remove the quotes of the entry that a change writes."""
     if change.kind in ("remove", "drop"):
         return change  # its entry is looked up by its present text
     return replace(change, entry=trim_evidence(change.entry, quotes))
@@ -392,12 +415,15 @@ def _trim_change(change: Change, quotes: Quotes) -> Change:
 def _export_block(
     workspace: Workspace, plan: Plan, content: Mapping[str, bytes]
 ) -> dict[str, bytes | None]:
-    """Return the exported file if the changes of the plan change it.
+    """Update the block of memory in AGENTS.md, or the file that is configured instead.
 
     Args:
         workspace: the workspace at the base of the plan.
         plan: the plan.
-        content: the changed files as the plan leaves them.
+        content: the changed memory files as the plan leaves them.
+
+    Returns:
+        The new content by path; nothing if the block is the same as before.
     """
     from memory_ci.memory.agents_block import build_lines, put_block
     from memory_ci.store.document import load_file
@@ -424,7 +450,13 @@ def _export_block(
 
 
 def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:
-    """Yield why the plan does more than its steps may, on the tree of its base."""
+    """Yield why a plan does more than its steps may, on the commit that it was made for.
+
+    Args:
+        workspace: the workspace at that commit.
+        plan: the plan.
+        today: the day; no entry may have a later date.
+    """
     order = [STEPS.index(step.step) for step in plan.steps]
     if order != sorted(set(order)):
         yield "its steps are not in order"
@@ -433,7 +465,10 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
 
 
 def _check_covered_commits(workspace: Workspace, plan: Plan) -> Iterator[str]:
-    # Later runs begin at the commits that a plan covers, so they must be history of its base.
+    """Yield which commits, of those that a plan says it has read, are not in its base's history.
+
+    Later runs begin behind these commits.
+    """
     covered = [*plan.counted]
     if plan.until is not None:
         covered.insert(0, plan.until)
@@ -441,7 +476,7 @@ def _check_covered_commits(workspace: Workspace, plan: Plan) -> Iterator[str]:
     well_formed = [sha for sha in covered if SHA.fullmatch(sha)]
     foreign = list_outside_history(workspace.repo, well_formed, plan.base)
     for sha in covered:
-        if sha in foreign or not SHA.fullmatch(sha):
+        if sha in foreign or sha not in well_formed:
             yield f"{sha!r} is no commit of the history of its base"
 
 
@@ -458,11 +493,13 @@ class _PlanChecker:
         self._today = today
         self._draft = Draft(workspace.at(plan.base))
         self._tombstones = tombstones_at(self._draft.base)
-        self._removed: dict[str, Entry] = {}
-        self._retired_ids: set[str] = set()
-        self._texts_in_memory: frozenset[str] = frozenset()
+        # Of the step that is checked:
+        self._removed: dict[str, Entry] = {}  # the entries that it removed so far, by id
+        self._retired_ids: set[str] = set()  # those of them that were retired already
+        self._texts_in_memory: frozenset[str] = frozenset()  # all texts of entries before it
 
     def iter_objections(self) -> Iterator[str]:
+        """Yield why changes of the plan are not allowed, step by step."""
         for step in self._plan.steps:
             self._begin_step()
             for change in step.changes:
@@ -472,6 +509,7 @@ class _PlanChecker:
             yield from self._check_losses()
 
     def _begin_step(self) -> None:
+        """Note the texts that are in memory before a step, and forget removals of earlier steps."""
         self._removed = {}
         self._retired_ids = set()
         texts: set[str] = set()
@@ -480,7 +518,10 @@ class _PlanChecker:
         self._texts_in_memory = frozenset(texts)
 
     def _check_losses(self) -> Iterator[str]:
-        """Each removed entry must have moved, be merged into another, or have been retired."""
+        """Yield which entries a step removed without moving or merging them.
+
+        Only retired entries may be removed for good.
+        """
         reachable_ids: set[str] = set()
         for entry in self._draft.entries:
             reachable_ids |= {entry.id, *entry.supersedes}
@@ -488,6 +529,7 @@ class _PlanChecker:
             yield f"the entry {entry_id[:8]} would be lost"
 
     def _check_change(self, change: Change, step: Step) -> Iterator[str]:
+        """Yield why a change to one entry is not allowed in a step of the plan."""
         if change.step != step or change.kind not in KINDS[change.step]:
             yield f"not a change of the step {step!r}"
         if not is_canonical_path(change.path) or self._classify(change) is None:
@@ -505,6 +547,7 @@ class _PlanChecker:
         yield from checks[change.kind](change)
 
     def _classify(self, change: Change) -> ScopeOf | None:
+        """Return the scope of the memory file that a change writes, None for any other file."""
         return classify_scope(change.path, self._workspace.config.scopes)
 
     def _check_new_texts(self, entry: Entry) -> Iterator[str]:
@@ -514,6 +557,11 @@ class _PlanChecker:
             yield from check_words("\n".join(texts))
 
     def _check_add(self, change: Change) -> Iterator[str]:
+        """Yield why an entry may not be added to a memory file.
+
+        A promotion adds an entry that it removed from another file. Any other entry must be new,
+        and proved by the commits of the plan.
+        """
         entry = change.entry
         if entry.id in self._draft.by_id:
             yield "an entry of that id is there already"
@@ -537,6 +585,7 @@ class _PlanChecker:
         return None
 
     def _check_move(self, change: Change) -> Iterator[str]:
+        """Yield why an entry may not be moved from a note of the inbox into a memory file."""
         note = self._find_note(change)
         if note is None or not self._is_from_note(change.entry, note):
             yield "not the entry of that inbox file"
@@ -546,7 +595,7 @@ class _PlanChecker:
             yield "an entry of that id is there already"
 
     def _is_from_note(self, entry: Entry, note: Located) -> bool:
-        """Return whether folding a note may have made this entry.
+        """Return whether an entry is what folding makes of a note of the inbox.
 
         Folding marks claims that are not proved, or strips those of an outsider, and may add
         anchors. Not every clone has the sessions that proved its quotes, so marks on quotes of
@@ -566,6 +615,10 @@ class _PlanChecker:
         return False
 
     def _check_drop(self, change: Change) -> Iterator[str]:
+        """Yield why a note of the inbox may not be deleted.
+
+        It may if the entry that the change names is in memory and says the same.
+        """
         target = self._find_target_of_drop(change)
         if target is None:
             yield "the entry is not kept there"
@@ -575,12 +628,14 @@ class _PlanChecker:
             yield "not what that inbox file says, for all that it is for"
 
     def _find_target_of_drop(self, change: Change) -> Located | None:
+        """Return the entry in memory that says what a dropped note says."""
         for located in self._draft.kept:
             if (located.path, located.entry) == (change.path, change.entry):
                 return located
         return None
 
     def _check_update(self, change: Change) -> Iterator[str]:
+        """Yield why a change may not update an entry: each step may change some fields only."""
         before = self._find_entry(change)
         if before is None or _differs(before, change.entry, FREE.get(change.step, ())):
             yield f"more would change than the step {change.step!r} may"
@@ -589,6 +644,10 @@ class _PlanChecker:
         yield from self._check_new_texts(change.entry)
 
     def _check_removal(self, change: Change) -> Iterator[str]:
+        """Note that a change removes an entry; yield an objection if the entry is not in memory.
+
+        Whether it is lost is known only at the end of the step.
+        """
         entry = self._find_entry(change)
         if entry is None:
             yield "the entry is not kept there"
@@ -603,7 +662,7 @@ class _PlanChecker:
         return None if index is None else self._draft.kept[index].entry
 
     def _check_extracted(self, change: Change) -> Iterator[str]:
-        """Yield why a record run would not have extracted and added this entry."""
+        """Yield why a record run would not have extracted this entry and added it to this file."""
         entry = change.entry
         scope = self._classify(change)
         if scope is None or self._draft.path_of(scope) != change.path:
@@ -616,12 +675,15 @@ class _PlanChecker:
             yield f"its importance is over {MAX_IMPORTANCE}"
         if find_forgotten(self._tombstones, Located(entry, change.path, 0, PROJECT)):
             yield "it says what was to be forgotten"
-        is_accepted = all(quote.startswith("accepted ") for quote in entry.evidence)
-        if is_accepted and (entry.check is None or not entry.evidence):
+
+        # A person may accept a check without a quote; any other entry needs quoted words.
+        quotes = [quote for quote in entry.evidence if not quote.startswith("accepted ")]
+        is_accepted_check = entry.check is not None and bool(entry.evidence)
+        if not quotes and not is_accepted_check:
             yield "no words prove it"
 
     def _check_provenance(self, entry: Entry) -> Iterator[str]:
-        """Yield which sources and quotes are not from the range of the plan."""
+        """Yield which sources and quotes of an entry are not in the commits that the plan read."""
         for sha in COMMIT.findall(entry.source or ""):
             if sha not in self._texts_by_commit:
                 yield f"its source {sha} is no commit of the range"
@@ -635,29 +697,31 @@ class _PlanChecker:
     def _is_grounded(self, quote: str) -> bool:
         """Return whether the origin of a quote holds its words, but for white space and masks.
 
-        Hearsay passes.
+        A quote is `<origin> <words>`, as `commit:1a2b3c4 Retry twice`. Quotes of sessions and
+        reviews pass, because their words are in no commit.
         """
         origin, _, words = quote.partition(" ")
         if origin == "accepted":
-            # It says that a person accepted the entry; all other quotes must be grounded still.
+            # It says that a person accepted the entry; all other quotes must still be grounded.
             return words == ACCEPTED_IN_REQUEST
         if not words.strip():
             return False
         if origin.startswith(HEARSAY):
             return True
-        if origin.startswith("file:"):
-            path = origin.removeprefix("file:").rpartition(":")[0]
-            data = self._draft.base.read([path]).get(path, b"")
-            return fold_blanks(words) in fold_blanks(data.decode("utf-8", "replace"))
-        texts = self._texts_by_commit.get(origin.removeprefix("commit:"), ())
+
         folded_words = fold_blanks(words)
+        if origin.startswith("file:"):
+            path = origin.removeprefix("file:").rpartition(":")[0]  # without the line
+            data = self._draft.base.read([path]).get(path, b"")
+            return folded_words in fold_blanks(data.decode("utf-8", "replace"))
+        texts = self._texts_by_commit.get(origin.removeprefix("commit:"), ())
         return any(folded_words in text for text in texts)
 
     @cached_property
     def _texts_by_commit(self) -> Mapping[str, Sequence[str]]:
-        """The texts that a record run reads in each commit of the range, by shortened id.
+        """The texts that a record run reads in each commit of the plan's range, by shortened id.
 
-        Commits of merged changes that the plan does not quote have no texts.
+        The texts of merged changes that the plan does not quote are not read.
         """
         if self._plan.until is None:
             return {}
@@ -671,17 +735,17 @@ class _PlanChecker:
             shas = {commit.sha[:SHA_WIDTH] for commit in merged.commits}
             texts_by_commit |= {sha: [] for sha in shas}
             if shas & quoted_commits:
-                for sha, text in read_said(trusted, merged, self._tombstones):
+                for sha, text in read_change_texts(trusted, merged, self._tombstones):
                     texts_by_commit[sha].append(text)
         return texts_by_commit
 
 
 def _is_valid_reason(reason: str) -> bool:
-    """Return whether a reason is one printable line of short clauses that the gate accepts."""
+    """Return whether the reason of a change is one line of short clauses without forbidden text."""
     if not reason.isprintable():
         return False
     clauses = re.split("[;,] ", NAMES.sub("", reason))
-    return all(len(clause) <= MAX_REASON for clause in clauses) and not any(check_words(reason))
+    return all(len(clause) <= MAX_REASON for clause in clauses) and not check_words(reason)
 
 
 def _unmark_sessions(entry: Entry) -> Entry:
@@ -695,26 +759,29 @@ def _unmark_sessions(entry: Entry) -> Entry:
 
 
 def _is_fresh(entry: Entry) -> bool:
-    """Return whether an entry has no more than extraction gives it."""
+    """Return whether an entry has only such fields as extraction sets."""
     if entry.status != "active" or entry.reinforcement_count:
         return False
     return not any(getattr(entry, field) for field in UNSET)
 
 
 def _list_quoted_commits(plan: Plan) -> set[str]:
-    """Return the origins that the extracted entries quote, commits as shortened ids."""
-    commits = set()
+    """Return the shortened ids of the commits that extracted entries quote.
+
+    Other origins of quotes, as `file:README.md:3`, are in the set as well.
+    """
+    origins = set()
     for step in plan.steps:
         if step.step != "extract":
             continue
         for change in step.changes:
             for quote in change.entry.evidence:
                 origin = quote.partition(" ")[0]
-                commits.add(origin.removeprefix("commit:"))
-    return commits
+                origins.add(origin.removeprefix("commit:"))
+    return origins
 
 
 def _differs(before: Entry, after: Entry, free_fields: tuple[str, ...]) -> bool:
-    """Return whether a field differs that is not free to change."""
-    unchanged = {field: getattr(before, field) for field in free_fields}
-    return replace(after, **unchanged) != before
+    """Return whether an entry differs from before in a field that is not free to change."""
+    old_values = {field: getattr(before, field) for field in free_fields}
+    return replace(after, **old_values) != before

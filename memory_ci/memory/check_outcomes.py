@@ -1,17 +1,18 @@
-"""What became of checks in merged changes: followed, ignored, skipped, and compared with before."""
+"""How many merged changes followed, ignored or skipped the check of an entry, and broke it before.
+
+A check tests a change against what an entry says. `Memory-Skip` in a commit message skips it.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from datetime import date, datetime
 
-from msgspec.structs import replace
-
 from memory_ci.checks.backtest import MAX_UNJUDGED, PastChange
 from memory_ci.checks.judge import judge
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.edits import blame_lines
-from memory_ci.gitrepo.history import find_range_start, plan_range
+from memory_ci.gitrepo.past import plan_newest
 from memory_ci.memory.past_changes import iter_past_changes
 from memory_ci.memory.rules import collect_rules, find_skips
 from memory_ci.memory.workspace import Snapshot
@@ -29,50 +30,67 @@ LAST = 20
 
 
 class _OutcomeTally:
-    """The counts of one check while history is read."""
+    """The counts of one check while history is read, oldest change first."""
 
     def __init__(self, rule: RuleCheck, start: datetime | None) -> None:
+        """Start to count.
+
+        Args:
+            rule: the check.
+            start: when it was committed; None if it is not.
+        """
         self._rule = rule
         self._start = start
-        self._before: list[bool] = []  # For each applicable change whether it breaks the rule.
-        self._after: list[bool] = []  # The same since then, without what is skipped.
-        self._passed: list[bool] = []  # For each of these whether it ignores or skips the check.
-        self._skipped = 0
-        self._unjudged = 0
+        # Of each change that the check applies to, before it was committed: whether it breaks it.
+        self._broken_before: list[bool] = []
+        # Of each such change since then: whether it breaks the check, without and with those that
+        # skip it.
+        self._ignored: list[bool] = []
+        self._ignored_or_skipped: list[bool] = []
+        self._skipped_count = 0
+        self._unjudged_count = 0
 
     def count(self, past: PastChange) -> None:
-        if self._unjudged >= MAX_UNJUDGED:
+        """Count a merged change, if the check applies to it and can be judged on it.
+
+        After MAX_UNJUDGED changes on which it cannot be judged, no more are counted.
+        """
+        if self._unjudged_count >= MAX_UNJUDGED:
             return
         judgement = judge(self._rule.check, past.change)
-        self._unjudged += bool(judgement.unjudged)
-        if not judgement.is_applicable or judgement.unjudged:
+        if judgement.unjudged:
+            self._unjudged_count += 1
             return
+        if not judgement.is_applicable:
+            return
+
         is_broken = judgement.fault is not None
         if self._start is None or past.merged.tip.committed_at <= self._start:
-            self._before.append(is_broken)
+            self._broken_before.append(is_broken)
             return
         is_skipped = is_broken and self._rule.id in find_skips(past.change.messages, [self._rule])
-        self._skipped += is_skipped
-        self._after.append(is_broken and not is_skipped)
-        self._passed.append(is_broken)
+        if is_skipped:
+            self._skipped_count += 1
+        self._ignored.append(is_broken and not is_skipped)
+        self._ignored_or_skipped.append(is_broken)
 
-    def finish(self) -> RuleCheckOutcome:
-        """Return the outcome."""
-        last = self._before[-COMPARED:]
-        first = self._after[:COMPARED]
-        before = compute_share(sum(last), len(last))
-        after = compute_share(sum(first), len(first))
+    def build_outcome(self) -> RuleCheckOutcome:
+        """Return the counts, with the shares of changes that break the check before and since."""
+        last_before = self._broken_before[-COMPARED:]
+        first_since = self._ignored[:COMPARED]
+        before = compute_share(sum(last_before), len(last_before))
+        after = compute_share(sum(first_since), len(first_since))
         low = high = None
-        if last and first:
+        if last_before and first_since:
             low, high = newcombe_interval(after, before)
         return RuleCheckOutcome(
             id=self._rule.id,
             title=self._rule.title,
             since=self._start.date() if self._start else None,
-            applicable=len(self._after),
-            ignored=sum(self._after),
-            skipped=self._skipped,
-            last_passed=sum(self._passed[-LAST:]),
+            applicable=len(self._ignored),
+            ignored=sum(self._ignored),
+            skipped=self._skipped_count,
+            last_passed=sum(self._ignored_or_skipped[-LAST:]),
             before=before,
             after=after,
             low=low,
@@ -83,7 +101,7 @@ class _OutcomeTally:
 def count_check_outcomes(
     snapshot: Snapshot, today: date, entry_id: str | None = None
 ) -> list[RuleCheckOutcome]:
-    """Return what became of each check of a commit in the merged changes of two years.
+    """Count for each check of a commit the merged changes of two years that followed or broke it.
 
     Checks of what a session ran are left out: history does not show it.
 
@@ -95,33 +113,33 @@ def count_check_outcomes(
     Raises:
         RepositoryError: git-failed, shallow-clone.
     """
-    rules = [
-        rule
-        for rule in collect_rules(snapshot.memory.located, today)
-        if not isinstance(rule.check, BeforeCheck) and entry_id in (None, rule.id)
-    ]
+    rules = []
+    for rule in collect_rules(snapshot.memory.located, today):
+        if isinstance(rule.check, BeforeCheck):
+            continue
+        if entry_id is None or rule.id == entry_id:
+            rules.append(rule)
     if not rules:
         return []
+
     repo = snapshot.workspace.repo
-    start = find_range_start(repo, MAX_AGE, snapshot.sha, today)
-    history = plan_range(repo, start, snapshot.sha)
-    newest = replace(history, groups=history.groups[-MAX_CHANGES:])
-    tallies = [_OutcomeTally(rule, _find_start(snapshot, rule)) for rule in rules]
-    for past in iter_past_changes(snapshot.workspace, newest, rules):
+    history = plan_newest(repo, snapshot.sha, MAX_AGE, today, MAX_CHANGES)
+    tallies = [_OutcomeTally(rule, _find_check_time(snapshot, rule)) for rule in rules]
+    for past in iter_past_changes(snapshot.workspace, history, rules):
         for tally in tallies:
             tally.count(past)
-    return [tally.finish() for tally in tallies]
+    return [tally.build_outcome() for tally in tallies]
 
 
-def _find_start(snapshot: Snapshot, rule: RuleCheck) -> datetime | None:
-    """Return when the line `check:` of an entry was committed."""
+def _find_check_time(snapshot: Snapshot, rule: RuleCheck) -> datetime | None:
+    """Return when the line `check:` of an entry was committed; None if git cannot tell."""
     data = snapshot.read([rule.path]).get(rule.path, b"")
     lines = data.decode("utf-8", "replace").splitlines()
     for number, line in enumerate(lines[rule.line - 1 :], start=rule.line):
         if line.startswith("check:"):
+            repo = snapshot.workspace.repo
             with suppress(RepositoryError):
-                repo = snapshot.workspace.repo
-                for brought in blame_lines(repo, rule.path, (number, number), snapshot.sha):
-                    return brought.at
+                for blamed in blame_lines(repo, rule.path, (number, number), snapshot.sha):
+                    return blamed.at
             return None
     return None

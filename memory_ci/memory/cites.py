@@ -1,4 +1,4 @@
-"""Anchors of entries: made when entries are written, and compared with the code of a view."""
+"""Code that entries cite: anchored when an entry is written, compared with a later tree."""
 
 from __future__ import annotations
 
@@ -50,30 +50,35 @@ FilePlace = tuple[str, str]  # A commit, and a path in it.
 
 
 def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Add to each cite of entries the hash of the cited text.
+    """Add the hash of the cited text to each cite of entries that lacks it.
 
     Where the entry names a definition of a file that it cites whole, the cite gets its lines and
     symbol as well. A cite that is no anchor, or whose file is not in its commit, is unchanged.
+
+    Returns:
+        The entries in the same order, with their new cites.
     """
-    anchors = {}
+    anchors_by_cite = {}
     for entry in entries:
         for cite in entry.cites:
             anchor = parse_anchor(cite)
             if anchor is not None and anchor.text is None:
-                anchors[cite] = anchor
+                anchors_by_cite[cite] = anchor
 
-    blobs = _find_blobs(workspace.repo, anchors.values())
+    blobs = _find_blobs(workspace.repo, anchors_by_cite.values())
     texts = read_texts(workspace.repo, [blob for blob in blobs.values() if blob is not None])
 
     anchored_entries = []
     for entry in entries:
-        cites = []
+        new_cites = []
         for cite in entry.cites:
-            blob = blobs[anchors[cite]] if cite in anchors else None
-            if blob is not None and blob in texts:
-                cite = format_anchor(enrich_anchor(anchors[cite], texts[blob], entry.text))
-            cites.append(cite)
-        anchored_entries.append(replace(entry, cites=tuple(cites)))
+            anchor = anchors_by_cite.get(cite)
+            blob = blobs[anchor] if anchor is not None else None
+            if anchor is None or blob is None or blob not in texts:
+                new_cites.append(cite)
+            else:
+                new_cites.append(format_anchor(enrich_anchor(anchor, texts[blob], entry.text)))
+        anchored_entries.append(replace(entry, cites=tuple(new_cites)))
     return tuple(anchored_entries)
 
 
@@ -99,51 +104,53 @@ def cite_touched(
     Returns:
         The cites of each text.
     """
-    anchors = {}
+    anchors_by_cite = {}
     for _, cites in cited_texts:
         for cite in cites:
             anchor = parse_anchor(cite)
             if anchor is not None:
-                anchors[cite] = anchor
+                anchors_by_cite[cite] = anchor
 
-    whole_files = [anchor for anchor in anchors.values() if anchor.first is None]
+    whole_files = [anchor for anchor in anchors_by_cite.values() if anchor.first is None]
     places = dict.fromkeys((anchor.commit, anchor.path) for anchor in whole_files)
     changes = _read_changes(workspace.repo, list(places))
 
-    chosen = []
-    for prose, cites in cited_texts:
-        own_anchors = [anchors[cite] for cite in cites if cite in anchors]
-        chosen.append(_choose_cites(prose, own_anchors, changes))
-    return chosen
+    chosen_cites = []
+    for text, cites in cited_texts:
+        anchors = [anchors_by_cite[cite] for cite in cites if cite in anchors_by_cite]
+        chosen_cites.append(_choose_cites(text, anchors, changes))
+    return chosen_cites
 
 
 def _read_changes(repo: Repository, places: Sequence[FilePlace]) -> dict[FilePlace, _FileChange]:
-    """Read files before and after commits."""
-    names = []
-    for commit, path in places:
-        names += [f"{commit}:{path}", f"{commit}^:{path}"]
-    oids = find_objects(repo, names)
+    """Read each file as it is in its commit, and as it was in the commit's parent."""
+    parent_places = [(f"{commit}^", path) for commit, path in places]
+    files = _find_files(repo, [*places, *parent_places])
+    texts = read_texts(repo, files.values())
+    text_at = {place: texts[file] for place, file in files.items() if file in texts}
 
-    blobs: list[TreeFile | None] = []
-    for (_, path), after_oid, before_oid in zip(places, oids[::2], oids[1::2], strict=True):
-        blobs.append(TreeFile(path, after_oid) if after_oid else None)
-        blobs.append(TreeFile(path, before_oid) if before_oid else None)
-    texts = read_texts(repo, [blob for blob in blobs if blob is not None])
-
-    blob_texts = [texts.get(blob, "") if blob is not None else "" for blob in blobs]
     changes = {}
-    for place, after, before in zip(places, blob_texts[::2], blob_texts[1::2], strict=True):
-        changes[place] = _FileChange(before, after)
+    for commit, path in places:
+        before = text_at.get((f"{commit}^", path), "")
+        after = text_at.get((commit, path), "")
+        changes[commit, path] = _FileChange(before, after)
     return changes
 
 
 def _choose_cites(
     prose: str, anchors: Sequence[Anchor], changes: Mapping[FilePlace, _FileChange]
 ) -> tuple[str, ...]:
-    commits = {anchor.path: anchor.commit for anchor in anchors if anchor.first is None}
+    """Replace anchors of whole files by anchors of the touched code that a text is about.
+
+    Args:
+        prose: the text that cites.
+        anchors: its anchors; those with lines are kept.
+        changes: the text of each file before and after its commit.
+    """
+    commit_by_path = {anchor.path: anchor.commit for anchor in anchors if anchor.first is None}
     texts_before = {}
     texts_after = {}
-    for path, commit in commits.items():
+    for path, commit in commit_by_path.items():
         change = changes[commit, path]
         if change.before:
             texts_before[path] = change.before
@@ -151,9 +158,9 @@ def _choose_cites(
             texts_after[path] = change.after
 
     chosen = [anchor for anchor in anchors if anchor.first is not None]
-    for path, symbol in _choose_places(prose, list(commits), texts_before, texts_after):
-        chosen.append(make_anchor(path, texts_after[path], commits[path], symbol=symbol))
-    return tuple(map(format_anchor, chosen))
+    for path, symbol in _choose_places(prose, list(commit_by_path), texts_before, texts_after):
+        chosen.append(make_anchor(path, texts_after[path], commit_by_path[path], symbol=symbol))
+    return tuple(format_anchor(anchor) for anchor in chosen)
 
 
 def _choose_places(
@@ -162,7 +169,17 @@ def _choose_places(
     texts_before: Mapping[str, str],
     texts_after: Mapping[str, str],
 ) -> list[tuple[str, str | None]]:
-    """Return the paths that a text is about, each with a definition, or None for the whole file."""
+    """Return the code that a text is about: paths, each with a definition, or None for all of it.
+
+    The first of these that exists: touched definitions that fit the text, definitions that the text
+    names, files that it names, and the only file.
+
+    Args:
+        prose: the text.
+        paths: the files that may be cited.
+        texts_before: their contents before the commit, by path.
+        texts_after: their contents after it.
+    """
     touched = list_touched(texts_before, texts_after)
     named_paths = find_named_places(prose, paths).keys()
     definitions = choose_touched(prose, touched, named_paths)
@@ -182,7 +199,7 @@ def _choose_places(
 
 
 def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | None) -> Verdicts:
-    """Compare all anchors of entries with a view.
+    """Judge for each cite of entries whether the code that it anchors is still in a view.
 
     This takes two git processes while nothing changed since the last comparison, whatever the
     number of entries.
@@ -203,9 +220,13 @@ def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | 
 
 
 def judge_views(located: Iterable[Located], *views: JudgedView) -> list[Verdicts]:
-    """Compare all anchors of entries with several views of one repository.
+    """Judge in each view, for each cite of entries, whether its code is still there.
 
-    The blobs that the anchors were made from are looked up once for all views.
+    The cited files are looked up in their own commits once for all views.
+
+    Args:
+        located: the entries.
+        views: trees of one repository, each a commit or the work tree.
     """
     entries: dict[CiteKey, Entry] = {}
     anchors: dict[CiteKey, Anchor] = {}
@@ -218,84 +239,102 @@ def judge_views(located: Iterable[Located], *views: JudgedView) -> list[Verdicts
     if not anchors:
         return [{} for _ in views]
 
-    blobs = _find_blobs(views[0].repo, anchors.values())
-    return [_judge_view(view, anchors, entries, blobs) for view in views]
+    cited_blobs = _find_blobs(views[0].repo, anchors.values())
+    return [_judge_view(view, anchors, entries, cited_blobs) for view in views]
 
 
 def _judge_view(
     view: JudgedView,
     anchors: Mapping[CiteKey, Anchor],
     entries: Mapping[CiteKey, Entry],
-    blobs: Mapping[Anchor, TreeFile | None],
+    cited_blobs: Mapping[Anchor, TreeFile | None],
 ) -> Verdicts:
-    """Return the verdicts of one view.
+    """Judge for each cite whether the code that it anchors is still in one view.
 
     A file that is cited whole is judged by those of its parts that the entry names.
+
+    Args:
+        view: the commit or work tree.
+        anchors: the anchors, by entry id and cite.
+        entries: the entries that hold the cites.
+        cited_blobs: the file of each anchor in its own commit, None if that is missing.
     """
-    parts_by_key = _find_parts(view, anchors, entries, blobs)
-    wanted_blobs = {}
+    parts_by_key = _find_parts(view, anchors, entries, cited_blobs)
+    compared_blobs = {}
+    for key, anchor in anchors.items():
+        for part in parts_by_key.get(key, [anchor]):
+            compared_blobs[part] = cited_blobs[anchor]
+    verdict_by_anchor = _Judge(view, compared_blobs).judge_all()
+
+    verdicts = {}
     for key, anchor in anchors.items():
         if key not in parts_by_key:
-            wanted_blobs[anchor] = blobs[anchor]
-    for key, parts in parts_by_key.items():
-        for part in parts:
-            wanted_blobs[part] = blobs[anchors[key]]
-
-    verdicts = _Judge(view, wanted_blobs).judge_all()
-    judged = {key: verdicts[anchor] for key, anchor in anchors.items() if key not in parts_by_key}
+            verdicts[key] = verdict_by_anchor[anchor]
     if parts_by_key:
         from memory_ci.anchors.verdicts import judge_parts  # seldom needed; `add` needs no verdicts
 
         for key, parts in parts_by_key.items():
-            judged[key] = judge_parts(anchors[key], [verdicts[part] for part in parts])
-    return judged
+            part_verdicts = [verdict_by_anchor[part] for part in parts]
+            verdicts[key] = judge_parts(anchors[key], part_verdicts)
+    return verdicts
 
 
 def _find_parts(
     view: JudgedView,
     anchors: Mapping[CiteKey, Anchor],
     entries: Mapping[CiteKey, Entry],
-    blobs: Mapping[Anchor, TreeFile | None],
+    cited_blobs: Mapping[Anchor, TreeFile | None],
 ) -> dict[CiteKey, list[Anchor]]:
     """Return the parts that entries name of each file that is cited whole and has changed.
 
-    There is no item where the entry names nothing in the file.
+    A part is a definition or some lines, as an anchor of its own. Parts are cached.
+
+    Returns:
+        The parts by entry id and cite, without the cites whose entry names no part of the file.
     """
-    oids = {file.path: file.oid for file in view.files}
-    edited: dict[CiteKey, TreeFile] = {}
-    for key, anchor in anchors.items():
-        blob = blobs[anchor]
-        is_whole = anchor.first is None and anchor.symbol is None
-        if is_whole and blob is not None and oids.get(anchor.path) != blob.oid:
-            edited[key] = blob
-    if not edited:
-        return {}
-
+    edited_blobs = _find_edited(view, anchors, cited_blobs)
     cache_keys = {}
-    for key, blob in edited.items():
-        cite = key[1]
+    for key, blob in edited_blobs.items():
+        _, cite = key
         cache_keys[key] = make_key("parts", cite, blob.oid, entries[key].text)
-    cites_by_key = view.load_cached(cache_keys, list[str])
+    if not cache_keys:
+        return {}
+    cites_of_parts = view.load_cached(cache_keys, list[str])
 
-    # Imported here because `add` needs no verdicts.
-    from memory_ci.anchors.named_parts import anchor_parts
+    uncached = {key: blob for key, blob in edited_blobs.items() if key not in cites_of_parts}
+    if uncached:
+        from memory_ci.anchors.named_parts import anchor_parts  # `add` needs no parts
 
-    new_keys = [key for key in edited if key not in cites_by_key]
-    texts = read_texts(view.repo, [edited[key] for key in new_keys])
-    for key in new_keys:
-        text = texts.get(edited[key])
-        parts = []
-        if text is not None:
-            parts = anchor_parts(anchors[key], text, entries[key].text)
-        cites_by_key[key] = [format_anchor(part) for part in parts]
-    view.save_cached({cache_keys[key]: cites_by_key[key] for key in new_keys})
+        texts = read_texts(view.repo, uncached.values())
+        for key, blob in uncached.items():
+            parts = []
+            if blob in texts:
+                parts = anchor_parts(anchors[key], texts[blob], entries[key].text)
+            cites_of_parts[key] = [format_anchor(part) for part in parts]
+        view.save_cached({cache_keys[key]: cites_of_parts[key] for key in uncached})
 
     parts_by_key = {}
-    for key, cites in cites_by_key.items():
-        if cites:
-            parsed = [parse_anchor(cite) for cite in cites]
+    for key, cites in cites_of_parts.items():
+        parsed = [parse_anchor(cite) for cite in cites]
+        if parsed:
             parts_by_key[key] = [anchor for anchor in parsed if anchor is not None]
     return parts_by_key
+
+
+def _find_edited(
+    view: JudgedView,
+    anchors: Mapping[CiteKey, Anchor],
+    cited_blobs: Mapping[Anchor, TreeFile | None],
+) -> dict[CiteKey, TreeFile]:
+    """Return the cited version of each file that is cited whole and is not the same in a view."""
+    oid_by_path = {file.path: file.oid for file in view.files}
+    edited = {}
+    for key, anchor in anchors.items():
+        blob = cited_blobs[anchor]
+        is_whole_file = anchor.first is None and anchor.symbol is None
+        if is_whole_file and blob is not None and oid_by_path.get(anchor.path) != blob.oid:
+            edited[key] = blob
+    return edited
 
 
 def gone_since(
@@ -305,6 +344,12 @@ def gone_since(
 
     The day is that of the newest commit that touched one of their files. Where a file was removed,
     that is the commit that removed it.
+
+    Args:
+        workspace: the repository.
+        located: the entries.
+        verdicts: the verdicts on their cites, by entry id and cite.
+        rev: the commit whose history is searched.
 
     Returns:
         The day by entry id.
@@ -320,12 +365,12 @@ def gone_since(
 
     all_paths = frozenset().union(*paths_by_id.values())
     tip = resolve_commit(workspace.repo, rev)
-    last_touches = find_last_changes(workspace.repo, tip, all_paths)
+    last_change_days = find_last_changes(workspace.repo, tip, all_paths)
 
     days = {}
     for entry_id, paths in paths_by_id.items():
-        if paths <= last_touches.keys():
-            days[entry_id] = max(last_touches[path] for path in paths)
+        if paths <= last_change_days.keys():
+            days[entry_id] = max(last_change_days[path] for path in paths)
     return days
 
 
@@ -339,20 +384,34 @@ def read_texts(repo: Repository, files: Iterable[TreeFile]) -> dict[TreeFile, st
 
 
 def _find_blobs(repo: Repository, anchors: Iterable[Anchor]) -> dict[Anchor, TreeFile | None]:
-    """Return the blob that each anchor was made from, or None if the repository lacks it."""
+    """Return the file of each anchor in its commit, or None if the repository lacks it."""
     distinct_anchors = list(dict.fromkeys(anchors))
-    names = [f"{anchor.commit}:{anchor.path}" for anchor in distinct_anchors]
-    blobs = {}
-    for anchor, oid in zip(distinct_anchors, find_objects(repo, names), strict=True):
-        blobs[anchor] = TreeFile(anchor.path, oid) if oid else None
-    return blobs
+    files = _find_files(repo, [(anchor.commit, anchor.path) for anchor in distinct_anchors])
+    return {anchor: files.get((anchor.commit, anchor.path)) for anchor in distinct_anchors}
+
+
+def _find_files(repo: Repository, places: Iterable[FilePlace]) -> dict[FilePlace, TreeFile]:
+    """Return the files that commits have at paths, without those that do not exist."""
+    distinct_places = sorted(set(places))
+    oids = find_objects(repo, [f"{commit}:{path}" for commit, path in distinct_places])
+    files = {}
+    for place, oid in zip(distinct_places, oids, strict=True):
+        _, path = place
+        if oid is not None:
+            files[place] = TreeFile(path, oid)
+    return files
 
 
 class _Outcome(NamedTuple):
-    """A verdict, and a text to search for in other files before it is final; "" if it is final."""
+    """A verdict on an anchor.
+
+    Attributes:
+        verdict: the verdict.
+        search_text: the text to search for in other files before the verdict is final; "" if it is.
+    """
 
     verdict: Verdict
-    trace: str = ""
+    search_text: str = ""
 
 
 class _Judge:
@@ -364,28 +423,39 @@ class _Judge:
     """
 
     def __init__(self, view: JudgedView, blobs: Mapping[Anchor, TreeFile | None]) -> None:
+        """Prepare the comparison.
+
+        Args:
+            view: the commit or work tree to compare with.
+            blobs: the file of each anchor in its own commit, None if that is missing.
+        """
         self._view = view
         self._repo = view.repo
         self._blobs = blobs
         self._files = {file.path: file for file in view.files if is_citable(file.path)}
         self._texts: dict[TreeFile, str] = {}
-        self._new_outcomes: dict[str, _Outcome] = {}
+        self._new_outcomes: dict[str, _Outcome] = {}  # by cache key
 
     def judge_all(self) -> dict[Anchor, Verdict]:
-        """Return the verdict of each anchor."""
+        """Return the verdict of each anchor: whether its code is still in the view, and where."""
         verdicts = self._find_unchanged()
         changed = [anchor for anchor in self._blobs if anchor not in verdicts]
         in_place = self._judge_in_place(changed)
-        outcomes = {anchor: outcome for anchor, outcome in in_place.items() if not outcome.trace}
 
-        unresolved = [anchor for anchor in changed if anchor not in outcomes]
+        unresolved = []
+        for anchor in changed:
+            if anchor in in_place and not in_place[anchor].search_text:
+                verdicts[anchor] = in_place[anchor].verdict
+            else:
+                unresolved.append(anchor)
         if unresolved:
-            outcomes |= self._search_tree(unresolved, in_place)
+            for anchor, outcome in self._search_tree(unresolved, in_place).items():
+                verdicts[anchor] = outcome.verdict
         self._view.save_cached(self._new_outcomes)
-        return verdicts | {anchor: outcome.verdict for anchor, outcome in outcomes.items()}
+        return verdicts
 
     def _find_unchanged(self) -> dict[Anchor, Verdict]:
-        """Return verdicts for anchors whose file has the same blob in the view."""
+        """Return the verdict `fresh` for each anchor whose file is the same in the view."""
         verdicts = {}
         for anchor, blob in self._blobs.items():
             file = self._files.get(anchor.path)
@@ -410,27 +480,32 @@ class _Judge:
         """
         cache_keys = {}
         for anchor in anchors:
-            # Renames are followed, and so history counts, if there is no file at the path.
+            # Without a file at the path, renames are followed, so the result depends on history.
             history_tip = "" if anchor in in_place else self._view.tip or ""
             cache_keys[anchor] = self._make_key(anchor, self._view.tree_digest, history_tip)
         cached_outcomes = self._view.load_cached(cache_keys, _Outcome)
 
         new_anchors = [anchor for anchor in anchors if anchor not in cached_outcomes]
         new_outcomes = self._search_files(new_anchors, in_place)
-        # Files that were written during the search are not those of the digest.
+        # If files were written during the search, the digest in the key is of other files.
         if new_outcomes and self._view.is_unmodified():
             for anchor, outcome in new_outcomes.items():
-                if not outcome.trace:
+                if not outcome.search_text:
                     self._new_outcomes[cache_keys[anchor]] = outcome
         return cached_outcomes | new_outcomes
 
     def _search_files(
         self, anchors: Sequence[Anchor], in_place: Mapping[Anchor, _Outcome]
     ) -> dict[Anchor, _Outcome]:
-        """Search for anchors whose file or text is not at its path in the view.
+        """Search the files of the view for anchors whose file or text is not at its path.
 
-        The successor of their file is searched first, else files of the same name. Files that
-        mention the definition come next.
+        An anchor without a file at its path is compared with the file that was renamed from it,
+        else with files of the same name. What is not found there is searched for in all files that
+        mention the definition.
+
+        Args:
+            anchors: the anchors.
+            in_place: the outcomes of the comparison with the file at the path, where there is one.
         """
         outcomes = {anchor: in_place[anchor] for anchor in anchors if anchor in in_place}
         without_file = [anchor for anchor in anchors if anchor not in in_place]
@@ -452,12 +527,16 @@ class _Judge:
     def _list_likely_paths(
         self, successors: Mapping[Anchor, str | None]
     ) -> dict[Anchor, Sequence[str]]:
-        """Return the successor of each anchor's file, or else the files of the same name."""
+        """Return the successor of each anchor's file, or else the files of the same name.
+
+        Args:
+            successors: the path at which the file of each anchor lives on, None if unknown.
+        """
         paths_by_name = _group((_base_name(path), path) for path in self._files)
         likely_paths: dict[Anchor, Sequence[str]] = {}
         for anchor, successor in successors.items():
             namesakes = paths_by_name.get(_base_name(anchor.path), [])
-            if successor:
+            if successor is not None:
                 likely_paths[anchor] = [successor]
             elif len(namesakes) <= MAX_NAMESAKES:
                 likely_paths[anchor] = namesakes
@@ -468,35 +547,46 @@ class _Judge:
     def _find_mentioning_paths(
         self, outcomes: Mapping[Anchor, _Outcome]
     ) -> dict[Anchor, list[str]]:
-        """Return the files that hold the trace of each anchor, for the first MAX_WORDS traces."""
-        traces = {anchor: outcome.trace for anchor, outcome in outcomes.items() if outcome.trace}
-        words = set(sorted(set(traces.values()))[:MAX_WORDS])
-        mentions = find_mentions(self._repo, self._view.rev, words)
+        """Return the files of the view that hold the search text of each anchor.
+
+        Anchors without a search text are left out, and those beyond the first MAX_WORDS texts.
+        """
+        search_texts = {}
+        for anchor, outcome in outcomes.items():
+            if outcome.search_text:
+                search_texts[anchor] = outcome.search_text
+        searched = set(sorted(set(search_texts.values()))[:MAX_WORDS])
+
+        mentions = find_mentions(self._repo, self._view.rev, searched)
         paths = [path for path in mentions if path in self._files][:MAX_MENTIONS]
         self._read_texts(self._files[path] for path in paths)
 
-        mentioning = {}
-        for anchor, trace in traces.items():
-            if trace in words:
-                mentioning[anchor] = [path for path in paths if trace in self._text_of(path)]
-        return mentioning
+        mentioning_paths = {}
+        for anchor, search_text in search_texts.items():
+            if search_text in searched:
+                mentioning_paths[anchor] = [
+                    path for path in paths if search_text in self._text_of(path)
+                ]
+        return mentioning_paths
 
     def _text_of(self, path: str) -> str:
+        """Return the text of a file of the view that was read, "" if it could not be."""
         return self._texts.get(self._files[path], "")
 
     def _make_key(self, anchor: Anchor, *parts: str) -> str:
+        """Return the cache key for a verdict on an anchor that depends on the given texts, too."""
         blob = self._blobs[anchor]
         return make_key(format_anchor(anchor), blob.oid if blob else "", *parts)
 
     def _find_successors(self, anchors: Sequence[Anchor]) -> dict[Anchor, str | None]:
         """Return the path at which the missing file of each anchor lives on, or None.
 
-        That is a file of the same content, unless it is an older copy. Of several such files, it is
-        the only one of the same name. Else renames are followed.
+        That is the file of the same content, unless it was there already when the anchor was made.
+        Else renames in git's history are followed.
         """
         successors = self._find_same_content(anchors)
-        pairs = [(anchor.commit, path) for anchor, path in successors.items() if path]
-        older_copies = self._find_existing(pairs)
+        new_places = [(anchor.commit, path) for anchor, path in successors.items() if path]
+        older_copies = _find_files(self._repo, new_places)
         for anchor, path in successors.items():
             if path and (anchor.commit, path) in older_copies:
                 successors[anchor] = None
@@ -515,7 +605,7 @@ class _Judge:
     def _find_same_content(self, anchors: Sequence[Anchor]) -> dict[Anchor, str | None]:
         """Return the one path with the content of each anchor's file; None for none or several.
 
-        Files of the same name are preferred.
+        If files of the same name have the content, only these count.
         """
         paths_by_oid = _group((file.oid, file.path) for file in self._files.values())
         same_content: dict[Anchor, str | None] = {}
@@ -528,9 +618,13 @@ class _Judge:
         return same_content
 
     def _list_renames(self, anchors: Sequence[Anchor], tip: str) -> dict[str, str]:
-        """Return the renames that lead on from the files of anchors, new paths by old paths.
+        """Return the renames since the commits of anchors that lead on from their files.
 
-        The renames of commits are cached, because the walk to them is long.
+        The renames of commits are cached, because the walk through history is long. Those of the
+        work tree that are not committed yet are added.
+
+        Returns:
+            The new path by old path.
         """
         is_shallow_clone = str(is_shallow(self._repo))
         cache_keys = {}
@@ -542,10 +636,9 @@ class _Judge:
 
         new_anchors = [anchor for anchor in anchors if anchor not in renames_by_anchor]
         if new_anchors:
-            cited_commits = {anchor.commit for anchor in new_anchors}
-            names = [f"{commit}^{{commit}}" for commit in cited_commits]
-            commits = [commit for commit in find_objects(self._repo, names) if commit]
-            renames = list_renames(self._repo, commits, tip)
+            revisions = {f"{anchor.commit}^{{commit}}" for anchor in new_anchors}
+            shas = [sha for sha in find_objects(self._repo, [*revisions]) if sha is not None]
+            renames = list_renames(self._repo, shas, tip)
             for anchor in new_anchors:
                 renames_by_anchor[anchor] = _chain_renames(anchor.path, renames)
             self._view.save_cached(
@@ -564,19 +657,24 @@ class _Judge:
         paths_by_anchor: Mapping[Anchor, Sequence[str]],
         successors: Mapping[Anchor, str | None],
     ) -> dict[Anchor, _Outcome]:
-        """Compare each anchor with the files at its paths, and cache the outcomes."""
+        """Compare each anchor with the files at its paths, and cache the outcomes.
+
+        Args:
+            paths_by_anchor: the paths in the view that are searched for each anchor's text.
+            successors: the path at which the file of each anchor lives on, None if unknown.
+        """
         cache_keys = {}
         for anchor, paths in paths_by_anchor.items():
             files = [f"{path}\0{self._files[path].oid}" for path in paths]
             cache_keys[anchor] = self._make_key(anchor, successors[anchor] or "", *files)
         outcomes = self._view.load_cached(cache_keys, _Outcome)
 
-        new_paths = {
+        uncached = {
             anchor: paths for anchor, paths in paths_by_anchor.items() if anchor not in outcomes
         }
-        earlier_files = self._find_earlier_files(new_paths, successors)
-        self._read_compared(new_paths, earlier_files)
-        for anchor, paths in new_paths.items():
+        earlier_files = self._find_earlier_files(uncached, successors)
+        self._read_compared(uncached, earlier_files)
+        for anchor, paths in uncached.items():
             outcome = self._compare_anchor(anchor, paths, successors[anchor], earlier_files)
             outcomes[anchor] = outcome
             if self._has_certain_texts(anchor, paths):
@@ -588,11 +686,14 @@ class _Judge:
         paths_by_anchor: Mapping[Anchor, Sequence[str]],
         successors: Mapping[Anchor, str | None],
     ) -> dict[FilePlace, TreeFile]:
-        """Return files other than the successor, as of the commit of each anchor."""
+        """Return the compared files as they were in the commit of each anchor, but for successors.
+
+        Text that such a file held already did not move there.
+        """
         places = []
         for anchor, paths in paths_by_anchor.items():
             places += [(anchor.commit, path) for path in paths if path != successors[anchor]]
-        return self._find_existing(places)
+        return _find_files(self._repo, places)
 
     def _read_compared(
         self,
@@ -626,10 +727,19 @@ class _Judge:
         successor: str | None,
         earlier_files: Mapping[FilePlace, TreeFile],
     ) -> _Outcome:
+        """Compare the cited text with the files at some paths of the view, which were read before.
+
+        Args:
+            anchor: the anchor.
+            paths: the paths.
+            successor: the one of them at which the file of the anchor lives on, None if unknown.
+            earlier_files: these files as they were in the commit of the anchor.
+        """
         from memory_ci.anchors.verdicts import find_search_text, judge_anchor
 
         blob = self._blobs[anchor]
         cited_text = self._texts.get(blob) if blob else None
+        # The text of a symbolic link is the path that it points to, which is one line.
         is_one_line = cited_text and "\n" not in cited_text
         if is_one_line and successor is None and self._is_link(anchor):
             note = "a symbolic link is not followed"
@@ -648,21 +758,13 @@ class _Judge:
         verdict = judge_anchor(anchor, cited_text, texts, successor, earlier_texts)
         if verdict.kind in ("fresh", "moved"):
             return _Outcome(verdict)
-        return _Outcome(verdict, find_search_text(anchor, cited_text, texts.get(successor or "")))
+        successor_text = texts.get(successor) if successor is not None else None
+        return _Outcome(verdict, find_search_text(anchor, cited_text, successor_text))
 
     def _is_link(self, anchor: Anchor) -> bool:
+        """Return whether the cited file is a symbolic link in the commit of the anchor."""
         commit = find_commit(self._repo, anchor.commit)
         return commit is not None and tree_at(self._repo, commit).modes.get(anchor.path) == LINK
-
-    def _find_existing(self, places: Iterable[FilePlace]) -> dict[FilePlace, TreeFile]:
-        """Return the files that commits have at paths, without those that do not exist."""
-        distinct_places = sorted(set(places))
-        oids = find_objects(self._repo, [f"{commit}:{path}" for commit, path in distinct_places])
-        files = {}
-        for place, oid in zip(distinct_places, oids, strict=True):
-            if oid:
-                files[place] = TreeFile(place[1], oid)
-        return files
 
     def _read_texts(self, files: Iterable[TreeFile]) -> None:
         unread = [file for file in files if file not in self._texts]
@@ -670,7 +772,12 @@ class _Judge:
 
 
 def _chain_renames(path: str, renames: Mapping[str, str]) -> dict[str, str]:
-    """Return the renames of one file that follow each other, without going round a cycle twice."""
+    """Return the renames that a file went through, one after another, up to the first cycle.
+
+    Args:
+        path: the first path of the file.
+        renames: the new path by old path, of all files.
+    """
     paths = [path]
     while True:
         new_path = renames.get(paths[-1])
@@ -680,6 +787,7 @@ def _chain_renames(path: str, renames: Mapping[str, str]) -> dict[str, str]:
 
 
 def _group(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
+    """Return the values of each key."""
     groups: dict[str, list[str]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)

@@ -1,4 +1,4 @@
-"""Claims of outsiders: they count only if git proves them.
+"""Claims of people without write access, such as "this reverts ...": they count if git proves them.
 
 A commit message makes claims about other work, and a note of the inbox about its origin. Claims of
 people who may write to the repository always count.
@@ -26,7 +26,7 @@ from memory_ci.gitrepo.squash_trailers import is_inverse
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.fold import list_claims, mark_claimed
 from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
-from memory_ci.memory.commit_texts import fold_blanks, read_said
+from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
 from memory_ci.memory.quotes import MAX_MARKS, is_captured
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.records.entry import Entry, Located
@@ -47,13 +47,17 @@ Strangers = Mapping[str, tuple[str, str]]
 The values are the tips before and after the change that the commit came in with.
 """
 
-
 IsTyped = Callable[[str, str], bool]
-"""Says of the key of a session and of words whether a person typed them there."""
+"""Takes the key of a session and some words; returns whether a person typed them there."""
 
 
 def list_ids(texts: Iterable[str], key: str) -> tuple[str, ...]:
-    """Return the ids that the trailers `key` of messages name, unchanged and in order."""
+    """Return the ids of entries in the trailers of messages, in order and without duplicates.
+
+    Args:
+        texts: commit messages.
+        key: the name of the trailer, as `Memory-Used`.
+    """
     ids: dict[str, None] = {}
     for text in texts:
         for name, value in find_trailers(text, (SERVED_TRAILER, USED_TRAILER, HOLDOUT_TRAILER)):
@@ -74,22 +78,21 @@ class Copies:
         self._since = since
 
     def claim(self, commit: Commit) -> bool:
-        """Note a commit, and return False if it is a copy of an older one.
+        """Return whether the trailers of a commit count: False if it copies an older commit.
 
-        A copy has the same author, author date and subject.
+        A copy has the same author, author date and subject. The commit is remembered, so that its
+        own copies do not count.
         """
         message = commit.message.lower()
-        if (
-            f"{SERVED_TRAILER.lower()}:" not in message
-            and f"{USED_TRAILER.lower()}:" not in message
-        ):
+        trailers = (f"{SERVED_TRAILER.lower()}:", f"{USED_TRAILER.lower()}:")
+        if not any(trailer in message for trailer in trailers):
             return True
         original_sha = self._sha_by_authorship.setdefault(_authorship(commit), commit.sha)
         return original_sha == commit.sha
 
     @cached_property
     def _sha_by_authorship(self) -> dict[tuple[str, str, str], str]:
-        """The oldest commit of each authorship.
+        """The oldest commit with trailers of each author, author date and subject.
 
         The log is read by one git process, and only if the range has trailers.
         """
@@ -142,7 +145,11 @@ class Claims:
         return tuple(self._refused.values())
 
     def count(self, commit: Commit, claim: RevertClaim) -> frozenset[str]:
-        """Return the names of reverted work that count."""
+        """Return the work that counts as reverted by a commit, by the names of `Revert.undoes`.
+
+        The claim of somebody who may write counts as it is; of other claims, what git proves. The
+        rest is added to `refused`.
+        """
         span = self._strangers.get(commit.sha[:SHA_WIDTH])
         if span is None:
             return claim.names
@@ -150,6 +157,7 @@ class Claims:
         proved = self._prove(claim, *span)
         refused = claim.names
         if proved:
+            # Where the work itself is proved, only other commits that it does not hold are refused.
             is_request = ":" in claim.work
             commit_names = [name for name in claim.names if ":" not in name and not is_request]
             refused = frozenset(commit_names) - proved
@@ -159,7 +167,7 @@ class Claims:
         return proved
 
     def _prove(self, claim: RevertClaim, start: str, tip: str) -> frozenset[str]:
-        """Return the names whose revert git proves.
+        """Return the names of the work whose revert git proves.
 
         The work must be part of the change itself, or the change must be its inverse. Strangers
         choose the parents of their merges and the mainline that they name. So the work must be an
@@ -167,8 +175,8 @@ class Claims:
 
         Args:
             claim: the claimed revert.
-            start: the tip before the change.
-            tip: the tip after the change.
+            start: the tip before the change that the commit with the claim came in with.
+            tip: the tip after that change.
         """
         work = self._find_work(claim)
         if work is None or not is_ancestor(self._repo, work, tip):
@@ -182,13 +190,14 @@ class Claims:
             if commits == {work}:
                 names.add(request)
         if ":" not in claim.work:
+            # The commits that the work merged are reverted with it.
             before = start if is_in_change else f"{work}^1"
             shas = [sha[:SHA_WIDTH] for sha in list_committers(self._repo, before, work)]
             names |= claim.names.intersection(shas)
         return frozenset(names)
 
     def _find_work(self, claim: RevertClaim) -> str | None:
-        """Return the commit of the claimed work, unless there are several."""
+        """Return the commit of the claimed work, None if a request has several or it is unknown."""
         shas = {claim.work}
         if ":" in claim.work:
             shas = self._commits_by_request.get(claim.work, set())
@@ -240,15 +249,17 @@ NOTE_HINT = (
 def change_of_tip(workspace: Workspace, tip: str) -> MergedChange:
     """Return the merged change whose last commit on the branch is `tip`."""
     start = find_commit(workspace.repo, f"{tip}^1")
+    # A range of one first-parent commit is one change.
     (merged,) = iter_merged_changes(workspace.repo, plan_range(workspace.repo, start, tip))
     return merged
 
 
 def prove(base: Snapshot, entry: Entry, is_typed: IsTyped | None = None) -> Entry:
-    """Mark each address in the source and the evidence of an entry that git does not confirm.
+    """Mark each origin in the source and the evidence of an entry that git does not confirm.
 
-    Quotes of sessions are looked up in captured sessions. No commit holds the words of reviews, so
-    they remain claims.
+    An origin is an address such as `commit:1a2b3c4`, in the evidence with quoted words. Quotes of
+    sessions are looked up in captured sessions. No commit holds the words of reviews, so they
+    remain claims.
 
     Args:
         base: the commit whose history is searched.
@@ -267,7 +278,7 @@ class _CommitTexts(NamedTuple):
 
 
 class _Prover:
-    """A check of the addresses of one entry against the history of a snapshot."""
+    """A check of the origins of one entry against the history of a snapshot."""
 
     def __init__(self, base: Snapshot, entry: Entry, is_typed: IsTyped | None) -> None:
         self._base = base
@@ -276,7 +287,12 @@ class _Prover:
         self._texts_by_commit: dict[str, _CommitTexts | None] = {}
 
     def is_confirmed(self, address: str, words: str) -> bool:
-        """Return whether an address exists and holds the quoted words."""
+        """Return whether a commit, session or request exists, and holds the quoted words.
+
+        Args:
+            address: the origin, as `commit:1a2b3c4`, `session:<key>#<turn>` or `pr:128`.
+            words: the words that the entry quotes from it; "" for none.
+        """
         kind, _, name = address.partition(":")
         if kind == "session":
             return self._is_in_session(name, words)
@@ -291,6 +307,10 @@ class _Prover:
         return not words or any(fold_blanks(words) in text for text in commit_texts.texts)
 
     def _is_in_session(self, address: str, words: str) -> bool:
+        """Return whether a person typed words in a session, or the session was captured with them.
+
+        The title of a rejected approach does not count as words of the entry.
+        """
         if self._is_typed is not None and self._is_typed(address, words):
             return True
         title = "" if self._entry.adoption == "rejected" else self._entry.title
@@ -315,19 +335,26 @@ class _Prover:
 
 
 def _read_commit_texts(base: Snapshot, sha: str) -> _CommitTexts | None:
+    """Read the texts of a commit, and the number of the request that merged it.
+
+    Returns:
+        None if the commit is not in the history of `base`.
+    """
     workspace = base.workspace
     commit = find_commit(workspace.repo, sha)
     landing = find_first_parent_commit(workspace.repo, sha, base.sha)
     if commit is None or landing is None:
         return None
     merged = change_of_tip(workspace, landing)
-    said = read_said(workspace, merged)
-    texts = [text for short_sha, text in said if commit.startswith(short_sha)]
+    texts = []
+    for short_sha, text in read_change_texts(workspace, merged):
+        if commit.startswith(short_sha):
+            texts.append(text)
     return _CommitTexts(texts, merged.number)
 
 
 def read_session_notes(base: Snapshot, keys: Collection[str]) -> Iterator[tuple[str, Entry]]:
-    """Yield the entries that agents marked in captured sessions, MAX_MARKS per session at most.
+    """Yield the entries that agents noted in captured sessions, MAX_MARKS per session at most.
 
     Args:
         base: the snapshot whose configuration says whether sessions are read.
@@ -336,12 +363,16 @@ def read_session_notes(base: Snapshot, keys: Collection[str]) -> Iterator[tuple[
     Yields:
         The key of the session, and the entry.
     """
-    keys_by_ref = {session_ref(*key.split(":", 1)): key for key in keys if ":" in key}
-    if not keys_by_ref:
+    key_by_ref = {}
+    for key in keys:
+        agent, colon, session_id = key.partition(":")
+        if colon:
+            key_by_ref[session_ref(agent, session_id)] = key
+    if not key_by_ref:
         return
-    sessions = [session for session in _list_sessions(base) if session.ref in keys_by_ref]
+    sessions = [session for session in _list_sessions(base) if session.ref in key_by_ref]
     for session, data in read_stored(base.workspace.repo, sessions, MAX_FILE_BYTES, NOTES):
-        key = keys_by_ref[session.ref]
+        key = key_by_ref[session.ref]
         entries = parse_memory_file(NOTES, data).entries
         own_entries = [entry for entry in entries if _is_from_session(entry, key)]
         for entry in own_entries[:MAX_MARKS]:
@@ -349,7 +380,7 @@ def read_session_notes(base: Snapshot, keys: Collection[str]) -> Iterator[tuple[
 
 
 def _is_from_session(entry: Entry, key: str) -> bool:
-    """Return whether all evidence of an entry, and some, is from a session."""
+    """Return whether an entry has evidence, and all of it is from one session."""
     if not entry.evidence:
         return False
     return all(quote.startswith(f"session:{key}#") for quote in entry.evidence)

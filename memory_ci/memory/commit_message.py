@@ -1,4 +1,4 @@
-"""The commit message of a run."""
+"""The message of a commit that a record run makes in memory files."""
 
 from __future__ import annotations
 
@@ -33,9 +33,13 @@ WHY_WIDTH = 200
 
 
 def render_commit_message(
-    steps: Sequence[PlannedStep], plan: Plan, noted: int = 0, *, is_read: bool = False
+    steps: Sequence[PlannedStep],
+    plan: Plan,
+    episode_file_count: int = 0,
+    *,
+    records_range: bool = False,
 ) -> str:
-    """Return the message of a commit of a run.
+    """Render the message of a commit of a run.
 
     It has a subject, one line per entry and new episode, and trailers with the steps and the
     cursor of the run. Nothing else in it can be read as a cursor, acts on a forge, or is a
@@ -44,21 +48,22 @@ def render_commit_message(
     Args:
         steps: the steps of the commit.
         plan: the plan.
-        noted: the number of episode files that the commit changes.
-        is_read: whether the commit notes the range that the run has read.
+        episode_file_count: the number of episode files that the commit changes.
+        records_range: whether the commit notes the range that the run has read.
     """
     episode_names: list[str] = []
-    for file in plan.episodes if noted else ():
-        episode_names += list_ids(file.path, file.text.encode())
+    if episode_file_count:
+        for file in plan.episodes:
+            episode_names += list_ids(file.path, file.text.encode())
 
     parts = [_describe_step(step) for step in steps]
     if episode_names:
         parts.append(f"note {plural(len(episode_names), 'episode')}")
-    if not parts and noted:
-        parts.append(f"fold {plural(noted, 'file')} of episodes")
+    if not parts and episode_file_count:
+        parts.append(f"fold {plural(episode_file_count, 'file')} of episodes")
     if not parts:
         parts.append(f"read {plural(plan.unwritten.changes, 'merged change')}")
-    subject = ", ".join(parts)
+    subject = printable(f"memory: {', '.join(parts)}")
 
     lines = []
     for step in steps:
@@ -69,27 +74,38 @@ def render_commit_message(
     if lines:
         lines.append("")
 
-    trailers = _list_trailers(steps, plan, noted, is_read=is_read)
-    message = "\n".join([printable(f"memory: {subject}"), "", *lines, *trailers])
+    has_episodes = episode_file_count > 0
+    trailers = _list_trailers(steps, plan, has_episodes=has_episodes, records_range=records_range)
+    message = "\n".join([subject, "", *lines, *trailers])
     return f"{message}\n"
 
 
 def _list_trailers(
-    steps: Sequence[PlannedStep], plan: Plan, noted: int, *, is_read: bool
+    steps: Sequence[PlannedStep], plan: Plan, *, has_episodes: bool, records_range: bool
 ) -> list[str]:
+    """Return the trailers of a commit of a run: its steps, its last commit read, and its cost.
+
+    Args:
+        steps: the steps of the commit.
+        plan: the plan of the run.
+        has_episodes: whether the commit changes episode files.
+        records_range: whether the commit notes the range that the run has read.
+    """
     names = [step.step for step in steps]
     trailers = [f"Memory-CI-Step: {name}" for name in names]
-    if noted:
+    if has_episodes:
         trailers.append("Memory-CI-Step: episode")
-    if is_read:
+    if records_range:
         trailers.append("Memory-CI-Step: read")
     if plan.until is not None:
         trailers.append(f"Memory-CI-Source: {plan.until}")
 
-    is_first = noted or is_read or any(name not in COMMITTED_ALONE for name in names)
-    if is_first and plan.is_asked:
+    is_first_commit = (
+        has_episodes or records_range or any(name not in COMMITTED_ALONE for name in names)
+    )
+    if is_first_commit and plan.is_asked:
         trailers.append("Memory-CI-Range: asked")
-    if is_first and (plan.engine.cost_usd or plan.engine.unlanded_usd):
+    if is_first_commit and (plan.engine.cost_usd or plan.engine.unlanded_usd):
         cost_usd = (plan.engine.cost_usd or 0) + plan.engine.unlanded_usd
         trailers.append(f"Memory-CI-Cost: {cost_usd:.6f} USD")
     if "reinforce" in names:
@@ -98,29 +114,34 @@ def _list_trailers(
 
 
 def _describe_step(step: PlannedStep) -> str:
-    """Describe a step, with its merged changes in order: ` from #128, #129 and 2 more`."""
+    """Return a step as part of a subject: `extract 2 learnings from 128, 129 and 2 more`."""
     name = step.step
     count = len({change.entry.id for change in step.changes})
     if name == "fold":
         return f"fold {plural(count, 'entry')} from the inbox"
 
     description = f"{name} {plural(count, 'learning' if name == 'extract' else 'entry')}"
-    word = {"extract": "from ", "reinforce": "for "}.get(name)
-    labels = _list_labels(step, word) if word else []
+    prefix = {"extract": "from ", "reinforce": "for "}.get(name)
+    labels = _list_labels(step, prefix) if prefix else []
     if not labels:
         return description
-    mention = f" {word}{', '.join(labels[:MAX_NAMED])}"
+    mention = f" {prefix}{', '.join(labels[:MAX_NAMED])}"
     if len(labels) > MAX_NAMED:
         mention += f" and {len(labels) - MAX_NAMED} more"
     return description + MENTION.sub("", mention)
 
 
-def _list_labels(step: PlannedStep, word: str) -> list[str]:
-    """Return the merged changes in the reasons of a step; `word` is the start of each reason."""
+def _list_labels(step: PlannedStep, prefix: str) -> list[str]:
+    """Return the merged changes that the reasons of a step name: `#128` of `from #128`.
+
+    Args:
+        step: the step.
+        prefix: the start of each reason.
+    """
     labels: dict[str, None] = {}
     for change in step.changes:
         if not find_secrets(change.why):
-            names = change.why.removeprefix(word).split(", ")
+            names = change.why.removeprefix(prefix).split(", ")
             labels |= dict.fromkeys(shorten(name, LABEL_WIDTH) for name in names)
     return list(labels)
 

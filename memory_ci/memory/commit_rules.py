@@ -1,4 +1,4 @@
-"""The checks of the default branch, judged on the content of the next commit."""
+"""Checks that the next commit, or the last one, breaks: those in force on the default branch."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ from memory_ci.records.history import Staging
 
 
 class Violation(NamedTuple):
-    """A check that the next commit would break.
+    """A check that a commit breaks.
 
     Attributes:
+        rule: the check, with the entry that it belongs to.
+        fault: what breaks it.
         reason: why the message skips it, "" if it does not.
     """
 
@@ -66,11 +68,13 @@ def find_base(repo: Repository) -> str | None:
 
 
 def judge_message_file(repo: Repository, path: Path, environ: Mapping[str, str]) -> list[Violation]:
-    """Return the violations of the commit that git makes with the message in a file.
+    """Return the checks that the next commit breaks, from git's hook `commit-msg`.
+
+    Merges are not judged.
 
     Args:
         repo: the repository.
-        path: the file, which a hook of git is given.
+        path: the file with the commit message, which git passes to the hook.
         environ: the environment of the hook, which may name another index.
     """
     base = find_base(repo)
@@ -79,10 +83,11 @@ def judge_message_file(repo: Repository, path: Path, environ: Mapping[str, str])
     rules = list_rules(workspace_at(repo, base).at(base))
     if not rules:
         return []
-    index_file = environ.get("GIT_INDEX_FILE")
     message = _clean_message(repo, path.read_text("utf-8", "replace"), environ)
-    staged = NextCommit(message, Path(repo.cwd, index_file) if index_file else None)
-    return judge_commit(repo, rules, staged._replace(base=base))
+    index_file = None
+    if environ.get("GIT_INDEX_FILE"):
+        index_file = Path(repo.cwd, environ["GIT_INDEX_FILE"])
+    return judge_commit(repo, rules, NextCommit(message, index_file, base=base))
 
 
 def judge_commit(
@@ -90,7 +95,7 @@ def judge_commit(
 ) -> list[Violation]:
     """Return the checks that the next commit breaks, and that its branch as a whole breaks, too.
 
-    A branch satisfies a check by any of its commits, as its request will.
+    A branch satisfies a check by any of its commits, as its pull request will.
     """
     head = find_commit(repo, "HEAD")
     if head is None:
@@ -100,8 +105,10 @@ def judge_commit(
     if not broken:
         return []
     broken = _drop_satisfied(repo, head, broken, commit)
-    skips = find_skips([commit.message], rules)
-    return [violation._replace(reason=skips.get(violation.rule.id, "")) for violation in broken]
+    skip_reasons = find_skips([commit.message], rules)
+    return [
+        violation._replace(reason=skip_reasons.get(violation.rule.id, "")) for violation in broken
+    ]
 
 
 def judge_last_commit(
@@ -117,41 +124,47 @@ def judge_last_commit(
         rules: the checks.
         message: the message of the commit, "" if unknown; HEAD is not judged if it has another one.
     """
-    head, parent = find_commit(repo, "HEAD"), find_commit(repo, "HEAD^1")
-    if head is None or parent is None or find_commit(repo, "HEAD^2"):
+    head = find_commit(repo, "HEAD")
+    parent = find_commit(repo, "HEAD^1")
+    is_merge = find_commit(repo, "HEAD^2") is not None
+    if head is None or parent is None or is_merge:
         return []
     base = find_base(repo)
     trusted = workspace_at(repo, base) if base else None
     change = read_change(repo, parent, head, rules, trusted)
     if message and not any(text.startswith(message) for text in change.messages):
         return []
-    broken = _list_broken(rules, change)
-    skips = find_skips(change.messages, rules)
-    broken = [violation for violation in broken if violation.rule.id not in skips]
-    start = find_merge_base(repo, head, base) if broken and base else None
-    if start is None or start in (head, parent):
-        return broken
-    branch = read_change(repo, start, head, [violation.rule for violation in broken], trusted)
+
+    skipped = find_skips(change.messages, rules)
+    broken = [item for item in _list_broken(rules, change) if item.rule.id not in skipped]
+    branch_start = find_merge_base(repo, head, base) if broken and base else None
+    if branch_start is None or branch_start in (head, parent):
+        return broken  # the branch has no other commits
+    broken_rules = [violation.rule for violation in broken]
+    branch = read_change(repo, branch_start, head, broken_rules, trusted)
     return _list_still_broken(broken, branch)
 
 
 def _list_broken(rules: Sequence[RuleCheck], change: CheckedChange) -> list[Violation]:
-    return [
-        Violation(rule, judgement.fault)
-        for rule, judgement in judge_all(rules, change)
-        if judgement.fault is not None
-    ]
+    """Return the checks that a change breaks."""
+    broken = []
+    for rule, judgement in judge_all(rules, change):
+        if judgement.fault is not None:
+            broken.append(Violation(rule, judgement.fault))
+    return broken
 
 
 def _list_still_broken(broken: Sequence[Violation], branch: CheckedChange) -> list[Violation]:
-    """Return the violations of checks that a branch as a whole breaks."""
-    remaining = {rule.id for rule, *_ in _list_broken([item.rule for item in broken], branch)}
-    return [violation for violation in broken if violation.rule.id in remaining]
+    """Return those violations of one commit whose checks a branch as a whole breaks, too."""
+    rules = [violation.rule for violation in broken]
+    still_broken_ids = {violation.rule.id for violation in _list_broken(rules, branch)}
+    return [violation for violation in broken if violation.rule.id in still_broken_ids]
 
 
 def _read_commit(
     repo: Repository, start: str, rules: Sequence[RuleCheck], commit: NextCommit
 ) -> CheckedChange:
+    """Return the change from a commit to the next commit, with what the checks need of it."""
     change = read_staged(repo, start, rules, commit.staging, commit.index_file)
     messages = (commit.message,) if commit.message else ()
     return msgspec.structs.replace(change, messages=messages)
@@ -160,29 +173,36 @@ def _read_commit(
 def _drop_satisfied(
     repo: Repository, head: str, broken: Sequence[Violation], commit: NextCommit
 ) -> list[Violation]:
-    """Return the violations without those that earlier commits of the branch mend."""
+    """Return the violations of the next commit without those that earlier commits make up for.
+
+    Args:
+        repo: the repository.
+        head: the last commit of the branch.
+        broken: the violations.
+        commit: the next commit.
+    """
     base = commit.base or find_base(repo)
-    start = find_merge_base(repo, head, base) if base else None
-    if start is None or start == head:
-        return list(broken)
+    branch_start = find_merge_base(repo, head, base) if base else None
+    if branch_start is None or branch_start == head:
+        return list(broken)  # the branch has no commits yet
     rules = [violation.rule for violation in broken]
-    return _list_still_broken(broken, _read_commit(repo, start, rules, commit))
+    return _list_still_broken(broken, _read_commit(repo, branch_start, rules, commit))
 
 
 def _clean_message(repo: Repository, message: str, environ: Mapping[str, str]) -> str:
-    """Return a message as git will commit it, by git-commit(1), "--cleanup".
+    """Return a message as git will commit it (git-commit(1), "--cleanup"): without comments.
 
-    Where git runs no editor it tells its hooks so by `GIT_EDITOR=:`, and keeps lines that look like
-    comments, such as `#123`. The option `--cleanup` reaches no hook, the setting does.
+    Where git runs no editor it says so to its hooks by `GIT_EDITOR=:`, and keeps lines that look
+    like comments, such as `#123`. The option `--cleanup` reaches no hook, the setting does.
     """
     cleanup = find_setting(repo, "commit.cleanup") or "default"
     has_editor = environ.get("GIT_EDITOR") != ":"
-    prefixes = find_comment_prefixes(repo)
+    comment_prefixes = find_comment_prefixes(repo)
     lines = message.splitlines()
     if has_editor:
-        lines = list(takewhile(lambda line: not _is_scissors(line, prefixes), lines))
+        lines = list(takewhile(lambda line: not _is_scissors(line, comment_prefixes), lines))
     if cleanup == "strip" or (cleanup == "default" and has_editor):
-        lines = [line for line in lines if not line.startswith(prefixes)]
+        lines = [line for line in lines if not line.startswith(comment_prefixes)]
     return "\n".join(lines).strip()
 
 

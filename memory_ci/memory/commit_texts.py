@@ -1,4 +1,4 @@
-"""The texts of a merged change: messages, decision records, and notes of its job."""
+"""The texts of a merged change: commit messages, decision records, and notes of its agent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from memory_ci.sources.commits import (
 
 
 def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
-    """Yield the decision records that a change added, and the notes of its job."""
+    """Yield an event for each decision record that a change added, and each note of its agent.
+
+    Of a file of notes only those count that the change added.
+    """
     tree = Tree(workspace.repo, merged.tip.sha)
     adr_paths = list_added_adrs(merged, workspace.config.extraction.adr_paths)
     for path, text in _read_texts(tree, adr_paths):
@@ -37,15 +40,15 @@ def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
         yield from job_events(merged, path, text, texts_before.get(path, ""))
 
 
-def read_said(
+def read_change_texts(
     workspace: Workspace, merged: MergedChange, forgotten: Tombstones = NO_TOMBSTONES
 ) -> Iterator[tuple[str, str]]:
-    """Yield the texts that a run reads in the commits and files of a change.
+    """Yield the texts that a record run reads in the commits and files of a change.
 
     Args:
         workspace: the repository with the configuration of the run.
         merged: the change.
-        forgotten: the tombstones of text that is masked.
+        forgotten: hashes of texts that people had forgotten, which are masked.
 
     Yields:
         The shortened commit, and the redacted text with single blanks.

@@ -1,7 +1,6 @@
-"""Dead names: names in entries without anchors that code had and has no more.
+"""Dead names: names of code in entries without cites that the code had and no longer has.
 
-What was found for an entry is in the cache, so most retrievals end here; the search for names, and
-what it needs, is imported for the others.
+Results are cached, so most retrievals do not import the search for names.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from memory_ci.store.layout import memory_pathspecs
 
 
 def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, Verdict]:
-    """Return a verdict for each entry without anchors that has a dead name or path.
+    """Return the verdict `changed` for each entry without anchors that names dead code or paths.
 
     While all names are in the tree, this is one search of the tree, and none for a tree that was
     searched before.
@@ -28,9 +27,9 @@ def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, V
     """
     judged = [entry for entry in entries if _is_judged(entry)]
     verdicts = {}
-    for entry, dead in _find_dead(view, judged).items():
-        if dead:
-            verdicts[entry] = Verdict("changed", dead[0], note="stands nowhere any more")
+    for entry, dead_names in _load_dead_names(view, judged).items():
+        if dead_names:
+            verdicts[entry] = Verdict("changed", dead_names[0], note="stands nowhere any more")
     return verdicts
 
 
@@ -48,48 +47,50 @@ def _is_judged(entry: Entry) -> bool:
     return not any(map(parse_anchor, entry.cites))
 
 
-def _find_dead(view: JudgedView, entries: Sequence[Entry]) -> dict[Entry, list[str]]:
-    """Return the dead names of entries, with a cache.
+def _load_dead_names(view: JudgedView, entries: Sequence[Entry]) -> dict[Entry, list[str]]:
+    """Return the dead names of entries, from a cache or by a search of the tree and its history.
 
-    Results are cached under two keys. Names that are all in the tree depend on the tree and the
-    entry alone; dead names depend on the history, too.
+    Results are cached under two keys. That all names of an entry are in the tree depends on the
+    tree and the entry alone; dead names depend on the history, too.
     """
     if not entries:
         return {}
     scopes = repr(view.workspace.config.scopes)
-    code = _make_code_key(view)
+    code_key = _make_code_key(view)
     history = (view.tip or "", str(is_shallow(view.repo)))
     tree_keys = {}
     history_keys = {}
     for entry in entries:
         texts = (entry.text, str(entry.source), str(entry.created_at))
-        tree_key = make_key(code, scopes, *texts)
+        tree_key = make_key(code_key, scopes, *texts)
         tree_keys[entry] = tree_key
         history_keys[entry] = make_key(tree_key, *history, str(entry.last_reinforced))
 
-    dead_by_entry = view.load_cached_any(
+    dead_names = view.load_cached_any(
         {entry: (tree_keys[entry], history_keys[entry]) for entry in tree_keys}, list[str]
     )
-    new_entries = [entry for entry in tree_keys if entry not in dead_by_entry]
+    new_entries = [entry for entry in tree_keys if entry not in dead_names]
     if new_entries:
         from memory_ci.memory.name_search import search_names
 
-        live, dead = search_names(view, new_entries)
+        search = search_names(view, new_entries)
         if view.is_unmodified():
-            live_results: dict[str, list[str]] = {tree_keys[entry]: [] for entry in live}
-            dead_results = {history_keys[entry]: names for entry, names in dead.items()}
-            view.save_cached(live_results | dead_results)
-        dead_by_entry |= dead
-    return dead_by_entry
+            results: dict[str, list[str]] = {tree_keys[entry]: [] for entry in search.live}
+            for entry, names in search.dead.items():
+                results[history_keys[entry]] = names
+            view.save_cached(results)
+        dead_names |= search.dead
+    return dead_names
 
 
 def _make_code_key(view: JudgedView) -> str:
-    """Return a key of all that names are sought in: the paths of all files, and what code holds.
+    """Return a cache key of all files that names are searched in.
 
-    Memory is not searched for names. So a new entry leaves the results of the others as they are.
+    Of memory files, which are not searched, only the paths count, so that a new entry does not
+    invalidate the cached results of the others.
     """
     is_memory = build_memory_test(view.workspace)
-    # Few files can be memory by their ending, which is faster to compare than a pattern.
+    # Only files with one of these endings can be memory: comparing those first is faster.
     pathspecs = memory_pathspecs(view.workspace.config.scopes)
     endings = tuple(posixpath.splitext(pathspec)[1] for pathspec in pathspecs)
     parts = []

@@ -1,4 +1,4 @@
-"""Decision records whose status says that they no longer hold, and their entries."""
+"""Architecture decision records that no longer hold, and the entries learned from them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.anchors.anchors import parse_anchor
-from memory_ci.extraction.wording import find_withdrawal
+from memory_ci.extraction.decisions import find_withdrawal
 from memory_ci.lifecycle.compaction import may_retire, retire
 from memory_ci.memory.commit_texts import fold_blanks
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot
@@ -35,7 +35,12 @@ class WithdrawnRecord(NamedTuple):
 
 
 def plan_withdrawals(tip: Snapshot, located: Sequence[Located]) -> Iterator[Change]:
-    """Yield the retirement of each entry that was learned from a record that no longer holds."""
+    """Yield the retirement of each entry that was learned from a record that no longer holds.
+
+    Args:
+        tip: the commit with the decision records.
+        located: the entries.
+    """
     if not any(may_retire(place.entry) for place in located):
         return
     records = _read_withdrawn(tip)
@@ -48,6 +53,7 @@ def plan_withdrawals(tip: Snapshot, located: Sequence[Located]) -> Iterator[Chan
 
 
 def _read_withdrawn(tip: Snapshot) -> Mapping[str, WithdrawnRecord]:
+    """Read the decision records of a commit, and return those that no longer hold, by path."""
     globs = compile_globs(tip.workspace.config.extraction.adr_paths)
     paths = [path for path in tip.tree.files if any(glob.fullmatch(path) for glob in globs)]
     records: dict[str, WithdrawnRecord] = {}
@@ -62,8 +68,12 @@ def _read_withdrawn(tip: Snapshot) -> Mapping[str, WithdrawnRecord]:
 
 
 def _find_record(entry: Entry, records: Mapping[str, WithdrawnRecord]) -> str:
-    """Return the path of the record that an entry cites or quotes from its commit, or ""."""
-    cited_paths = {anchor.path for anchor in map(parse_anchor, entry.cites) if anchor}
+    """Return the path of the record that an entry cites or quotes, or "".
+
+    A quote is a line of evidence such as `commit:1a2b3c4 Use one client for all calls`.
+    """
+    anchors = [parse_anchor(cite) for cite in entry.cites]
+    cited_paths = {anchor.path for anchor in anchors if anchor is not None}
     for path in records:
         if path in cited_paths:
             return path

@@ -1,4 +1,4 @@
-"""The memory that the steps of a plan so far would leave."""
+"""The entries of memory as the changes that were planned so far would leave them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Draft:
         return path
 
     def home_of(self, directory: str) -> str:
-        """Return the scope, as in `Entry.scope`, for entries that were learned in a directory.
+        """Return the scope for entries learned in a directory: `team:<directory>` or `project`.
 
         That is the team of the nearest directory, itself or above, that has a memory file of its
         own, or else the project.
@@ -97,6 +97,7 @@ class Draft:
         return taken
 
     def _apply(self, change: Change) -> None:
+        """Add, update or remove one entry, and remove the note of the inbox that it came from."""
         index = self.find(change)
         if change.kind in ("add", "move"):
             scope = classify_scope(change.path, self._scopes) or PROJECT
@@ -111,7 +112,8 @@ class Draft:
     def find(self, change: Change) -> int | None:
         """Return the index in `kept` of the entry that a change updates or removes.
 
-        Of several copies, compaction updates the first, and a removal takes the last.
+        Several entries of a file may have its id: then compaction updates the first of them, and a
+        removal takes the last of those that are most like the entry of the change.
         """
         indices = []
         for index, place in enumerate(self.kept):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import chain
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,11 +18,18 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit
 from memory_ci.regex import Regex
 
-TRIED = Regex(r"Merge [0-9a-f]{40,64} into [0-9a-f]{40,64}\s*\Z")
+TRIAL_MERGE = Regex(r"Merge [0-9a-f]{40,64} into [0-9a-f]{40,64}\s*\Z")
 """The message of a forge's trial merge of a request; its commit does not last."""
 
 Judged = tuple[Entry, Sequence[Verdict]]
 """An entry, and the verdicts on its anchors in the order of its cites."""
+
+
+class _JudgedAnchor(NamedTuple):
+    """A place of code that an entry cites, and the verdict on whether it is still the same."""
+
+    anchor: Anchor
+    verdict: Verdict
 
 
 def add_last_edits(
@@ -41,51 +48,71 @@ def add_last_edits(
     Returns:
         The verdicts of each entry.
     """
-    pairs_by_entry = [_pair_anchors(entry, verdicts) for entry, verdicts in judged]
-    stale_pairs = [pair for pair in chain.from_iterable(pairs_by_entry) if _is_stale(*pair)]
-    if not stale_pairs:
+    anchors_by_entry = [_pair_anchors(entry, verdicts) for entry, verdicts in judged]
+    spots: dict[_JudgedAnchor, Spot] = {}
+    for anchors in anchors_by_entry:
+        for anchor in anchors:
+            if anchor.verdict.kind in STALE_KINDS:
+                spots[anchor] = _find_spot(anchor)
+    if not spots:
         return [tuple(verdicts) for _, verdicts in judged]
 
-    rev = view or ("HEAD" if workspace.repo.root is None else None)
-    spots = {pair: _spot(*pair) for pair in stale_pairs}
+    rev = view
+    if rev is None and workspace.repo.root is None:
+        rev = "HEAD"  # a bare repository has no work tree
     edits: dict[Spot, LastEdit] = {}
     with suppress(RepositoryError):
         edits = find_last_edits(workspace.repo, rev, spots.values())
 
-    edits_by_pair = {pair: edits.get(spot) for pair, spot in spots.items()}
-    return [
-        tuple(_add_edit(*pair, edits_by_pair.get(pair)) for pair in pairs)
-        for pairs in pairs_by_entry
-    ]
+    verdicts_by_entry = []
+    for anchors in anchors_by_entry:
+        verdicts = []
+        for anchor in anchors:
+            edit = edits.get(spots[anchor]) if anchor in spots else None
+            verdicts.append(_add_edit(anchor, edit))
+        verdicts_by_entry.append(tuple(verdicts))
+    return verdicts_by_entry
 
 
-def _is_stale(_anchor: Anchor, verdict: Verdict) -> bool:
-    return verdict.kind in STALE_KINDS
-
-
-def _pair_anchors(entry: Entry, verdicts: Sequence[Verdict]) -> list[tuple[Anchor, Verdict]]:
-    parsed = map(parse_anchor, entry.cites)
+def _pair_anchors(entry: Entry, verdicts: Sequence[Verdict]) -> list[_JudgedAnchor]:
+    """Return each anchor among the cites of an entry with its verdict."""
+    parsed = [parse_anchor(cite) for cite in entry.cites]
     anchors = [anchor for anchor in parsed if anchor is not None]
-    return list(zip(anchors, verdicts, strict=False))
+    pairs = zip(anchors, verdicts, strict=False)
+    return [_JudgedAnchor(anchor, verdict) for anchor, verdict in pairs]
 
 
 def with_edits(workspace: Workspace, hits: Sequence[Hit], view: str | None) -> list[Hit]:
-    """Add the last edits of the code that hits cite to their verdicts."""
+    """Add the last edits of the code that search results cite to their stale verdicts.
+
+    Args:
+        workspace: the repository.
+        hits: the search results, each an entry with the verdicts on its cites.
+        view: the commit that the verdicts are about; None for the work tree.
+    """
     judged = [(hit.located.entry, hit.verdicts) for hit in hits]
     edited = add_last_edits(workspace, judged, view)
     return [replace(hit, verdicts=verdicts) for hit, verdicts in zip(hits, edited, strict=True)]
 
 
-def _spot(anchor: Anchor, verdict: Verdict) -> Spot:
-    is_gone = verdict.kind == "gone" or (verdict.first is None and anchor.symbol)
-    name = (anchor.symbol or "").rpartition(".")[2]
-    return Spot(verdict.path, anchor.path, verdict.first, verdict.last, name if is_gone else "")
+def _find_spot(judged: _JudgedAnchor) -> Spot:
+    """Return where git searches for the last edit of cited code.
+
+    Code that is gone is searched for by its name without owners: `post` for `Client.post`.
+    """
+    anchor, verdict = judged
+    symbol = anchor.symbol or ""
+    is_gone = verdict.kind == "gone" or (verdict.first is None and symbol)
+    word = symbol.rpartition(".")[2] if is_gone else ""
+    return Spot(verdict.path, anchor.path, verdict.first, verdict.last, word)
 
 
-def _add_edit(anchor: Anchor, verdict: Verdict, edit: LastEdit | None) -> Verdict:
+def _add_edit(judged: _JudgedAnchor, edit: LastEdit | None) -> Verdict:
+    """Return the verdict with the last edit of its code, unless that is the cited commit itself."""
+    anchor, verdict = judged
     if edit is None or (edit.sha and edit.sha.startswith(anchor.commit)):
         return verdict
-    sha = None if TRIED.match(edit.message) else edit.sha
+    sha = None if TRIAL_MERGE.match(edit.message) else edit.sha
     number = find_number(edit.message)
     code_edit = CodeEdit(anchor.symbol or "", sha, number, is_removal=edit.is_removal)
     return replace(verdict, edit=code_edit)

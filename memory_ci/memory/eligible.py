@@ -1,4 +1,4 @@
-"""Merged changes that can teach something, and the questions that their titles ask of memory."""
+"""Merged changes that are work of people or agents, not routine, and so can teach something."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from datetime import UTC, date, timedelta
 from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.trust import is_author
 from memory_ci.gitrepo.blobs import Tree
-from memory_ci.gitrepo.history import (
-    find_commit_of_day,
-    find_cursor,
-    iter_merged_changes,
-    plan_range,
-)
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
+from memory_ci.gitrepo.past import find_commit_of_day
+from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.lifecycle.reverts import find_reverts, is_revert
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.memory.workspace import Workspace, build_memory_test
@@ -58,18 +55,25 @@ NAME = b"memory-ci"
 
 
 def list_eligible(workspace: Workspace, tip: str, today: date) -> tuple[MergedChange, ...]:
-    """Return the changes of the 90 days up to `today`, oldest first.
+    """Return the changes that were merged in the 90 days up to `today`, oldest first.
 
-    Changes of bots, of memory-ci and of memory alone are left out.
+    Changes of bots, of memory-ci and of memory files alone are left out.
+
+    Args:
+        workspace: the repository.
+        tip: the tip of the branch.
+        today: the last of the days.
 
     Raises:
         RepositoryError: shallow-clone, if history does not reach back so far.
     """
     start = window_start(today)
     since = find_commit_of_day(workspace.repo, tip, start)
-    changes = iter_merged_changes(workspace.repo, plan_range(workspace.repo, since, tip))
-    recent = (change for change in changes if start < merged_on(change) <= today)
-    return tuple(change for change in recent if is_work(workspace, change))
+    eligible = []
+    for change in iter_merged_changes(workspace.repo, plan_range(workspace.repo, since, tip)):
+        if start < merged_on(change) <= today and is_work(workspace, change):
+            eligible.append(change)
+    return tuple(eligible)
 
 
 def window_start(today: date) -> date:
@@ -80,9 +84,9 @@ def window_start(today: date) -> date:
 def count_judged(
     workspace: Workspace, tip: str, changes: Collection[MergedChange], names: Collection[str]
 ) -> int:
-    """Count the changes that need no further run.
+    """Count the changes that no record run needs to read any more.
 
-    A record run has covered them, or they are routine, or an entry or an episode is about them.
+    A record run has read them, or they are routine, or an entry or an episode is about them.
 
     Args:
         workspace: the repository.
@@ -91,13 +95,14 @@ def count_judged(
         names: the names of changes that entries and episodes are about.
     """
     cursor = find_cursor(workspace.repo, tip, build_memory_test(workspace))
-    ahead = plan_range(workspace.repo, cursor.source if cursor else None, tip)
-    pending_shas = {sha for group in ahead.groups for sha in group}
+    unread = plan_range(workspace.repo, cursor.source if cursor else None, tip)
+    unread_shas = {sha for group in unread.groups for sha in group}
 
     count = 0
     for change in changes:
-        is_covered = change.tip.sha not in pending_shas or is_routine(title_of(change))
-        if is_covered or not names_of(change).isdisjoint(names):
+        is_read = change.tip.sha not in unread_shas
+        has_memory = not names_of(change).isdisjoint(names)
+        if is_read or is_routine(title_of(change)) or has_memory:
             count += 1
     return count
 
@@ -110,7 +115,8 @@ def names_of(change: MergedChange) -> frozenset[str]:
 def title_of(change: MergedChange) -> str:
     """Return the title of a change.
 
-    If its merge has git's default message, it is the subject of the first commit that is no merge.
+    If its merge has git's default message, as "Merge branch 'x'", the title is the subject of the
+    first commit that is no merge.
     """
     if not re.fullmatch(MERGE_LINE, change.title):
         return change.title
@@ -150,13 +156,14 @@ def list_prose(commits: Iterable[Commit]) -> list[str]:
 
 
 def list_paragraphs(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the paragraphs of Markdown texts, each in one line.
+    """Yield the paragraphs of prose in Markdown texts, each in one line.
 
     Headings, lists, code and quotations are left out.
     """
     for text in texts:
-        for part in re.split(r"\n\s*\n", extract_prose(_drop_added_lines(text))):
-            paragraph = " ".join(part.split())
+        prose = extract_prose(_drop_added_lines(text))
+        for block in re.split(r"\n\s*\n", prose):
+            paragraph = " ".join(block.split())
             if paragraph and paragraph[0] not in "*-#/<|>`":
                 yield paragraph
 
@@ -185,11 +192,12 @@ def is_own_run(change: MergedChange) -> bool:
 def is_work(workspace: Workspace, change: MergedChange) -> bool:
     """Return whether a change is work of people or their agents.
 
-    Changes of bots, of memory-ci and of memory alone are not.
+    Changes of bots, of memory-ci and of memory files alone are not.
     """
     commits = own_commits(change)
     bots = workspace.config.extraction.bot_authors
-    if all(is_author(author_of(commit), bots) for commit in commits) or is_own_run(change):
+    is_by_bots = all(is_author(author_of(commit), bots) for commit in commits)
+    if is_by_bots or is_own_run(change):
         return False
     is_memory = build_memory_test(workspace)
     return not all(_touches_only(commit, is_memory) for commit in commits)
@@ -208,10 +216,15 @@ def merged_on(merged: MergedChange) -> date:
 def list_questions(
     workspace: Workspace, changes: Sequence[MergedChange], episodes: Iterable[Episode]
 ) -> list[MergedChange]:
-    """Return the changes whose titles ask for something that memory could know.
+    """Return the changes whose titles can be asked of memory: what it knew before that work.
 
     Reverts, changes that only set memory-ci up, and changes without work (the outcome `neutral`)
     are left out.
+
+    Args:
+        workspace: the repository.
+        changes: the changes.
+        episodes: the records of merged work, which have its outcome.
     """
     neutral_names: set[str] = set()
     for episode in episodes:
@@ -221,14 +234,14 @@ def list_questions(
     commits: list[Commit] = []
     for change in changes:
         commits += change.commits
-    reverting = {revert.sha for revert in find_reverts(commits)}
+    reverting_shas = {revert.sha for revert in find_reverts(commits)}
 
     questions = []
     for change in changes:
-        shas = [commit.sha for commit in own_commits(change)]
         if not title_of(change) or not neutral_names.isdisjoint(names_of(change)):
             continue
-        if not is_revert(shas, reverting) and not is_setup(workspace, change):
+        shas = [commit.sha for commit in own_commits(change)]
+        if not is_revert(shas, reverting_shas) and not is_setup(workspace, change):
             questions.append(change)
     return questions
 
@@ -240,13 +253,17 @@ def name_question(change: MergedChange) -> str:
 
 
 def is_setup(workspace: Workspace, change: MergedChange) -> bool:
-    """Return whether a change touched only memory and the set-up of memory-ci."""
-    paths = {file.path for commit in own_commits(change) for file in commit.files}
+    """Return whether a change touched only memory and the set-up of memory-ci.
+
+    Files that other tools use, too, count as set-up if they name memory-ci.
+    """
     is_memory = build_memory_test(workspace)
+    paths: set[str] = set()
+    for commit in own_commits(change):
+        paths.update(file.path for file in commit.files)
     shared_paths = {path for path in paths if not is_memory(path) and not OURS.fullmatch(path)}
     if not paths or not shared_paths <= SHARED:
         return False
-
     if not shared_paths:
         return True
 
@@ -258,7 +275,10 @@ def is_setup(workspace: Workspace, change: MergedChange) -> bool:
 
 
 def names_of_episode(episode: Episode) -> Set[str]:
-    """Return the names of the change that an episode is about; its id alone is one as well."""
+    """Return the names of the change that an episode is about: of its id, request and commit.
+
+    The id `pr-128` is the name `pr:128`.
+    """
     kind, _, name = episode.id.partition("-")
     if kind == "commit":
         name = name[:MIN_SHA_WIDTH]

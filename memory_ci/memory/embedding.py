@@ -1,4 +1,4 @@
-"""Embeddings of entries, computed before queries need them, and a note on the embedder's state."""
+"""Embeddings of entries, computed before queries need them, and a note on whether that worked."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.files import read_regular
 from memory_ci.memory.index import synced_index
 from memory_ci.memory.workspace import Workspace
+from memory_ci.search.database import Index
 from memory_ci.search.embedders import Vectors, require_embedder
 from memory_ci.search.embedders.remote import UNHURRIED
 from memory_ci.search.vectors import list_missing_texts, store_vectors
@@ -26,7 +27,7 @@ STEP = 1024
 """Number of texts between two writes to the index; each writes all vectors of the model again."""
 
 
-class LaneNote(msgspec.Struct, frozen=True):
+class EmbedderNote(msgspec.Struct, frozen=True):
     """A note on whether the embedder works.
 
     Attributes:
@@ -40,23 +41,23 @@ class LaneNote(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def load_note(workspace: Workspace) -> LaneNote:
+def load_embedder_note(workspace: Workspace) -> EmbedderNote:
     """Return the note; an empty one if none can be read."""
     with suppress(OSError, ValueError):
-        return msgspec.json.decode(read_regular(_note_path(workspace), MAX_NOTE), type=LaneNote)
-    return LaneNote()
+        return msgspec.json.decode(read_regular(_note_path(workspace), MAX_NOTE), type=EmbedderNote)
+    return EmbedderNote()
 
 
-def note_lane(workspace: Workspace, today: date, reason: str = "") -> None:
+def note_embedder(workspace: Workspace, today: date, reason: str = "") -> None:
     """Note that the embedder worked today, or the reason why it did not.
 
     The note is written at most once a day, or when it changes. Failure to write it is ignored.
     """
-    before = load_note(workspace)
+    before = load_embedder_note(workspace)
     reason = mask_secrets(reason)[:MAX_REASON]
-    after = LaneNote(today)
+    after = EmbedderNote(today)
     if reason:
-        after = LaneNote(before.worked_on, before.failed_on or today, reason)
+        after = EmbedderNote(before.worked_on, before.failed_on or today, reason)
     if after != before:
         with suppress(RepositoryError):
             write_file(_note_path(workspace), msgspec.json.encode(after) + b"\n")
@@ -79,7 +80,7 @@ def build_vectors(
     progress: Callable[[int, int], None],
     today: date | None = None,
 ) -> VectorsReport:
-    """Embed the texts that have no vector.
+    """Embed the texts of entries that have no vector in the index, in steps of STEP texts.
 
     The index is locked only between two steps, so that nobody waits for a model. The vectors of
     finished steps are kept if a later one fails.
@@ -97,31 +98,37 @@ def build_vectors(
     """
     embedder = require_embedder(workspace.config.retrieve, environ, UNHURRIED)
     embedded = 0
+    # The texts of the last step, by hash, and their vectors; none before the first step.
     hashes: tuple[bytes, ...] = ()
     vectors = Vectors(0, array("f"))
     while True:
         with synced_index(workspace) as index:
-            if index.is_temporary:
-                raise RepositoryError(
-                    f"the index could not be kept: {index.reason}",
-                    slug="write-failed",
-                    hint="Check the rights and the space there, "
-                    "and whether another process holds the index.",
-                )
+            _require_kept(index)
             if hashes:
                 store_vectors(index, embedder.model_id, hashes, vectors)
-            texts = list_missing_texts(index, embedder.model_id)
+            missing_texts = list_missing_texts(index, embedder.model_id)
         embedded += len(hashes)
-        progress(embedded, embedded + len(texts))
-        if not texts:
+        progress(embedded, embedded + len(missing_texts))
+        if not missing_texts:
             return VectorsReport(embedder.model_id, embedded)
 
-        hashes = tuple(texts)[:STEP]
+        hashes = tuple(missing_texts)[:STEP]
         try:
-            vectors = embedder.embed([texts[text_hash] for text_hash in hashes])
+            vectors = embedder.embed([missing_texts[text_hash] for text_hash in hashes])
         except EngineError as error:
             if today:
-                note_lane(workspace, today, error.message)
+                note_embedder(workspace, today, error.message)
             raise
         if today:
-            note_lane(workspace, today)
+            note_embedder(workspace, today)
+
+
+def _require_kept(index: Index) -> None:
+    """Refuse an index that is in memory only, because its file cannot be written."""
+    if index.is_temporary:
+        raise RepositoryError(
+            f"the index could not be kept: {index.reason}",
+            slug="write-failed",
+            hint="Check the rights and the space there, "
+            "and whether another process holds the index.",
+        )

@@ -1,17 +1,18 @@
-"""The episode files of a plan, and the checks before they are written.
+"""Files of episodes (records of merged work) that a plan writes, and the checks before that.
 
 Files of a month that ended are folded into one file of that month.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date, timedelta
+from functools import cached_property
 
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import find_obstacle
-from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
+from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import BY_FACTS
 from memory_ci.memory.episodes import list_episode_files, load_episodes
@@ -44,18 +45,50 @@ MAX_SINGLE = 3  # Episodes of one run that are a file each.
 FOLD_AFTER_DAYS = 180  # Days after a month when the files of its episodes become one.
 
 
-def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
-    """Return the ids of tellings whose file a person deleted.
+class DeletedEpisodes:
+    """The ids of episodes and amendments that people deleted; history is searched when one asks."""
 
-    Commits that fold a month delete files as well. They have a step, and are left out.
+    def __init__(self, base: Snapshot, since: str | None, rejected: Set[str]) -> None:
+        """Create the two sets, which are empty until they are read.
+
+        Args:
+            base: the commit whose history is searched.
+            since: where the range of a run begins; None for the beginning of history.
+            rejected: ids that people rejected before they were written, which both sets have.
+        """
+        self._base = base
+        self._since = since
+        self._rejected = frozenset(rejected)
+
+    @cached_property
+    def all(self) -> frozenset[str]:
+        """Those that were ever deleted."""
+        return self._rejected | _list_deleted(self._base, None)
+
+    @cached_property
+    def of_range(self) -> frozenset[str]:
+        """Those of changes in the range: such an episode cannot be deleted before its change."""
+        if self._since is None:
+            return self.all
+        return self._rejected | _list_deleted(self._base, self._since)
+
+
+def _list_deleted(base: Snapshot, since: str | None) -> frozenset[str]:
+    """Return the ids of episodes and amendments whose file a person deleted after `since`.
+
+    Commits of memory-ci that fold a month into one file delete files as well. They name their step
+    in a trailer, and are left out.
     """
+    workspace = base.workspace
+    exclusions = [f"^{since}"] if since else []
     arguments = (
         "--first-parent",
         *FILE_OPTIONS,
         "--no-renames",
         "--diff-filter=D",
+        *exclusions,
         "--end-of-options",
-        rev,
+        base.sha,
         "--",
         f"{EPISODES}/",
     )
@@ -70,11 +103,12 @@ def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
 
 
 def _list_former_ids(workspace: Workspace, commit: Commit, path: str) -> tuple[str, ...]:
-    """Return the ids of the tellings in a file that a commit deleted.
+    """Return the ids of the episodes in a file that a commit deleted.
 
-    Only a file with several of a run is read: the name of any other is the id.
+    Only a file with several episodes of a run is read: the name of any other is the id.
     """
-    if not path.rpartition("/")[2].startswith(RUN_PREFIX) or not commit.parents:
+    file_name = path.rpartition("/")[2]
+    if not file_name.startswith(RUN_PREFIX) or not commit.parents:
         return list_ids(path, b"")
     data = workspace.at(commit.parents[0]).read([path]).get(path)
     return list_ids(path, data or b"")
@@ -83,11 +117,14 @@ def _list_former_ids(workspace: Workspace, commit: Commit, path: str) -> tuple[s
 def plan_files(
     base: Snapshot, tellings: Iterable[EpisodeRecord]
 ) -> tuple[list[EpisodeFile], list[str]]:
-    """Return the files of tellings, and why some cannot be written.
+    """Return the files for new episodes and amendments, and why some cannot be written.
 
-    An episode is a file of its own, but many of one run are one file, and so are its amendments:
-    a long history would else be as many files to review. A telling that cannot be written does not
-    stop the run.
+    An episode is a file of its own, but if a run has many they are one file, and so are its
+    amendments: a long history would otherwise be as many files to review.
+
+    Args:
+        base: the commit that the files are added to.
+        tellings: the episodes and amendments.
     """
     files: list[EpisodeFile] = []
     episodes: list[Episode] = []
@@ -115,21 +152,33 @@ def plan_files(
 def _join_files(
     base: Snapshot, files: list[EpisodeFile], tellings: Sequence[EpisodeRecord], most: int
 ) -> list[EpisodeFile]:
-    """Return the files with one for all of some tellings, if these are more than `most`.
+    """Replace the files of some episodes by one file for all of them, if they are too many.
 
-    If that file cannot be written, each telling keeps its own.
+    If that file cannot be written, each episode keeps its own.
+
+    Args:
+        base: the commit that the files are added to.
+        files: all files.
+        tellings: the episodes, or the amendments, whose files are replaced.
+        most: the number of these that may have a file each.
     """
     if len(tellings) <= most:
         return files
-    together = EpisodeFile(run_path(tellings), format_tellings(tellings).decode())
-    if [*_check_file(together, base.tree.modes)]:
+    joined_file = EpisodeFile(run_path(tellings), format_tellings(tellings).decode())
+    if [*_check_file(joined_file, base.tree.modes)]:
         return files
-    joined = {telling_path(telling) for telling in tellings}
-    return [*(file for file in files if file.path not in joined), together]
+    replaced_paths = {telling_path(telling) for telling in tellings}
+    remaining = [file for file in files if file.path not in replaced_paths]
+    return [*remaining, joined_file]
 
 
 def find_fold_day(base: Snapshot, new: Iterable[EpisodeFile], today: date) -> date | None:
-    """Return the day before which a month must have ended for its files to be folded.
+    """Return the day before which a month must have ended for its files to be folded into one.
+
+    Args:
+        base: the commit with the older files.
+        new: the files that are added.
+        today: the day.
 
     Returns:
         None if there is nothing to fold.
@@ -161,9 +210,17 @@ def list_written(workspace: Workspace, plan: Plan) -> tuple[str, ...]:
 
 
 def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str, bytes | None]:
-    """Return the edits of folding to the files of a tree and to new ones.
+    """Return the edits that fold the episode files of each month that has ended into one file.
 
     A file that cannot be read remains unchanged.
+
+    Args:
+        base: the commit with the older files.
+        new: the files that are added.
+        before: the day before which the month must have ended.
+
+    Returns:
+        The content by path; None for a file that is deleted.
     """
     tree_files = list_episode_files(base.workspace, base.sha)
     new_files: dict[str, bytes | None] = {file.path: file.text.encode() for file in new}
@@ -180,6 +237,7 @@ def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str,
     contents = base.tree.read(paths, MAX_FILE_BYTES)
     old_files = {content.file.path: content.data for content in contents}
 
+    # None stands for a file that cannot be read: its month is left as it is.
     blocked_files: dict[str, bytes | None] = {}
     for month in ended_months:
         path = month_path(month)
@@ -212,6 +270,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     for telling in new_tellings:
         if isinstance(telling, Episode) and telling.id not in _list_valid_ids(telling.action):
             yield f"episode {telling.id!r}: is not named after what it tells of"
+        # Feedback by facts, not by people, may only be about the work of its own episode.
         refs = {feedback.ref for feedback in telling.feedback if feedback.by == BY_FACTS}
         if refs and refs != {_find_work_ref(workspace, plan, telling, new_tellings)}:
             yield f"episode {telling.id!r}: speaks for another piece of work"
@@ -227,7 +286,7 @@ def _check_unwritten(plan: Plan) -> Iterator[str]:
 
 
 def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
-    """Yield the findings on one file.
+    """Yield why a file of new episodes must not be written.
 
     Args:
         file: the file.
@@ -256,7 +315,11 @@ def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
 
 
 def _format_expected(tellings: Sequence[EpisodeRecord]) -> EpisodeFile | None:
-    """Return the file that a run writes of tellings; None if they are not of one file."""
+    """Return the file that a run would write for some episodes or amendments.
+
+    Returns:
+        None if they would not be in one file: there are none, or of both kinds.
+    """
     if len(tellings) == 1:
         return EpisodeFile(telling_path(tellings[0]), format_telling(tellings[0]).decode())
     kinds = {type(telling) for telling in tellings}
@@ -283,7 +346,16 @@ def _list_valid_ids(action: Action) -> set[str]:
 def _find_work_ref(
     workspace: Workspace, plan: Plan, telling: EpisodeRecord, new_tellings: Sequence[EpisodeRecord]
 ) -> str | None:
-    """Return the reference of the work of a telling; an amendment has that of its episode."""
+    """Return the reference of the work that an episode is about: its request, or its commit.
+
+    An amendment has the reference of its episode.
+
+    Args:
+        workspace: the repository.
+        plan: the plan that writes the episode.
+        telling: the episode or amendment.
+        new_tellings: all those that the plan writes.
+    """
     if isinstance(telling, Episode):
         return format_work_ref(telling.action.pr, telling.action.commit)
     for episode in (*new_tellings, *load_episodes(workspace, plan.base).tellings):

@@ -1,4 +1,4 @@
-"""The texts and paths of an episode, without what agents must not be served."""
+"""Texts and paths of an episode (the record of merged work), safe to be read by agents."""
 
 from __future__ import annotations
 
@@ -39,41 +39,54 @@ CONTROL = Regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def list_paths(merged: MergedChange, own: Sequence[Commit]) -> list[str]:
-    """Return the files that a change touched, the most touched first."""
-    commits = (merged.tip,) if merged.kind == "merge" and merged.tip.files else own
+    """Return the files that a change touched, the most touched first.
+
+    Args:
+        merged: the change.
+        own: the commits that did its work, without merges.
+    """
+    commits = own
+    if merged.kind == "merge" and merged.tip.files:
+        commits = (merged.tip,)  # the files of a merge are those of all its work
     counts = Counter(file.path for commit in commits for file in commit.files)
     return sorted(counts, key=lambda path: (-counts[path], path))
 
 
-def keep_safe(texts: Iterable[str], limit: int = MAX_FILES) -> list[str]:
-    """Return the first names (paths, labels, tools, keys) that may be written unchanged."""
-    safe_texts = (text for text in texts if len(text) <= MAX_PATH and safe(text) == text)
-    return list(islice(safe_texts, limit))
+def list_safe_names(names: Iterable[str], limit: int = MAX_FILES) -> list[str]:
+    """Return the first names (paths, labels, tools, keys) that agents may read unchanged."""
+    safe_names = (name for name in names if len(name) <= MAX_PATH and make_safe(name) == name)
+    return list(islice(safe_names, limit))
 
 
 def name_branch(branch: str) -> str:
     """Return a branch as an episode names it; "" if agents must not be served its name."""
-    return safe(shorten(branch, BRANCH_WIDTH))
+    return make_safe(shorten(branch, BRANCH_WIDTH))
 
 
-def tell(title: str, said: Iterable[str], request: PullRequest | None, ended: str) -> str:
-    """Return the text of an episode in one line.
+def render_episode_text(
+    title: str, commit_texts: Iterable[str], request: PullRequest | None, ended: str
+) -> str:
+    """Render the text of an episode in one line: why the change was made, and how it ended.
 
     Args:
-        title: the title of the change.
-        said: texts of its commits.
-        request: its request.
+        title: the title of the change; a paragraph that repeats it is left out.
+        commit_texts: the texts of its commit messages.
+        request: its pull request, if any; the body counts only if a member wrote it.
         ended: the sentence that says how it ended.
     """
-    texts = list(said)
-    is_by_member = request is not None and not is_outside(request, request.permission)
-    paragraphs = list_paragraphs([request.body]) if request and is_by_member else ()
-    lines = [safe(line) for line in (*paragraphs, *list_paragraphs(texts))]
-    words = " ".join(dict.fromkeys(line for line in lines if line and line != title))
-    review_words = _render_requested_changes(request) if request else ""
-    room = MAX_TEXT - len(f" {review_words}. {ended}.")
+    commit_texts = list(commit_texts)
+    paragraphs: list[str] = []
+    if request is not None and not is_outside(request, request.permission):
+        paragraphs += list_paragraphs([request.body])
+    paragraphs += list_paragraphs(commit_texts)
+    safe_paragraphs = [make_safe(paragraph) for paragraph in paragraphs]
+    distinct = dict.fromkeys(text for text in safe_paragraphs if text and text != title)
+    description = " ".join(distinct)
+
+    review = _render_requested_changes(request) if request else ""
+    free_chars = MAX_TEXT - len(f" {review}. {ended}.")
     sentences: list[str] = []
-    for part in (shorten(words, room), review_words):
+    for part in (shorten(description, free_chars), review):
         if part:
             sentences.append(part if part[-1] in ".!?…" else f"{part}.")
     text = " ".join([*sentences, ended])
@@ -81,25 +94,27 @@ def tell(title: str, said: Iterable[str], request: PullRequest | None, ended: st
 
 
 def _render_requested_changes(request: PullRequest) -> str:
-    """Return what members asked to be changed in review, or "" if nothing.
+    """Render in one line what members asked to be changed in review, "" if nothing.
 
     These are reviews that request changes, and comments that begin a thread at a line.
     """
     requested: dict[str, None] = {}
     for review in request.reviews:
         is_member = review.permission == "write" and not review.is_bot
-        is_request = review.state == "changes_requested" or (review.path and not review.in_reply_to)
-        if is_member and is_request and review.author != request.author:
-            lines = [safe(line) for line in list_paragraphs([review.body])]
-            first_line = next(filter(None, lines), "")
-            if first_line:
-                requested[first_line] = None
+        begins_thread = bool(review.path) and not review.in_reply_to
+        is_request = review.state == "changes_requested" or begins_thread
+        if not is_member or not is_request or review.author == request.author:
+            continue
+        paragraphs = [make_safe(paragraph) for paragraph in list_paragraphs([review.body])]
+        safe_paragraphs = [paragraph for paragraph in paragraphs if paragraph]
+        if safe_paragraphs:
+            requested[safe_paragraphs[0]] = None
     if not requested:
         return ""
     return shorten(f"Asked in review: {'; '.join(requested)}", MAX_REVIEW)
 
 
-def safe(text: str) -> str:
-    """Return a text in one line without credentials, or "" if agents must not be served it."""
+def make_safe(text: str) -> str:
+    """Return a text in one line, credentials masked, or "" if agents must not be served it."""
     line = " ".join(redact(text).text.split())
     return "" if CONTROL.search(line) or is_unsafe(line) else line

@@ -1,4 +1,4 @@
-"""Episodes of a repository: those of a view, their feedback on entries, and new ones."""
+"""Episodes (records of merged work) of a commit or work tree, and their feedback on entries."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class EpisodeFiles(msgspec.Struct, frozen=True):
 
 
 def list_episode_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
-    """Return the episode files of a view, which is one as in `list_memory_files`."""
+    """Return the episode files of a revision, or of the work tree if `view` is None."""
     files = list_view(workspace, view, [f"{EPISODES}/*.md"])
     return tuple(file for file in files if is_episode_path(file.path))
 
@@ -83,9 +83,14 @@ def load_episodes(workspace: Workspace, view: str | None) -> Episodes:
 
 
 def add_derived(workspace: Workspace, files: EpisodeFiles, view: str | None) -> Episodes:
-    """Return the written episodes, and the derived ones of the recorded ranges.
+    """Return the episodes that have a file, and those of recorded ranges that git's history gives.
 
-    In a clone whose history is cut off, the derived ones are missing.
+    In a clone whose history is cut off, the latter are missing.
+
+    Args:
+        workspace: the repository.
+        files: the content of the directory of episodes, with the recorded ranges.
+        view: the revision that has it; None for the work tree.
     """
     written = files.written
     if not files.recorded.ranges:
@@ -100,7 +105,7 @@ def add_derived(workspace: Workspace, files: EpisodeFiles, view: str | None) -> 
 
 
 def gather_derived(workspace: Workspace, files: Iterable[TreeFile]) -> None:
-    """Derive the episodes of the recorded ranges, so that no question has to wait for them.
+    """Derive the episodes of the recorded ranges into their cache, before anybody asks for them.
 
     Args:
         workspace: the repository.
@@ -113,6 +118,7 @@ def gather_derived(workspace: Workspace, files: Iterable[TreeFile]) -> None:
 
 
 def _find_tombstones(workspace: Workspace, view: str | None) -> Tombstones:
+    """Return the hashes of forgotten text of a revision, or of the work tree."""
     if view is None and workspace.repo.root is not None:
         return tombstones_here(workspace)
     return tombstones_at(workspace.at(view or "HEAD"))
@@ -127,27 +133,36 @@ def load_written(workspace: Workspace, view: str | None) -> Episodes:
 
 
 def load_episode_files(workspace: Workspace, view: str | None) -> EpisodeFiles:
-    """Read the episode files of a view, and its recorded ranges."""
+    """Read the episode files and the recorded ranges of a revision, or of the work tree.
+
+    One git process reads all files.
+    """
     listed = list_view(workspace, view, [f"{EPISODES}/*.md"])
-    episode_files = [file for file in listed if is_episode_path(file.path)]
     recorded_files = [file for file in listed if file.path == RECORDED_FILE]
+    episode_files = [file for file in listed if is_episode_path(file.path)]
     tellings: list[EpisodeRecord] = []
     findings: list[Finding] = []
     recorded = Recorded()
     for content in read_files(workspace.repo, [*recorded_files, *episode_files], MAX_FILE_BYTES):
         if content.file.path == RECORDED_FILE:
             recorded = parse_recorded(content.data or b"")
-            continue
-        _, parsed = _parse_content(content)
-        tellings += parsed.tellings
-        findings += parsed.findings
+        else:
+            _, parsed = _parse_content(content)
+            tellings += parsed.tellings
+            findings += parsed.findings
     return EpisodeFiles(Episodes(tuple(tellings), tuple(findings)), recorded)
 
 
 def load_usage(
     workspace: Workspace, view: str | None, entries: Iterable[Entry]
 ) -> Mapping[str, UseCount]:
-    """Return the usage of those entries of a view that were served, by id."""
+    """Return how often work was served and used each entry, by id.
+
+    Args:
+        workspace: the repository.
+        view: the revision whose episodes are counted; None for the work tree.
+        entries: its entries.
+    """
     tellings = load_written(workspace, view).tellings
     return count_usage(combine(tellings), find_heirs_among(entries))
 
@@ -155,7 +170,7 @@ def load_usage(
 def read_episode_files(
     workspace: Workspace, files: Iterable[TreeFile]
 ) -> list[tuple[bytes, ParsedEpisodes]]:
-    """Return the bytes and the tellings of files, in order.
+    """Return the bytes and the episodes of files, in order.
 
     One git process reads all files that are in git.
     """
@@ -164,6 +179,7 @@ def read_episode_files(
 
 
 def _parse_content(content: FileContent) -> tuple[bytes, ParsedEpisodes]:
+    """Return the bytes and the episodes of a file; for one that cannot be read, a finding."""
     path = readable_path(content.file)
     if content.data is not None:
         return content.data, parse_episode_file(path, content.data)
@@ -173,15 +189,18 @@ def _parse_content(content: FileContent) -> tuple[bytes, ParsedEpisodes]:
     return b"", ParsedEpisodes(path, (), (finding,))
 
 
-def find_episode_findings(read: Iterable[tuple[bytes, ParsedEpisodes]]) -> tuple[Finding, ...]:
+def find_episode_findings(files: Iterable[tuple[bytes, ParsedEpisodes]]) -> tuple[Finding, ...]:
     """Return findings on episode files.
 
     They are on files that cannot be read, on ids with two different texts, and on texts that must
     not be in memory.
+
+    Args:
+        files: the bytes and the episodes of each file.
     """
     findings: list[Finding] = []
-    first_by_id: dict[str, tuple[EpisodeRecord, str]] = {}
-    for data, file in read:
+    first_by_id: dict[str, tuple[EpisodeRecord, str]] = {}  # the first of an id, and its place
+    for data, file in files:
         findings += (*file.findings, *find_credentials(file.path, data))
         for line, telling in zip(file.lines, file.tellings, strict=True):
             findings += _find_unsafe_texts(file.path, line, telling)
@@ -206,9 +225,9 @@ def _report_duplicate(path: str, line: int, telling: EpisodeRecord, first_place:
 
 
 def load_feedback(workspace: Workspace, files: Sequence[TreeFile]) -> Iterator[LoadedFile]:
-    """Yield the feedback of files on entries, for the index, without texts that must not be served.
+    """Yield the feedback on entries in episode files, for the index.
 
-    A file that is no episode file has no feedback.
+    Texts that agents must not be served are masked. A file that is no episode file has no feedback.
     """
     episode_files = []
     for file in files:
@@ -221,23 +240,25 @@ def load_feedback(workspace: Workspace, files: Sequence[TreeFile]) -> Iterator[L
 
 
 def _load_feedback_of(parsed: ParsedEpisodes) -> LoadedFile:
-    located_feedback = []
+    """Return the feedback on entries of one episode file, with findings for masked texts."""
+    numbered_feedback = []
     findings = list(parsed.findings)
     for line, telling in zip(parsed.lines, parsed.tellings, strict=True):
         for feedback in telling.feedback:
             masked = mask_feedback(feedback)
-            located_feedback.append((line, masked))
+            numbered_feedback.append((line, masked))
             if masked != feedback:
                 findings += _report_unsafe_feedback(parsed.path, line, feedback)
     return LoadedFile(
         path=parsed.path,
         scope=PROJECT,
-        feedback=tuple(located_feedback),
+        feedback=tuple(numbered_feedback),
         findings=tuple(findings),
     )
 
 
 def _report_unsafe_feedback(path: str, line: int, feedback: Feedback) -> list[Finding]:
+    """Return findings on the unsafe texts of feedback at a line of an episode file."""
     text = "\n".join((feedback.id, feedback.by, feedback.ref))
     findings = list(find_unsafe_text(path, line, text))
     if findings:
@@ -246,12 +267,12 @@ def _report_unsafe_feedback(path: str, line: int, feedback: Feedback) -> list[Fi
     return [Finding(path, line, "credential", message, CREDENTIAL_HINT)]
 
 
-def mask_feedback(said: Feedback) -> Feedback:
-    """Replace the unsafe texts of an event by digests.
+def mask_feedback(feedback: Feedback) -> Feedback:
+    """Replace the unsafe texts of feedback by digests.
 
-    Equal texts have equal digests, so that the event still counts once, and for its job.
+    Equal texts have equal digests, so that the feedback still counts once, and for its work.
     """
-    return replace(said, id=_mask(said.id), by=_mask(said.by), ref=_mask(said.ref))
+    return replace(feedback, id=_mask(feedback.id), by=_mask(feedback.by), ref=_mask(feedback.ref))
 
 
 @lru_cache(maxsize=8192)  # the same names and ids occur very often
@@ -262,9 +283,9 @@ def _mask(text: str) -> str:
 
 
 def save_telling(workspace: Workspace, telling: EpisodeRecord) -> Path:
-    """Write a telling into a file of its own in the work tree.
+    """Write an episode or amendment into a file of its own in the work tree.
 
-    An equal file is not written again.
+    A file with the same content is left as it is.
 
     Raises:
         UsageError: bad-episode.

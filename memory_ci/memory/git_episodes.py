@@ -1,4 +1,4 @@
-"""Episodes of merged changes that are derived from git's history, and their cache.
+"""Episodes (records of merged work) that are derived from git's history, and their cache.
 
 `record` writes an episode only for what git does not have. All other changes of the ranges that it
 has read get their episode here (docs/episodes.md).
@@ -27,7 +27,14 @@ from memory_ci.gitrepo.repo import Repository, is_ancestor, is_shallow
 from memory_ci.lifecycle.episodes import derive_situation
 from memory_ci.lifecycle.reverts import find_reverts
 from memory_ci.memory.eligible import is_routine, is_work, list_prose, own_commits, title_of
-from memory_ci.memory.episode_texts import MERGED_AS, keep_safe, list_paths, name_branch, safe, tell
+from memory_ci.memory.episode_texts import (
+    MERGED_AS,
+    list_paths,
+    list_safe_names,
+    make_safe,
+    name_branch,
+    render_episode_text,
+)
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.config import ExtractionConfig
@@ -62,9 +69,9 @@ MAX_RANGES = 16
 
 
 def is_derived(workspace: Workspace, merged: MergedChange) -> bool:
-    """Return whether a merged change has an episode by what git says of it.
+    """Return whether a merged change gets an episode that is derived from git's history.
 
-    Changes of bots, of memory alone, and routine changes that revert nothing have none.
+    Changes of bots, of memory files alone, and routine changes that revert nothing get none.
     """
     if not is_work(workspace, merged):
         return False
@@ -72,7 +79,7 @@ def is_derived(workspace: Workspace, merged: MergedChange) -> bool:
 
 
 def derive_episode(config: ExtractionConfig, merged: MergedChange, stage: str) -> Episode:
-    """Return the episode of a merged change as git's history gives it.
+    """Return the episode of a merged change, as git's history gives it.
 
     Its id is not yet distinguished from that of another change with the same number.
 
@@ -81,41 +88,47 @@ def derive_episode(config: ExtractionConfig, merged: MergedChange, stage: str) -
         merged: the change.
         stage: the stage that the project was in; "" if it was unknown.
     """
-    own = own_commits(merged)
-    title = safe(title_of(merged))
-    paths = list_paths(merged, own)
-    files = keep_safe(paths)
+    title = make_safe(title_of(merged))
+    paths = list_paths(merged, own_commits(merged))
+    files = list_safe_names(paths)
     outcome: Outcome = "success" if paths else "neutral"
-    prose = list_prose(list_trusted_commits(config, merged, commit_events(merged)))
-    context = {"branch": name_branch(find_branch(merged.tip.message)), "stage": stage}
+    trusted_commits = list_trusted_commits(config, merged, commit_events(merged))
+    text = render_episode_text(title, list_prose(trusted_commits), None, MERGED_AS[outcome])
+
+    context = {}
+    branch = name_branch(find_branch(merged.tip.message))
+    if branch:
+        context["branch"] = branch
+    if stage:
+        context["stage"] = stage
     return Episode(
         id=name_change(merged.number, merged.tip.sha),
         occurred_at=merged.tip.committed_at.astimezone(UTC),
         situation=derive_situation(title, files, ()),
-        context={key: value for key, value in context.items() if value},
+        context=context,
         action=Action(pr=merged.number, commit=merged.tip.sha, files=tuple(files)),
         outcome=outcome,
         valence=ROUTINE_VALENCE,
-        text=tell(title, prose, None, MERGED_AS[outcome]),
+        text=text,
     )
 
 
 def list_trusted_commits(
     config: ExtractionConfig, merged: MergedChange, events: Iterable[Event]
 ) -> list[Commit]:
-    """Return the commits of trusted authors; words of others are no part of memory.
+    """Return the commits of a change whose authors are trusted, the last commit first.
 
     Args:
         config: says who is trusted.
         merged: the change.
         events: its events, with those of its commits.
     """
-    trusted_shas = {
-        event.origin.id
-        for event in events
-        if event.kind == "commit"
-        and classify_trust(event, config.trusted_authors, config.bot_authors) == "T0"
-    }
+    trusted_shas = set()
+    for event in events:
+        if event.kind == "commit":
+            tier = classify_trust(event, config.trusted_authors, config.bot_authors)
+            if tier == "T0":
+                trusted_shas.add(event.origin.id)
     return [commit for commit in (merged.tip, *merged.commits) if commit.sha in trusted_shas]
 
 
@@ -124,14 +137,14 @@ def name_change(number: int | None, sha: str) -> str:
     return f"commit-{sha[:SHA_WIDTH]}" if number is None else f"pr-{number}"
 
 
-def distinguish_id(episode: Episode, taken: Episode | None) -> Episode:
-    """Return an episode whose id has its commit if another change already has the id.
+def distinguish_id(episode: Episode, same_id: Episode | None) -> Episode:
+    """Add the commit to the id of an episode if the episode of another change has the same id.
 
     Args:
         episode: the episode, named by `name_change`.
-        taken: the episode that has this id; None if there is none.
+        same_id: the episode that has this id; None if there is none.
     """
-    if taken is None or taken.action.commit == episode.action.commit:
+    if same_id is None or same_id.action.commit == episode.action.commit:
         return episode
     return replace(episode, id=f"{episode.id}-{episode.action.commit[:SHA_WIDTH]}")
 
@@ -157,7 +170,7 @@ def load_derived(
     written: Iterable[EpisodeRecord],
     forgotten: Tombstones,
 ) -> DerivedEpisodes:
-    """Return the derived episodes of ranges, without those of changes that have a file.
+    """Return the episodes of the changes in recorded ranges that have no episode file.
 
     Args:
         workspace: the repository.
@@ -165,20 +178,20 @@ def load_derived(
         written: the content of the episode files.
         forgotten: hashes of the text to mask, in the cache as well.
     """
-    by_id = {telling.id: telling for telling in written if isinstance(telling, Episode)}
-    commits = {episode.action.commit for episode in by_id.values()}
-    without = frozenset(recorded.without)
+    episodes_by_id = {record.id: record for record in written if isinstance(record, Episode)}
+    known_commits = {episode.action.commit for episode in episodes_by_id.values()}
+    removed_ids = frozenset(recorded.without)
     episodes: list[Episode] = []
-    derived, problem = _read_ranges(workspace, recorded.ranges, forgotten)
-    for episode in derived:
-        if episode.action.commit in commits:
+    derived = _read_ranges(workspace, recorded.ranges, forgotten)
+    for episode in derived.episodes:
+        if episode.action.commit in known_commits:
             continue
-        commits.add(episode.action.commit)
-        named = distinguish_id(episode, by_id.get(episode.id))
-        if named.id not in without:
-            by_id[named.id] = named
+        known_commits.add(episode.action.commit)
+        named = distinguish_id(episode, episodes_by_id.get(episode.id))
+        if named.id not in removed_ids:
+            episodes_by_id[named.id] = named
             episodes.append(forgotten.mask_all(named))
-    return DerivedEpisodes(episodes, problem)
+    return DerivedEpisodes(episodes, derived.problem)
 
 
 class DerivedRange(msgspec.Struct, frozen=True):
@@ -205,8 +218,16 @@ def cache_path(workspace: Workspace) -> Path:
     return workspace.repo.common_dir / "memory-ci" / "episodes.mpk"
 
 
-def remember(workspace: Workspace, new: RecordedRange, episodes: Sequence[Episode]) -> None:
-    """Add to the cache a range that a run has read, so that nobody has to read it again."""
+def cache_range(workspace: Workspace, new: RecordedRange, episodes: Sequence[Episode]) -> None:
+    """Add to the cache a range that a run has read, so that nobody has to read it again.
+
+    It is joined with a cached range that ends where it begins.
+
+    Args:
+        workspace: the repository.
+        new: the range.
+        episodes: the derived episodes of its changes.
+    """
     cached = _load_cache(workspace)
     derived = DerivedRange(new, tuple(filter(_is_servable, episodes)))
     others: list[DerivedRange] = []
@@ -222,33 +243,42 @@ def remember(workspace: Workspace, new: RecordedRange, episodes: Sequence[Episod
 def _read_ranges(
     workspace: Workspace, ranges: Sequence[RecordedRange], forgotten: Tombstones
 ) -> DerivedEpisodes:
-    """Return the derived episodes of ranges; only commits that the cache lacks are read."""
+    """Return the derived episodes of ranges of history, from the cache and from new commits.
+
+    A range that the clone lacks is left out, with the reason as `problem`.
+
+    Args:
+        workspace: the repository.
+        ranges: the ranges.
+        forgotten: hashes of the text to mask before it is cached.
+    """
     cached = _load_cache(workspace)
     derived_by_range = {derived.range: derived for derived in cached.ranges}
     problem = ""
-    is_changed = False
-    for wanted in ranges:
-        if wanted in derived_by_range:
+    has_new_commits = False
+    for recorded_range in ranges:
+        if recorded_range in derived_by_range:
             continue
         try:
-            longer = _find_longer(workspace.repo, cached.ranges, wanted)
+            longer = _find_longer(workspace.repo, cached.ranges, recorded_range)
             if longer is not None:
-                derived_by_range[wanted] = _cut(workspace.repo, longer, wanted)
+                derived = _cut(workspace.repo, longer, recorded_range)
             else:
-                extended = _extend(workspace, cached.ranges, wanted)
-                derived_by_range[wanted] = forgotten.mask_all(extended)
-                is_changed = True
+                derived = forgotten.mask_all(_extend(workspace, cached.ranges, recorded_range))
+                has_new_commits = True
         except RepositoryError as error:
             # Of a shallow clone git says that it does not know the commit.
             reason = "this clone is shallow" if is_shallow(workspace.repo) else error.message
             problem = problem or reason.splitlines()[0]
+        else:
+            derived_by_range[recorded_range] = derived
 
-    wanted_ranges = [derived_by_range[each] for each in ranges if each in derived_by_range]
-    if is_changed:
+    derived_ranges = [derived_by_range[each] for each in ranges if each in derived_by_range]
+    if has_new_commits:
         others = [derived for derived in cached.ranges if derived.range not in ranges]
-        _save_cache(workspace, cached, [*wanted_ranges, *others])
+        _save_cache(workspace, cached, [*derived_ranges, *others])
     episodes: list[Episode] = []
-    for derived in wanted_ranges:
+    for derived in derived_ranges:
         episodes += derived.episodes
     return DerivedEpisodes(episodes, problem)
 
@@ -256,7 +286,7 @@ def _read_ranges(
 def _find_longer(
     repo: Repository, cached: Iterable[DerivedRange], wanted: RecordedRange
 ) -> DerivedRange | None:
-    """Return a cached range that begins where another does and ends later."""
+    """Return a cached range that begins at the same commit as the wanted one and ends later."""
     alike = [derived for derived in cached if _begins_alike(derived.range, wanted)]
     for derived in alike:
         if is_ancestor(repo, wanted.until, derived.range.until):
@@ -264,12 +294,13 @@ def _find_longer(
     return None
 
 
-def _begins_alike(one: RecordedRange, other: RecordedRange) -> bool:
-    return (one.since, one.stage) == (other.since, other.stage)
+def _begins_alike(first: RecordedRange, second: RecordedRange) -> bool:
+    """Return whether two ranges begin at one commit, in one stage of the project."""
+    return (first.since, first.stage) == (second.since, second.stage)
 
 
 def _cut(repo: Repository, derived: DerivedRange, wanted: RecordedRange) -> DerivedRange:
-    """Return the part of a range that ends earlier."""
+    """Return the wanted range with its episodes, out of those of a range that ends later."""
     commits = frozenset(list_first_parents(repo, wanted.since, wanted.until))
     episodes = [episode for episode in derived.episodes if episode.action.commit in commits]
     return DerivedRange(wanted, tuple(episodes))
@@ -278,7 +309,11 @@ def _cut(repo: Repository, derived: DerivedRange, wanted: RecordedRange) -> Deri
 def _extend(
     workspace: Workspace, cached: Iterable[DerivedRange], wanted: RecordedRange
 ) -> DerivedRange:
-    """Return a range with its episodes, read from where a cached range ends."""
+    """Return the wanted range with its episodes, derived from git's history.
+
+    If a cached range begins at the same commit and ends earlier, only the commits behind it are
+    read.
+    """
     start = wanted.since
     episodes: list[Episode] = []
     for derived in cached:
@@ -288,6 +323,7 @@ def _extend(
             start = derived.range.until
             episodes = [*derived.episodes]
             break
+
     config = workspace.config.extraction
     history = plan_range(workspace.repo, start, wanted.until)
     changes = iter_merged_changes(workspace.repo, history)
@@ -302,12 +338,11 @@ def _extend(
 
 
 def _is_servable(episode: Episode) -> bool:
-    """Return whether an episode has no text that must not be served to agents."""
-    texts = list_texts(episode)
+    """Return whether agents may read an episode; its other texts were screened one by one."""
     situation = episode.situation
     if is_unsafe(situation.domain) or is_unsafe(situation.topic):
         return False
-    return not find_secrets("\n".join(texts))
+    return not find_secrets("\n".join(list_texts(episode)))
 
 
 # -- the cache
@@ -326,8 +361,9 @@ def _load_cache(workspace: Workspace) -> CachedEpisodes:
     empty = CachedEpisodes(_cache_key(workspace))
     try:
         data = read_regular(cache_path(workspace), MAX_CACHED_BYTES)
+        seal = data[:SEAL]
         payload = data[SEAL:]
-        if data[:SEAL] != _seal(payload):
+        if seal != _seal(payload):
             return empty
         cached = msgspec.msgpack.decode(payload, type=CachedEpisodes)
     except (OSError, ValueError):
@@ -338,6 +374,7 @@ def _load_cache(workspace: Workspace) -> CachedEpisodes:
 def _save_cache(
     workspace: Workspace, cached: CachedEpisodes, ranges: Sequence[DerivedRange]
 ) -> None:
+    """Write the cache with other ranges, the first MAX_RANGES of them."""
     updated = replace(cached, ranges=tuple(ranges[:MAX_RANGES]))
     payload = msgspec.msgpack.encode(updated)
     with suppress(RepositoryError):  # without a cache the episodes are derived again
@@ -345,4 +382,5 @@ def _save_cache(
 
 
 def _seal(payload: bytes) -> bytes:
+    """Return the first bytes of the cache: its format, and a SHA-256 of its payload."""
     return FORMAT + hashlib.sha256(payload).digest()

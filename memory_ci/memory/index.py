@@ -1,4 +1,4 @@
-"""The search index of a workspace: its path, its coverage and its cache key."""
+"""The search index of a repository: built from memory files, updated, and compared with them."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class IndexReport(msgspec.Struct, frozen=True):
 def load_indexed(
     workspace: Workspace, files: Iterable[TreeFile], known: Mapping[str, Collection[bytes]] = {}
 ) -> Iterator[LoadedFile]:
-    """Yield files as the index holds them, without texts that must not be served.
+    """Yield the content of files for the index, without texts that agents must not be served.
 
     Args:
         workspace: the repository.
-        files: the files.
+        files: memory files and episode files.
         known: by path the entries that need not be parsed again, as for `load_file`.
     """
     from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
@@ -87,7 +87,7 @@ def _cache_key(files: Iterable[TreeFile]) -> str:
 
 
 def build_index(workspace: Workspace, view: str | None, db: Path | None = None) -> IndexReport:
-    """Update the index to a view.
+    """Update the index to the work tree or to a revision.
 
     The tasks of the past (`past_tasks`) and the episodes of git's history are updated with the
     index of the repository.
@@ -103,15 +103,7 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
     """
     files = list_indexed_files(workspace, view)
     if db is None:
-        from memory_ci.memory.past_tasks import gather_tasks
-
-        gather_tasks(workspace)
-        if any(file.path == RECORDED_FILE for file in files):
-            from memory_ci.memory.episodes import (
-                gather_derived,  # few repositories have such a file
-            )
-
-            gather_derived(workspace, files)
+        _update_caches(workspace, files)
     else:
         _require_index_or_nothing(db)
 
@@ -130,6 +122,22 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
             entries=report.entries,
             was_rebuilt=report.was_rebuilt,
         )
+
+
+def _update_caches(workspace: Workspace, files: Iterable[TreeFile]) -> None:
+    """Update the caches next to the index: past tasks, and episodes derived from git's history.
+
+    Args:
+        workspace: the repository.
+        files: the files that the index covers.
+    """
+    from memory_ci.memory.past_tasks import gather_tasks
+
+    gather_tasks(workspace)
+    if any(file.path == RECORDED_FILE for file in files):
+        from memory_ci.memory.episodes import gather_derived  # few repositories have such a file
+
+        gather_derived(workspace, files)
 
 
 def _require_index_or_nothing(db: Path) -> None:
@@ -192,7 +200,14 @@ def _sync(
     tree_files: Iterable[TreeFile],
     outside_files: Mapping[str, bytes],
 ) -> SyncReport:
-    """Make the index equal to files of the repository and to global memory."""
+    """Make the index equal to files of the repository and to global memory.
+
+    Args:
+        workspace: the repository.
+        index: the index.
+        tree_files: the memory and episode files of the repository.
+        outside_files: the content of files of global memory, by path.
+    """
     files = {readable_path(file): file for file in tree_files}
     oids = {path: file.oid for path, file in files.items()}
     for path, data in outside_files.items():
@@ -208,7 +223,14 @@ def _load_paths(
     outside_files: Mapping[str, bytes],
     known: Mapping[str, KnownDigests],
 ) -> Iterator[LoadedFile]:
-    """Yield the files for the paths of `known`, which are new to the index."""
+    """Yield the content of the files that are new to the index: those with the paths of `known`.
+
+    Args:
+        workspace: the repository.
+        files: all files of the repository that the index covers, by path.
+        outside_files: the content of files of global memory, by path.
+        known: by path the entries that need not be parsed again, as for `load_file`.
+    """
     from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
     from memory_ci.progress import report
     from memory_ci.store.document import load_file

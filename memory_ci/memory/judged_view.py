@@ -1,10 +1,9 @@
-"""A view whose code is judged, and the cache of results about it, in the index."""
+"""A commit or work tree whose code is compared with entries, and a cache of the results."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -38,13 +37,19 @@ Subject = TypeVar("Subject")
 
 
 class JudgedView:
-    """A view with its files, and a cache of results about it.
+    """A commit or the work tree with its files, and a cache of results about them.
 
     The files are listed when they are first used. The cache is in the index. Each of its keys is a
     hash of all that a result depends on.
     """
 
     def __init__(self, workspace: Workspace, view: str | None) -> None:
+        """Choose a view.
+
+        Args:
+            workspace: the repository.
+            view: a revision; None for the work tree (HEAD in a bare repository).
+        """
         self.workspace = workspace
         self.repo = workspace.repo
         self._index_path = index_path(workspace)
@@ -82,8 +87,10 @@ class JudgedView:
     def load_cached(self, keys: Mapping[Subject, str], kind: type[T]) -> dict[Subject, T]:
         """Return the cached results for keys; keys without a result are left out.
 
+        A damaged cache counts as empty.
+
         Args:
-            keys: the cache key of each subject.
+            keys: the cache key of each subject, which may be any object.
             kind: the type of the results.
 
         Returns:
@@ -107,20 +114,23 @@ class JudgedView:
 
         rows = read_verdicts(self._index_path, [*chain.from_iterable(keys.values())])
         results = {}
-        with suppress(ValueError, TypeError, msgspec.ValidationError):
+        try:
             for subject, subject_keys in keys.items():
                 cached = [rows[key] for key in subject_keys if key in rows]
                 if cached:
                     results[subject] = msgspec.convert(json.loads(cached[0]), kind)
-            return results
-        return {}  # a damaged cache counts as empty
+        except (ValueError, TypeError, msgspec.ValidationError):
+            return {}
+        return results
 
     def save_cached(self, results: Mapping[str, object]) -> None:
         """Cache results by their keys."""
         from memory_ci.search.verdicts import keep_verdicts
 
-        rows = {key: json.dumps(msgspec.to_builtins(result)) for key, result in results.items()}
-        keep_verdicts(self._index_path, rows)
+        json_by_key = {}
+        for key, result in results.items():
+            json_by_key[key] = json.dumps(msgspec.to_builtins(result))
+        keep_verdicts(self._index_path, json_by_key)
 
     def _list_files(self) -> tuple[TreeFile, ...]:
         if self.rev is None:
@@ -135,14 +145,15 @@ def make_key(*parts: str) -> str:
 
 @cache
 def _read_judges() -> str:
-    """Return a digest of the sources of JUDGES, or "" where sources are not installed."""
+    """Return a digest of the source of the modules in JUDGES, "" where none is installed."""
     package = Path(__file__).resolve().parent.parent
     hasher = blake2b(digest_size=16)
-    with suppress(OSError):
+    try:
         for name in JUDGES:
             hasher.update((package / f"{name}.py").read_bytes())
-        return hasher.hexdigest()
-    return ""
+    except OSError:
+        return ""
+    return hasher.hexdigest()
 
 
 def _digest(*parts: str) -> str:

@@ -1,7 +1,7 @@
-"""Tools that test a rule better than a check of memory does: known hooks, and linters.
+"""Tools that test a rule better than a check of memory does: hooks of pre-commit, and linters.
 
-What a tool of the repository tests already is not proposed; where a known hook would, its lines for
-`.pre-commit-config.yaml` are.
+A check is not proposed if a tool of the repository tests the rule already. If a known hook would
+test it, its lines for `.pre-commit-config.yaml` are proposed instead.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ LOCK_CHECK = Regex(
 
 
 def read_hook_settings(snapshot: Snapshot) -> str:
-    """Return the text of the files that say which tools test a change."""
+    """Return the text of the files that say which tools test a change: of hooks, linters and CI."""
     paths = [path for path in snapshot.tree.files if SETTINGS.fullmatch(path)]
     contents = snapshot.tree.read(paths, MAX_SETTINGS)
     texts = [(content.data or b"").decode("utf-8", "replace") for content in contents]
@@ -138,14 +138,25 @@ def read_hook_settings(snapshot: Snapshot) -> str:
 
 def find_hook(rule: str) -> KnownHook | None:
     """Return the hook that tests a rule, None if no known hook does."""
-    return next((hook for hook in HOOKS if hook.rule.search(rule)), None)
+    for hook in HOOKS:
+        if hook.rule.search(rule):
+            return hook
+    return None
 
 
 def is_linted(rule: str, settings: str) -> bool:
-    """Return whether a tool of the repository tests a rule already, or the rule says so itself."""
-    return ENFORCED.search(rule) is not None or any(
-        words.search(rule) and tool.search(settings) for words, tool in LINTED
-    )
+    """Return whether a tool of the repository tests a rule already, or the rule says so itself.
+
+    Args:
+        rule: the rule in words.
+        settings: the text of the files that say which tools test a change.
+    """
+    if ENFORCED.search(rule):
+        return True
+    for rule_words, tool_settings in LINTED:
+        if rule_words.search(rule) and tool_settings.search(settings):
+            return True
+    return False
 
 
 def is_lock_tested(globs: Iterable[str], settings: str) -> bool:
@@ -154,7 +165,15 @@ def is_lock_tested(globs: Iterable[str], settings: str) -> bool:
 
 
 def suggest_hook(rule: str, settings: str) -> str:
-    """Return the lines with the hook that tests a rule, "" for none, or if such a tool runs."""
+    """Return the lines for `.pre-commit-config.yaml` that add the hook which tests a rule.
+
+    Args:
+        rule: the rule in words.
+        settings: the text of the files that say which tools test a change.
+
+    Returns:
+        "" if no known hook tests the rule, or such a tool runs already.
+    """
     hook = find_hook(rule)
     if hook is None or any(sign in settings for sign in hook.signs):
         return ""

@@ -1,4 +1,4 @@
-"""Lookup of entries by id, and of their history."""
+"""Lookup of entries by the start of their id, and of their history in git."""
 
 from __future__ import annotations
 
@@ -86,24 +86,37 @@ def find_entry(
 
 
 def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date) -> ShownEntry:
-    """Return an entry of the work tree (None), or of a revision."""
+    """Return an entry with its canonical text and its prominence.
+
+    Args:
+        workspace: the repository.
+        prefix: the first characters of its id.
+        view: the revision that has the entry; None for the work tree.
+        today: the day of the prominence.
+
+    Raises:
+        UsageError: unknown-entry, ambiguous-entry.
+    """
     memory = load_memory(workspace, view)
     place = find_entry(memory.located, prefix, memory.findings)
     return ShownEntry(place, format_entry(place.entry), prominence(place.entry, today))
 
 
 def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion, ...]:
-    """Return the history of an entry up to HEAD, newest first.
+    """Return the changes that commits up to HEAD made to an entry, newest first.
 
     The entry may be gone from the tree.
+
+    Args:
+        workspace: the repository.
+        prefix: the first characters of its id.
 
     Raises:
         UsageError: unknown-entry, if no commit ever had it.
     """
     head = resolve_commit(workspace.repo, "HEAD")
-    file_versions = list(
-        list_versions(workspace.repo, head, memory_pathspecs(workspace.config.scopes))
-    )
+    pathspecs = memory_pathspecs(workspace.config.scopes)
+    file_versions = list(list_versions(workspace.repo, head, pathspecs))
     entries = _read_versions(workspace, file_versions, prefix.lower())
     versions = list(_replay(reversed(file_versions), entries))
     if not versions:
@@ -115,30 +128,39 @@ def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion
     return tuple(reversed(versions))
 
 
-def list_past_ids(workspace: Workspace, rev: str) -> frozenset[str]:
+def list_past_ids(workspace: Workspace, rev: str, since: date | None = None) -> frozenset[str]:
     """Return the ids of all entries that were ever in memory.
 
     They are needed because an entry that a person removed must not be added again.
+
+    Args:
+        workspace: the repository.
+        rev: the revision whose history is read.
+        since: only ids that were written since this day are needed; None for all.
     """
-    lines = list_added_lines(workspace.repo, rev, memory_pathspecs(workspace.config.scopes), "id: ")
+    pathspecs = memory_pathspecs(workspace.config.scopes)
+    lines = list_added_lines(workspace.repo, rev, pathspecs, "id: ", since)
     return frozenset(line.removeprefix("id: ").strip("'\" ").lower() for line in lines)
 
 
 def list_retired_ids(workspace: Workspace, rev: str, ids: Collection[str]) -> frozenset[str]:
     """Return those of `ids` whose entry is retired at a revision, or was when it was removed."""
-    places = workspace.at(rev).entries_by_id
-    statuses = {id_: place.entry.status for id_, place in places.items() if id_ in ids}
-    missing_ids = set(ids) - statuses.keys()
+    status_by_id = {}
+    for entry_id, place in workspace.at(rev).entries_by_id.items():
+        if entry_id in ids:
+            status_by_id[entry_id] = place.entry.status
+
+    missing_ids = set(ids) - status_by_id.keys()
     if missing_ids:
         pathspecs = memory_pathspecs(workspace.config.scopes)
         for commit in list_commits_mentioning(workspace.repo, rev, sorted(missing_ids), pathspecs):
             before = workspace.at(f"{commit}^").entries_by_id
-            for id_ in missing_ids & before.keys():
-                statuses[id_] = before[id_].entry.status
-            missing_ids -= statuses.keys()
+            for entry_id in missing_ids & before.keys():
+                status_by_id[entry_id] = before[entry_id].entry.status
+            missing_ids -= status_by_id.keys()
             if not missing_ids:
                 break
-    return frozenset(id_ for id_, status in statuses.items() if status == "retired")
+    return frozenset(entry_id for entry_id, status in status_by_id.items() if status == "retired")
 
 
 FileKey = tuple[str, str]  # A path and an object id.
@@ -147,7 +169,15 @@ FileKey = tuple[str, str]  # A path and an object id.
 def _read_versions(
     workspace: Workspace, versions: Sequence[FileVersion], prefix: str
 ) -> dict[FileKey, Entry]:
-    """Return the entry in each file version that has it; only texts with the id are parsed."""
+    """Return the entry in each version of a memory file that has it.
+
+    Only texts with the id are parsed.
+
+    Args:
+        workspace: the repository.
+        versions: the versions of all memory files.
+        prefix: the first characters of the id of the entry.
+    """
     files = {}
     for version in versions:
         if version.oid is not None:
@@ -166,11 +196,16 @@ def _read_versions(
 def _replay(
     versions: Iterable[FileVersion], entries: Mapping[FileKey, Entry]
 ) -> Iterator[EntryVersion]:
-    """Yield the changes of each commit to the entry; `versions` are of files, oldest first."""
-    entry_by_path: dict[str, Entry] = {}
-    for commit, group in groupby(versions, attrgetter("commit")):
+    """Yield the change that each commit made to an entry, oldest first.
+
+    Args:
+        versions: the versions of all memory files, oldest first.
+        entries: the entry in each of these versions that has it.
+    """
+    entry_by_path: dict[str, Entry] = {}  # the entry in each file, after the commits so far
+    for commit, commit_versions in groupby(versions, attrgetter("commit")):
         before = dict(entry_by_path)
-        for version in group:
+        for version in commit_versions:
             entry = entries.get((version.path, version.oid or ""))
             if entry is None:
                 entry_by_path.pop(version.path, None)
@@ -178,11 +213,16 @@ def _replay(
                 entry_by_path[version.path] = entry
         if entry_by_path != before:
             paths = tuple(sorted(entry_by_path))
-            yield EntryVersion(commit, paths, _describe(before, entry_by_path))
+            yield EntryVersion(commit, paths, _describe_change(before, entry_by_path))
 
 
-def _describe(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> str:
-    """Describe a change of an entry; both mappings are from path to entry."""
+def _describe_change(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> str:
+    """Return in words what a commit changed in an entry: `added`, or `title changed, body changed`.
+
+    Args:
+        before: the entry by the path of each file that had it.
+        after: the entry by the path of each file that has it afterwards.
+    """
     if not before:
         return "added"
     if not after:
@@ -193,7 +233,7 @@ def _describe(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> str:
         changes.append(f"moved from {', '.join(sorted(before))}")
     old_entry = next(iter(before.values()))
     new_entry = next(iter(after.values()))
-    fields = [name for name in Entry.__struct_fields__ if name != "scope"]
-    changed = [name for name in fields if getattr(old_entry, name) != getattr(new_entry, name)]
-    changes += [f"{name} changed" for name in changed]
+    for field in Entry.__struct_fields__:
+        if field != "scope" and getattr(old_entry, field) != getattr(new_entry, field):
+            changes.append(f"{field} changed")
     return ", ".join(changes) or "rewritten"

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.gitrepo.history import RANGE, STEP
 from memory_ci.gitrepo.log import FILE_OPTIONS, list_committers, read_log
+from memory_ci.gitrepo.record_commits import RANGE, STEP
 from memory_ci.gitrepo.repo import find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.memory.forgotten import REJECTED_FILE, read_rejected
@@ -44,7 +44,7 @@ TITLE_WIDTH = 90
 
 
 class Edit(NamedTuple):
-    """An edit of one entry by maintainers.
+    """An edit of one entry by maintainers, over all of their commits.
 
     Attributes:
         place: the entry after the last edit, and its place.
@@ -57,6 +57,31 @@ class Edit(NamedTuple):
     first: Entry
     fields: Mapping[str, tuple[tuple[object, ...], object]]
     moved_from: str = ""
+
+
+class EntryEdits(NamedTuple):
+    """What commits did to entries.
+
+    Attributes:
+        removed: the first and the last version of each removed entry, one if they are the same, by
+            the id of the entry.
+        edits: the edits of changed and added entries, by id.
+    """
+
+    removed: dict[str, tuple[Entry, ...]]
+    edits: dict[str, Edit]
+
+
+class BranchCommits(NamedTuple):
+    """The commits of a memory branch whose edits are decisions, oldest first.
+
+    Attributes:
+        theirs: the commits of people.
+        preserved: these, and commits of memory-ci that are to be carried over as well.
+    """
+
+    theirs: list[Commit]
+    preserved: list[Commit]
 
 
 class Touched(NamedTuple):
@@ -137,68 +162,110 @@ def read_decisions(
     """
     boxes = boxes or Boxes()
     fork = find_merge_base(workspace.repo, base, branch) or base
-    theirs: list[Commit] = []
-    preserved: list[Commit] = []
-    for commit, is_ours in _list_commits(workspace, fork, base, branch):
-        if not is_ours:
-            theirs.append(commit)
-            preserved.append(commit)
-        elif with_ours or (with_ranges and find_trailers(commit.message, (RANGE,))):
-            preserved.append(commit)
-
+    commits = _select_commits(
+        workspace, fork, base, branch, with_ours=with_ours, with_ranges=with_ranges
+    )
     tip = workspace.at(branch)
     lines = read_rejected(tip)
-    if not preserved and not boxes.unticked and not boxes.taken_back:
+    if not commits.preserved and not boxes.unticked and not boxes.taken_back:
         return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
 
-    # lines of REJECTED_FILE that a person took back: their entries may be proposed again
+    # Lines of REJECTED_FILE that a person took back: their entries may be proposed again.
     released = {line for line in lines if line.split()[0] in boxes.taken_back}
     lines = [line for line in lines if line not in released]
-    released |= _list_released(workspace, theirs, lines)
+    released |= _list_released(workspace, commits.theirs, lines)
 
-    removed, edits = _read_edits(workspace, theirs, workspace.at(fork).entries_by_id)
-    if len(preserved) > len(theirs):
-        _, edits = _read_edits(workspace, preserved, workspace.at(fork).entries_by_id)
+    edits_by_people = _read_edits(workspace, fork, commits.theirs)
+    edits = edits_by_people.edits
+    if len(commits.preserved) > len(commits.theirs):
+        edits = _read_edits(workspace, fork, commits.preserved).edits
+
+    removed = edits_by_people.removed | _list_unticked(tip, boxes.unticked, edits)
     remaining_ids = tip.entries_by_id.keys() - boxes.unticked
-    removed |= _list_unticked(tip, boxes.unticked, edits)
     taken_out = _list_taken_out(removed, remaining_ids, released)
 
-    changed_files = _read_touched(workspace, theirs if with_ours else preserved)
+    changed_files = _read_touched(workspace, commits.theirs if with_ours else commits.preserved)
     touched = _drop_released(changed_files, released)
     lines += _list_deleted_episodes(touched)
+    lines += [line_of(entry) for entry in taken_out]
     return MaintainerDecisions(
-        rejected=tuple(dict.fromkeys([*lines, *map(line_of, taken_out)])),
+        rejected=tuple(dict.fromkeys(lines)),
         released=frozenset(released),
         taken_out=tuple(taken_out),
         edits=tuple(edit for entry_id, edit in edits.items() if entry_id in remaining_ids),
         touched=tuple(touched),
-        obstacle=_find_obstacle(tip, base, theirs, touched) if theirs else "",
+        obstacle=_find_obstacle(tip, base, commits.theirs, touched) if commits.theirs else "",
     )
+
+
+def _select_commits(
+    workspace: Workspace,
+    fork: str,
+    base: str,
+    branch: str,
+    *,
+    with_ours: bool,
+    with_ranges: bool,
+) -> BranchCommits:
+    """Return the commits of a memory branch by people, and those to be carried over.
+
+    Args:
+        workspace: the repository.
+        fork: the commit at which the branch began.
+        base: the commit that the branch will be rebuilt on.
+        branch: the branch.
+        with_ours: whether to carry over commits of memory-ci.
+        with_ranges: whether to carry over commits of memory-ci on a range that a person asked for.
+    """
+    commits = BranchCommits([], [])
+    for commit, is_ours in _list_commits(workspace, fork, base, branch):
+        if not is_ours:
+            commits.theirs.append(commit)
+            commits.preserved.append(commit)
+        elif with_ours or (with_ranges and find_trailers(commit.message, (RANGE,))):
+            commits.preserved.append(commit)
+    return commits
 
 
 def _list_released(
     workspace: Workspace, commits: Sequence[Commit], lines: Sequence[str]
 ) -> set[str]:
-    """Return the lines that commits removed from REJECTED_FILE and that are not back in it."""
+    """Return the lines that commits removed from the list of rejected entries, REJECTED_FILE.
+
+    Args:
+        workspace: the repository.
+        commits: the commits.
+        lines: the lines of the list now; a line that was removed and came back is left out.
+    """
     released: set[str] = set()
     for commit in commits:
         if any(file.path == REJECTED_FILE for file in commit.files):
             before = read_rejected(workspace.at(commit.parents[0]))
             after = read_rejected(workspace.at(commit.sha))
-            released |= set(before).difference(after, lines)
+            released |= set(before) - set(after) - set(lines)
     return released
 
 
 def _list_unticked(
     tip: Snapshot, unticked_ids: Collection[str], edits: Mapping[str, Edit]
 ) -> dict[str, tuple[Entry, ...]]:
-    """Return the first and last version of the entries whose boxes are unticked, by id."""
-    unticked = {}
+    """Return the first and the last version of entries whose boxes are unticked, by entry id.
+
+    An entry that nobody edited has one version.
+    """
+    versions_by_id = {}
     for entry_id, located in tip.entries_by_id.items():
         if entry_id in unticked_ids:
-            first = edits[entry_id].first if entry_id in edits else located.entry
-            unticked[entry_id] = tuple(dict.fromkeys((first, located.entry)))
-    return unticked
+            last = located.entry
+            versions_by_id[entry_id] = _list_versions(edits.get(entry_id), last)
+    return versions_by_id
+
+
+def _list_versions(edit: Edit | None, last: Entry) -> tuple[Entry, ...]:
+    """Return an entry before its first edit and in its last version, once if they are the same."""
+    if edit is None or edit.first == last:
+        return (last,)
+    return edit.first, last
 
 
 def _list_taken_out(
@@ -206,7 +273,13 @@ def _list_taken_out(
     remaining_ids: Collection[str],
     released: Collection[str],
 ) -> list[Entry]:
-    """Return the removed versions of entries whose ids are gone, without released ones."""
+    """Return the removed entries that are not on the branch any more.
+
+    Args:
+        removed: the versions of each removed entry, by its id.
+        remaining_ids: the ids of the entries on the branch.
+        released: the lines that people removed from REJECTED_FILE; their entries are left out.
+    """
     taken_out = []
     for entry_id, versions in removed.items():
         if entry_id not in remaining_ids:
@@ -220,10 +293,10 @@ def _drop_released(files: Iterable[Touched], released: Collection[str]) -> list[
 
 
 def _list_deleted_episodes(files: Iterable[Touched]) -> list[str]:
-    """Return the paths of deleted files of episodes that fit on a line of REJECTED_FILE.
+    """Return the paths of deleted episode files, as lines of REJECTED_FILE.
 
-    Of a file with the amendments of a run, each is named as if it had a file of its own: the next
-    run may put them together with others.
+    A file that holds several episodes counts as a file for each of them, because the next run may
+    combine them with others. A path that does not fit on a line is left out.
     """
     paths: list[str] = []
     for file in files:
@@ -231,8 +304,9 @@ def _list_deleted_episodes(files: Iterable[Touched]) -> list[str]:
         if not is_deleted or not is_episode_path(file.path) or not file.path.isprintable():
             continue
         directory = file.path.rpartition("/")[0]
+        episode_ids = list_ids(file.path, file.old or b"")
         paths.append(file.path)
-        paths += [f"{directory}/{id_}.md" for id_ in list_ids(file.path, file.old or b"")]
+        paths += [f"{directory}/{episode_id}.md" for episode_id in episode_ids]
     return list(dict.fromkeys(paths))
 
 
@@ -255,46 +329,47 @@ def changes_prose(file: Touched) -> bool:
     return prose_of(file.old) != prose_of(file.new)
 
 
-def _read_edits(
-    workspace: Workspace, commits: Sequence[Commit], fork: Mapping[str, Located]
-) -> tuple[dict[str, tuple[Entry, ...]], dict[str, Edit]]:
-    """Read the edits of entries in commits.
+def _read_edits(workspace: Workspace, fork: str, commits: Sequence[Commit]) -> EntryEdits:
+    """Read which entries commits removed, changed or added.
 
     Args:
         workspace: the repository.
-        commits: the commits, oldest first.
-        fork: the entries where the branch began.
-
-    Returns:
-        The first and last version of removed entries, and the edited or added ones, by id.
+        fork: the commit at which the branch began.
+        commits: commits of the branch, oldest first.
     """
+    entries_at_fork = workspace.at(fork).entries_by_id
     removed: dict[str, tuple[Entry, ...]] = {}
     edits: dict[str, Edit] = {}
     for commit in commits:
-        old = workspace.at(commit.parents[0]).entries_by_id
-        new = workspace.at(commit.sha).entries_by_id
-        for entry_id in old.keys() - new.keys():
-            last = old[entry_id].entry
-            first = edits[entry_id].first if entry_id in edits else last
-            removed[entry_id] = tuple(dict.fromkeys((first, last)))
-        for entry_id, after in new.items():
-            before = old.get(entry_id)
+        old_entries = workspace.at(commit.parents[0]).entries_by_id
+        new_entries = workspace.at(commit.sha).entries_by_id
+        for entry_id in old_entries.keys() - new_entries.keys():
+            last = old_entries[entry_id].entry
+            removed[entry_id] = _list_versions(edits.get(entry_id), last)
+        for entry_id, after in new_entries.items():
+            before = old_entries.get(entry_id)
             if before is None or (before.entry, before.path) != (after.entry, after.path):
-                edit = edits.get(entry_id)
-                edits[entry_id] = _extend_edit(edit, before, after, fork.get(entry_id))
-    return removed, edits
+                at_fork = entries_at_fork.get(entry_id)
+                edits[entry_id] = _extend_edit(edits.get(entry_id), before, after, at_fork)
+    return EntryEdits(removed, edits)
 
 
 def _extend_edit(
     edit: Edit | None, before: Located | None, after: Located, at_fork: Located | None
 ) -> Edit:
-    """Extend an edit by one more commit.
+    """Extend the edit of an entry by what one more commit changed.
 
     A field may change from its value before the first edit, or where the branch began.
+
+    Args:
+        edit: the edit by earlier commits, if any.
+        before: the entry before the commit; None if the commit added it.
+        after: the entry after the commit.
+        at_fork: the entry in the commit at which the branch began, if it existed there.
     """
     previous = before
     if previous is None and edit is not None:
-        previous = edit.place
+        previous = edit.place  # removed by an earlier commit, and now added again
     if previous is None:
         return Edit(after, after.entry, {})
 
@@ -312,33 +387,54 @@ def _extend_edit(
             allowed_values = (old_value,)
         fields[name] = (allowed_values, new_value)
 
-    origin = previous.path
-    if edit:
-        origin = edit.moved_from or edit.place.path
-    moved_from = "" if origin == after.path else origin
-    return Edit(after, edit.first if edit else previous.entry, fields, moved_from)
+    if edit is None:
+        first = previous.entry
+        first_path = previous.path
+    else:
+        first = edit.first
+        first_path = edit.moved_from or edit.place.path
+    moved_from = first_path if first_path != after.path else ""
+    return Edit(after, first, fields, moved_from)
 
 
 def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> list[Touched]:
-    """Return the memory files that commits changed, except REJECTED_FILE, which is read by line."""
+    """Return the memory files that commits changed, with their content before and afterwards.
+
+    REJECTED_FILE is left out: its lines are read one by one.
+    """
     is_memory = build_memory_test(workspace)
-    first: dict[str, bytes | None] = {}
-    last: dict[str, bytes | None] = {}
+    first_content: dict[str, bytes | None] = {}
+    last_content: dict[str, bytes | None] = {}
     for commit in commits:
-        paths = [file.path for file in commit.files if is_memory(file.path)]
-        paths = [path for path in paths if path != REJECTED_FILE]
-        old = workspace.at(commit.parents[0]).read(paths)
-        new = workspace.at(commit.sha).read(paths)
+        paths = []
+        for file in commit.files:
+            if is_memory(file.path) and file.path != REJECTED_FILE:
+                paths.append(file.path)
+        before = workspace.at(commit.parents[0]).read(paths)
+        after = workspace.at(commit.sha).read(paths)
         for path in paths:
-            first.setdefault(path, old.get(path))
-            last[path] = new.get(path)
-    return [Touched(path, first[path], new) for path, new in last.items() if new != first[path]]
+            first_content.setdefault(path, before.get(path))
+            last_content[path] = after.get(path)
+
+    touched = []
+    for path, new in last_content.items():
+        old = first_content[path]
+        if new != old:
+            touched.append(Touched(path, old, new))
+    return touched
 
 
 def _find_obstacle(
     tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequence[Touched]
 ) -> str:
-    """Return why the work of others on the branch cannot be carried over, or ""."""
+    """Return why the work of people on a memory branch cannot be carried over, or "".
+
+    Args:
+        tip: the tip of the branch.
+        base: the commit that the branch will be rebuilt on.
+        commits: the commits of people on the branch.
+        touched: the files that these commits changed.
+    """
     workspace = tip.workspace
     is_memory = build_memory_test(workspace)
     for commit in commits:
@@ -378,8 +474,8 @@ def _is_prose_in_conflict(file: Touched, base_data: bytes | None) -> bool:
 def _is_file_in_conflict(file: Touched, base_data: bytes | None) -> bool:
     """Return whether maintainers and the base changed a file without entries differently.
 
-    A file that the base lacks can be written there. The file of a folded month cannot: the base has
-    its episodes in files of their own, and would have them twice.
+    A file that the base lacks can be written there, but not the file with all episodes of a month:
+    the base still has these in files of their own, and would have them twice.
     """
     if base_data == file.old or base_data == file.new:
         return False
@@ -392,10 +488,16 @@ def _is_file_in_conflict(file: Touched, base_data: bytes | None) -> bool:
 def _list_commits(
     workspace: Workspace, fork: str, base: str, branch: str
 ) -> Iterator[tuple[Commit, bool]]:
-    """Yield commits of the branch, oldest first, and whether memory-ci made them.
+    """Yield the commits of a branch, oldest first, and whether memory-ci made them.
 
-    A commit is its own if a trailer names a step other than KEEP, and if its committer is
-    memory-ci: a commit that somebody amended is theirs. Merges are left out.
+    A commit is memory-ci's own if a trailer names a step other than KEEP, and if memory-ci is the
+    committer: a commit that somebody amended is theirs. Merges are left out.
+
+    Args:
+        workspace: the repository.
+        fork: the commit at which the branch began.
+        base: commits that this one contains are left out.
+        branch: the branch.
     """
     from memory_ci.gitrepo import writer  # GitPython: 75 ms, only to publish
 

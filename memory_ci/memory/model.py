@@ -20,7 +20,8 @@ from memory_ci.extraction.engines.replay import CachingEngine
 from memory_ci.extraction.engines.rules import has_learning_signs
 from memory_ci.extraction.prompt import PROMPT_TOKENS
 from memory_ci.extraction.support import QUOTABLE
-from memory_ci.gitrepo.history import list_versions, sum_costs
+from memory_ci.gitrepo.history import list_versions
+from memory_ci.gitrepo.record_commits import sum_costs
 from memory_ci.gitrepo.repo import Repository, find_objects
 from memory_ci.memory.workspace import (
     PRIVATE_REFS,

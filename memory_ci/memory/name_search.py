@@ -1,4 +1,7 @@
-"""The search for names of entries in a tree, and in the commits on which they were written."""
+"""Names of code in entries: whether a tree still has them, and earlier commits had them.
+
+A name that the commit on which its entry was written had, and that the tree lacks, is dead.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from typing import NamedTuple
 
 from memory_ci.anchors.symbols import list_mentions
 from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.history import find_commits_of_days
 from memory_ci.gitrepo.log import find_words, follow_renames, list_pending_renames, list_renames
+from memory_ci.gitrepo.past import find_commits_of_days
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.judged_view import JudgedView
 from memory_ci.memory.workspace import Workspace, build_memory_test
@@ -19,7 +22,9 @@ from memory_ci.regex import Regex
 from memory_ci.store.layout import memory_pathspecs
 
 SOURCE = Regex(r"(?<!claimed:)\bcommit:([0-9a-f]{7,64})\b")
+"""A commit in the source of an entry, as `commit:1a2b3c4`, unless it is marked as unproved."""
 PATH = Regex(r"(?<![\w./-])(?:[\w-][\w.-]*/)+[\w.-]*\w")
+"""A path with a folder, as `src/client.py`."""
 
 MIN_NAME = 4
 """Length of the shortest name; shorter ones occur in too many places, and `e.g` is none."""
@@ -35,6 +40,18 @@ class Named(NamedTuple):
     paths: list[str]
 
 
+class NameSearch(NamedTuple):
+    """The result of a search for the names in entries.
+
+    Attributes:
+        live: the entries whose names and paths are all in the tree.
+        dead: the dead names and paths of other entries, which may be none.
+    """
+
+    live: list[Entry]
+    dead: dict[Entry, list[str]]
+
+
 def list_named(prose: str) -> Named:
     """Return the names and paths in a text.
 
@@ -45,59 +62,60 @@ def list_named(prose: str) -> Named:
     return Named([tail for tail in tails if len(tail) >= MIN_NAME], PATH.findall(prose))
 
 
-def search_names(
-    view: JudgedView, entries: Iterable[Entry]
-) -> tuple[list[Entry], dict[Entry, list[str]]]:
+def search_names(view: JudgedView, entries: Iterable[Entry]) -> NameSearch:
     """Search a tree, and the commits on which entries were written, for the names in entries.
 
-    Returns:
-        The entries whose names are all in the tree, and the dead names of the others. Entries that
-        need too many commits are in neither.
+    Entries that would need more than MAX_COMMITS commits are left out of the result.
+
+    Args:
+        view: the tree: a commit or the work tree.
+        entries: the entries.
     """
     named_by_entry = {entry: list_named(entry.text) for entry in entries}
     tree_paths = {file.path for file in view.files}
-    names = [named.names for named in named_by_entry.values()]
-    names_in_tree = _find_in_tree(view.workspace, view.rev, names)
+    all_names = [named.names for named in named_by_entry.values()]
+    names_in_tree = _find_in_tree(view.workspace, view.rev, all_names)
 
     live = []
     missing_by_entry = {}
     for entry, named in named_by_entry.items():
-        missing = Named(
-            [name for name in named.names if name not in names_in_tree],
-            [path for path in named.paths if path not in tree_paths],
-        )
-        if missing.names or missing.paths:
-            missing_by_entry[entry] = missing
+        missing_names = [name for name in named.names if name not in names_in_tree]
+        missing_paths = [path for path in named.paths if path not in tree_paths]
+        if missing_names or missing_paths:
+            missing_by_entry[entry] = Named(missing_names, missing_paths)
         else:
             live.append(entry)
 
-    entries_by_commit, dead = _group_by_commit(view, missing_by_entry)
-    for commit, entries in list(entries_by_commit.items())[:MAX_COMMITS]:
-        missing_here = {entry: missing_by_entry[entry] for entry in entries}
-        dead |= _compare_with_commit(view, commit, missing_here, tree_paths)
-    return live, dead
+    entries_by_commit, without_commit = _group_by_commit(view, missing_by_entry)
+    dead: dict[Entry, list[str]] = {entry: [] for entry in without_commit}
+    for commit in [*entries_by_commit][:MAX_COMMITS]:
+        missing_of_commit = {}
+        for entry in entries_by_commit[commit]:
+            missing_of_commit[entry] = missing_by_entry[entry]
+        dead |= _compare_with_commit(view, commit, missing_of_commit, tree_paths)
+    return NameSearch(live, dead)
 
 
 def _group_by_commit(
     view: JudgedView, entries: Iterable[Entry]
-) -> tuple[dict[str, list[Entry]], dict[Entry, list[str]]]:
+) -> tuple[dict[str, list[Entry]], list[Entry]]:
     """Group entries by the commit whose tree they were written on.
 
     Returns:
-        The entries by commit, and the entries without a commit, which have no dead names.
+        The entries by commit, and the entries without a commit.
     """
-    written_on = {entry: _find_written_on(view.workspace, entry) for entry in entries}
-    days = {commit for commit in written_on.values() if isinstance(commit, date)}
+    commit_or_day = {entry: _find_written_on(view.workspace, entry) for entry in entries}
+    days = {day for day in commit_or_day.values() if isinstance(day, date)}
     commits_by_day = find_commits_of_days(view.repo, view.rev or "HEAD", days)
 
     entries_by_commit: dict[str, list[Entry]] = defaultdict(list)
-    without_commit: dict[Entry, list[str]] = {}
-    for entry, written in written_on.items():
-        commit = commits_by_day.get(written) if isinstance(written, date) else written
+    without_commit = []
+    for entry, written_on in commit_or_day.items():
+        commit = commits_by_day.get(written_on) if isinstance(written_on, date) else written_on
         if commit:
             entries_by_commit[commit].append(entry)
         else:
-            without_commit[entry] = []
+            without_commit.append(entry)
     return entries_by_commit, without_commit
 
 
@@ -107,21 +125,27 @@ def _compare_with_commit(
     missing_by_entry: Mapping[Entry, Named],
     tree_paths: Collection[str],
 ) -> dict[Entry, list[str]]:
-    """Return the missing names and paths that a commit had, by entry.
+    """Return the dead names of entries: those that a commit had and the tree of a view lacks.
 
     A path whose file was renamed is not dead.
+
+    Args:
+        view: the view.
+        commit: the commit on which the entries were written.
+        missing_by_entry: the names and paths of each entry that the tree lacks.
+        tree_paths: all paths of the tree.
     """
-    names = [missing.names for missing in missing_by_entry.values()]
-    earlier_names = _find_in_tree(view.workspace, commit, names)
+    all_names = [missing.names for missing in missing_by_entry.values()]
+    names_in_commit = _find_in_tree(view.workspace, commit, all_names)
     missing_paths: set[str] = set()
     for missing in missing_by_entry.values():
         missing_paths.update(missing.paths)
-    earlier_paths = missing_paths & tree_at(view.repo, commit).files.keys()
-    dead_paths = _drop_renamed(view, commit, earlier_paths, tree_paths)
+    paths_in_commit = missing_paths & tree_at(view.repo, commit).files.keys()
+    dead_paths = _drop_renamed(view, commit, paths_in_commit, tree_paths)
 
     dead = {}
     for entry, missing in missing_by_entry.items():
-        dead[entry] = [name for name in missing.names if name in earlier_names]
+        dead[entry] = [name for name in missing.names if name in names_in_commit]
         dead[entry] += [path for path in missing.paths if path in dead_paths]
     return dead
 
@@ -129,7 +153,14 @@ def _compare_with_commit(
 def _drop_renamed(
     view: JudgedView, commit: str, paths: Collection[str], tree_paths: Collection[str]
 ) -> set[str]:
-    """Return the paths of a commit whose files were not renamed since."""
+    """Return the paths of a commit whose files were not renamed since.
+
+    Args:
+        view: the view up to which renames are followed; without a commit, no path is returned.
+        commit: the commit.
+        paths: paths of files in it.
+        tree_paths: all paths of the view.
+    """
     tip = find_commit(view.repo, view.rev or "HEAD") if paths else None
     if tip is None:
         return set()
@@ -140,29 +171,34 @@ def _drop_renamed(
 
 
 def _find_in_tree(
-    workspace: Workspace, rev: str | None, names: Iterable[Iterable[str]]
+    workspace: Workspace, rev: str | None, name_lists: Iterable[Iterable[str]]
 ) -> set[str]:
-    """Return those of the names that a tree holds outside of memory."""
+    """Return those of some names that the code of a tree holds; memory files do not count.
+
+    Args:
+        workspace: the repository.
+        rev: the commit; None for the work tree.
+        name_lists: the names, in several lists.
+    """
     distinct_names: set[str] = set()
-    distinct_names.update(*names)
+    distinct_names.update(*name_lists)
     exported_path = workspace.config.export.path
-    exclude = [*memory_pathspecs(workspace.config.scopes)]
+    excluded = [*memory_pathspecs(workspace.config.scopes)]
     if exported_path:
-        exclude.append(exported_path)
+        excluded.append(exported_path)
 
     is_memory = build_memory_test(workspace)
-    found = set()
-    for path, word in find_words(workspace.repo, rev, distinct_names, exclude):
+    names_in_tree = set()
+    for path, name in find_words(workspace.repo, rev, distinct_names, excluded):
         if path != exported_path and not is_memory(path):
-            found.add(word)
-    return found
+            names_in_tree.add(name)
+    return names_in_tree
 
 
 def _find_written_on(workspace: Workspace, entry: Entry) -> str | date | None:
-    """Return the commit whose tree an entry was written on, or last confirmed on.
+    """Return the commit on whose tree an entry was written, or the day if no commit is known.
 
-    It is the commit of its source. Without one it is the last commit of a day, and the day is
-    returned.
+    An entry that was reinforced later counts as written on that day.
     """
     if entry.created_at is not None and entry.last_reinforced > entry.created_at:
         return entry.last_reinforced

@@ -10,10 +10,10 @@ from functools import partial
 import msgspec
 
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.gitrepo.history import (
+from memory_ci.gitrepo.log import read_commit_time
+from memory_ci.gitrepo.past import (
     find_commit_of_day,
     find_commit_until,
-    read_commit_time,
     resolve_merge_base,
     resolve_past,
 )

@@ -11,7 +11,7 @@ from memory_ci.errors import UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.extraction.support import find_sentences
-from memory_ci.extraction.wording import find_steering
+from memory_ci.extraction.suspects import find_steering
 from memory_ci.gitrepo.sessionrefs import DIGEST_SIZE, StoredSession, read_stored, session_ref
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import Event, Session

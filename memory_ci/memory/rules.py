@@ -10,10 +10,9 @@ from pathlib import Path
 
 from memory_ci.checks.globs import GlobError, Globs, compile_globs
 from memory_ci.checks.judge import AddedLine, CheckedChange, Judgement, judge, list_read_globs
-from memory_ci.gitrepo.diffs import INDEX, Wanted, list_changed_files, list_new_files
+from memory_ci.gitrepo.diffs import INDEX, PathFilter, list_changed_files, list_new_files
 from memory_ci.gitrepo.diffs import read_additions as read_diff
-from memory_ci.gitrepo.history import read_commit_time
-from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_commit_time, read_log
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.prominence import is_in_force
@@ -206,7 +205,7 @@ def _add_new_files(
     return CheckedChange(files=files, added=change.added, unread=change.unread or unread)
 
 
-def build_wanted(rules: Iterable[RuleCheck]) -> Wanted:
+def build_wanted(rules: Iterable[RuleCheck]) -> PathFilter:
     """Return the test for files whose added lines the checks read."""
     globs: list[Globs] = []
     for rule in rules:

@@ -1,4 +1,4 @@
-"""Screening: `check` reports text that must not be in memory, and it is never served."""
+"""Text that must not be in memory files: `check` reports it, and agents are never served it."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ The other rules of the gate are about form, and people need not keep them.
 PRIVATE = Regex(
     r"\[redacted|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}\b|(?<![\w.])\+?\d(?:[ ()./-]{0,2}\d){6,}(?!\w)"
 )
+"""A masked part, an IP address, or a long number: of a telephone, an account, or a date."""
 """A masked part, an address of the internet, or a number as of a telephone, an account or a day."""
 
 UNSAFE_HINT = "Reword or remove it; it is not given to agents as it stands."
@@ -39,7 +40,7 @@ CREDENTIAL_HINT = "Revoke it, remove it here, and rewrite the commits that hold 
 
 
 def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
-    """Remove the entries and the prose that must not be served, and add a finding for each.
+    """Remove entries and prose that must not be served from a file, and add findings for them.
 
     Args:
         file: the file.
@@ -49,34 +50,36 @@ def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
     from memory_ci.extraction.text_batch import check_each  # a note alone does not need it
 
     entry_texts = [_join_texts(place) for place in file.entries]
-    prose_texts = [text for _, text in file.prose]
-    reasons = check_each(
-        [text.replace("\r\n", "\n") for text in (*entry_texts, *prose_texts)],
-        credentials=credentials,
-    )
-    entry_reasons = reasons[: len(entry_texts)]
-    prose_reasons = reasons[len(entry_texts) :]
-
-    entry_findings = {}
-    for place, place_reasons in zip(file.entries, entry_reasons, strict=True):
-        entry_findings[place.line] = list(_list_findings(place.path, place.line, place_reasons))
-    entries = tuple(place for place in file.entries if not entry_findings[place.line])
-
-    prose_findings = {}
-    for (line, _), part_reasons in zip(file.prose, prose_reasons, strict=True):
-        findings = _list_findings(file.path, line, part_reasons)
-        # Comments in prose, such as the introduction that `init` writes, are not served anyway.
-        prose_findings[line] = [item for item in findings if item.code != "html-comment"]
-    prose = tuple((line, text) for line, text in file.prose if not prose_findings[line])
+    texts = [*entry_texts, *(text for _, text in file.prose)]
+    reasons = check_each([text.replace("\r\n", "\n") for text in texts], credentials=credentials)
 
     all_findings = [*file.findings]
-    for line_findings in (*entry_findings.values(), *prose_findings.values()):
-        all_findings += line_findings
-    return replace(file, entries=entries, prose=prose, findings=tuple(all_findings))
+    entries = []
+    for place, entry_reasons in zip(file.entries, reasons, strict=False):
+        findings = list(_list_findings(place.path, place.line, entry_reasons))
+        all_findings += findings
+        if not findings:
+            entries.append(place)
+
+    prose = []
+    prose_reasons = reasons[len(entry_texts) :]
+    for (line, text), part_reasons in zip(file.prose, prose_reasons, strict=True):
+        findings = list(_list_findings(file.path, line, part_reasons))
+        # Comments in prose, such as the introduction that `init` writes, are not served anyway.
+        findings = [finding for finding in findings if finding.code != "html-comment"]
+        all_findings += findings
+        if not findings:
+            prose.append((line, text))
+    return replace(file, entries=tuple(entries), prose=tuple(prose), findings=tuple(all_findings))
 
 
 def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding]:
-    """Return why an entry must not be served; almost every entry has no findings."""
+    """Return the findings that forbid to serve an entry; almost every entry has none.
+
+    Args:
+        place: the entry and where it is.
+        credentials: whether to look for credentials too.
+    """
     return _find_unsafe(place.path, place.line, _join_texts(place), credentials)
 
 
@@ -105,25 +108,32 @@ def is_unsafe(text: str) -> bool:
 
 
 def is_unfit(text: str) -> bool:
-    """Return whether words that nobody agreed to must not be served, or written without a person.
+    """Return whether a text from a session must not be in memory unless a person agrees to it.
 
-    They were typed into a session, so beside what no entry may hold they must have no address,
-    markup or our own name, and no data of a person: what is masked elsewhere, or a number of a
-    telephone or a machine.
+    Nobody reviewed it, so the rules are stricter than those for entries: no web address, no markup,
+    no claim about memory-ci, and no private data, such as a telephone number or an IP address.
     """
     from memory_ci.evidence.content import redact  # entries, which all commands screen, need it not
 
-    is_private = PRIVATE.search(text) is not None or redact(text).text != text
-    return is_private or bool(find_urls(text)) or not is_plain(text) or is_unsafe(text)
+    has_private_data = PRIVATE.search(text) is not None or redact(text).text != text
+    return has_private_data or bool(find_urls(text)) or not is_plain(text) or is_unsafe(text)
 
 
 def find_unsafe_text(path: str, line: int, text: str) -> Iterator[Finding]:
-    """Return why a text must not be served, without credentials, which `find_credentials` finds."""
+    """Return the findings that forbid to serve a text, but for credentials.
+
+    `find_credentials` finds those.
+    """
     return _find_unsafe(path, line, text, credentials=False)
 
 
 def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
-    """Yield a finding, which does not repeat it, for each credential in a file or in its name."""
+    """Yield a finding for each credential in a file or in its name, without the credential itself.
+
+    Args:
+        path: the path of the file.
+        data: its content.
+    """
     masked_path = mask_secrets(path)
     if find_secrets(path):
         message = "the file's name holds what looks like a credential"
@@ -131,21 +141,29 @@ def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
 
     text = data.decode("utf-8", "replace")
     line = 1
-    offset = 0
+    counted_until = 0  # the position up to which line breaks were counted
     for secret in find_secrets(text):
-        line += text.count("\n", offset, secret.start)
-        offset = secret.start
+        line += text.count("\n", counted_until, secret.start)
+        counted_until = secret.start
         message = f"looks like a credential: {secret.kind}"
         yield Finding(masked_path, line, "credential", message, CREDENTIAL_HINT)
 
 
 def _find_unsafe(path: str, line: int, text: str, credentials: bool) -> Iterator[Finding]:
+    """Yield a finding, at a line of a file, for each reason why a text must not be served.
+
+    Args:
+        path: the path of the file.
+        line: the line.
+        text: the text.
+        credentials: whether to look for credentials too.
+    """
     reasons = check_words(text.replace("\r\n", "\n"), credentials=credentials)
     return _list_findings(path, line, reasons)
 
 
 def _list_findings(path: str, line: int, reasons: Iterable[str]) -> Iterator[Finding]:
-    """Return a finding for each of the gate's reasons for which a text is not served."""
+    """Yield a finding for each of the gate's reasons for which a text is not served."""
     for reason in reasons:
         if reason == "credential":
             message = "holds what looks like a credential"

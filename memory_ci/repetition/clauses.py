@@ -1,4 +1,4 @@
-"""The clauses that people type: their terms, their form, and whether they are about the work.
+"""The clauses that people type to agents: their terms, and whether they are orders or complaints.
 
 Pasted text is left out. A clause is at most a sentence: people put a wish inside an order, or at
 its end, so whole turns cannot be compared.
@@ -15,7 +15,7 @@ from memory_ci.regex import Regex
 from memory_ci.repetition.vocabulary import FILLERS, NEGATIONS, VERBS
 from memory_ci.text import STOP_WORDS, spell_negations, stem, unfenced_lines, unquoted_lines, words
 
-MIN_CHARS = 8  # Characters of a clause; shorter ones only answer.
+MIN_CHARS = 6  # Characters of a clause; shorter ones only answer.
 MAX_CHARS = 200  # Characters of a clause; longer ones describe the work.
 MAX_TERMS = 9  # Terms of a clause that is compared.
 MAX_BLOCK = 1_200  # Characters of a paragraph; nobody types more at once.
@@ -107,6 +107,7 @@ REFERENCE = Regex(
 """The name of a document, a skill, a command or a tool: one such word makes a request."""
 
 ENDING = Regex(r"\.\w{1,4}\Z")
+"""The ending of a file's name, as `.md`."""
 SPECIFIC = Regex(
     r"#?\b\d[\w.]*\b|\b[A-Z]{2,}-\d+\b|\b[0-9a-f]{7,}\b"
     r"|\"[^\"]+\"|\b\w+_\w+|\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*|--\w|\w\.(?:py|[jt]sx?|go|rs|java|rb|c|cpp|h)\b"
@@ -157,13 +158,17 @@ def list_clauses(text: str) -> list[TypedClause]:
     for line in _list_typed_lines(text[:MAX_TURN]):
         for part in BREAK.split(line):
             wording = part.strip(" ,.!;")
-            if MIN_CHARS - 3 < len(wording) <= MAX_CHARS and " " in wording:
+            if MIN_CHARS <= len(wording) <= MAX_CHARS and " " in wording:
                 clauses.append(read_clause(wording))
     return clauses
 
 
 def read_clause(wording: str) -> TypedClause:
-    """Return a clause with its terms and its form."""
+    """Return a clause with its terms, and with what its words say of its form.
+
+    Args:
+        wording: the clause as a person wrote it.
+    """
     plain = spell_negations(wording.replace("\u2019", "'"))
     if address := ADDRESS.match(plain):
         plain = plain[address.end() :]
@@ -180,34 +185,40 @@ def read_clause(wording: str) -> TypedClause:
 
 
 def _list_typed_lines(text: str) -> Iterator[str]:
-    """Yield the lines that a person typed: no code, output, plan, log, mail or chat."""
+    """Yield the lines of a text that a person typed: no code, output, plan, log, mail or chat."""
     lines = list(unfenced_lines(text.splitlines()))
     own_lines = takewhile(lambda line: not FORWARDED.fullmatch(line), unquoted_lines(lines))
     prose = "\n".join(own_lines)
-    blocks = re.split(r"\n\s*\n", prose)
-    items = sum(1 for line in prose.splitlines() if ITEM.match(line))
-    is_plan = len(prose) > PLAN_CHARS and items >= LISTED_ITEMS
-    for block in blocks:
-        if len(block) > MAX_BLOCK:  # first: the patterns below take quadratic time
+    item_count = sum(1 for line in prose.splitlines() if ITEM.match(line))
+    is_plan = len(prose) > PLAN_CHARS and item_count >= LISTED_ITEMS
+
+    for paragraph in re.split(r"\n\s*\n", prose):
+        if len(paragraph) > MAX_BLOCK:  # first: the patterns below take quadratic time
             continue
-        block_lines = _drop_quoted([line for line in block.splitlines() if line.strip()])
-        typed = [line for line in block_lines if not OUTPUT.search(line)]
-        if len(block_lines) >= PROSE_LINES and len(typed) < MIN_PROSE * len(block_lines):
-            continue  # a paste
+        lines = [line for line in paragraph.splitlines() if line.strip()]
+        lines = _drop_code_and_chat(lines)
+        typed = [line for line in lines if not OUTPUT.search(line)]
+        is_paste = len(lines) >= PROSE_LINES and len(typed) < MIN_PROSE * len(lines)
+        if is_paste:
+            continue
         for line in typed:
-            if not (is_plan and ITEM.match(line)):
-                yield ITEM.sub("", line).strip()
+            if is_plan and ITEM.match(line):
+                continue
+            yield ITEM.sub("", line).strip()
 
 
-def _drop_quoted(lines: Sequence[str]) -> list[str]:
-    """Return the lines of a paragraph without a block of code, and without messages of a chat."""
+def _drop_code_and_chat(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a paragraph up to a pasted chat message; none if it is indented code."""
     if all(INDENTED.match(line) and not ITEM.match(line) for line in lines):
         return []
     return list(takewhile(lambda line: not CHAT_HEADER.fullmatch(line), lines))
 
 
 def _find_terms(wording: str) -> tuple[frozenset[str], bool]:
-    """Return the terms of a clause, and whether it is negated."""
+    """Return the terms of a clause, and whether it is negated.
+
+    A term is the stem of a content word, or the name of a document or tool with `@` in front.
+    """
     references = {_name_reference(match) for match in REFERENCE.findall(wording)}
     terms: set[str] = set()
     is_negated = False
@@ -217,10 +228,13 @@ def _find_terms(wording: str) -> tuple[frozenset[str], bool]:
             continue
         if word in FILLERS or word in STOP_WORDS:
             continue
-        name = ENDING.sub("", word.rsplit("/", 1)[-1]) if re.search(r"[/.]", word) else word
+        name = word
+        if "/" in word or "." in word:
+            name = ENDING.sub("", word.rsplit("/", 1)[-1])  # `docs/style.md` is `style`
         if len(name) < 2 or name[0].isdigit():
             continue
-        terms.add(f"@{name}" if f"@{name}" in references else stem(name))
+        reference = f"@{name}"
+        terms.add(reference if reference in references else stem(name))
     return frozenset(terms | references), is_negated
 
 
@@ -231,12 +245,13 @@ def _name_reference(reference: str) -> str:
 
 
 def _is_order(wording: str) -> bool:
+    """Return whether a clause begins with an imperative, after words such as "can you please"."""
     if wording.rstrip().endswith("?") and not POLITE.match(wording):
         return False
     lead = LEAD.match(wording)
     order = wording[lead.end() :].lower() if lead else wording.lower()
-    first = FIRST_WORD.match(order)
-    if first is None:
+    first_word = FIRST_WORD.match(order)
+    if first_word is None:
         return False
-    verb = first[0]
+    verb = first_word[0]
     return verb in VERBS or AGAIN.sub("", verb, 1) in VERBS or verb in PROHIBITIONS

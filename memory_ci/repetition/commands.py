@@ -1,9 +1,10 @@
-"""The forms of shell commands: programs, subcommands and options, without what varies."""
+"""The forms of shell commands: programs, subcommands and options, without other arguments."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import NamedTuple
 
 from memory_ci.regex import Regex
@@ -69,22 +70,25 @@ class CommandForm(NamedTuple):
     def __str__(self) -> str:
         return " ".join([self.program, *self.subcommands, *self.options])
 
-    def covers(self, run: CommandForm) -> bool:
+    def covers(self, command: CommandForm) -> bool:
         """Return whether a command has the program, subcommands and options of this form."""
-        is_same = run.program == self.program
-        is_same = is_same and run.subcommands[: len(self.subcommands)] == self.subcommands
-        return is_same and set(self.options) <= set(run.options)
+        first_subcommands = command.subcommands[: len(self.subcommands)]
+        return (
+            command.program == self.program
+            and first_subcommands == self.subcommands
+            and set(self.options) <= set(command.options)
+        )
 
 
 def list_forms(command: str) -> list[CommandForm]:
-    """Return the forms of the commands in a line of a shell, in order.
+    """Return the forms of the commands in a command line, in order.
 
     >>> [str(form) for form in list_forms("cd app && FOO=1 gh pr diff 12 --stat | head -3")]
     ['gh pr diff --stat', 'head']
     """
     forms = []
-    for segment in _split(command[:MAX_COMMAND]):
-        form = _read_form(_drop_wrappers(_split_words(segment)))
+    for simple_command in _split(command[:MAX_COMMAND]):
+        form = _read_form(_drop_wrappers(_split_words(simple_command)))
         if form is not None:
             forms.append(form)
     return forms
@@ -102,7 +106,7 @@ class ShellCommand(NamedTuple):
 
 
 def list_shell_commands(command: str) -> list[ShellCommand]:
-    """Return the commands in a line of a shell with their arguments, `cd` among them, in order.
+    """Return the commands in a command line with their arguments, `cd` among them, in order.
 
     >>> list_shell_commands("mkdir -m 755 d; FOO=1 git commit -m 'a b'")[1].words
     ('git', 'commit', '-m', 'a b')
@@ -111,11 +115,14 @@ def list_shell_commands(command: str) -> list[ShellCommand]:
 
     line = QUOTED_HEREDOC.sub(lambda match: shlex.quote(match["text"]), command[:MAX_WORDS])
     commands = []
-    for segment in _split(line):
-        words = _drop_wrappers(_split_words(segment))
+    for simple_command in _split(line):
+        words = _drop_wrappers(_split_words(simple_command))
         form = CommandForm("cd") if words[:1] == ["cd"] else _read_form(words)
-        if form is not None:
-            commands.append(ShellCommand(form, tuple(words) if _is_closed(segment) else ()))
+        if form is None:
+            continue
+        if not _is_closed(simple_command):
+            words = []
+        commands.append(ShellCommand(form, tuple(words)))
     return commands
 
 
@@ -129,7 +136,10 @@ def mask_line(line: str) -> str:
 
 
 def _split(command: str) -> Iterator[str]:
-    """Yield the simple commands of a line, up to a here-document that is in no quotation."""
+    """Yield the simple commands of a command line: `cd app` and `make` of `cd app && make`.
+
+    The rest behind a here-document is left out.
+    """
     line = command.replace("\\\n", " ")
     start = 0
     for token in TOKEN.finditer(line):
@@ -143,47 +153,55 @@ def _split(command: str) -> Iterator[str]:
 
 
 def _drop_wrappers(words: list[str]) -> list[str]:
-    """Return the words of a simple command without assignments and programs that start others."""
+    """Return the words of a command without what is in front: `FOO=1 sudo timeout 9 make`."""
     while words and (ASSIGNMENT.match(words[0]) or words[0] in WRAPPERS or words[0].isdigit()):
         words = words[1:]
     return words
 
 
 def _read_form(words: list[str]) -> CommandForm | None:
-    """Return the form of a simple command, None if it does no work of its own."""
+    """Return the program, the subcommands and the options of a simple command.
+
+    Returns:
+        None if the command is one of the shell's own that do no work, such as `cd`.
+    """
     if not words or words[0] in IGNORED or REDIRECTION.match(words[0]):
         return None
 
     name = words[0].strip("()")
+    arguments = words[1:]
     is_script = "/" in name and not name.startswith(("/", "~"))
     program = name if is_script else name.rsplit("/", 1)[-1]
     if not PROGRAM.fullmatch(program):
         return None
-    matches = [OPTION.match(word) for word in words[1:]]
-    options = [match[0] for match in matches if match]
-    subcommands: list[str] = []
-    for word in () if program in PLAIN else words[1 : 1 + MAX_SUBCOMMANDS]:
-        if not SUBCOMMAND.fullmatch(word):
-            break
-        subcommands.append(word)
-    return CommandForm(program, tuple(subcommands), tuple(dict.fromkeys(options))[:MAX_OPTIONS])
+
+    options: dict[str, None] = {}
+    for argument in arguments:
+        option = OPTION.match(argument)
+        if option:
+            options[option[0]] = None
+    subcommands = []
+    if program not in PLAIN:
+        subcommands = list(takewhile(SUBCOMMAND.fullmatch, arguments[:MAX_SUBCOMMANDS]))
+    return CommandForm(program, tuple(subcommands), tuple(options)[:MAX_OPTIONS])
 
 
-def _is_closed(segment: str) -> bool:
-    """Return whether each quotation mark has its partner."""
+def _is_closed(command: str) -> bool:
+    """Return whether each quotation mark of a command has its partner."""
     import shlex
 
     try:
-        shlex.split(segment)
+        shlex.split(command)
     except ValueError:
         return False
     return True
 
 
-def _split_words(segment: str) -> list[str]:
+def _split_words(command: str) -> list[str]:
+    """Return the words of a command, as the shell splits them if its quotation marks match."""
     import shlex  # most events run no command
 
     try:
-        return shlex.split(segment)
+        return shlex.split(command)
     except ValueError:  # a quotation mark without its partner
-        return segment.split()
+        return command.split()

@@ -1,14 +1,14 @@
-"""Known failures: commands that fail for the same reason in one session after another.
+"""Known failures: commands of agents that fail for the same reason in one session after another.
 
-Only the wrong use of a tool counts: an unknown option or subcommand, a missing program or script,
-a refused hook, a lock. A failing test or a finding of a linter belongs to the work in hand.
+Only the misuse of a tool counts: an unknown option or subcommand, a missing program or script,
+a refused hook, a lock. A failing test or a finding of a linter belongs to the current task.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -100,22 +100,27 @@ class FailedRun(msgspec.Struct, frozen=True):
 
 
 def list_failed(runs: Sequence[CommandRun]) -> list[FailedRun]:
-    """Return the commands of one session that failed by misuse, in the order of the session."""
+    """Return the commands of a session that failed because a tool was misused, oldest first.
+
+    Args:
+        runs: all commands of the session, oldest first.
+    """
     failed = []
-    for number, run in enumerate(runs):
+    for index, run in enumerate(runs):
         error = find_misuse(run)
         if not error:
             continue
         form = _find_failed_form(run, error)
         if form is None:
             continue
-        worked = _find_working(form, runs[number + 1 : number + 1 + NEXT_RUNS])
+        next_runs = runs[index + 1 : index + 1 + NEXT_RUNS]
+        worked = _find_working(form, next_runs)
         failed.append(FailedRun(run.session, run.at, _name(form, error), error, worked))
     return failed
 
 
 def list_succeeded(runs: Iterable[CommandRun]) -> dict[str, datetime]:
-    """Return when each form last succeeded in a session."""
+    """Return when each form of command last succeeded in a session, by its text: `git push`."""
     succeeded: dict[str, datetime] = {}
     for run in runs:
         if run.ok and not find_misuse(run):
@@ -127,25 +132,27 @@ def list_succeeded(runs: Iterable[CommandRun]) -> dict[str, datetime]:
 def find_known_failures(
     failed: Iterable[FailedRun], succeeded: Iterable[dict[str, datetime]] = ()
 ) -> list[KnownFailure]:
-    """Return the failures of several sessions, those of most sessions first.
+    """Return the failures that recur in several sessions, those of most sessions first.
 
-    One whose form has succeeded since it last failed is left out.
+    A failure whose form of command has succeeded since it last failed is left out.
 
     Args:
         failed: the failed commands of all sessions.
-        succeeded: when forms succeeded, by session.
+        succeeded: for each session, when each form of command last succeeded.
     """
-    sessions_succeeded = list(succeeded)
-    groups: defaultdict[tuple[str, str], list[FailedRun]] = defaultdict(list)
+    successes_by_session = list(succeeded)
+    runs_by_failure: defaultdict[tuple[str, str], list[FailedRun]] = defaultdict(list)
     for run in failed:
-        groups[run.form, run.error].append(run)
+        runs_by_failure[run.form, run.error].append(run)
+
     failures = []
-    for (form, error), runs in groups.items():
+    for (form, error), runs in runs_by_failure.items():
         sessions = {run.session for run in runs}
         if not _is_repeated(runs, sessions):
             continue
-        last = max(run.at for run in runs)
-        if any(at > last for at in find_successes(form, error, sessions_succeeded)):
+        last_failure = max(run.at for run in runs)
+        success_times = find_successes(form, error, successes_by_session)
+        if any(time > last_failure for time in success_times):
             continue
         failures.append(_describe(runs, len(sessions)))
     return sorted(failures, key=lambda failure: (-failure.sessions, failure.form))
@@ -161,26 +168,32 @@ def find_successes(
     Args:
         form: the form that fails.
         error: the line that says why.
-        succeeded: when forms succeeded, by session.
+        succeeded: for each session, when each form of command last succeeded.
     """
     if MISSING not in error:
-        return [forms[form] for forms in succeeded if form in forms]
+        return [times[form] for times in succeeded if form in times]
+
     program = form.partition(" ")[0]
-    return [
-        at
-        for forms in succeeded
-        for other, at in forms.items()
-        if other.partition(" ")[0] == program
-    ]
+    success_times = []
+    for times in succeeded:
+        for other_form, time in times.items():
+            if other_form.partition(" ")[0] == program:
+                success_times.append(time)
+    return success_times
 
 
 def find_misuse(run: CommandRun) -> str:
-    """Return the line that says how a tool was misused, masked; "" for any other outcome.
+    """Return the line of a command's output that says how a tool was misused, masked.
 
     Where the exit status is a success, as behind a pipe, only the first lines count.
+
+    Returns:
+        "" for a command that succeeded, or failed for another reason, such as a failing test.
     """
-    lines = [line for line in run.output.splitlines() if line.strip()]
-    lines = [line for line in lines if not line.lower().startswith("exit code")]
+    lines = []
+    for line in run.output.splitlines():
+        if line.strip() and not line.lower().startswith("exit code"):
+            lines.append(line)
     searched = lines[:MAX_QUIET_LINES] if run.ok else lines[:MAX_LINES]
     for line in searched:
         if len(line) > MAX_LINE or TEST.search(line) or not MISUSE.search(line):
@@ -193,18 +206,24 @@ def find_misuse(run: CommandRun) -> str:
 
 
 def _without_shell(error: str) -> str:
-    """Return an error as each shell says it.
+    """Return an error of a shell without the shell's name and line, the same for all shells.
 
     >>> _without_shell("bash: line N: rg: command not found")
     'command not found: rg'
     """
     prefix = SHELL_PREFIX.match(error)
-    bare = error[prefix.end() :] if prefix else error
-    missing = NOT_FOUND.fullmatch(bare) if prefix else None
-    return f"command not found: {missing[1]}" if missing else bare
+    if prefix is None:
+        return error
+    message = error[prefix.end() :]
+    missing = NOT_FOUND.fullmatch(message)
+    return f"command not found: {missing[1]}" if missing else message
 
 
 def _is_repeated(runs: Sequence[FailedRun], sessions: set[str]) -> bool:
+    """Return whether a failure occurs in enough sessions to be known.
+
+    One session less suffices if the environment fails, or if the same other command always worked.
+    """
     if len(sessions) >= LEAST_SESSIONS:
         return True
     if len(sessions) < LEAST_SESSIONS - 1:
@@ -216,23 +235,33 @@ def _is_repeated(runs: Sequence[FailedRun], sessions: set[str]) -> bool:
 
 
 def _describe(runs: Sequence[FailedRun], sessions: int) -> KnownFailure:
-    worked = Counter(run.worked for run in runs if run.worked).most_common(1)
+    """Return a failure with its first and last day, and the form that most often worked instead.
+
+    Args:
+        runs: all its failed commands.
+        sessions: the number of their sessions.
+    """
+    worked = ""
+    for form, _ in Counter(run.worked for run in runs if run.worked).most_common(1):
+        worked = form
     days = [run.at.date() for run in runs]
+    last_run = max(runs, key=lambda run: run.at)
     return KnownFailure(
         form=runs[0].form,
         error=runs[0].error,
-        worked=worked[0][0] if worked else "",
+        worked=worked,
         sessions=sessions,
         first=min(days),
         last=max(days),
-        session=max(runs, key=lambda run: run.at).session,
+        session=last_run.session,
     )
 
 
 def _find_failed_form(run: CommandRun, error: str) -> CommandForm | None:
-    """Return the form of the failed command in a line: the command that the error names.
+    """Return the form of the command that failed in a command line such as `cd app && make x`.
 
-    If it names none, that is the last one in front of a pipe.
+    That is the first command with an option that the error names, else the first whose program it
+    names, else the first of all. If a hook failed, the commands of git that run hooks come first.
     """
     if CHANGED_DIRECTORY.search(error):
         return CommandForm("cd")
@@ -240,9 +269,10 @@ def _find_failed_form(run: CommandRun, error: str) -> CommandForm | None:
     if HOOK.search(error):
         hooked = [form for form in forms if form.program == "git" and HOOKED & {*form.subcommands}]
         forms = hooked or forms
+
+    named_options = OPTION_NAMED.findall(error)
     for form in forms:
-        named = OPTION_NAMED.findall(error)
-        if any(option in named for option in form.options):
+        if any(option in named_options for option in form.options):
             return form
     for form in forms:
         if re.search(rf"(?<![\w-]){re.escape(form.program)}(?![\w-])", error):
@@ -251,25 +281,23 @@ def _find_failed_form(run: CommandRun, error: str) -> CommandForm | None:
 
 
 def _name(form: CommandForm, error: str) -> str:
-    """Return the form with only those options that the error names."""
-    named = set(OPTION_NAMED.findall(error))
-    options = tuple(option for option in form.options if option in named)
+    """Return a form as text, with only those options that the error names."""
+    named_options = set(OPTION_NAMED.findall(error))
+    options = tuple(option for option in form.options if option in named_options)
     return str(form._replace(options=options))
 
 
-def _find_working(form: CommandForm, following: Iterable[CommandRun]) -> str:
-    """Return the form of the next command of the same program that succeeded, "" for none."""
-    for run in following:
+def _find_working(failed: CommandForm, next_runs: Iterable[CommandRun]) -> str:
+    """Return the form of the next command that did the same thing and succeeded, "" for none.
+
+    It has the same program and subcommand.
+    """
+    for run in next_runs:
         if not run.ok or find_misuse(run):
             continue
-        for other in _list_alike(form, run):
-            if str(other) != str(form):
-                return str(other)
+        for form in list_forms(run.command):
+            is_alike = form.program == failed.program
+            is_alike = is_alike and form.subcommands[:1] == failed.subcommands[:1]
+            if is_alike and form != failed:
+                return str(form)
     return ""
-
-
-def _list_alike(form: CommandForm, run: CommandRun) -> Iterator[CommandForm]:
-    """Yield the forms of a command line that use the same program for the same thing."""
-    for other in list_forms(run.command):
-        if other.program == form.program and other.subcommands[:1] == form.subcommands[:1]:
-            yield other

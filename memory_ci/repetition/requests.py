@@ -1,8 +1,8 @@
-"""Standing requests: what people ask of agents in one session after another.
+"""Standing requests: what people ask agents to do in one session after another.
 
 Requests are compared by keys: two terms of a clause, a negated term, or the name of a document or
-tool. A key that recurs in several sessions is a candidate. What separates requests about how to
-work from orders of the work in hand was measured on two teams by reading their sessions
+tool. A key that recurs in several sessions is a candidate. How to tell requests about how to
+work from orders of the current task was measured on two teams by reading their sessions
 (benchmarks/results/never-twice.md): the former are orders or complaints, say little beside the key,
 and their terms come once in a session, not all the time as its subject does.
 """
@@ -32,23 +32,23 @@ NOT = "!"
 LEAST_SESSIONS = 3
 """Sessions of a standing request; two suffice if the words of both say that it lasts."""
 
-LEAST_FORM = 0.25
+LEAST_REQUEST_SHARE = 0.25
 """The least share of its sessions in which a key is an order or a complaint."""
 
 HALF_LIFE = 30
 """Sessions after which a request counts half for what is asked next."""
 
-FORM_WEIGHT = 3.0
-REST_WEIGHT = 0.6
+REQUEST_WEIGHT = 3.0
+OTHER_TERMS_WEIGHT = 0.6
 BURST_WEIGHT = 1.5
-SPECIFIC_WEIGHT = 3.0
+SPECIFICS_WEIGHT = 3.0
 NAME_WEIGHT = 0.5
 """Weights of the signs that a request is about how to work: rounded coefficients of a logistic
 regression over 826 keys of two teams.
 """
 
 LEAST_SCORE = 0.5
-"""Score of a request that is listed. Of those below it, most are orders of the work in hand."""
+"""Score of a request that is listed. Of those below it, most are orders of the current task."""
 
 COPIED_CHARS = 40  # Characters of a turn that nobody types twice by chance.
 SAME_SHARE = 0.6  # The share of the shorter wording's terms that the longer one must have.
@@ -64,6 +64,7 @@ NAMED_MOMENTS = (
 """Moments, and the words by which a request names them."""
 
 Key = tuple[str, ...]
+"""Terms that clauses share: two terms, NOT and a term, or the name of a document or tool."""
 
 
 class Occurrence(NamedTuple):
@@ -78,20 +79,20 @@ class RecurringKey(NamedTuple):
 
     Attributes:
         key: the key.
-        likelihood: how much speaks for a request about how to work; no upper bound.
+        odds: the odds that it is a request about how to work; no upper bound.
         occurrences: its occurrences that no stronger candidate covers, by session.
         weights: how much each session counts, from 0 to 1, the newest most.
     """
 
     key: Key
-    likelihood: float
+    odds: float
     occurrences: Mapping[str, Occurrence]
     weights: Mapping[str, float]
 
     @property
     def score(self) -> float:
-        """Expected number of requests in the next session x likelihood."""
-        return self.likelihood * sum(self.weights[session] for session in self.occurrences)
+        """The odds, multiplied by the expected number of requests in the next session."""
+        return self.odds * sum(self.weights[session] for session in self.occurrences)
 
 
 class TermCounts(NamedTuple):
@@ -105,32 +106,32 @@ class TermCounts(NamedTuple):
     total: Counter[str]
     sessions: Counter[str]
 
-    def burst(self, terms: Iterable[str]) -> float:
-        """Return how often the terms occur in a session that has them, at least 1."""
+    def compute_burst(self, terms: Iterable[str]) -> float:
+        """Return how often the terms occur in a session that has them, on average; at least 1."""
         bursts = [self.total[term] / self.sessions[term] for term in terms]
         return sum(bursts) / len(bursts)
 
 
 def find_standing_requests(turns: Iterable[PersonTurn], limit: int) -> list[StandingRequest]:
-    """Return the requests that are most likely made again, the likeliest first.
+    """Return the requests that people will most likely make again, the likeliest first.
 
     Args:
-        turns: what people typed, in any order.
+        turns: what people typed to agents, in any order.
         limit: the greatest number of requests.
     """
-    ordered = _join_copies(sorted(turns, key=lambda turn: turn.at))
-    age = _rank_sessions(ordered)
-    by_key, counts = _collect(ordered)
+    ordered_turns = _join_copies(sorted(turns, key=lambda turn: turn.at))
+    session_ages = _rank_sessions(ordered_turns)
+    occurrences_by_key, term_counts = _collect_keys(ordered_turns)
     candidates: list[RecurringKey] = []
-    for key, occurrences in by_key.items():
-        candidate = _weigh(key, occurrences, counts, age)
+    for key, occurrences in occurrences_by_key.items():
+        candidate = _weigh(key, occurrences, term_counts, session_ages)
         if candidate is not None:
             candidates.append(candidate)
     return [_describe(candidate) for candidate in _choose(candidates, limit)]
 
 
 def is_same_request(request: Sequence[str], text: str) -> bool:
-    """Return whether a clause of a text makes a request.
+    """Return whether a text has a clause that makes a known request.
 
     Args:
         request: the terms of the request.
@@ -148,47 +149,52 @@ def _is_alike(terms: frozenset[str], others: frozenset[str]) -> bool:
 
 
 def _join_copies(turns: Sequence[PersonTurn]) -> list[PersonTurn]:
-    """Return the turns, copies of a session under another name counted as that session.
+    """Return the turns with one session name for a session and its copies.
 
-    Such copies come from resumed sessions, and from tools that export a session again.
+    Copies come from resumed sessions, and from tools that export a session again. A session of
+    which at least half of the long texts are in an earlier one is a copy of that.
+
+    Args:
+        turns: what people typed, oldest first.
     """
-    texts: defaultdict[str, set[str]] = defaultdict(set)
+    texts_by_session: defaultdict[str, set[str]] = defaultdict(set)
     for turn in turns:
         if len(turn.text) >= COPIED_CHARS:
-            texts[turn.session].add(turn.text)
+            texts_by_session[turn.session].add(turn.text)
 
-    first_session: dict[str, str] = {}
-    original: dict[str, str] = {}
-    for session, session_texts in texts.items():
-        earlier = Counter(first_session[text] for text in session_texts if text in first_session)
-        for name, count in earlier.most_common(1):
-            if 2 * count >= len(session_texts):
-                original[session] = original.get(name, name)
-        for text in session_texts:
+    first_session: dict[str, str] = {}  # the first session with each text
+    original: dict[str, str] = {}  # the session that each copy is a copy of
+    for session, texts in texts_by_session.items():
+        shared = Counter(first_session[text] for text in texts if text in first_session)
+        for earlier, shared_count in shared.most_common(1):
+            if 2 * shared_count >= len(texts):
+                original[session] = original.get(earlier, earlier)
+        for text in texts:
             first_session.setdefault(text, session)
     return [replace(turn, session=original.get(turn.session, turn.session)) for turn in turns]
 
 
 def _rank_sessions(turns: Sequence[PersonTurn]) -> dict[str, int]:
-    """Return how many sessions began after each session."""
+    """Return the age of each session: 1 for the one that began last, 2 for the one before."""
     sessions = list(dict.fromkeys(turn.session for turn in turns))
-    return {session: len(sessions) - number for number, session in enumerate(sessions)}
+    return {session: len(sessions) - index for index, session in enumerate(sessions)}
 
 
-def _collect(turns: Sequence[PersonTurn]) -> tuple[dict[Key, list[Occurrence]], TermCounts]:
+def _collect_keys(turns: Sequence[PersonTurn]) -> tuple[dict[Key, list[Occurrence]], TermCounts]:
     """Return the occurrences of each key, and the counts of all terms."""
-    by_key: defaultdict[Key, list[Occurrence]] = defaultdict(list)
+    occurrences_by_key: defaultdict[Key, list[Occurrence]] = defaultdict(list)
     total: Counter[str] = Counter()
-    sessions: defaultdict[str, set[str]] = defaultdict(set)
+    sessions_by_term: defaultdict[str, set[str]] = defaultdict(set)
     for turn in turns:
         for clause in _read_clauses(turn.text):
             total.update(clause.terms)
             for term in clause.terms:
-                sessions[term].add(turn.session)
+                sessions_by_term[term].add(turn.session)
             for key in _list_keys(clause):
-                by_key[key].append(Occurrence(clause, turn))
-    session_counts = Counter({term: len(names) for term, names in sessions.items()})
-    return by_key, TermCounts(total, session_counts)
+                occurrences_by_key[key].append(Occurrence(clause, turn))
+
+    session_counts = Counter({term: len(names) for term, names in sessions_by_term.items()})
+    return occurrences_by_key, TermCounts(total, session_counts)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -197,7 +203,11 @@ def _read_clauses(text: str) -> tuple[TypedClause, ...]:
 
 
 def _list_keys(clause: TypedClause) -> Iterator[Key]:
-    """Yield the keys of a clause, unless it is too long to be compared."""
+    """Yield the keys by which a clause is compared with others; none if it is too long.
+
+    These are each pair of its terms, each name of a document or tool (`@` and the name), and each
+    term of a negated clause, marked by NOT.
+    """
     if len(clause.terms) > MAX_TERMS:
         return
     terms = sorted(clause.terms - VAGUE)
@@ -210,36 +220,72 @@ def _list_keys(clause: TypedClause) -> Iterator[Key]:
 
 
 def _weigh(
-    key: Key, occurrences: Sequence[Occurrence], counts: TermCounts, age: Mapping[str, int]
+    key: Key,
+    occurrences: Sequence[Occurrence],
+    term_counts: TermCounts,
+    session_ages: Mapping[str, int],
 ) -> RecurringKey | None:
-    """Return the candidate of a key, None if too few sessions or no request have it."""
-    if len({occurrence.turn.session for occurrence in occurrences}) < LEAST_SESSIONS - 1:
-        return None
-    clearest = _choose_clearest(occurrences)
-    clauses = [occurrence.clause for occurrence in clearest.values()]
-    form = sum(clause.is_request for clause in clauses) / len(clauses)
-    is_said_to_last = all(clause.is_lasting and clause.is_request for clause in clauses)
-    if len(clearest) < LEAST_SESSIONS and not is_said_to_last:
-        return None
-    if form < LEAST_FORM:
+    """Return a key as a candidate for a standing request, with how much speaks for it.
+
+    Args:
+        key: terms that several clauses share.
+        occurrences: the clauses that have these terms.
+        term_counts: how often all terms occur.
+        session_ages: how old each session is; 1 for the newest.
+
+    Returns:
+        None if the key is in too few sessions, or in too few of them in a request.
+    """
+    sessions = {occurrence.turn.session for occurrence in occurrences}
+    if len(sessions) < LEAST_SESSIONS - 1:
         return None
 
+    clearest = _choose_clearest(occurrences)
+    clauses = [occurrence.clause for occurrence in clearest.values()]
+    if _find_request_share(clauses) < LEAST_REQUEST_SHARE:
+        return None
+    is_lasting = all(clause.is_lasting and clause.is_request for clause in clauses)
+    if len(sessions) < LEAST_SESSIONS and not is_lasting:
+        return None
+
+    weights = {session: 0.5 ** (session_ages[session] / HALF_LIFE) for session in clearest}
+    return RecurringKey(key, _estimate_odds(key, clauses, term_counts), clearest, weights)
+
+
+def _find_request_share(clauses: Sequence[TypedClause]) -> float:
+    """Return the share of clauses that are orders or complaints."""
+    return sum(clause.is_request for clause in clauses) / len(clauses)
+
+
+def _estimate_odds(key: Key, clauses: Sequence[TypedClause], term_counts: TermCounts) -> float:
+    """Return the odds that a request is about how to work, not about the current task.
+
+    They are those of a logistic regression. Requests about how to work are orders or complaints,
+    say little beside the key, have terms that come once in a session, and name no numbers,
+    identifiers or files of code, but may name a document or a tool.
+
+    Args:
+        key: terms that the clauses share.
+        clauses: one clause of each session.
+        term_counts: how often all terms occur.
+    """
     terms = [term for term in key if term != NOT]
-    rest = sum(len(clause.terms) - len(terms) for clause in clauses) / len(clauses)
+    other_terms = sum(len(clause.terms) - len(terms) for clause in clauses) / len(clauses)
     specifics = sum(min(clause.specifics, 2) for clause in clauses) / len(clauses)
-    evidence = (
-        FORM_WEIGHT * form
-        - REST_WEIGHT * rest
-        - BURST_WEIGHT * math.log(counts.burst(terms))
-        - SPECIFIC_WEIGHT * specifics
-        + NAME_WEIGHT * any(term.startswith("@") for term in terms)
+    has_name = any(term.startswith("@") for term in terms)
+    log_odds = (
+        REQUEST_WEIGHT * _find_request_share(clauses)
+        - OTHER_TERMS_WEIGHT * other_terms
+        - BURST_WEIGHT * math.log(term_counts.compute_burst(terms))
+        - SPECIFICS_WEIGHT * specifics
     )
-    weights = {session: 0.5 ** (age[session] / HALF_LIFE) for session in clearest}
-    return RecurringKey(key, math.exp(evidence), clearest, weights)
+    if has_name:
+        log_odds += NAME_WEIGHT
+    return math.exp(log_odds)
 
 
 def _choose_clearest(occurrences: Iterable[Occurrence]) -> dict[str, Occurrence]:
-    """Return the clearest occurrence of each session: a request with few other words."""
+    """Return the clearest occurrence in each session: a request, with the fewest other words."""
 
     def rank(occurrence: Occurrence) -> tuple[bool, int]:
         clause = occurrence.clause
@@ -254,37 +300,48 @@ def _choose_clearest(occurrences: Iterable[Occurrence]) -> dict[str, Occurrence]
 
 
 def _choose(candidates: Sequence[RecurringKey], limit: int) -> list[RecurringKey]:
-    """Return the strongest candidates, each counted without the clauses of stronger ones."""
+    """Return the candidates with the highest scores, at most `limit`.
+
+    Clauses that a chosen candidate covers do not count for the others, whose scores only fall. So
+    a candidate's score is computed again only when it is the highest of those that remain.
+    """
+    current = list(candidates)
+    # heapq pops the smallest item first, so that scores are negative.
     heap = [(-candidate.score, index) for index, candidate in enumerate(candidates)]
     heapq.heapify(heap)
-    current = list(candidates)
-    checked = [0] * len(candidates)  # How many chosen wordings were subtracted from each.
-    wordings: list[frozenset[str]] = []
     chosen: list[RecurringKey] = []
+    chosen_terms: list[frozenset[str]] = []  # the terms of the wording of each chosen candidate
+    subtracted = [0] * len(candidates)  # how many of these each candidate was reduced by
     while heap and len(chosen) < limit:
         negative_score, index = heapq.heappop(heap)
         if -negative_score < LEAST_SCORE:
             break
-        if checked[index] == len(wordings):
+        if subtracted[index] == len(chosen_terms):
             chosen.append(current[index])
-            wordings.append(_find_wording(current[index]).clause.terms)
+            chosen_terms.append(_find_wording(current[index]).clause.terms)
             continue
-        rest = _without_covered(current[index], wordings[checked[index] :])
-        checked[index] = len(wordings)
-        if len(rest.occurrences) >= LEAST_SESSIONS - 1 and _has_request(rest):
-            current[index] = rest
-            heapq.heappush(heap, (-rest.score, index))
+
+        reduced = _drop_covered(current[index], chosen_terms[subtracted[index] :])
+        subtracted[index] = len(chosen_terms)
+        if len(reduced.occurrences) >= LEAST_SESSIONS - 1 and _has_request(reduced):
+            current[index] = reduced
+            heapq.heappush(heap, (-reduced.score, index))
     return chosen
 
 
-def _without_covered(candidate: RecurringKey, wordings: Sequence[frozenset[str]]) -> RecurringKey:
-    """Return a candidate without the occurrences that the wordings cover."""
+def _drop_covered(candidate: RecurringKey, chosen_terms: Sequence[frozenset[str]]) -> RecurringKey:
+    """Return a candidate without the clauses that make a request which was chosen already.
+
+    Args:
+        candidate: the candidate.
+        chosen_terms: the terms of the wording of each chosen request.
+    """
     needed = min(SHARED_TERMS, len(candidate.key))
-    uncovered = {
-        session: occurrence
-        for session, occurrence in candidate.occurrences.items()
-        if not any(len(occurrence.clause.terms & wording) >= needed for wording in wordings)
-    }
+    uncovered = {}
+    for session, occurrence in candidate.occurrences.items():
+        terms = occurrence.clause.terms
+        if not any(len(terms & wording) >= needed for wording in chosen_terms):
+            uncovered[session] = occurrence
     return candidate._replace(occurrences=uncovered)
 
 
@@ -293,63 +350,74 @@ def _has_request(candidate: RecurringKey) -> bool:
 
 
 def _find_wording(candidate: RecurringKey) -> Occurrence:
-    """Return the clearest wording: common to most sessions, short, and an order if any is.
+    """Return the clearest wording of a request: short, an order if any is, in common terms.
 
-    A wording that a later occurrence changes, as by another prefix of names, is left out.
+    A wording that a later one contradicts, as by another prefix of branch names, is left out.
     """
-    occurrences = [item for item in candidate.occurrences.values() if item.clause.is_request]
-    occurrences = _without_changed(occurrences)
-    short = [item for item in occurrences if len(item.clause.text) <= MAX_TEXT]
-    short = [item for item in short if not item.clause.is_complaint] or short
-    shares = Counter(term for item in candidate.occurrences.values() for term in item.clause.terms)
-    sessions = len(candidate.occurrences)
+    session_count = len(candidate.occurrences)
+    requests = []
+    term_sessions: Counter[str] = Counter()  # in how many sessions each term occurs
+    for occurrence in candidate.occurrences.values():
+        term_sessions.update(occurrence.clause.terms)
+        if occurrence.clause.is_request:
+            requests.append(occurrence)
+    requests = _drop_contradicted(requests)
+    short = [request for request in requests if len(request.clause.text) <= MAX_TEXT]
+    short_orders = [request for request in short if not request.clause.is_complaint]
 
-    def rate(occurrence: Occurrence) -> float:
-        terms = occurrence.clause.terms
-        common = sum(shares[term] / sessions - BREVITY for term in terms)
-        return common - BREVITY * occurrence.clause.specifics
+    def rate(request: Occurrence) -> float:
+        shares = [term_sessions[term] / session_count for term in request.clause.terms]
+        return sum(share - BREVITY for share in shares) - BREVITY * request.clause.specifics
 
-    return max(short or occurrences, key=rate)
+    return max(short_orders or short or requests, key=rate)
 
 
-def _without_changed(occurrences: Sequence[Occurrence]) -> list[Occurrence]:
-    """Return the occurrences that say nothing else of names than later ones."""
-    later: list[NameRule] = []
-    changed: list[Occurrence] = []
-    for item in sorted(occurrences, key=lambda item: item.turn.at, reverse=True):
-        rules = find_name_rules(item.clause.text)
-        if find_name_conflict(rules, later):
-            changed.append(item)
+def _drop_contradicted(occurrences: Sequence[Occurrence]) -> list[Occurrence]:
+    """Return the occurrences whose rules for names, if any, agree with those of later ones."""
+    later_rules: list[NameRule] = []
+    contradicted: list[Occurrence] = []
+    for occurrence in sorted(occurrences, key=lambda item: item.turn.at, reverse=True):
+        rules = find_name_rules(occurrence.clause.text)
+        if find_name_conflict(rules, later_rules):
+            contradicted.append(occurrence)
         else:
-            later += rules
-    return [item for item in occurrences if item not in changed]
+            later_rules += rules
+    return [occurrence for occurrence in occurrences if occurrence not in contradicted]
 
 
 def _describe(candidate: RecurringKey) -> StandingRequest:
-    wording = _find_wording(candidate)
+    """Return a chosen candidate as a standing request, with its wording and all quotations."""
+    wording = _find_wording(candidate).clause
     occurrences = sorted(candidate.occurrences.values(), key=lambda item: item.turn.at)
+    quotations = []
+    for clause, turn in occurrences:
+        quotations.append(Quotation(clause.text, turn.session, turn.at.date()))
     return StandingRequest(
-        text=wording.clause.text,
-        terms=tuple(sorted(wording.clause.terms)),
+        text=wording.text,
+        terms=tuple(sorted(wording.terms)),
         sessions=len(occurrences),
-        people=len({item.turn.person for item in occurrences}),
-        occurrences=tuple(
-            Quotation(item.clause.text, item.turn.session, item.turn.at.date())
-            for item in occurrences
-        ),
-        when=_find_moment(wording.clause.text, [item.turn.then for item in occurrences]),
+        people=len({occurrence.turn.person for occurrence in occurrences}),
+        occurrences=tuple(quotations),
+        when=_find_moment(wording.text, [occurrence.turn.then for occurrence in occurrences]),
         score=candidate.score,
     )
 
 
-def _find_moment(text: str, followed_by: Sequence[str]) -> str:
-    """Return when agents are to be told a request.
+def _find_moment(text: str, next_moments: Sequence[str]) -> str:
+    """Return when agents are to be told a request, as `before:commit`, or `start` of a session.
 
-    That is the moment before which most sessions made it and that its words name, else the start.
+    That is a moment which the words of the request name and before which most sessions made it.
+
+    Args:
+        text: the wording of the request.
+        next_moments: the moment that followed the request in each session, "" for none.
     """
     named = [moment for moment, pattern in NAMED_MOMENTS if pattern.search(text)]
-    common = Counter(moment for moment in followed_by if moment in named).most_common(1)
-    if common and 2 * common[0][1] >= len(followed_by):
-        return common[0][0]
-    is_unknown = not any(followed_by)  # the transcripts show no commands
-    return named[0] if named and is_unknown else "start"
+    counts = Counter(moment for moment in next_moments if moment in named)
+    for moment, count in counts.most_common(1):
+        if 2 * count >= len(next_moments):
+            return moment
+    has_commands = any(next_moments)  # else the transcripts show none, and the words decide
+    if named and not has_commands:
+        return named[0]
+    return "start"

@@ -1,4 +1,4 @@
-"""Requests that a document of rules says already."""
+"""Rules in documents such as AGENTS.md: the sentences that may be rules, and what they cover."""
 
 from __future__ import annotations
 
@@ -66,39 +66,51 @@ class WrittenRule(NamedTuple):
 
 
 def list_rules(path: str, text: str) -> list[WrittenRule]:
-    """Return the sentences of a document that may be rules, each with the line where it begins.
+    """Return the sentences of a Markdown document that may be rules.
 
     >>> rules = list_rules("AGENTS.md", "Run all tests. Never\\npush to main.")
     >>> [(rule.line, rule.text) for rule in rules]
     [(1, 'Run all tests'), (1, 'Never push to main')]
     """
     rules = []
-    lead = ""
+    lead = ""  # the last heading, or sentence that introduces a list
     for block in _list_blocks(text.splitlines()[:MAX_LINES]):
-        is_heading = HEADING.match(block[0][1]) is not None
-        block = _without_marker(block)
-        for number, sentence in _list_sentences(block):
-            bare = sentence.strip(" \t-*#>0123456789.")
+        is_heading = HEADING.match(block[0].text) is not None
+        block = _drop_marker(block)
+        for sentence in _list_sentences(block):
+            bare = sentence.text.strip(" \t-*#>0123456789.")
             if len(bare) <= MAX_LINE and len(read_clause(bare).terms) >= MIN_TERMS:
-                rules.append(WrittenRule(path, number, bare, lead))
-        if is_heading or block[-1][1].endswith((":", ":**")):
-            lead = block[-1][1]
+                rules.append(WrittenRule(path, sentence.number, bare, lead))
+        last_line = block[-1].text
+        if is_heading or last_line.endswith((":", ":**")):
+            lead = last_line
     return rules
 
 
-def _list_blocks(lines: Iterable[str]) -> Iterator[list[tuple[int, str]]]:
-    """Yield paragraphs, items of lists and headings as numbered lines; code is one line each."""
-    block: list[tuple[int, str]] = []
+class _NumberedText(NamedTuple):
+    """A line or a sentence, and the number of the line where it begins, from 1."""
+
+    number: int
+    text: str
+
+
+def _list_blocks(lines: Iterable[str]) -> Iterator[list[_NumberedText]]:
+    """Yield the lines of each paragraph, item of a list and heading of a Markdown document.
+
+    Each line of fenced code is a block of its own.
+    """
+    block: list[_NumberedText] = []
     is_code = False
     for number, line in enumerate(lines, start=1):
         is_fence = FENCE.match(line) is not None
-        is_code ^= is_fence
+        if is_fence:
+            is_code = not is_code
         if is_code or is_fence or not line.strip() or BLOCK_START.match(line):
             if block:
                 yield block
             block = []
         if line.strip() and not is_fence:
-            block.append((number, line.strip()))
+            block.append(_NumberedText(number, line.strip()))
         if HEADING.match(line) and block:
             yield block
             block = []
@@ -106,42 +118,50 @@ def _list_blocks(lines: Iterable[str]) -> Iterator[list[tuple[int, str]]]:
         yield block
 
 
-def _without_marker(block: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return a block without the sign of a heading, an item or a quotation."""
-    number, line = block[0]
-    marker = BLOCK_START.match(line)
-    return [(number, line[marker.end() if marker else 0 :].strip()), *block[1:]]
+def _drop_marker(block: Sequence[_NumberedText]) -> list[_NumberedText]:
+    """Return the lines of a block without the sign of a heading, an item or a quotation."""
+    first_line = block[0]
+    text = first_line.text
+    marker = BLOCK_START.match(text)
+    if marker:
+        text = text[marker.end() :]
+    return [first_line._replace(text=text.strip()), *block[1:]]
 
 
-def _list_sentences(block: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+def _list_sentences(block: Sequence[_NumberedText]) -> Iterator[_NumberedText]:
     """Yield the sentences of a block, each with the number of the line where it begins."""
-    starts: list[tuple[int, int]] = []
-    text = ""
-    for number, line in block:
-        starts.append((len(text), number))
-        text += f"{line} "
+    joined = ""
+    line_starts: list[tuple[int, int]] = []  # the position in `joined` and number of each line
+    for line in block:
+        line_starts.append((len(joined), line.number))
+        joined += f"{line.text} "
+
     position = 0
-    for sentence in SENTENCE_END.split(text):
-        position = text.index(sentence, position)
-        yield max(number for start, number in starts if start <= position), sentence
+    for sentence in SENTENCE_END.split(joined):
+        position = joined.index(sentence, position)
+        first_line = max(number for start, number in line_starts if start <= position)
+        yield _NumberedText(first_line, sentence)
         position += len(sentence)
 
 
 def find_written(request: Sequence[str], rules: Iterable[WrittenRule]) -> WrittenRule | None:
-    """Return the first rule that covers a request, None if no rule does.
+    """Return the first rule of a document that says what people ask of agents, or None.
 
     Args:
-        request: the terms of the request.
+        request: the terms of the request, as stems.
         rules: sentences of documents.
     """
     terms = frozenset(request)
-    return next((rule for rule in rules if _says(rule, terms)), None)
+    for rule in rules:
+        if _covers(rule, terms):
+            return rule
+    return None
 
 
-def _says(rule: WrittenRule, terms: frozenset[str]) -> bool:
+def _covers(rule: WrittenRule, terms: frozenset[str]) -> bool:
     """Return whether a clause of a rule has most terms of a request, or all of a short one.
 
-    It is a stricter test than that of two requests: a person is told that the rule says it.
+    This is stricter than the comparison of two requests: people read that the rule says it already.
     """
     for clause in list_clauses(rule.text):
         shared = len(clause.terms & terms)

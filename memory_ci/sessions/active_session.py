@@ -1,4 +1,4 @@
-"""The sessions at work while a commit is made or pushed."""
+"""Search for the agent sessions that make a commit, for its trailer; and the push of sessions."""
 
 from __future__ import annotations
 
@@ -36,20 +36,19 @@ KEY = Regex(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)
 def find_sessions(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the keys of the sessions that run in this environment.
 
-    An agent started by another has both. If `MEMORY_CI_SESSION` is set, it alone counts, even if it
-    is empty. Values that cannot be a key are ignored.
+    If one agent started another, both are found. If `MEMORY_CI_SESSION` is set, it alone counts,
+    even if it is empty. Values that cannot be a key are ignored.
 
     >>> find_sessions({"CODEX_THREAD_ID": "019d-1", "HOME": "/root"})
     ('codex:019d-1',)
     """
+    keys = []
     if OVERRIDE in environment:
-        keys = [environment[OVERRIDE]]
+        keys.append(environment[OVERRIDE])
     else:
-        keys = [
-            f"{agent}:{environment[variable]}"
-            for variable, agent in VARIABLES.items()
-            if variable in environment
-        ]
+        for variable, agent in VARIABLES.items():
+            if variable in environment:
+                keys.append(f"{agent}:{environment[variable]}")
     return tuple(key for key in keys if KEY.fullmatch(key))
 
 
@@ -81,9 +80,9 @@ def add_session_trailer(
 
 
 def find_index(workspace: Workspace, environment: Mapping[str, str]) -> Path:
-    """Return the index of the commit that git makes.
+    """Return the path of the index that git makes a commit of.
 
-    For `git commit PATH` that is not the index of the work tree.
+    For `git commit PATH` it is not the index of the work tree.
     """
     default = str(workspace.repo.git_dir / "index")
     return work_tree(workspace) / environment.get("GIT_INDEX_FILE", default)
@@ -98,19 +97,22 @@ def list_staged(workspace: Workspace, index: Path) -> frozenset[str]:
 
 
 def list_working(workspace: Workspace, index: Path, now: datetime) -> tuple[str, ...]:
-    """Return the keys of the sessions of this work tree whose work is in an index.
+    """Return the keys of the sessions of this work tree whose work is staged in an index.
 
-    Such a session gave a sign of life within the last hours, had a prompt, was on this branch or at
-    this commit, and edited a file that is staged and that no commit has touched since.
+    Such a session was at work within the last hours, had a prompt, was on this branch or at this
+    commit, and edited a file that is staged and that no commit has touched since.
     """
-    candidates = [
-        signs for signs in list_recent(workspace, now) if any(sign.is_prompt for sign in signs)
-    ]
-    edited = {path for signs in candidates for sign in signs for path in sign.edited}
-    if not edited:
+    candidates: list[list[Sign]] = []
+    edited_paths: set[str] = set()
+    for signs in list_recent(workspace, now):
+        if any(sign.is_prompt for sign in signs):
+            candidates.append(signs)
+            for sign in signs:
+                edited_paths.update(sign.edited)
+    if not edited_paths:
         return ()
     staged = list_staged(workspace, index)
-    if staged.isdisjoint(edited):
+    if staged.isdisjoint(edited_paths):
         return ()
 
     branch = read_head(workspace)
@@ -125,7 +127,7 @@ def list_working(workspace: Workspace, index: Path, now: datetime) -> tuple[str,
 
 
 def _is_at(signs: Iterable[Sign], branch: str, head: str) -> bool:
-    """Return whether a session was last seen on a branch or at a commit."""
+    """Return whether the last signs of a session are on a branch or at a commit."""
     last_branch = ""
     last_head = ""
     for sign in signs:
@@ -137,7 +139,7 @@ def _is_at(signs: Iterable[Sign], branch: str, head: str) -> bool:
 
 
 def _is_work(workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]) -> bool:
-    """Return whether a staged file was edited after the last commit that touched it."""
+    """Return whether a session edited a staged file after the last commit that touched the file."""
     last_edits: dict[str, datetime] = {}
     for sign in signs:
         for path in sign.edited:
@@ -156,11 +158,13 @@ def _is_work(workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]
 def push_sessions(
     workspace: Workspace, remote: str, environ: Mapping[str, str], now: datetime
 ) -> str:
-    """Push the sessions that a remote lacks, if `sessions.push` allows it.
+    """Push the captured sessions that a remote lacks, if `sessions.push` allows it.
+
+    With `sessions.push: private` only members may be able to read the remote.
 
     Returns:
-        A message, "" if there is nothing new. A reason not to push is repeated only when the
-        remote was asked once more, not at each push.
+        A message, "" if there is nothing new. The reason not to push is given only if the remote
+        was asked just now who can read it, so not at each push.
 
     Raises:
         EngineError: remote-failed.

@@ -1,4 +1,4 @@
-"""Back-tests as text and as values of JSON."""
+"""Text and JSON of back-tests: which merged changes of the past a check would have reported."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def find_address(repo: Repository) -> str:
 
 
 def render_backtests(results: Iterable[BacktestResult], address: str) -> list[str]:
-    """Return the lines on some checks.
+    """Return the lines that describe the back-tests of some checks.
 
     Args:
-        results: the results of the checks.
+        results: the results of the back-tests.
         address: the web address of the repository, "" if it has none.
     """
     lines: list[str] = []
@@ -57,6 +57,7 @@ def export_backtests(results: Sequence[BacktestResult], address: str) -> list[di
 
 
 def _export_violation(violation: PastViolation, address: str) -> dict[str, Any]:
+    """Return the JSON object of a merged change that violates a check."""
     merged = violation.merged
     return {
         "commit": merged.tip.sha,
@@ -71,6 +72,7 @@ def _export_violation(violation: PastViolation, address: str) -> dict[str, Any]:
 
 
 def _render(result: BacktestResult, address: str) -> Iterator[str]:
+    """Yield the lines that describe the back-test of one check, and list the newest violations."""
     yield f"{result.rule.name} {result.rule.title}"
     if isinstance(result.rule.check, BeforeCheck):
         yield "  has no back-test: history does not show what a session ran"
@@ -85,13 +87,13 @@ def _render(result: BacktestResult, address: str) -> Iterator[str]:
     if result.unjudged:
         yield f"  could not judge {result.unjudged}: {result.reason}"
     if result.with_session:
-        quiet = result.with_session - result.asked_for
+        not_asked_count = result.with_session - result.asked_for
         yield (
             f"  sessions are known for {result.with_session} of these: {result.asked_for} "
-            f"asked for just that, in {quiet} nothing came of it"
+            f"asked for just that, in {not_asked_count} nothing came of it"
         )
-    for item in result.violations[:MAX_LISTED]:
-        merged = item.merged
+    for violation in result.violations[:MAX_LISTED]:
+        merged = violation.merged
         link = link_to(address, merged.number, merged.tip.sha)
         title = shorten(merged.title, MAX_TITLE)
         yield f"  {merged.tip.committed_at:%Y-%m-%d} {merged.label} {title} {link}".rstrip()
@@ -108,7 +110,11 @@ SOURCES = {
 
 
 def describe_proposal(proposal: CheckProposal) -> Iterator[str]:
-    """Yield the check, where it comes from, and each change that violates it."""
+    """Yield the lines that describe a proposed check: its source, and the changes it would report.
+
+    Args:
+        proposal: the check with its back-test.
+    """
     place = proposal.place[:8] if proposal.source == "entry" else proposal.place
     source = " ".join([SOURCES[proposal.source], place]).strip()
     writer = "; written by a model" if proposal.is_by_model else ""
@@ -123,7 +129,7 @@ def describe_proposal(proposal: CheckProposal) -> Iterator[str]:
 
 
 def describe_check_outcome(outcome: RuleCheckOutcome) -> str:
-    """Return what became of a check: `followed 38 of 41, ignored 2, skipped 1; …`."""
+    """Return how merged changes met a check: `followed 38 of 41, ignored 2, skipped 1; …`."""
     if not outcome.applicable:
         return "no merged change that it is about since"
     text = f"followed {outcome.followed} of {outcome.applicable}"

@@ -1,4 +1,4 @@
-"""The back-test of checks on a repository, with what people asked in its sessions."""
+"""Back-test of checks: which merged changes violate them, and whether a person asked for that."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from datetime import date
 from msgspec.structs import replace
 
 from memory_ci.checks.backtest import BacktestResult, PastViolation, backtest
-from memory_ci.gitrepo.history import find_range_start, plan_range
+from memory_ci.gitrepo.history import plan_range
+from memory_ci.gitrepo.past import find_range_start
 from memory_ci.memory.commit_rules import find_base
 from memory_ci.memory.past_changes import iter_past_changes
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.check import RuleCheck
+from memory_ci.records.history import MergedChange
 from memory_ci.repetition.clauses import read_clause
 from memory_ci.repetition.requests import is_same_request
 from memory_ci.sessions.session_join import SessionFinder
@@ -23,7 +25,7 @@ MAX_JOINED = 300  # Newest changes whose sessions are looked for.
 def run_backtest(
     workspace: Workspace, rules: Sequence[RuleCheck], since: str | None, today: date
 ) -> list[BacktestResult]:
-    """Judge the merged changes of the default branch by checks.
+    """Return for each check which merged changes of the default branch violate it.
 
     Args:
         workspace: the repository.
@@ -46,37 +48,46 @@ def run_backtest(
 def join_sessions(
     workspace: Workspace, base: str, results: Sequence[BacktestResult]
 ) -> Iterator[BacktestResult]:
-    """Yield the results, each violation marked if a person asked for it in a session.
+    """Yield the results, each violation marked if its sessions are known and somebody asked for it.
+
+    A violation that a person asked the agent for in the session of the change is `is_asked`.
 
     Args:
         workspace: the repository.
-        base: the commit whose changes they are.
+        base: the commit in whose history the changes are.
         results: the results.
     """
-    violations: dict[str, PastViolation] = {}
+    changes: dict[str, MergedChange] = {}
     for result in results:
-        violations |= {item.merged.tip.sha: item for item in result.violations}
-    newest = sorted(violations.values(), key=lambda item: item.merged.tip.committed_at)
-    newest = newest[-MAX_JOINED:]
-    finder = SessionFinder(workspace, base=base)
+        for violation in result.violations:
+            changes[violation.merged.tip.sha] = violation.merged
     # The oldest first: an event belongs to the first change that is made after it.
-    texts_by_change = {item.merged.tip.sha: _list_texts(finder, item) for item in newest}
+    oldest_first = sorted(changes.values(), key=lambda merged: merged.tip.committed_at)
+    finder = SessionFinder(workspace, base=base)
+    texts_by_change: dict[str, list[str] | None] = {}
+    for merged in oldest_first[-MAX_JOINED:]:
+        texts_by_change[merged.tip.sha] = _list_texts(finder, merged)
+
     for result in results:
         terms = tuple(read_clause(result.rule.title).terms)
-        joined: list[PastViolation] = []
-        for item in result.violations:
-            texts = texts_by_change.get(item.merged.tip.sha)
+        violations: list[PastViolation] = []
+        for violation in result.violations:
+            texts = texts_by_change.get(violation.merged.tip.sha)
             if texts is not None:
                 is_asked = any(is_same_request(terms, text) for text in texts)
-                item = replace(item, has_session=True, is_asked=is_asked)
-            joined.append(item)
-        yield replace(result, violations=tuple(joined))
+                violation = replace(violation, has_session=True, is_asked=is_asked)
+            violations.append(violation)
+        yield replace(result, violations=tuple(violations))
 
 
-def _list_texts(finder: SessionFinder, item: PastViolation) -> list[str] | None:
-    """Return what people wrote in the sessions of a change; None if none is known."""
-    joined = list(finder.find(item.merged, None))
-    if not joined:
+def _list_texts(finder: SessionFinder, merged: MergedChange) -> list[str] | None:
+    """Return the texts of people in the sessions of a change; None if it has no known session."""
+    joined_sessions = list(finder.find(merged, None))
+    if not joined_sessions:
         return None
-    events = [event for session in joined for event in session.events]
-    return [event.text for event in events if event.actor == "human" and event.text.strip()]
+    texts = []
+    for joined in joined_sessions:
+        for event in joined.events:
+            if event.actor == "human" and event.text.strip():
+                texts.append(event.text)
+    return texts

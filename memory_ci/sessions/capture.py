@@ -1,4 +1,4 @@
-"""Transcripts captured, redacted and shortened, in refs of this repository; retention, purge."""
+"""Capture of agents' transcripts, redacted and shortened, into git refs; retention and purge."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ PROJECT_HASH = Regex(rb'"projectHash"\s*:\s*"([0-9a-f]{64})"')
 
 
 class SessionHookInput(msgspec.Struct, frozen=True):
-    """The JSON that Claude Code, Codex and Gemini CLI write to a hook; further keys are ignored."""
+    """The JSON that Claude Code, Codex and Gemini CLI pass to a hook; other keys are ignored."""
 
     transcript_path: str | None
     session_id: str = ""
@@ -103,7 +103,7 @@ def parse_hook_input(data: bytes) -> tuple[Path, str]:
 
 
 def find_newest(workspace: Workspace, home: Path) -> Path:
-    """Return the transcript of this project that was written last, where agents keep them.
+    """Return the newest transcript of this project in the directories where agents keep them.
 
     Args:
         workspace: the workspace of the project.
@@ -121,9 +121,8 @@ def find_newest(workspace: Workspace, home: Path) -> Path:
 
     roots = _list_roots(workspace.repo)
     top = work_tree(workspace)
-    paths = find_transcripts(default_places(home, top))
-    dated = sorted(((path.stat().st_mtime, path) for path in paths), reverse=True)
-    for _, path in dated:
+    dated = [(path.stat().st_mtime, path) for path in find_transcripts(default_places(home, top))]
+    for _, path in sorted(dated, reverse=True):
         if not _find_foreign_directory(path, "", roots):
             return path
 
@@ -142,7 +141,7 @@ def capture(
     cwd: str = "",
     dry_run: bool = False,
 ) -> tuple[Captured, ...]:
-    """Keep the sessions of a transcript, and delete captured sessions that are too old.
+    """Store the sessions of a transcript in refs, and delete captured sessions that are too old.
 
     Args:
         workspace: the workspace.
@@ -155,9 +154,8 @@ def capture(
         UsageError: transcript-unreadable, foreign-transcript, unknown-transcript.
         RepositoryError: ref-moved, git-failed.
     """
-    return keep(
-        workspace, path, read_repository_sessions(workspace, path, cwd=cwd), now, dry_run=dry_run
-    )
+    sessions = read_repository_sessions(workspace, path, cwd=cwd)
+    return keep(workspace, path, sessions, now, dry_run=dry_run)
 
 
 def keep(
@@ -168,7 +166,16 @@ def keep(
     *,
     dry_run: bool = False,
 ) -> tuple[Captured, ...]:
-    """Keep sessions that were read from a transcript, as `sessions --capture` does.
+    """Store sessions that were read from a transcript in refs, and delete those that are too old.
+
+    Their ids and texts are redacted, and what was forgotten (`memory-ci forget`) is masked.
+
+    Args:
+        workspace: the workspace.
+        path: the transcript; a session without a time has that of the file.
+        sessions: the sessions.
+        now: the current time.
+        dry_run: whether to write and delete nothing.
 
     Raises:
         RepositoryError: ref-moved, git-failed.
@@ -181,12 +188,12 @@ def keep(
 
     written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     # Id and agent come from the transcript, too, and may hold secrets.
-    safe = [
+    masked_sessions = [
         replace(session, id=safe_id(session.id, _mask), agent=_mask(session.agent))
         for session in sessions
     ]
     captured = []
-    for session in tombstones_here(workspace).mask_all(safe):
+    for session in tombstones_here(workspace).mask_all(masked_sessions):
         ended = session.ended or written_at
         is_expired = oldest is not None and ended < oldest
         kept_until = None if is_expired else ended
@@ -197,7 +204,7 @@ def keep(
 def read_repository_sessions(
     workspace: Workspace, path: Path, agent: str = "", cwd: str = "", session_id: str = ""
 ) -> list[Session]:
-    """Return the sessions of a transcript of this repository.
+    """Return the sessions in a transcript, if they ran in a work tree of this repository.
 
     Args:
         workspace: the workspace.
@@ -236,12 +243,12 @@ def _keep_one(
     *,
     dry_run: bool,
 ) -> Captured:
-    """Store one session.
+    """Store the digest of one session, and the notes that the agent made in it, in its ref.
 
     Args:
         workspace: the workspace.
         session: the session, without secrets in its id and agent.
-        ended: the date of the session, None if it is expired.
+        ended: when the session ended, None if that is too long ago to store it.
         dry_run: whether to write nothing.
     """
     ref = session_ref(session.agent, session.id)
@@ -267,18 +274,25 @@ def _keep_one(
 
 
 def _name_known_forms(command: str, known: Collection[str]) -> str:
-    """Return the forms of a command line that are known to fail, "" for none."""
+    """Return the commands known to fail that a command line runs, joined by `&&`; "" for none."""
     runs = list_forms(command)
-    forms = [form for text in sorted(known) for form in list_forms(text)]
-    return " && ".join(str(form) for form in forms if any(form.covers(run) for run in runs))
+    run_forms = []
+    for text in sorted(known):
+        for form in list_forms(text):
+            if any(form.covers(run) for run in runs):
+                run_forms.append(str(form))
+    return " && ".join(run_forms)
 
 
 def _find_notes(workspace: Workspace, key: str, ref: str) -> bytes:
-    """Return the notes of a session kept in its ref, and those that no commit has yet."""
+    """Return the notes in the ref of a session, and its notes that no commit has yet."""
     stored = [session for session in list_stored(workspace.repo) if session.ref == ref]
-    kept_notes = b"".join(data for _, data in read_stored(workspace.repo, stored, name=NOTES))
-    new_notes = [data for data in read_notes(workspace, key) if data not in kept_notes]
-    return b"\n".join(data for data in (kept_notes, *new_notes) if data)
+    stored_notes = b"".join(data for _, data in read_stored(workspace.repo, stored, name=NOTES))
+    notes = [stored_notes] if stored_notes else []
+    for note in read_notes(workspace, key):
+        if note and note not in stored_notes:
+            notes.append(note)
+    return b"\n".join(notes)
 
 
 def _mask(text: str) -> str:
@@ -286,7 +300,10 @@ def _mask(text: str) -> str:
 
 
 def _refuse_unfit(path: Path) -> None:
-    """Refuse a path that is no regular file (a link, a pipe) or too large: others may name it."""
+    """Raise an error for a transcript that is no regular file (a link, a pipe) or too large.
+
+    The path may come from the input of a hook.
+    """
     try:
         status = path.lstat()
     except (OSError, ValueError) as error:
@@ -305,7 +322,7 @@ def _unreadable(message: str) -> UsageError:
 
 
 def _find_foreign_directory(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
-    """Return the directory of a session that ran outside the work trees, to name it in a message.
+    """Return the directory of the session in a transcript if it is outside of the work trees.
 
     Args:
         path: the transcript.
@@ -313,13 +330,14 @@ def _find_foreign_directory(path: Path, cwd: str, roots: tuple[Path, ...]) -> st
         roots: the work trees.
 
     Returns:
-        The directory, or words for it if only its hash is recorded. "" for a session in one of
-        the work trees, or if neither transcript nor hook names a directory.
+        The directory for a message, or words for it if only its hash is recorded. "" for a session
+        in one of the work trees, or if neither transcript nor hook names a directory.
     """
     if is_database(path):
         from memory_ci.sources.transcripts.opencode import read_database
 
-        return "" if next(read_database(path, path.name, roots), None) else "other projects"
+        has_own_session = next(read_database(path, path.name, roots), None) is not None
+        return "" if has_own_session else "other projects"
 
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
@@ -337,7 +355,7 @@ def _find_foreign_directory(path: Path, cwd: str, roots: tuple[Path, ...]) -> st
 
 
 def _find_first_directory(head: bytes) -> str:
-    """Return the first working directory that the start of a transcript names, "" for none."""
+    """Return the value of the first key `cwd` in the start of a transcript, "" without one."""
     match = CWD.search(head)
     if match is None:
         return ""
@@ -348,7 +366,10 @@ def _find_first_directory(head: bytes) -> str:
 
 
 def _is_within(directory: str, roots: tuple[Path, ...]) -> bool:
-    """Return whether a named directory is in one of the work trees; an invalid name is not."""
+    """Return whether a directory is in one of the work trees, once links are resolved.
+
+    An invalid name is not.
+    """
     try:
         real = Path(os.path.realpath(directory))
     except (OSError, ValueError):  # a loop of links, a NUL, or half a character
@@ -408,6 +429,11 @@ def purge(
 
 
 def _choose_refs(refs: Sequence[str], ids: Iterable[str]) -> set[str]:
+    """Return the refs of the sessions that are named by key, id or beginning of an id.
+
+    Raises:
+        UsageError: unknown-session.
+    """
     chosen: set[str] = set()
     for name in ids:
         matching = _list_matching(refs, name)

@@ -1,4 +1,4 @@
-"""The sessions that are captured into refs of the repository."""
+"""Reader of the agent sessions that were captured into refs of the repository."""
 
 from __future__ import annotations
 
@@ -36,29 +36,32 @@ class CapturedSessions:
 
     @cached_property
     def headers(self) -> tuple[Session, ...]:
-        """The captured sessions without their events, in the order of their refs."""
-        newest = sorted(self.stored, key=lambda stored: stored.at, reverse=True)
-        end = min(len(newest), MAX_SESSIONS)
+        """The captured sessions without their events, in the order of their refs.
+
+        Within the limits the newest are read; `problems` gets a message on those that were not.
+        """
+        newest_first = sorted(self.stored, key=lambda stored: stored.at, reverse=True)
+        read_count = min(len(newest_first), MAX_SESSIONS)
         sessions: dict[str, Session] = {}
 
-        total = 0
-        for stored, data in read_stored(self._repo, newest[:end], self._limit):
-            total += len(data)
-            if total > MAX_BYTES:
-                end = newest.index(stored)
+        total_bytes = 0
+        for stored, data in read_stored(self._repo, newest_first[:read_count], self._limit):
+            total_bytes += len(data)
+            if total_bytes > MAX_BYTES:
+                read_count = newest_first.index(stored)
                 break
-            header = data[: data.find(b"\n") + 1]
-            for session in read(io.BytesIO(header), stored.id):
+            first_line = data[: data.find(b"\n") + 1]
+            for session in read(io.BytesIO(first_line), stored.id):
                 sessions[stored.ref] = session
                 self._stored_by_key[session.key] = stored
 
-        for stored in newest[:end]:
+        for stored in newest_first[:read_count]:
             if stored.ref not in sessions:
                 self.problems.append(
                     f"{stored.key} holds no digest of at most {self._limit} bytes that can be read"
                 )
-        if end < len(newest):
-            unread = plural(len(newest) - end, "captured session")
+        if read_count < len(newest_first):
+            unread = plural(len(newest_first) - read_count, "captured session")
             self.problems.append(
                 f"{unread} not read, the oldest: over {MAX_SESSIONS} sessions or {MAX_BYTES} bytes"
             )
@@ -70,5 +73,6 @@ class CapturedSessions:
         if session.events or stored is None:
             return session
         for _, data in read_stored(self._repo, [stored], self._limit):
-            return next(read(io.BytesIO(data), session.id), session)
+            for complete in read(io.BytesIO(data), session.id):
+                return complete
         return session

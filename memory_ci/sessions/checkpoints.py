@@ -1,7 +1,7 @@
-"""Checkpoints of Entire that no commit names, joined with the merged changes of their work.
+"""Sessions kept by the tool Entire (checkpoints) that no commit names, joined with merged changes.
 
-Where people fold commits (squash), the trailers that name checkpoints are lost. The metadata of a
-checkpoint is not: the files that it touched, its branch and its time.
+If commits are squashed, the trailers that name checkpoints are lost. The metadata of a checkpoint
+is not: the files that it touched, its branch and its time.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ class UnnamedCheckpoints:
     def unnamed(self) -> tuple[CheckpointSummary, ...]:
         """The metadata of each checkpoint that no commit names, the oldest first."""
         named = self._find_named(self._base) if self._base else set()
-        unnamed = {
-            checkpoint: paths
-            for checkpoint, paths in self._metadata.items()
-            if checkpoint not in named
-        }
+        unnamed: dict[str, Sequence[str]] = {}
+        all_paths: set[str] = set()
+        for checkpoint, paths in self._metadata.items():
+            if checkpoint not in named:
+                unnamed[checkpoint] = paths
+                all_paths.update(paths)
 
-        all_paths = {path for paths in unnamed.values() for path in paths}
         contents: dict[str, bytes] = {}
         for content in self._tree.read(all_paths, MAX_METADATA):
             contents[content.file.path] = content.data or b""
@@ -92,7 +92,10 @@ class UnnamedCheckpoints:
         return tuple(sorted(summaries, key=lambda summary: (summary.at, summary.id)))
 
     def join(self, merged: MergedChange, branch: str) -> Iterator[tuple[CheckpointSummary, str]]:
-        """Yield the checkpoints whose work is in a merged change, and the reason for each."""
+        """Yield the checkpoints whose work is in a merged change, each with the reason to think so.
+
+        A checkpoint that was joined with a change before is left out.
+        """
         changed = _list_changed(merged)
         for summary in self._unread:
             if summary.id in self._joined:
@@ -102,7 +105,7 @@ class UnnamedCheckpoints:
                 yield summary, how
 
     def list_unmerged(self) -> tuple[CheckpointSummary, ...]:
-        """Return the checkpoints of no change that are too old to be merged any more.
+        """Return the checkpoints of no merged change that are too old to be merged any more.
 
         Checkpoints that earlier runs returned are left out.
         """
@@ -117,16 +120,15 @@ class UnnamedCheckpoints:
         )
 
     def survey(self) -> str:
-        """Return `describe` after all unnamed checkpoints were joined over the whole history."""
-        start = next((summary.at for summary in self.unnamed if summary.at != UNKNOWN_TIME), None)
-        if start and self._base:
-            for merged in iter_changes(self._repo, start - GRACE, self._base):
-                for _ in self.join(merged, find_branch(merged.tip.message)):
-                    pass
+        """Join all unnamed checkpoints with the changes of the whole history, and `describe` it."""
+        times = [summary.at for summary in self.unnamed if summary.at != UNKNOWN_TIME]
+        if times and self._base:
+            for merged in iter_changes(self._repo, times[0] - GRACE, self._base):
+                list(self.join(merged, find_branch(merged.tip.message)))  # it marks them as joined
         return self.describe()
 
     def describe(self) -> str:
-        """Return the number of checkpoints that no commit names, and their use; "" without any."""
+        """Return how many checkpoints no commit names, and how these were used; "" without any."""
         unmerged_count = len(self.list_unmerged())
         if not self._joined and not unmerged_count:
             return ""
@@ -204,7 +206,9 @@ def iter_changes(repo: Repository, start: datetime, end: str) -> Iterator[Merged
     """
     before = f"--before={int(start.timestamp())}"
     log = read_log(repo, "-1", "--first-parent", before, "--end-of-options", end, "--")
-    older = next((commit.sha for commit, _ in log), None)
+    older = None  # the last commit before `start`
+    for commit, _ in log:
+        older = commit.sha
     try:
         yield from iter_merged_changes(repo, plan_range(repo, older, end))
     except RepositoryError as error:

@@ -1,4 +1,4 @@
-"""Rules of conduct and known failures that do not hold any more.
+"""Find rules of conduct and known failures that do not hold any more, to retire them.
 
 A request that is followed is not repeated, so a rule does not end by silence. It ends when a person
 says the opposite, or when the file or the command that it names is gone; a known failure ends when
@@ -40,9 +40,9 @@ class Withdrawal(NamedTuple):
 def plan_ended(
     tip: Snapshot, located: Iterable[Located], archive: SessionArchive
 ) -> Iterator[Change]:
-    """Yield the retirement of each known failure that works, and each rule whose object is gone.
+    """Yield a retirement for each known failure that works now, and each rule about a missing file.
 
-    Entries that a person pinned stay.
+    Entries that a person pinned are not retired.
 
     Args:
         tip: the commit whose files count.
@@ -57,9 +57,10 @@ def plan_ended(
 
 
 def _find_gone(tip: Snapshot, entry: Entry) -> str:
-    """Return why the file or task that a rule names is gone, "" if it exists.
+    """Return a message if the file or task that a rule names does not exist any more, else "".
 
-    Only rules that were counted in sessions are looked at: others are anchored in code.
+    Only rules that were found by counting requests are looked at: others cite code, and cites are
+    checked elsewhere.
     """
     if entry.engine != REPETITION or entry.type != "directive":
         return ""
@@ -67,23 +68,23 @@ def _find_gone(tip: Snapshot, entry: Entry) -> str:
 
 
 def _find_success(entry: Entry, archive: SessionArchive) -> str:
-    """Return when the command of a known failure worked after it last failed, "" for never."""
-    form = (entry.when or "").removeprefix(FAILING_FORM)
-    if form == (entry.when or "") or entry.type != "corrective":
+    """Return a message if the command of a known failure worked after it last failed, else ""."""
+    moment = entry.when or ""
+    if not moment.startswith(FAILING_FORM) or entry.type != "corrective":
         return ""
-    last = max(
-        (run.at for run in archive.failed if run.form == form),
-        default=_end_of(entry.occurred_at or entry.created_at or date.min),
-    )
+    form = moment.removeprefix(FAILING_FORM)
+    failed_at = [run.at for run in archive.failed if run.form == form]
+    noted_at = _end_of(entry.occurred_at or entry.created_at or date.min)
+    last_failed = max(failed_at, default=noted_at)
     successes = find_successes(form, entry.title, archive.succeeded)
-    later = [at for at in successes if at > last]
+    later = [at for at in successes if at > last_failed]
     return f"{form} worked on {min(later):%Y-%m-%d}" if later else ""
 
 
 def find_withdrawal(entry: Entry, turns: Sequence[PersonTurn]) -> Withdrawal | None:
-    """Return the last words of a person that say the opposite of a rule, or None.
+    """Return the words by which a person said the opposite of a rule after it was agreed to.
 
-    They count if they were said after the rule was agreed to, and nobody asked for it later.
+    Return None if nobody did, or if somebody asked for the rule again later.
     """
     since = max(entry.created_at or date.min, entry.last_reinforced)
     terms = tuple(read_clause(entry.title).terms)
@@ -96,7 +97,7 @@ def find_withdrawal(entry: Entry, turns: Sequence[PersonTurn]) -> Withdrawal | N
 
 
 def is_unasked(entry: Entry, turns: Iterable[PersonTurn], today: date) -> bool:
-    """Return whether nobody asked for a rule, or confirmed it, for a year."""
+    """Return whether nobody asked for a rule, or confirmed it, in the last year (`QUIET`)."""
     since = today - QUIET
     if max(entry.created_at or date.min, entry.last_reinforced) > since:
         return False

@@ -1,4 +1,4 @@
-"""Pending notes of agents, kept in the git directory until a commit takes them along.
+"""Notes of agents (entries they propose), kept in the git directory until a commit has them.
 
 In the work tree a note would block a stash, a rebase or a pull, and most ways to commit would leave
 it behind.
@@ -6,7 +6,7 @@ it behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -39,10 +39,11 @@ class _Note(NamedTuple):
 
 
 def keep_note(workspace: Workspace, entry_id: str, data: bytes) -> Path:
-    """Keep a note in the git directory, else in the inbox, and return its path.
+    """Write a note into the git directory, else into the inbox, and return its path.
 
-    Where an agent may not write to the git directory, its next hook takes the note from the inbox.
-    Where no git hook would take it along (a cloud agent's clone), it is committed like any file.
+    The inbox is a directory of the work tree. If an agent may not write to the git directory, its
+    next hook moves the note there from the inbox. Without the git hook that adds notes to a commit
+    (in a cloud agent's clone), the note is committed from the inbox like any file.
 
     Raises:
         RepositoryError: bare-repository, write-failed.
@@ -63,7 +64,7 @@ def keep_note(workspace: Workspace, entry_id: str, data: bytes) -> Path:
 
 
 def collect_notes(workspace: Workspace, key: str) -> None:
-    """Take the untracked notes of a session `<agent>:<id>` out of the inbox.
+    """Move the untracked notes of a session `<agent>:<id>` from the inbox to the git directory.
 
     Raises:
         RepositoryError: git-failed, write-failed.
@@ -126,30 +127,45 @@ def _list_inbox(workspace: Workspace) -> Iterator[Path]:
 
 
 def _find_notes(workspace: Workspace) -> dict[str, _Note]:
-    """Return the notes in the git directory by their paths in the inbox."""
+    """Return the notes in the git directory by the paths that they will have in the inbox."""
     files = sorted(_folder(workspace).glob("*.md"), key=lambda path: path.name)[:MAX_NOTES]
-    paths = {fragment_path(path.name.partition(".")[0]): path for path in files}
+    paths: dict[str, Path] = {}
+    heads: set[str] = set()
+    for path in files:
+        entry_id, _, rest = path.name.partition(".")  # `<entry>.<commit>.md`
+        paths[fragment_path(entry_id)] = path
+        heads.add(rest.removesuffix(".md"))
     if not paths:
         return {}
+    committed = _find_committed(workspace, paths, heads)
+    return {inbox_path: _Note(path, inbox_path in committed) for inbox_path, path in paths.items()}
 
-    repo = workspace.repo
-    heads = {path.name.split(".")[1] for path in files}
+
+def _find_committed(workspace: Workspace, paths: Iterable[str], heads: set[str]) -> set[str]:
+    """Return those of some paths that a commit of any branch has touched.
+
+    Args:
+        workspace: the workspace.
+        paths: paths relative to the root of the work tree.
+        heads: the commits that were HEAD when the notes were made, "unborn" for none; only later
+            commits are searched.
+    """
+    cwd = workspace.repo.cwd
     if len(heads) > 1:
-        base = run_git(repo.cwd, "merge-base", "--octopus", *heads, ok=(0, 1, 128))
+        base = run_git(cwd, "merge-base", "--octopus", *heads, ok=(0, 1, 128))
         heads = set(base.decode().split())
     starts = [f"^{head}" for head in heads if head != "unborn"]
     options = "log --format= --name-only -z --no-renames --ignore-missing".split()
     pathspecs = [f":(top,literal){path}" for path in paths]
-    output = run_git(repo.cwd, *options, *OTHER, "--all", *starts, "--", *pathspecs, ok=(0, 128))
-    committed = {path.strip("\n") for path in decode_path(output).split("\0")}
-    return {inbox_path: _Note(path, inbox_path in committed) for inbox_path, path in paths.items()}
+    output = run_git(cwd, *options, *OTHER, "--all", *starts, "--", *pathspecs, ok=(0, 128))
+    return {path.strip("\n") for path in decode_path(output).split("\0")}
 
 
 def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime) -> tuple[str, ...]:
-    """Stage the notes in the inbox whose session's work is in the commit that git makes.
+    """Move to the inbox and stage the notes of sessions whose work is in the commit being made.
 
-    Notes that a commit has are deleted. Nothing is done for `git commit PATH`: that is to hold this
-    path and nothing else, and its index is not that of the work tree.
+    Notes that a commit has already are deleted. Nothing is done for `git commit PATH`, which must
+    commit this path and nothing else; its index is not that of the work tree.
 
     Returns:
         The paths of the staged notes.
@@ -166,9 +182,9 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     )
 
     index = find_index(workspace, environ)
-    is_of_git_dir = index.parent.resolve() == workspace.repo.git_dir.resolve()
-    is_own = is_of_git_dir and index.name in ("index", "index.lock")
-    if not is_own or is_under_way(workspace.repo):
+    is_in_git_dir = index.parent.resolve() == workspace.repo.git_dir.resolve()
+    is_of_work_tree = is_in_git_dir and index.name in ("index", "index.lock")
+    if not is_of_work_tree or is_under_way(workspace.repo):
         return ()
 
     pending: dict[str, bytes] = {}
@@ -198,7 +214,7 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
 
 
 def _trim_quotes(workspace: Workspace, data: bytes) -> bytes:
-    """Return a note with as much of its quotes as the configuration lets entries keep."""
+    """Return a note with its quotes cut to what the setting `evidence.quotes` allows."""
     quotes = workspace.config.evidence.quotes
     if quotes == "full":
         return data
@@ -214,8 +230,8 @@ def _trim_quotes(workspace: Workspace, data: bytes) -> bytes:
 def _is_part(workspace: Workspace, data: bytes, keys: set[str], staged: frozenset[str]) -> bool:
     """Return whether a note belongs to a commit.
 
-    Its session makes the commit, or edited a file of the commit, or the note cites one. A note
-    without cites, of a session without edits, belongs to any commit.
+    It does if its session makes the commit or edited a file of it, or if the note cites such a
+    file. A note without cites, of a session without edits, belongs to any commit.
 
     Args:
         workspace: the workspace.
@@ -226,23 +242,25 @@ def _is_part(workspace: Workspace, data: bytes, keys: set[str], staged: frozense
     from memory_ci.anchors.anchors import parse_anchor
     from memory_ci.store.document import parse_memory_file
 
-    entry = next(iter(parse_memory_file("note.md", data).entries), None)
-    if entry is None:
+    entries = parse_memory_file("note.md", data).entries
+    if not entries:
         return False
-    quote = next((line for line in entry.evidence if line.startswith(MARK)), MARK)
-    key = quote[len(MARK) :].partition("#")[0]
-    if key in keys:
+    entry = entries[0]
+    # A quote is `session:<agent>:<id>#…`.
+    quotes = [line.removeprefix(MARK) for line in entry.evidence if line.startswith(MARK)]
+    session_key = quotes[0].partition("#")[0] if quotes else ""
+    if session_key in keys:
         return True
 
-    cited: set[str] = set()
+    cited_paths: set[str] = set()
     for cite in entry.cites:
         anchor = parse_anchor(cite)
         if anchor:
-            cited.add(anchor.path)
-    if not cited.isdisjoint(staged):
-        return True
-    has_edits = any(sign.edited for sign in list_signs(workspace, key.partition(":")[2]))
-    return not cited and not has_edits
+            cited_paths.add(anchor.path)
+    if cited_paths:
+        return not cited_paths.isdisjoint(staged)
+    session_id = session_key.partition(":")[2]
+    return not any(sign.edited for sign in list_signs(workspace, session_id))
 
 
 def _folder(workspace: Workspace) -> Path:

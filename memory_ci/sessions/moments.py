@@ -1,4 +1,4 @@
-"""The lines due at a moment of an agent's work: before a command or an edit, after a failure.
+"""Lines of memory that are served at a moment of an agent's work, as before a commit or an edit.
 
 A hook runs before every tool call, so it reads one small table in the git directory and neither
 memory, a database nor git. The table is written when a session starts.
@@ -19,11 +19,11 @@ from memory_ci.regex import Regex
 from memory_ci.repetition.commands import CommandForm, list_forms
 
 TABLE = "moments.json"
-TOLD = "told"
-"""The directory of what each session was told, in `.git/memory-ci`."""
+SERVED = "told"
+"""The directory in `.git/memory-ci` of notes on which lines each session was served."""
 
 RAN = "ran"
-"""The directory of what each session ran since its last edit, in `.git/memory-ci`."""
+"""The directory in `.git/memory-ci` of notes on what each session ran since its last edit."""
 
 RULES = "checks.json"
 """The checks of the default branch, in `.git/memory-ci`; `sessions.rule_table` reads it."""
@@ -31,8 +31,8 @@ RULES = "checks.json"
 MAX_TABLE = 500_000  # Bytes of the table that are read.
 MAX_MOMENTS = 200  # Moments that are compared with what an agent does.
 MAX_WHEN = 200  # Characters of a moment; comparing a longer pattern takes quadratic time.
-MAX_NOTE = 10_000  # Bytes of what a session was told.
-MAX_TOLD = 3  # Lines that one session is told at moments of its work.
+MAX_NOTE = 10_000  # Bytes of a note on which lines a session was served.
+MAX_SERVED = 3  # Lines that one session is served at moments of its work.
 NOTE_WIDTH = 24  # Digits of the hash of a session that names its note.
 NOTE = Regex(rf"[0-9a-f]{{{NOTE_WIDTH}}}")
 ENTRY_ID = Regex(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -53,7 +53,7 @@ NAMING_COMMANDS = ("before:command", "after:failure")
 
 
 class Moment(NamedTuple):
-    """A line that is due at a moment.
+    """A line that is served to an agent at a moment of its work.
 
     Attributes:
         id: the id of its entry, or the key of a request that is not agreed.
@@ -67,7 +67,7 @@ class Moment(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where an agent is in its work.
+    """What an agent is about to do, or has just done: a command or an edit.
 
     Attributes:
         command: the command line that it runs, "" for none.
@@ -97,8 +97,10 @@ def find_common_dir(start: Path) -> Path | None:
 
 def find_root(start: Path) -> Path:
     """Return the top of the work tree around a directory, the directory itself without one."""
-    directories = (start, *start.parents)
-    return next((directory for directory in directories if (directory / ".git").exists()), start)
+    for directory in (start, *start.parents):
+        if (directory / ".git").exists():
+            return directory
+    return start
 
 
 def has_rules(common_dir: Path) -> bool:
@@ -107,7 +109,7 @@ def has_rules(common_dir: Path) -> bool:
 
 
 def load_moments(common_dir: Path) -> list[Moment]:
-    """Return the lines of the table; none if it is missing or cannot be read."""
+    """Return the lines in the table of a repository, none if it is missing or cannot be read."""
     with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
         rows = json.loads(read_regular(common_dir / "memory-ci" / TABLE, MAX_TABLE))
         return [_read_moment(row) for row in rows[:MAX_MOMENTS]]
@@ -115,9 +117,9 @@ def load_moments(common_dir: Path) -> list[Moment]:
 
 
 def save_moments(common_dir: Path, moments: Iterable[Moment]) -> None:
-    """Write the table, if it changes; without it nothing is due.
+    """Write the table of lines into the git directory, if it changes.
 
-    Lines beyond the limits are left out, the last first.
+    Moments that are too long are left out, and lines beyond the limit.
     """
     short = [moment for moment in moments if len(moment.when) <= MAX_WHEN]
     rows = [moment._asdict() for moment in short[:MAX_MOMENTS]]
@@ -126,14 +128,14 @@ def save_moments(common_dir: Path, moments: Iterable[Moment]) -> None:
 
 
 def _read_moment(row: Any) -> Moment:  # noqa: ANN401 - any JSON value
-    """Return a row of the table.
+    """Return the line that a row of the table holds.
 
     Raises:
         TypeError, LookupError: it is no object with these texts.
         UnicodeEncodeError: a text holds half of a character.
     """
     moment = Moment(row["id"], row["when"], row["line"])
-    "".join(moment).encode()
+    "".join(moment).encode()  # raises for values that are no text
     return moment
 
 
@@ -163,7 +165,13 @@ def list_due(moments: Iterable[Moment], point: Point) -> list[Moment]:
 
 
 def _is_due(when: str, point: Point, runs: Sequence[CommandForm]) -> bool:
-    """Return whether a moment has come; `runs` are the forms of the point's command."""
+    """Return whether a moment has come.
+
+    Args:
+        when: the moment, such as `before:commit` or `before:edit db/*.sql`.
+        point: what the agent does.
+        runs: the commands that it runs, parsed.
+    """
     name, _, detail = when.partition(" ")
     if len(when) > MAX_WHEN:
         return False
@@ -178,31 +186,32 @@ def _is_due(when: str, point: Point, runs: Sequence[CommandForm]) -> bool:
 
 
 def claim_due(common_dir: Path, session: str, due: Sequence[Moment]) -> list[Moment]:
-    """Return the lines that a session was not served yet, and note that it is served them.
+    """Return those of the due lines that a session is served now, and note that it was.
 
-    A session is served each line once, and three lines in all. Hooks of one session run at the
-    same time, so one waits for the other. If the note cannot be written, nothing is returned.
+    A session is served each line once, and `MAX_SERVED` lines in all. Hooks of one session run at
+    the same time, so one waits for the other. If the note cannot be written, nothing is returned.
     """
     if not due:
         return []
     with suppress(OSError), hold_note(common_dir, session) as note:
         claimed_ids = read_regular(note, MAX_NOTE).decode("utf-8", "replace").splitlines()
         unclaimed = {moment.id: moment for moment in due if moment.id not in claimed_ids}
-        new = list(unclaimed.values())[: max(0, MAX_TOLD - len(claimed_ids))]
-        _append(note, [moment.id for moment in new])
-        return new
+        free_count = max(0, MAX_SERVED - len(claimed_ids))
+        claimed = list(unclaimed.values())[:free_count]
+        _append(note, [moment.id for moment in claimed])
+        return claimed
     return []
 
 
 def mute(common_dir: Path, session: str) -> None:
     """Note that a session is served no line at any moment."""
     with suppress(OSError), hold_note(common_dir, session) as note:
-        _append(note, ["-"] * MAX_TOLD)
+        _append(note, ["-"] * MAX_SERVED)
 
 
-def forget_told(common_dir: Path, before: float) -> None:
-    """Remove the notes of sessions that ended before a time, in seconds since 1970."""
-    for folder in (TOLD, RAN):
+def delete_notes(common_dir: Path, before: float) -> None:
+    """Delete the notes on sessions that were last written before a time, in seconds since 1970."""
+    for folder in (SERVED, RAN):
         with suppress(OSError):
             for note in _find_folder(common_dir, folder).iterdir():
                 if NOTE.fullmatch(note.name) and note.lstat().st_mtime < before:
@@ -210,13 +219,13 @@ def forget_told(common_dir: Path, before: float) -> None:
 
 
 @contextmanager
-def hold_note(common_dir: Path, session: str, folder: str = TOLD) -> Iterator[Path]:
-    """Hold the note of a session, which is created if it is missing, and yield its path.
+def hold_note(common_dir: Path, session: str, folder: str = SERVED) -> Iterator[Path]:
+    """Lock the note of a session, which is created if it is missing, and yield its path.
 
     Args:
         common_dir: the git directory that all work trees share.
         session: the session.
-        folder: the directory of the note, TOLD or RAN.
+        folder: the directory of the note, SERVED or RAN.
 
     Raises:
         OSError: it cannot be opened or locked, or is no regular file.
@@ -247,7 +256,10 @@ def _append(note: Path, lines: Iterable[str]) -> None:
 
 
 def _follow(entry: Path) -> Path | None:
-    """Return the shared directory that a `.git` file of a linked work tree leads to."""
+    """Return the git directory that work trees share, by the `.git` file of a linked work tree.
+
+    The file is one line, `gitdir: PATH`.
+    """
     text = _read_line(entry)
     if not text.startswith("gitdir: "):
         return None

@@ -1,4 +1,4 @@
-"""The nudge: a line that memory has not changed while much work went by, once a session.
+"""The nudge: a reminder, once a session, that many commits were made since memory last changed.
 
 It takes one git process, which is ended as soon as the answer is clear, and a second one where
 merges are among the work. There is no nudge where git cannot answer (no commit yet, a shallow
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, suppress
 from datetime import date
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,15 +34,18 @@ MAX_MARK_BYTES = 10_000
 
 
 def find_nudge(workspace: Workspace, rev: str = "HEAD") -> str:
-    """Return the nudge if it is due on this branch, else ""; git's errors are not raised."""
+    """Return the reminder if many commits were made since memory changed, else "".
+
+    Errors of git are not raised.
+    """
     return render_nudge(workspace.config.nudge) if _is_idle(workspace, rev) else ""
 
 
 def nudge_once(workspace: Workspace, session: str | None, today: date) -> str:
-    """Return the nudge once for each session; without a session, once a day in a clone.
+    """Return the reminder if it is due, once for each session; without a session, once a day.
 
-    The git directory keeps a note of it. If that cannot be written, "" is returned: the nudge would
-    be repeated each time. Errors are not raised.
+    A mark in the git directory says that a session got it. If that cannot be written, return "",
+    because the reminder would be repeated each time. Errors are not raised.
     """
     with suppress(MemoryCIError, OSError):
         marks = _read_marks(workspace)
@@ -55,9 +57,9 @@ def nudge_once(workspace: Workspace, session: str | None, today: date) -> str:
 
 
 def nudge_agent(workspace: Workspace, session: str | None, today: date) -> str:
-    """Return the nudge for an agent's hook, which runs at every prompt.
+    """Return the reminder for an agent's hook, which runs at every prompt, if it is due.
 
-    Git is started only at the first prompt of a session.
+    Only the first prompt of a session is looked at, so that git is started once.
     """
     if session is None:
         return nudge_once(workspace, None, today)
@@ -80,7 +82,7 @@ def session_of(environment: Mapping[str, str]) -> str | None:
 
 
 def is_branch_pushed(updates: Iterable[bytes], environment: Mapping[str, str]) -> bool:
-    """Return whether a push updates a branch, other than by deleting it; tags do not count.
+    """Return whether a push creates or updates a branch; deleted branches and tags do not count.
 
     Args:
         updates: the lines of the standard input of git's hook.
@@ -111,11 +113,15 @@ def _is_idle(workspace: Workspace, rev: str) -> bool:
         if past.is_enough or not past.has_merges:
             return past.is_enough
 
-        # Of the work since then, the commits of merged branches one by one.
+        # Count the commits of merged branches one by one.
         revs = [rev, f"^{past.changed}"] if past.changed else [rev]
+        work_count = 0
         with closing(_read_commits(workspace, "--no-merges", *revs)) as commits:
-            work = (commit for commit in commits if _is_work(workspace, commit))
-            return len(list(islice(work, settings.after))) == settings.after
+            for commit in commits:
+                if _is_work(workspace, commit):
+                    work_count += 1
+                if work_count == settings.after:
+                    return True
     return False
 
 
@@ -142,10 +148,9 @@ class _Past(NamedTuple):
 
 
 def _look_back(workspace: Workspace, rev: str) -> _Past:
-    """Return the work along first parents, with each merge in place of its commits.
+    """Count the work since memory changed, along first parents: a merge counts as one commit.
 
-    So a branch that changed memory long ago changes it when it is merged. A merge with work counts
-    as one piece of work.
+    So a branch that changed memory long ago changes it when it is merged.
     """
     settings = workspace.config.nudge
     count = 0

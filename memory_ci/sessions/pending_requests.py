@@ -41,7 +41,7 @@ def pending_path(workspace: Workspace) -> Path:
 
 
 def load_pending(workspace: Workspace) -> list[PendingLine]:
-    """Return the list that the last run wrote; empty if it is missing or cannot be read."""
+    """Return the list of proposals that the last run wrote, empty if it cannot be read."""
     with suppress(OSError, ValueError, RecursionError, msgspec.DecodeError):
         data = read_regular(pending_path(workspace), MAX_FILE)
         return msgspec.json.decode(data, type=list[PendingLine])
@@ -49,12 +49,12 @@ def load_pending(workspace: Workspace) -> list[PendingLine]:
 
 
 def list_unanswered(workspace: Workspace, entries: Iterable[Entry]) -> list[PendingLine]:
-    """Return the lines of the list that nobody has answered since it was written.
+    """Return the proposed requests and failures that nobody has answered since they were written.
 
-    Left out is what memory says or a person declined, and what must not be served.
+    Left out is what memory holds, what a person declined, and what must not be served.
 
     Args:
-        workspace: the repository; where it looks for no repetitions, there are no lines.
+        workspace: the repository; with `extraction.repeated: off` there are none.
         entries: the entries of the work tree.
     """
     if workspace.config.extraction.repeated == "off":
@@ -68,17 +68,18 @@ def list_unanswered(workspace: Workspace, entries: Iterable[Entry]) -> list[Pend
     from memory_ci.memory.screening import is_unfit
 
     entries = tuple(entries)
-    answered = {content_key(entry.title, entry.body) for entry in entries}
-    answered.update(line.split()[0] for line in read_rejected_here(workspace))
-    return [
-        line
-        for line in pending
-        if line.key not in answered and not _is_said(line, entries) and not is_unfit(line.text)
-    ]
+    answered_keys = {content_key(entry.title, entry.body) for entry in entries}
+    answered_keys.update(line.split()[0] for line in read_rejected_here(workspace))
+    unanswered = []
+    for line in pending:
+        is_answered = line.key in answered_keys or _is_covered(line, entries)
+        if not is_answered and not is_unfit(line.text):
+            unanswered.append(line)
+    return unanswered
 
 
-def _is_said(line: PendingLine, entries: Iterable[Entry]) -> bool:
-    """Return whether memory covers a line, also in other words."""
+def _is_covered(line: PendingLine, entries: Iterable[Entry]) -> bool:
+    """Return whether an entry says the same as a line, maybe in other words."""
     if line.kind == "failure":
         return any(entry.when == line.when for entry in entries)
     from memory_ci.repetition.clauses import read_clause

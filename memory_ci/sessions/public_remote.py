@@ -1,8 +1,8 @@
-"""Readers of a remote: where strangers can read it, captured sessions are not pushed by default.
+"""Find out whether strangers can read a remote; sessions are not pushed to such by default.
 
-In a job its variables or its event name the readers. Else git connects over the web as nobody:
-without credentials, helpers, or any configuration of the user's. An answer holds for a day, and no
-server is asked for a remote that is a directory.
+In a CI job, its variables or its event say so. Else git connects over the web without credentials,
+helpers, or any configuration of the user. An answer is kept for a day, and no server is asked for a
+remote that is a directory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def find_audience(
     *,
     may_ask: bool = True,
 ) -> Audience:
-    """Return who can read a remote; of several addresses the most public counts.
+    """Return who can read a remote: anybody, members only, or unknown.
+
+    If a push goes to several addresses, the most public one counts.
 
     Args:
         workspace: the workspace.
@@ -68,8 +70,8 @@ def find_audience(
         _find(workspace, address, environ, now, may_ask=may_ask)
         for address in list_addresses(workspace, remote)
     ]
-    order = list(HOLDS)
-    return min(audiences, key=lambda audience: order.index(audience.readers))
+    most_public_first = list(HOLDS)
+    return min(audiences, key=lambda audience: most_public_first.index(audience.readers))
 
 
 def list_addresses(workspace: Workspace, remote: str) -> list[str]:
@@ -88,21 +90,26 @@ def _find(
     *,
     may_ask: bool,
 ) -> Audience:
-    """Return who can read one address: by the job, by a stored answer, or by asking."""
+    """Return who can read one address: by the CI job, by a stored answer, or by asking the server.
+
+    An answer of the server is stored.
+    """
     readers = _find_readers_of_job(address, environ)
     if readers:
         return Audience(readers)
     web_address = find_web_address(address)
-    if web_address == "":
-        return Audience("members")  # a directory
+    is_directory = web_address == ""
+    if is_directory:
+        return Audience("members")
 
     path = workspace.repo.common_dir / "memory-ci" / "remotes.json"
     key = hashlib.sha256(address.encode()).hexdigest()[:16]
     stored: dict[str, KnownAudience] = {}
     with suppress(OSError, msgspec.DecodeError):
         stored = msgspec.json.decode(path.read_bytes(), type=dict[str, KnownAudience])
-    if key in stored and now - HOLDS[stored[key].readers] < stored[key].at <= now:
-        return Audience(stored[key].readers)
+    known = stored.get(key)
+    if known and now - HOLDS[known.readers] < known.at <= now:
+        return Audience(known.readers)
     if not may_ask:
         return Audience("unknown")
 
@@ -121,7 +128,7 @@ def _ask(web_address: str | None) -> Readers:
 
 
 def _find_readers_of_job(address: str, environ: Mapping[str, str]) -> Readers | None:
-    """Return who can read the repository of a job, None if the address is not that repository."""
+    """Return who can read the repository of a CI job, None for the address of another one."""
     if _is_address_of(address, environ.get("CI_PROJECT_PATH", "")):
         return "anybody" if environ.get("CI_PROJECT_VISIBILITY") == "public" else "members"
     if _is_address_of(address, environ.get("GITHUB_REPOSITORY", "")):

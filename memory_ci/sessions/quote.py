@@ -1,6 +1,6 @@
-"""Quotes of a person in a session.
+"""Search for the session from which a note quotes a person, to prove the quote by its transcript.
 
-They are proved by the transcript when they are noted, and by the digest of the session later.
+Later the quote is proved by the captured digest of the session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from memory_ci.text import plural
 
 
 def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: datetime) -> Session:
-    """Return the session of some keys, else the session at work in this work tree.
+    """Return the session with one of some keys, read from its transcript.
+
+    Without keys it is the one session that is at work in this work tree.
 
     Args:
         workspace: the workspace.
@@ -31,24 +33,26 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
         UsageError: no-session, no-transcript, transcript-unreadable, foreign-transcript,
             unknown-transcript.
     """
-    live = [
-        sign
-        for sign in list_live(workspace, now)
-        if not keys or {sign.key, sign.session} & set(keys)
-    ]
-    if len(live) > 1 or not (live or len(keys) == 1):
-        raise _ambiguous(len(live) or len(keys))
+    live = list_live(workspace, now)
+    if keys:
+        live = [sign for sign in live if sign.key in keys or sign.session in keys]
+    if len(live) > 1:
+        raise _ambiguous(len(live))
+    if not live and len(keys) != 1:
+        raise _ambiguous(len(keys))
 
     root = work_tree(workspace)
+    transcript = ""
     if live:
         key = live[0].key
         agent = live[0].agent
         session_id = live[0].session
+        transcript = live[0].transcript
     else:
         key = keys[0]
         agent, _, session_id = key.rpartition(":")
-    if live and live[0].transcript:
-        paths = iter([Path(live[0].transcript).expanduser()])
+    if transcript:
+        paths = iter([Path(transcript).expanduser()])
     else:
         paths = _iter_transcripts(root, home, session_id)
 
@@ -65,6 +69,7 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
 
 
 def _ambiguous(count: int) -> UsageError:
+    """Return the error that `count` sessions, and not one, may be the one that is quoted."""
     sessions = plural(count, "session") if count else "no session"
     hint = "Set MEMORY_CI_SESSION=<agent>:<id>, or leave --quote out: a person reviews the note."
     message = f"{sessions} could be the one that is quoted"
@@ -72,9 +77,9 @@ def _ambiguous(count: int) -> UsageError:
 
 
 def _iter_transcripts(root: Path, home: Path, session_id: str) -> Iterator[Path]:
-    """Yield the files that may be the transcript of a session, where agents keep them.
+    """Yield the files that may be the transcript of a session, from where agents keep transcripts.
 
-    Files in the work tree `root` are left out: an agent edits them.
+    Files in the work tree `root` are left out, because an agent may edit them.
     """
     database = home / OPENCODE
     is_of_opencode = session_id.startswith("ses_")

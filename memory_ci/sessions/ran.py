@@ -1,13 +1,13 @@
-"""The commands that a session ran since its last edit, for checks before a commit.
+"""The commands that a session ran since its last edit, for checks like "run the tests first".
 
-A hook notes it in the git directory, and only where a check asks for it. The note holds no more
-than an edit and the forms of commands.
+A hook notes them in the git directory, and only if a check needs them. The note holds no more than
+that a file was edited, and commands without their arguments.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -49,7 +49,7 @@ def note_edit(common_dir: Path, session: str) -> None:
 
 
 def note_run(common_dir: Path, session: str, command: str, *, is_failure: bool = False) -> None:
-    """Note that a session runs a command after an edit, or that it has failed."""
+    """Note that a session runs a command since its last edit; a failed command is removed again."""
     forms = [str(form) for form in list_forms(command)]
     if not forms:
         return
@@ -66,7 +66,7 @@ def note_run(common_dir: Path, session: str, command: str, *, is_failure: bool =
 def find_missing(
     common_dir: Path, session: str, check: BeforeCheck, command: str
 ) -> ChangeFault | None:
-    """Return the commands of a check that a session has not run since its last edit.
+    """Return a fault if a session has not run all commands of a check since its last edit.
 
     Args:
         common_dir: the git directory that all work trees share.
@@ -75,15 +75,16 @@ def find_missing(
         command: the command line; commands in it before the checked command count as run.
 
     Returns:
-        The fault; None if nothing is missing, or the session has edited nothing.
+        The fault, which names the commands; None if none is missing, or nothing was edited.
     """
     lines: list[str] = []
     with suppress(OSError), hold_note(common_dir, session, RAN) as note:
         lines = _read(note)
     if not lines:
         return None
-    noted = [form for line in lines[1:] for form in list_forms(line)]
-    runs = [*noted, *_list_before(list_forms(command), check.command)]
+    runs = _list_before(list_forms(command), check.command)
+    for line in lines[1:]:
+        runs += list_forms(line)
     missing = [text for text in check.ran if not _is_run(text, runs)]
     if not missing:
         return None
@@ -93,16 +94,17 @@ def find_missing(
 
 
 def list_commands(command: str) -> list[CheckedCommand]:
-    """Return the commands that checks know in a line of a shell."""
+    """Return which of commit, push and pull-request a shell command line runs."""
     runs = list_forms(command)
     names: tuple[CheckedCommand, ...] = ("commit", "push", "pull-request")
     return [name for name in names if any(_is_command(name, run) for run in runs)]
 
 
 def read_staging(command: str) -> Staging:
-    """Return the files that a line of a shell commits in addition to the index.
+    """Return the files that a shell command line commits in addition to those staged before.
 
-    Paths are relative to the directory where the line is run.
+    It looks at `git add` and at the arguments of the first `git commit`. Paths are relative to the
+    directory where the line is run.
     """
     has_all = has_tracked = False
     paths: list[str] = []
@@ -126,7 +128,7 @@ def read_staging(command: str) -> Staging:
 
 
 def read_message(command: str) -> str:
-    """Return the message that a line of a shell gives its first commit, "" if it gives none.
+    """Return the message of the first `git commit` in a shell command line, "" without one.
 
     >>> read_message("git commit -am 'Retry' -m 'Memory-Skip: 7f3a not seen'")
     'Retry\\n\\nMemory-Skip: 7f3a not seen'
@@ -150,11 +152,17 @@ class _Arguments(NamedTuple):
     paths: tuple[str, ...]
 
     def has(self, *names: str) -> bool:
+        """Return whether one of some options is given."""
         return any(name in names for name, _ in self.options)
 
 
 def _read_arguments(subcommand: str, words: Sequence[str]) -> _Arguments:
-    """Return the arguments behind a subcommand of git, as git itself reads them."""
+    """Return the options and paths behind a subcommand of git, parsed as git does it.
+
+    Args:
+        subcommand: `commit` or `add`.
+        words: the words of the command line, `git` first.
+    """
     options: list[tuple[str, str]] = []
     paths: list[str] = []
     rest = list(words[2:])
@@ -170,9 +178,10 @@ def _read_arguments(subcommand: str, words: Sequence[str]) -> _Arguments:
             options.append((name, value))
         elif word.startswith("-") and word != "-":
             cluster = _read_cluster(subcommand, word[1:])
-            name, value = cluster[-1]
-            if not value and name[1] in SHORT_VALUES[subcommand] and rest:
-                cluster[-1] = (name, rest.pop(0))
+            last_name, value = cluster[-1]
+            takes_next_word = last_name.removeprefix("-") in SHORT_VALUES[subcommand]
+            if not value and takes_next_word and rest:
+                cluster[-1] = (last_name, rest.pop(0))
             options += cluster
         else:
             paths.append(word)
@@ -180,7 +189,7 @@ def _read_arguments(subcommand: str, words: Sequence[str]) -> _Arguments:
 
 
 def _read_cluster(subcommand: str, letters: str) -> list[tuple[str, str]]:
-    """Return the short options of a word, the last with the value that the word gives it."""
+    """Return the short options in a word like `-amfix`: `-a`, and `-m` with the value `fix`."""
     options: list[tuple[str, str]] = []
     for position, letter in enumerate(letters, start=1):
         if letter in SHORT_VALUES[subcommand] + SHORT_ENDS[subcommand]:
@@ -190,7 +199,7 @@ def _read_cluster(subcommand: str, letters: str) -> list[tuple[str, str]]:
 
 
 def _list_before(runs: Sequence[CommandForm], command: CheckedCommand) -> list[CommandForm]:
-    """Return the commands of a line in front of the first that a check is about."""
+    """Return the commands of a line before the first commit, push or pull request (`command`)."""
     before: list[CommandForm] = []
     for run in runs:
         if _is_command(command, run):
@@ -203,14 +212,13 @@ def _is_command(name: CheckedCommand, run: CommandForm) -> bool:
     return any(form.covers(run) for form in COMMANDS[f"before:{name}"])
 
 
-def _is_run(text: str, runs: Iterable[CommandForm]) -> bool:
-    forms = list_forms(text)
-    runs = list(runs)
-    return all(any(form.covers(run) for run in runs) for form in forms)
+def _is_run(text: str, runs: Sequence[CommandForm]) -> bool:
+    """Return whether all commands of a line were run."""
+    return all(any(form.covers(run) for run in runs) for form in list_forms(text))
 
 
 def _write(note: Path, forms: Sequence[str]) -> None:
-    """Write a note of an edit and of the newest of some forms, which come last."""
+    """Write a note of an edit and the commands after it; if these are too many, of the newest."""
     lines: list[bytes] = []
     size = len(EDITED) + 1
     for form in reversed(forms[-MAX_FORMS:]):

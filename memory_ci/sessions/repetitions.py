@@ -1,7 +1,8 @@
-"""Repeated requests and repeated failures, as candidates that a person may agree to.
+"""What people ask for in session after session, and commands that fail again, proposed as entries.
 
-The same list is proposed by `record` and `review`, and served to agents as not yet agreed. So it
-is written into the git directory, where hooks read it without reading a session.
+A proposal becomes an entry of memory only if a person agrees to it. The same list is proposed by
+`record` and `review`, and served to agents as not yet agreed. So it is written into the git
+directory, where hooks read it without reading a session.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ REPETITION = "repetition"
 MAX_REQUESTS = 10  # Requests that are looked at; a person answers a few a week.
 MAX_FAILURES = 10
 LEAST_SESSIONS = 2  # Sessions that made a request and not its opposite.
-LEAST_SINCE = 2  # Sessions in which a written rule was asked for, from which a person is told.
+LEAST_SINCE = 2  # Sessions that asked for a rule since it was written, from which it is proposed.
 REQUEST_IMPORTANCE = 0.9  # As that of a directive that an author marked.
 FAILURE_IMPORTANCE = 0.7
 SAME_TERMS = 0.6  # Jaccard index of the terms of two wordings of one request.
@@ -94,14 +95,14 @@ def find_repeated(
 ) -> list[Repeated]:
     """Return the repeated requests, then the repeated failures, each most useful first.
 
-    A request is useful if it is likely to be made again, unless sessions were told it before and
-    people made it nevertheless. Left out are requests and failures that
+    A request is useful if it is likely to be made again. It is less useful if sessions were served
+    it before and people made it nevertheless. Left out are requests and failures that
 
-    - are the work itself, and not how it is done,
+    - are about the work itself, and not about how it is done,
     - a person declined, or later said the opposite of,
-    - memory holds, or a document of rules covers so that nobody asked since,
-    - name a file or task that is gone,
-    - must not be in memory.
+    - memory holds, or a document of rules holds and nobody asked for since,
+    - name a file or task that does not exist any more,
+    - must not be in memory, such as credentials.
 
     Args:
         snapshot: the commit whose memory and documents are compared.
@@ -135,7 +136,7 @@ def find_repeated(
 
 
 def _is_conduct(text: str) -> bool:
-    """Return whether a request is about how work is done, by its words or its form."""
+    """Return whether a request is about how the agent works (its conduct), not about one task."""
     clause = read_clause(text)
     names_document = any(term.startswith("@") for term in clause.terms)
     is_about_agent = clause.is_complaint or clause.is_lasting or names_document
@@ -145,12 +146,14 @@ def _is_conduct(text: str) -> bool:
 def _order_by_outcome(
     requests: Sequence[Repeated], archive: SessionArchive, served: ServedTimes
 ) -> list[Repeated]:
-    """Return requests by their score, times the share of told sessions that followed them.
+    """Return requests in the order of their score, weighted by how well sessions followed them.
 
-    The share is estimated by the rule of succession: (followed + 1) / (told + 1).
+    The weight is the share of the sessions that were served the request and followed it, estimated
+    by the rule of succession: (followed + 1) / (served + 1).
     """
 
     def rate(item: Repeated) -> float:
+        """Return the weighted score of a request."""
         repetition = item.candidate.repetition
         times: dict[str, datetime] = {}
         for key in item.keys:
@@ -166,9 +169,9 @@ def _order_by_outcome(
 def find_rule(
     snapshot: Snapshot, terms: Sequence[str], written: Iterable[WrittenRule]
 ) -> StandingRule | None:
-    """Return the directive of memory, or else the line of a document, that says a request.
+    """Return the directive in memory, or else the line of a document, that asks the same.
 
-    A retired directive counts: a person has decided on it.
+    A retired directive counts, because a person has decided on it.
 
     Args:
         snapshot: the commit that has the memory and the documents.
@@ -201,7 +204,7 @@ def describe(repetition: Repetition) -> str:
 
 
 def save_pending(workspace: Workspace, repeated: Iterable[Repeated]) -> None:
-    """Write the list that hooks read; without it they serve agreed entries alone."""
+    """Write the list of proposals that hooks read and serve to agents as not yet agreed."""
     lines = []
     for item in repeated:
         candidate = item.candidate
@@ -215,7 +218,7 @@ def save_pending(workspace: Workspace, repeated: Iterable[Repeated]) -> None:
 
 
 def refresh_pending(start: Path, now: datetime) -> None:
-    """Bring the list up to the sessions of a clone, once a day.
+    """Write the list of proposals again if it is more than a day old, from all sessions of a clone.
 
     Args:
         start: a directory in the repository.
@@ -233,15 +236,23 @@ def refresh_pending(start: Path, now: datetime) -> None:
     head = find_commit(workspace.repo, "HEAD")
     if head is None or workspace.config.extraction.repeated == "off":
         return
-    found = find_repeated(workspace.at(head), read_archive(workspace, head))
-    save_pending(workspace, found)
+    repeated = find_repeated(workspace.at(head), read_archive(workspace, head))
+    save_pending(workspace, repeated)
     with suppress(OSError):
-        os.utime(path, follow_symlinks=False)
+        os.utime(path, follow_symlinks=False)  # an unchanged list is not written
 
 
 def _propose_request(
     request: StandingRequest, settings: str, written_in: str = "", since: int = 0
 ) -> Repeated:
+    """Return a repeated request with the candidate for an entry: a directive for the whole team.
+
+    Args:
+        request: the request.
+        settings: the settings of hooks, for a hook that would do what is asked.
+        written_in: the document that has the rule already, "" for none.
+        since: in how many sessions it was asked for since it was written there.
+    """
     repetition = Repetition(
         kind="request",
         sessions=since or request.sessions,
@@ -275,6 +286,10 @@ def _propose_request(
 
 
 def _propose_failure(failure: KnownFailure, snapshot: Snapshot) -> Repeated:
+    """Return a repeated failure with the candidate for an entry: what fails, and what works.
+
+    If the command is a script of the repository, the entry cites it.
+    """
     repetition = Repetition(
         kind="failure",
         sessions=failure.sessions,
@@ -318,7 +333,7 @@ def _quote(quotation: Quotation) -> Quote:
 
 
 def list_written_rules(snapshot: Snapshot) -> tuple[WrittenRule, ...]:
-    """Return the lines of the documents of rules for agents."""
+    """Return the lines of documents like AGENTS.md and CLAUDE.md, which hold rules for agents."""
     paths = [path for path in snapshot.tree.files if RULE_FILES.fullmatch(path)]
     rules: list[WrittenRule] = []
     for content in snapshot.tree.read(paths, MAX_DOCUMENT):
@@ -330,52 +345,70 @@ def list_written_rules(snapshot: Snapshot) -> tuple[WrittenRule, ...]:
 def _without_opposites(request: StandingRequest) -> StandingRequest:
     """Return a request without the sessions in which somebody said its opposite.
 
-    Both have the same terms, so they are counted together.
+    A request and its opposite have the same terms, so they were counted together.
     """
-    made = [item for item in request.occurrences if not is_opposite(request.text, [item.text])]
-    return replace(request, occurrences=tuple(made), sessions=len(made))
+    agreeing = [
+        occurrence
+        for occurrence in request.occurrences
+        if not is_opposite(request.text, [occurrence.text])
+    ]
+    return replace(request, occurrences=tuple(agreeing), sessions=len(agreeing))
 
 
 def _is_taken_back(request: StandingRequest, turns: Sequence[PersonTurn]) -> bool:
-    """Return whether somebody said the opposite after the request was last made."""
-    last = max(turn.at for turn in turns if turn.session == request.occurrences[-1].session)
-    later = [turn.text for turn in turns if turn.at > last]
-    alike = [text for text in later if is_same_request(request.terms, text)]
-    return is_opposite(request.text, alike)
+    """Return whether somebody said the opposite after the last session that made the request."""
+    last_session = request.occurrences[-1].session
+    last_made = max(turn.at for turn in turns if turn.session == last_session)
+    later_texts = [
+        turn.text
+        for turn in turns
+        if turn.at > last_made and is_same_request(request.terms, turn.text)
+    ]
+    return is_opposite(request.text, later_texts)
 
 
 def _find_day(snapshot: Snapshot, rule: WrittenRule) -> date:
-    """Return the day on which a line of a document was committed."""
+    """Return the day on which a line of a document was committed, the first of all if unknown."""
     with suppress(RepositoryError):
         repo = snapshot.workspace.repo
-        for brought in blame_lines(repo, rule.path, (rule.line, rule.line), snapshot.sha):
-            return brought.day
+        for commit_line in blame_lines(repo, rule.path, (rule.line, rule.line), snapshot.sha):
+            return commit_line.day
     return date.min
 
 
 def _without_unwanted(snapshot: Snapshot, repeated: Iterable[Repeated]) -> list[Repeated]:
-    """Leave out repetitions that a person declined, or that must not be in memory."""
-    declined = dict(line.split(maxsplit=1) for line in read_rejected(snapshot) if " " in line)
-    keys = {line.split()[0] for line in read_rejected(snapshot)}
-    forgotten = tombstones_at(snapshot)
-    allowed = []
+    """Return the repetitions that no person declined or had forgotten, and that are safe to keep.
+
+    A line of the list of declined candidates is a content key, or a key and a title.
+    """
+    declined_keys: set[str] = set()
+    declined_titles: list[str] = []
+    for line in read_rejected(snapshot):
+        key, _, title = line.partition(" ")
+        declined_keys.add(key)
+        if title:
+            declined_titles.append(title)
+    tombstones = tombstones_at(snapshot)
+    wanted = []
     for item in repeated:
-        is_declined = not item.keys.isdisjoint(keys) or _is_declined(item, declined.values())
-        if is_declined or forgotten.refuses_candidate(item.candidate) or _is_unsafe(item.candidate):
+        if not item.keys.isdisjoint(declined_keys) or _is_reworded(item, declined_titles):
             continue
-        allowed.append(item)
-    return allowed
+        if tombstones.refuses_candidate(item.candidate) or _is_unsafe(item.candidate):
+            continue
+        wanted.append(item)
+    return wanted
 
 
-def _is_declined(item: Repeated, titles: Iterable[str]) -> bool:
-    """Return whether a person declined a request in the words of a model."""
+def _is_reworded(item: Repeated, declined_titles: Iterable[str]) -> bool:
+    """Return whether a request has nearly the terms of a title that a person declined."""
+    if not item.occurrences:
+        return False
     terms = read_clause(item.candidate.title).terms
-    return bool(item.occurrences) and any(
-        jaccard(terms, read_clause(title).terms) >= SAME_TERMS for title in titles
-    )
+    return any(jaccard(terms, read_clause(title).terms) >= SAME_TERMS for title in declined_titles)
 
 
 def _is_unsafe(candidate: Candidate) -> bool:
+    """Return whether an entry made of a candidate would be withheld, as one with a credential."""
     day = candidate.occurred_at or date.min
     entry = to_entry(candidate, entry_id=entry_id(candidate), today=day, merged_on=day)
     return any(find_unsafe(Located(entry, "", 1, ScopeOf("project"))))

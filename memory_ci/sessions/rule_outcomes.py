@@ -1,7 +1,7 @@
-"""What became of rules of conduct in the sessions that were served them.
+"""Count how often sessions followed the rules of conduct that they were served.
 
-A request that is followed is not made again, so a session that was served a rule and did not hear
-it again from a person counts as one that followed it. A known failure was avoided if the command
+A request that is followed is not made again. So a session counts as one that followed a rule if it
+was served the rule, and no person asked for it again. A known failure was avoided if the command
 did not fail again.
 """
 
@@ -40,18 +40,19 @@ class ServedTimes(NamedTuple):
 
 
 def read_served_times(workspace: Workspace, episodes: Iterable[Episode] = ()) -> ServedTimes:
-    """Return when sessions were served what.
+    """Return when each session was first served each entry and each proposed request.
 
-    The notes of this work tree say it to the second, for the last 30 days. Commits name the
-    sessions and the entries, but not the time: the entry counts as served from the beginning.
+    The notes of this work tree have the time, for the last 30 days. Episodes (records of merged
+    changes) name the sessions and the entries, but no time: such an entry counts as served from the
+    beginning of the session.
     """
     entries: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
     requests: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
-    for sign in list_all_signs(workspace):
-        for served, ids in ((entries, sign.given), (requests, sign.told)):
-            for id_ in ids:
-                first = served[id_].setdefault(sign.key, sign.at)
-                served[id_][sign.key] = min(first, sign.at)
+    for sign in list_all_signs(workspace):  # the earliest first
+        for entry_id in sign.served:
+            entries[entry_id].setdefault(sign.key, sign.at)
+        for key in sign.served_requests:
+            requests[key].setdefault(sign.key, sign.at)
     for episode in episodes:
         sessions = episode.context.get("sessions", "")
         for session in filter(None, sessions.split(", ")):
@@ -63,12 +64,12 @@ def read_served_times(workspace: Workspace, episodes: Iterable[Episode] = ()) ->
 def count_outcomes(
     entries: Iterable[Entry], archive: SessionArchive, served: ServedTimes
 ) -> list[RuleOutcome]:
-    """Return the outcome of each rule and each known failure that a session was served.
+    """Return how often each rule and each known failure was followed by sessions that it served.
 
     Args:
         entries: entries of any type.
         archive: the sessions of the repository.
-        served: when they were served what.
+        served: when sessions were served which entry.
     """
     outcomes = []
     for entry in entries:
@@ -91,7 +92,7 @@ def count_asked_again(
     archive: SessionArchive,
     times: Mapping[str, datetime],
 ) -> RuleOutcome:
-    """Count the sessions that were served a request, and those where a person repeated it.
+    """Count the sessions that were served a request, and those in which a person asked it again.
 
     Args:
         id_: the id of its entry, or its key.
@@ -101,14 +102,15 @@ def count_asked_again(
         times: when each session was served it.
     """
     terms = tuple(terms)
-    served_sessions = {turn.session for turn in archive.turns if turn.session in times}
-    repeating_sessions = {
-        turn.session
-        for turn in archive.turns
-        if turn.session in served_sessions
-        and turn.at > times[turn.session]
-        and is_same_request(terms, turn.text)
-    }
+    served_sessions: set[str] = set()
+    repeating_sessions: set[str] = set()
+    for turn in archive.turns:
+        served_at = times.get(turn.session)
+        if served_at is None:
+            continue
+        served_sessions.add(turn.session)
+        if turn.at > served_at and is_same_request(terms, turn.text):
+            repeating_sessions.add(turn.session)
     return RuleOutcome(
         id_, title, sessions=len(served_sessions), asked_again=len(repeating_sessions)
     )
@@ -117,6 +119,13 @@ def count_asked_again(
 def _count_failed_again(
     entry: Entry, archive: SessionArchive, times: Mapping[str, datetime]
 ) -> RuleOutcome:
+    """Count the sessions that were served a known failure, and those in which it failed again.
+
+    Args:
+        entry: the entry, whose moment names the command that fails.
+        archive: the sessions; sessions without a turn in it are not counted.
+        times: when each session was served the entry.
+    """
     form = (entry.when or "").removeprefix(FAILING_FORM)
     served_sessions = {turn.session for turn in archive.turns if turn.session in times}
     failing_sessions = {

@@ -20,7 +20,7 @@ MAX_TABLE = 200_000  # Bytes of the table.
 
 
 def load_rules(common_dir: Path | None) -> tuple[RuleCheck, ...]:
-    """Return the checks; none if the table is missing or cannot be read."""
+    """Return the checks in the table of a repository, none if it is missing or cannot be read."""
     if common_dir is None:
         return ()
     with suppress(OSError, ValueError, RecursionError, msgspec.DecodeError):
@@ -30,20 +30,20 @@ def load_rules(common_dir: Path | None) -> tuple[RuleCheck, ...]:
 
 
 def save_rules(common_dir: Path, rules: Iterable[RuleCheck]) -> None:
-    """Write the table if it changes, and remove it if there are no checks.
+    """Write the table of checks if it changes, and delete it if there are no checks.
 
-    Checks that would make it longer than it is read are left out.
+    Checks that would make it longer than `MAX_TABLE` are left out.
     """
-    kept: list[RuleCheck] = []
-    size = 2
+    table: list[RuleCheck] = []
+    size = len("[]")
     for rule in rules:
-        size += len(msgspec.json.encode(rule)) + 1
+        size += len(msgspec.json.encode(rule)) + len(",")
         if size > MAX_TABLE:
             break
-        kept.append(rule)
+        table.append(rule)
     path = common_dir / "memory-ci" / RULES
-    if kept:
-        save_if_changed(path, msgspec.json.encode(kept))
+    if table:
+        save_if_changed(path, msgspec.json.encode(table))
         return
     with suppress(OSError):
         path.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
-"""The record of entries served since the last commit, and the trailer that lists them.
+"""The record of the entries served since the last commit, and the commit trailer that lists them.
 
-It is kept in the git directory of the work tree, so that reading memory leaves the work tree clean.
+The record is kept in the git directory of the work tree, so that reading memory leaves the work
+tree clean.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def record_path(workspace: Workspace) -> Path:
 
 
 def record_served(workspace: Workspace, ids: Iterable[str], now: datetime) -> None:
-    """Add ids to the record, and drop records of earlier commits: those have a trailer.
+    """Add ids of served entries to the record, and drop those from before HEAD was committed.
+
+    These are listed in a trailer already.
 
     Raises:
         RepositoryError: write-failed.
@@ -62,9 +65,10 @@ def record_served(workspace: Workspace, ids: Iterable[str], now: datetime) -> No
 
 
 def add_served_trailer(workspace: Workspace, message_file: Path, source: str = "") -> bool:
-    """Add the record to a commit message as a `Memory-Retrieved` or `Memory-Holdout` trailer.
+    """Add the served entries to a commit message as a trailer.
 
-    A merge gets no trailer: its commits have theirs. Ids that a commit of another branch, made from
+    The trailer is `Memory-Retrieved`, or `Memory-Holdout` for sessions that were served nothing. A
+    merge gets none, because its commits have theirs. Ids that a commit of another branch, made from
     the same HEAD, lists already are left out: the work was done there.
 
     Args:
@@ -94,7 +98,11 @@ def add_served_trailer(workspace: Workspace, message_file: Path, source: str = "
 
 
 def list_unlisted(workspace: Workspace) -> tuple[str, ...]:
-    """Return the ids served since HEAD was committed that no commit next to it lists."""
+    """Return the ids served since HEAD was committed that no commit of another branch lists.
+
+    Only the first id is searched for in other branches: what was served up to the time of the
+    commit that lists it is in that commit, too.
+    """
     records = _read(workspace, find_commit(workspace.repo, "HEAD") or "")
     if records and records[0].ids:
         first_id = records[0].ids[0]
@@ -107,13 +115,16 @@ def list_unlisted(workspace: Workspace) -> tuple[str, ...]:
         if listed_at is not None:
             # The date of a commit has no fractions of a second.
             records = [record for record in records if record.at.replace(microsecond=0) > listed_at]
-    return tuple(dict.fromkeys(entry_id for record in records for entry_id in record.ids))
+    unlisted: dict[str, None] = {}  # a dict, because it keeps the order
+    for record in records:
+        unlisted.update(dict.fromkeys(record.ids))
+    return tuple(unlisted)
 
 
 def add_trailer(workspace: Workspace, message_file: Path, key: str, ids: Sequence[str]) -> bool:
-    """Add ids to a commit message as a trailer, after those that it has.
+    """Add ids to a trailer of a commit message, after those that it has.
 
-    A message without any text of its own stays empty: git must still be able to abort the commit.
+    A message without text of its own stays empty, so that git can still abort the commit.
     The file is written without `git interpret-trailers`, which runs commands of the user's
     configuration and takes `---` for the end.
 
@@ -135,7 +146,10 @@ def add_trailer(workspace: Workspace, message_file: Path, key: str, ids: Sequenc
 
 
 def _read(workspace: Workspace, head: str) -> list[RetrievalRecord]:
-    """Return the records at the commit `head`; a damaged line is ignored."""
+    """Return the retrievals that were recorded while HEAD was the commit `head`.
+
+    A damaged line is ignored.
+    """
     try:
         lines = read_regular(record_path(workspace), MAX_RECORD).splitlines()
     except OSError:

@@ -1,9 +1,9 @@
-"""What people typed, and which commands failed, in all sessions that a repository has.
+"""Collect what people typed and which commands failed in all agent sessions of a repository.
 
-Other readers join sessions with merged changes, each once. Whoever counts repetitions needs every
-session, joined or not: captured ones, Entire's checkpoints, git-ai's notes, transcripts that were
-ever committed, and prompts in commit messages. A transcript is parsed once: what was found in it
-is cached in the git directory under the id of its blob.
+`session_join` reads only sessions of merged changes. To count repetitions, every session is needed:
+captured ones, Entire's checkpoints, git-ai's notes, transcripts that were ever committed, and
+prompts in commit messages. A transcript is parsed once: its turns and commands are cached in the
+git directory under the id of its blob.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def read_archive(
     base: str,
     captured: Sequence[StoredSession] | None = None,
 ) -> SessionArchive:
-    """Return what all sessions of a repository hold.
+    """Return the turns of people and the failed commands in all sessions of a repository.
 
     Args:
         workspace: the repository, with the configuration that says whose words count.
@@ -197,38 +197,58 @@ def read_archive(
     stored = list_stored(repo) if captured is None else captured
     sources = [*_list_captured(stored), *_list_in_refs(repo), *_list_committed(scan)]
 
-    new_sources = [source for source in sources if source.key not in cache.parsed]
-    parsed = {
-        source.key: cache.parsed[source.key] for source in sources if source.key in cache.parsed
-    }
     problems: list[str] = []
-    transcripts = _parse_all(workspace, new_sources, problems)
-    for source, transcript in progress.count("Reading sessions", transcripts, len(new_sources)):
-        parsed[source.key] = transcript
+    parsed = _parse_uncached(workspace, sources, cache.parsed, problems)
     if parsed.keys() != cache.parsed.keys() or scan != cache.scan:
         _save_cache(workspace, replace(cache, parsed=parsed, scan=scan))
 
-    # A message that an agent wrote proves no words of a person.
+    # A commit message that an agent wrote does not prove that a person typed the prompts in it.
     prompts = [turn for turn in scan.prompts if not is_author(turn.person, AGENTS)]
     turns = [*prompts, *cache.reviews]
     for source in sources:
         if source.key in parsed:
             turns += _attribute(parsed[source.key].turns, source)
-    all_parsed = list(parsed.values())
+    failed: dict[FailedRun, None] = {}  # copies of a session hold the same runs
+    succeeded: list[dict[str, datetime]] = []
+    for transcript in parsed.values():
+        failed.update(dict.fromkeys(transcript.failed))
+        succeeded += transcript.succeeded.values()
     return SessionArchive(
         turns=tuple(_keep_trusted(workspace, turns)),
-        failed=tuple(_each_once(all_parsed)),
-        succeeded=tuple(forms for item in all_parsed for forms in item.succeeded.values()),
+        failed=tuple(failed),
+        succeeded=tuple(succeeded),
         problems=tuple(problems),
     )
+
+
+def _parse_uncached(
+    workspace: Workspace,
+    sources: Sequence[Source],
+    cached: Mapping[str, ParsedTranscript],
+    problems: list[str],
+) -> dict[str, ParsedTranscript]:
+    """Return the transcripts of some sources by their keys: cached ones, and the others parsed.
+
+    Args:
+        workspace: the repository.
+        sources: the sources.
+        cached: the transcripts that earlier runs parsed, by key.
+        problems: receives a message if transcripts were not read.
+    """
+    parsed = {source.key: cached[source.key] for source in sources if source.key in cached}
+    new_sources = [source for source in sources if source.key not in cached]
+    transcripts = _parse_all(workspace, new_sources, problems)
+    for source, transcript in progress.count("Reading sessions", transcripts, len(new_sources)):
+        parsed[source.key] = transcript
+    return parsed
 
 
 def add_reviews(
     workspace: Workspace, archive: SessionArchive, reviews: Iterable[PersonTurn]
 ) -> SessionArchive:
-    """Return an archive with what members wrote in reviews, which the next runs remember.
+    """Return an archive with texts of reviews in addition, and keep these in the cache.
 
-    A clone that has forgotten them counts only the reviews that its own runs have read.
+    They are in no transcript, so a clone without the cache has only the reviews of its next runs.
 
     Args:
         workspace: the repository.
@@ -237,11 +257,11 @@ def add_reviews(
     """
     cache = _load_cache(workspace)
     cached_reviews = frozenset(cache.reviews)
-    new = [turn for turn in dict.fromkeys(reviews) if turn not in cached_reviews]
-    if not new:
+    new_reviews = [turn for turn in dict.fromkeys(reviews) if turn not in cached_reviews]
+    if not new_reviews:
         return archive
-    _save_cache(workspace, replace(cache, reviews=(*cache.reviews, *new)))
-    turns = _keep_trusted(workspace, [*archive.turns, *new])
+    _save_cache(workspace, replace(cache, reviews=(*cache.reviews, *new_reviews)))
+    turns = _keep_trusted(workspace, [*archive.turns, *new_reviews])
     return replace(archive, turns=tuple(turns))
 
 
@@ -256,13 +276,16 @@ def _list_captured(captured: Iterable[StoredSession]) -> Iterator[Source]:
 
 
 def _list_in_refs(repo: Repository) -> Iterator[Source]:
-    """Yield the transcripts that tools keep in branches and notes of their own."""
+    """Yield the transcripts on Entire's branch of checkpoints and in git-ai's notes.
+
+    Of each, the local ref counts, or else the one of the remote.
+    """
     refs = [f"{ref}^{{commit}}" for ref in (*ENTIRE, *NOTES)]
-    local, remote, notes, remote_notes = find_objects(repo, refs)
-    if checkpoints := local or remote:
-        yield from _list_checkpoints(Tree(repo, checkpoints))
-    if noted := notes or remote_notes:
-        for file in Tree(repo, noted).files.values():
+    local_branch, remote_branch, local_notes, remote_notes = find_objects(repo, refs)
+    if branch := local_branch or remote_branch:
+        yield from _list_checkpoints(Tree(repo, branch))
+    if notes := local_notes or remote_notes:
+        for file in Tree(repo, notes).files.values():
             yield Source((file,), "", UNKNOWN_TIME)
 
 
@@ -273,24 +296,26 @@ def _list_committed(scan: HistoryScan) -> Iterator[Source]:
 
 
 def _list_checkpoints(tree: Tree) -> Iterator[Source]:
-    """Yield the transcripts of Entire's checkpoints, with who committed each first."""
-    brought: dict[str, Commit] = {}
+    """Yield the transcripts of Entire's checkpoints, with author and time of their first commit."""
+    first_commits: dict[str, Commit] = {}
     # The log is newest first, so that the first commit of a checkpoint comes last.
     for commit, _ in read_log(tree.repo, *FILE_OPTIONS, "--end-of-options", tree.oid, "--"):
-        for checkpoint in list_metadata(file.path for file in commit.files):
-            brought[checkpoint] = commit
+        for checkpoint_id in list_metadata(file.path for file in commit.files):
+            first_commits[checkpoint_id] = commit
     for path, file in tree.files.items():
         match = TRANSCRIPT.fullmatch(path)
         if match is None or not path.endswith("full.jsonl"):
             continue
-        first = brought.get(match[1] + match[2])
-        author = author_of(first) if first is not None else ""
-        at = first.committed_at if first is not None else UNKNOWN_TIME
-        yield Source((file, *_list_parts(tree, path)), author, at)
+        files = (file, *_list_parts(tree, path))
+        first_commit = first_commits.get(match[1] + match[2])
+        if first_commit is None:
+            yield Source(files, "", UNKNOWN_TIME)
+        else:
+            yield Source(files, author_of(first_commit), first_commit.committed_at)
 
 
 def _list_parts(tree: Tree, path: str) -> list[TreeFile]:
-    """Return the further parts of a long transcript."""
+    """Return the further parts of a long transcript, `PATH.001` and so on."""
     parts: list[TreeFile] = []
     while part := tree.files.get(f"{path}.{len(parts) + 1:03d}"):
         parts.append(part)
@@ -298,9 +323,10 @@ def _list_parts(tree: Tree, path: str) -> list[TreeFile]:
 
 
 def _scan_history(repo: Repository, base: str, earlier: HistoryScan) -> HistoryScan:
-    """Scan the history up to a commit; only commits after an earlier scan are read.
+    """Return the transcripts and prompts in the history up to a commit.
 
-    What commits held that history has lost since is kept: somebody typed it.
+    Only commits after the earlier scan are read. The results of that scan are kept, even of commits
+    that are not in the history any more: somebody typed those texts.
     """
     until = find_commit(repo, earlier.until) if earlier.until else None
     if until == find_commit(repo, base):
@@ -316,21 +342,25 @@ def _scan_history(repo: Repository, base: str, earlier: HistoryScan) -> HistoryS
 
 
 def _find_committed(repo: Repository, revisions: Sequence[str]) -> Iterator[CommittedTranscript]:
-    """Yield the newest version of each transcript that commits added or changed."""
+    """Yield the newest version of each transcript that commits added or changed.
+
+    The log is newest first, so that further versions of a path are left out.
+    """
     seen: set[str] = set()
     log = read_log(repo, *FILE_OPTIONS, "--end-of-options", *revisions, "--", *TRANSCRIPT_PATHS)
     for commit, oids in log:
         for file, oid in zip(commit.files, oids, strict=True):
             if file.old_path is not None:
                 seen.add(file.old_path)  # the newer name of the transcript was listed already
-            if file.path in seen or not COMMITTED.fullmatch(file.path) or not oid.strip("0"):
+            is_deleted = not oid.strip("0")
+            if is_deleted or file.path in seen or not COMMITTED.fullmatch(file.path):
                 continue
             seen.add(file.path)
             yield CommittedTranscript(file.path, oid, author_of(commit), commit.authored_at)
 
 
 def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[PersonTurn]:
-    """Yield the prompts that commit messages repeat."""
+    """Yield the prompts of people that commit messages quote; the commit counts as the session."""
     for commit, _ in read_log(repo, *PROMPTED, "--end-of-options", *revisions, "--"):
         for match in PROMPT.finditer(commit.message):
             text = _mask(typed_words(match["text"].strip()), MAX_TURN)
@@ -345,33 +375,43 @@ def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[Person
 def _parse_all(
     workspace: Workspace, sources: Sequence[Source], problems: list[str]
 ) -> Iterator[tuple[Source, ParsedTranscript]]:
-    """Yield each transcript parsed; one is in memory at a time."""
-    unread = 0
-    total = 0
+    """Yield each transcript parsed, with its source; only one is in memory at a time.
+
+    After `MAX_BYTES`, no more are read. A message in `problems` says how many were not read.
+    """
+    unread_count = 0
+    total_bytes = 0
     for source in sources:
-        data = _read_source(workspace.repo, source) if total < MAX_BYTES else None
+        data = None
+        if total_bytes < MAX_BYTES:
+            data = _read_source(workspace.repo, source)
         if data is None:
-            unread += 1
+            unread_count += 1
             continue
-        total += len(data)
+        total_bytes += len(data)
         yield source, _parse(data, source)
-    if unread:
-        problems.append(f"{plural(unread, 'transcript')} not read for what people ask again")
+    if unread_count:
+        problems.append(f"{plural(unread_count, 'transcript')} not read for what people ask again")
 
 
 def _read_source(repo: Repository, source: Source) -> bytes | None:
-    """Return a transcript, None if it is missing or too large."""
+    """Return the content of a transcript, its parts joined by line breaks.
+
+    Return None if a part is missing, or all are too large.
+    """
     parts: list[bytes] = []
+    size = 0
     for file in source.files:
         (content,) = read_files(repo, [file], MAX_TRANSCRIPT)
-        if content.data is None or sum(map(len, parts)) > MAX_PARTS:
+        if content.data is None or size > MAX_PARTS:
             return None
         parts.append(content.data)
+        size += len(content.data)
     return b"\n".join(parts)
 
 
 def _parse(data: bytes, source: Source) -> ParsedTranscript:
-    """Parse a transcript; return an empty result if no reader recognises it."""
+    """Return the turns and the commands in a transcript; none if no reader knows its format."""
     turns: list[PersonTurn] = []
     failed: list[FailedRun] = []
     succeeded: dict[str, dict[str, datetime]] = {}
@@ -385,7 +425,11 @@ def _parse(data: bytes, source: Source) -> ParsedTranscript:
 
 
 def _list_turns(session: Session, at: datetime) -> list[PersonTurn]:
-    """Return the turns of people, each with a time: its own, or that of the turn before it."""
+    """Return the turns of people in a session.
+
+    A turn without a time gets that of the event before it, the first ones the start of the session
+    or `at`. A commit, push or pull request that follows a turn is noted in its `then`.
+    """
     turns: list[PersonTurn] = []
     latest = session.started or at
     for event in session.events:
@@ -400,27 +444,30 @@ def _list_turns(session: Session, at: datetime) -> list[PersonTurn]:
 
 
 def _mask(text: str, limit: int) -> str:
-    """Return the beginning of a text without secrets.
+    """Return the first `limit` characters of a text, with credentials masked.
 
-    It is masked before it is cut, for no pattern recognises half a credential.
+    It is masked before it is cut, because no pattern recognises half a credential.
     """
     return redact(text[: MASKED * limit]).text[:limit]
 
 
 def _find_moment(event: Event) -> str:
-    """Return the moment of a commit, a push or a pull request that a tool made, else ""."""
+    """Return the moment, such as `before:commit`, if an event commits, pushes or opens a request.
+
+    Return "" for other events.
+    """
     if event.kind != "tool_call" or not is_shell(event):
         return ""
     for form in list_forms(read_command(event.text)):
-        moment = MOMENTS.get((form.program, *form.subcommands[:2]))
-        moment = moment or MOMENTS.get((form.program, *form.subcommands[:1]))
-        if moment:
-            return moment
+        for length in (2, 1):  # `gh pr create` has two subcommands, `git commit` one
+            moment = MOMENTS.get((form.program, *form.subcommands[:length]))
+            if moment:
+                return moment
     return ""
 
 
 def list_command_runs(session: Session) -> list[CommandRun]:
-    """Return the shell commands of a session with their output, in its order."""
+    """Return the shell commands of a session with their output, credentials masked, in order."""
     runs = []
     for call, result in list_shell_runs(session.events):
         command = _mask(read_command(call.text), MAX_COMMAND)
@@ -439,22 +486,27 @@ def _attribute(turns: Iterable[PersonTurn], source: Source) -> Iterator[PersonTu
 
 
 def _keep_trusted(workspace: Workspace, turns: Sequence[PersonTurn]) -> list[PersonTurn]:
-    """Return the turns of trusted people, copies once, the earliest first."""
+    """Return the turns of people whom the configuration trusts, the earliest first.
+
+    Of copies of a turn, the first with an author is kept.
+    """
     policy = workspace.config.extraction
     trusted: dict[tuple[str, str, datetime], PersonTurn] = {}
     for turn in _without_templates(turns):
-        event = _as_event(turn)
-        if classify_trust(event, policy.trusted_authors, policy.bot_authors) in ("T0", "T1"):
-            key = turn.session, turn.text, turn.at
-            if key not in trusted or not trusted[key].person:
-                trusted[key] = turn
+        tier = classify_trust(_as_event(turn), policy.trusted_authors, policy.bot_authors)
+        if tier not in ("T0", "T1"):
+            continue
+        key = turn.session, turn.text, turn.at
+        if key not in trusted or not trusted[key].person:
+            trusted[key] = turn
     return sorted(trusted.values(), key=lambda turn: turn.at)
 
 
 def _without_templates(turns: Sequence[PersonTurn]) -> Iterator[PersonTurn]:
-    """Yield the turns, but for long texts that come twice word for word: they are a program's.
+    """Yield the turns without long texts that occur twice word for word: a program wrote them.
 
-    Copies of one turn, as a resumed session has them, have the same time.
+    Copies of one turn, which a resumed session has, are no second occurrence: their time is the
+    same.
     """
     times: defaultdict[str, set[datetime]] = defaultdict(set)
     for turn in turns:
@@ -470,7 +522,7 @@ def _is_long(text: str) -> bool:
 
 
 def _as_event(turn: PersonTurn) -> Event:
-    """Return a turn as the event that rules of trust judge."""
+    """Return a turn as an event, for `classify_trust`."""
     origin = Origin(kind="session", id=turn.session)
     return Event(
         seq=0,
@@ -484,16 +536,11 @@ def _as_event(turn: PersonTurn) -> Event:
     )
 
 
-def _each_once(transcripts: Iterable[ParsedTranscript]) -> dict[FailedRun, None]:
-    """Return the failed commands, copies once."""
-    return dict.fromkeys(run for transcript in transcripts for run in transcript.failed)
-
-
 # -- the cache
 
 
 def _load_cache(workspace: Workspace) -> ArchiveCache:
-    """Return what earlier runs read; nothing if it is missing, broken or of another version."""
+    """Return the cache of earlier runs, empty if it is missing, broken or of another version."""
     with suppress(OSError, ValueError, RecursionError, msgspec.DecodeError):
         data = read_regular(_cache_path(workspace), MAX_CACHE)
         cache = msgspec.msgpack.decode(data, type=ArchiveCache)

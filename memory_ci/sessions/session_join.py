@@ -1,9 +1,9 @@
-"""Agent sessions joined with merged changes, each with the reason for the join."""
+"""Search for the agent sessions that merged changes were made in, each with the reason for it."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -57,7 +57,7 @@ MEMORABLE = timedelta(days=7)
 HINT = "Name the session in the commit, by our hook or by hand: Memory-Session: <agent>:<id>."
 
 MIN_ID = 8  # Characters of the beginning of a session's id that identify it.
-MAX_TOLD = 5  # Changes that are listed in the message on sessions which were not joined.
+MAX_LISTED = 5  # Changes that are listed in the message on sessions which were not joined.
 
 
 class JoinedSession(NamedTuple):
@@ -146,10 +146,14 @@ class SessionFinder:
         self._edits: dict[str, list[tuple[datetime, str]]] = {}
 
     def find(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
-        """Yield the sessions of one merged change, each once.
+        """Yield the sessions that one merged change was made in, each once, with their new events.
 
-        An event is joined with the first change that it belongs to. Only a pull request of an
-        outsider takes no events away from later changes: anybody may claim a session.
+        An event is joined with the first change that it belongs to, and not again with later ones.
+        The exception is a pull request of an outsider, who may name any session.
+
+        Args:
+            merged: the change.
+            request: its pull request, if the forge was asked.
         """
         is_from_outside = request is not None and is_outside(request, request.permission)
         joined_keys = self._joined_keys.copy() if is_from_outside else self._joined_keys
@@ -170,41 +174,41 @@ class SessionFinder:
             self._note_unjoined(merged, request)
 
     def describe_unjoined(self) -> tuple[str, ...]:
-        """Return one line on changes without a session although a captured one edited their files.
+        """Return a line on the changes without a session though a captured one edited their files.
 
         Returns:
-            The line, with the reasons for the first `MAX_TOLD` changes; () without such changes.
+            The line, with the reasons for the first `MAX_LISTED` changes; () without such changes.
         """
         if not self._unjoined:
             return ()
         count = plural(len(self._unjoined), "merged change")
-        reasons = "; ".join(list(self._unjoined.values())[:MAX_TOLD])
-        ellipsis = "; …" if len(self._unjoined) > MAX_TOLD else ""
+        reasons = "; ".join(list(self._unjoined.values())[:MAX_LISTED])
+        ellipsis = "; …" if len(self._unjoined) > MAX_LISTED else ""
         return (f"{count} had a captured session that was not joined: {reasons}{ellipsis}",)
 
     def read_unmerged(self) -> Iterator[UnmergedWork]:
-        """Yield the checkpoints and captured sessions of no merged change, each event once.
+        """Yield the checkpoints and captured sessions that belong to no merged change.
 
-        The author of a checkpoint is that of its first commit. A captured session has none: no
-        commit shows who brought it.
+        Each event is yielded once. The author of a checkpoint is that of its first commit. A
+        captured session has no author, because no commit shows who it is from.
         """
         yield from self._read_unmerged_checkpoints()
         for session in progress.count(UNMERGED_SESSIONS, self.unmerged_sessions.old):
-            complete = self.captured.load_events(session)
             ended = session.ended or UNKNOWN_TIME
             # What an earlier run joined, by a branch that only the forge named, is not read again.
             begin = self._find_begin(session)
+            complete = self.captured.load_events(session)
             new_events = tuple(
                 event for event in complete.events if event.at == UNKNOWN_TIME or event.at > begin
             )
-            complete = replace(complete, events=new_events)
-            events = self._take_unmerged(complete, session.started or ended, "")
+            new_part = replace(complete, events=new_events)
+            events = self._take_unmerged(new_part, session.started or ended, "")
             self._repeated.see(events)
-            kept_events = tuple(self._repeated.withdraw(events))
+            typed_events = self._repeated.withdraw(events)
             label = f"session {session.key}"
-            yield UnmergedWork(label, ended, session.branch, ((complete, kept_events),))
+            yield UnmergedWork(label, ended, session.branch, ((new_part, typed_events),))
 
-    def tell_unmerged_sessions(self) -> str:
+    def describe_unmerged_sessions(self) -> str:
         """Return how many captured sessions belong to no merged change; "" if none was read."""
         old = len(self.unmerged_sessions.old)
         if not old:
@@ -228,15 +232,13 @@ class SessionFinder:
         read_until = UNKNOWN_TIME
         if self._since:
             read_until = find_commit_time(repo, self._since) - WINDOW
-        sessions = [
-            session
-            for session in self._local_sessions
-            if session.counts.human_turns
-            and session.ended is not None
-            and session.ended > read_until
-            and session.key not in self._joined_sessions
-        ]
-        sessions = self._drop_merged(sessions, base)
+        unjoined = []
+        for session in self._local_sessions:
+            if not session.counts.human_turns or session.key in self._joined_sessions:
+                continue
+            if session.ended is not None and session.ended > read_until:
+                unjoined.append(session)
+        sessions = self._drop_merged(unjoined, base)
 
         end = find_commit_time(repo, base) - WINDOW
         old = tuple(session for session in sessions if session.ended and session.ended <= end)
@@ -282,6 +284,7 @@ class SessionFinder:
             yield from self._iter_editing(merged)
 
     def _read_unmerged_checkpoints(self) -> Iterator[UnmergedWork]:
+        """Yield the checkpoints of Entire that belong to no merged change, with their sessions."""
         if self._entire is None or self.unnamed is None:
             return
         for summary in progress.count(UNMERGED_SESSIONS, self.unnamed.list_unmerged()):
@@ -295,7 +298,7 @@ class SessionFinder:
             yield UnmergedWork(label, summary.at, summary.branch, tuple(sessions))
 
     def _drop_merged(self, sessions: Sequence[Session], base: str) -> list[Session]:
-        """Return the sessions whose work is in no merged change up to the commit `base`."""
+        """Return those sessions whose work is in no merged change up to the commit `base`."""
         unmerged = list(sessions)
         started = [session.started or session.ended for session in sessions]
         times = [time for time in started if time is not None]
@@ -304,19 +307,21 @@ class SessionFinder:
 
         for merged in iter_changes(self._workspace.repo, min(times) - GRACE, base):
             branch = find_branch(merged.tip.message)
-            named: set[str] = set()
+            named_keys: set[str] = set()
             for commit in merged.commits:
                 for name in _list_trailer_ids(commit, "Memory-Session"):
-                    named.update(session.key for session in self._list_named_so(name))
+                    named_keys.update(session.key for session in self._list_by_name(name))
             unmerged = [
                 session
                 for session in unmerged
-                if session.key not in named and not self._has_made(session, merged, branch)
+                if session.key not in named_keys and not self._has_made(session, merged, branch)
             ]
         return unmerged
 
     def _has_made(self, session: Session, merged: MergedChange, branch: str) -> bool:
-        """Return whether the links that need no trailer bind a session to a merged change.
+        """Return whether a merged change was made in a session, by links that need no trailer.
+
+        These are a pull request that the session opened, the branch of both, or edited files.
 
         Args:
             session: the session.
@@ -332,15 +337,15 @@ class SessionFinder:
     def _take_events(
         self, joined: JoinedSession, merged: MergedChange, joined_keys: set[tuple[object, ...]]
     ) -> Iterator[Event]:
-        """Yield the events up to the merge that were not joined yet, with the commit's author.
+        """Yield the events of a session up to the merge that no change before has joined.
 
-        An event without a time gets that of the event before it; the first ones get the start of
-        the session, or the time of the commit.
+        Each gets the author of the commit. An event without a time gets that of the event before
+        it; the first events get the start of the session, or the time of the commit.
 
         Args:
             joined: a candidate.
             merged: the change.
-            joined_keys: keys of the events joined so far; those of the yielded events are added.
+            joined_keys: the keys of the events joined so far, to which those yielded are added.
         """
         begin = self._find_begin(joined.session)
         end = max(merged.tip.committed_at, joined.commit.committed_at) + GRACE
@@ -360,7 +365,13 @@ class SessionFinder:
             yield replace(event, at=latest, author=author)
 
     def _take_unmerged(self, session: Session, start: datetime, author: str) -> list[Event]:
-        """Return the events of an unmerged session that were not joined yet, with their author."""
+        """Return the events of an unmerged session that were not joined yet, and mark them joined.
+
+        Args:
+            session: the session.
+            start: the time for events without one.
+            author: the author for the events, "" if unknown.
+        """
         events = []
         for event in session.events:
             key = _event_key(session, event)
@@ -372,7 +383,10 @@ class SessionFinder:
         return events
 
     def _find_begin(self, session: Session) -> datetime:
-        """Return up to when earlier runs have read a session: the last commit that names it."""
+        """Return the time up to which earlier runs have read a session.
+
+        That is the time of the last commit that names it, `UNKNOWN_TIME` if none does.
+        """
         if session.key not in self._read_until:
             mentioned_at = None
             if self._since:
@@ -406,7 +420,7 @@ class SessionFinder:
     def _iter_named(self, commit: Commit) -> Iterator[JoinedSession]:
         """Yield the sessions that a commit names by key, id or unambiguous beginning of an id."""
         for name in _list_trailer_ids(commit, "Memory-Session"):
-            sessions = self._list_named_so(name)
+            sessions = self._list_by_name(name)
             count = len({session.id for session in sessions})
             if count > 1:
                 self.problems.append(
@@ -416,7 +430,7 @@ class SessionFinder:
             for session in sessions:
                 yield self._join(session, f"Memory-Session: {session.key}", commit)
 
-    def _list_named_so(self, name: str) -> list[Session]:
+    def _list_by_name(self, name: str) -> list[Session]:
         """Return all copies of the sessions with a key (`agent:id`), id or beginning of an id."""
         agent, _, uid = name.rpartition(":")
         sessions = [session for session in self._local_sessions if agent in ("", session.agent)]
@@ -449,7 +463,7 @@ class SessionFinder:
     def _iter_unnamed_checkpoints(
         self, merged: MergedChange, branch: str
     ) -> Iterator[JoinedSession]:
-        """Yield the sessions of checkpoints that no commit names, of work in this change."""
+        """Yield the sessions of checkpoints that no commit names, but whose work is in a change."""
         if self._entire is None or self.unnamed is None:
             return
         for summary, how in self.unnamed.join(merged, branch):
@@ -457,7 +471,7 @@ class SessionFinder:
                 yield JoinedSession(session, session.events, how, merged.tip)
 
     def _iter_of_branch(self, merged: MergedChange, branch: str) -> Iterator[JoinedSession]:
-        """Yield the sessions on a change's branch during which one of its commits was made."""
+        """Yield the sessions on a change's branch in whose time one of its commits was made."""
         for session in self._local_sessions:
             commit = _find_commit_on_branch(session, merged, branch)
             if commit is not None:
@@ -467,8 +481,7 @@ class SessionFinder:
     def _iter_editing(self, merged: MergedChange) -> Iterator[JoinedSession]:
         """Yield the sessions that edited the files of a change whose branch is unknown.
 
-        Such changes are pushed, or squashed by hand. The rule is that of `active_session` for
-        commits that people make, within the limits of a digest.
+        Such changes were pushed directly, or squashed by hand.
         """
         for commit in merged.commits:
             for session in self._local_sessions:
@@ -476,7 +489,7 @@ class SessionFinder:
                     yield self._join(session, f"edited what {commit.sha[:7]} holds", commit)
 
     def _note_unjoined(self, merged: MergedChange, request: PullRequest | None) -> None:
-        """Note the first session that edited files of a change and was not joined with it."""
+        """Note why the first session that edited files of a change was not joined with it."""
         for commit in merged.commits:
             for session in self._local_sessions:
                 reason = self._find_mismatch(session, commit)
@@ -489,7 +502,7 @@ class SessionFinder:
                 return
 
     def _find_mismatch(self, session: Session, commit: Commit) -> str | None:
-        """Return why a session that edited files of a commit is not taken to have made it.
+        """Return why a session that edited files of a commit is not the one that made the commit.
 
         Returns:
             The reason; "" if the session made the commit; None if it edited none of its files.
@@ -499,13 +512,12 @@ class SessionFinder:
         if not session.started - GRACE <= commit.authored_at <= session.ended + MEMORABLE:
             return None
 
-        last_edits = {
-            path: edited_at
-            for edited_at, path in self._list_edits(session)
-            if edited_at <= commit.authored_at
-        }
-        shared = [file.path for file in commit.files if file.path in last_edits]
-        if not shared:
+        last_edits: dict[str, datetime] = {}
+        for edited_at, path in self._list_edits(session):
+            if edited_at <= commit.authored_at:
+                last_edits[path] = edited_at
+        shared_paths = [file.path for file in commit.files if file.path in last_edits]
+        if not shared_paths:
             return None
 
         if not session.counts.human_turns:
@@ -513,17 +525,21 @@ class SessionFinder:
         if commit.authored_at > session.ended + LIVE:
             hours = (commit.authored_at - session.ended) // timedelta(hours=1)
             return f"it ended {hours} hours before"
-        repo = self._workspace.repo
-        if commit.parents and all(
-            is_touched_since(repo, commit.parents[0], path, last_edits[path]) for path in shared
-        ):
+        if commit.parents and self._are_touched(shared_paths, last_edits, commit.parents[0]):
             return "what it edited was committed before"
         return ""
+
+    def _are_touched(
+        self, paths: Iterable[str], last_edits: Mapping[str, datetime], sha: str
+    ) -> bool:
+        """Return whether commits up to `sha` touched each path after its last edit."""
+        repo = self._workspace.repo
+        return all(is_touched_since(repo, sha, path, last_edits[path]) for path in paths)
 
     def _list_edits(self, session: Session) -> list[tuple[datetime, str]]:
         """Return the time and path of each edit of a session, the earliest first.
 
-        The digest of a session is read once.
+        They are kept, so that the session is read once.
         """
         if session.key not in self._edits:
             edits = []
@@ -549,10 +565,10 @@ class SessionFinder:
         self.problems += self.captured.problems
 
         for place in self._extra:
-            count = len(sessions)
+            count_before = len(sessions)
             for path in find_transcripts([place]):
                 sessions += read_transcript(path)
-            if len(sessions) == count:
+            if len(sessions) == count_before:
                 self.problems.append(f"{path_text(place)} holds no session that can be read")
         return tuple(sessions)
 
@@ -567,7 +583,10 @@ class SessionFinder:
         return self._open_branch(NOTES)
 
     def _open_branch(self, refs: Sequence[str]) -> _Branch | None:
-        """Return the first of some refs that exists; None if sessions must not be read."""
+        """Return the tree of the first of some refs that exists, to read files from.
+
+        Return None if none exists, or if the configuration forbids to read sessions.
+        """
         if not self._workspace.config.sessions.read:
             return None
         repo = self._workspace.repo
@@ -625,9 +644,10 @@ def _find_commit_on_branch(session: Session, merged: MergedChange, branch: str) 
     """Return the first commit of a change that was made during a session on the change's branch."""
     if session.branch != branch or session.started is None or session.ended is None:
         return None
-    begin = session.started - GRACE
-    end = session.ended + GRACE
-    return next((commit for commit in merged.commits if begin <= commit.authored_at <= end), None)
+    for commit in merged.commits:
+        if session.started - GRACE <= commit.authored_at <= session.ended + GRACE:
+            return commit
+    return None
 
 
 def _list_trailer_ids(commit: Commit, key: str) -> Iterator[str]:

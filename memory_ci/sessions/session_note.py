@@ -1,8 +1,9 @@
-"""Notes on sessions in the git directory: the entries a session was served, and its signs of life.
+"""Notes on agent sessions in the git directory: which entries each was served, and when it worked.
 
-By them nothing is served twice before it changed. There is one file for each session. Lines are
-only appended, for hooks of one session run at the same time. A line is a fingerprint of a served
-value, CLEARED where the agent lost its context (compaction), HELD_OUT, or a `Sign` as JSON.
+By them an entry is served again to a session only if it changed. There is one file for each
+session. Lines are only appended, because hooks of one session run at the same time. A line is a
+fingerprint of a served value, CLEARED where the agent lost its context (compaction), HELD_OUT, or a
+`Sign` as JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +37,13 @@ LIVE = timedelta(hours=8)
 """How long after its last prompt a session whose end was not noted may still be at work."""
 
 
-class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Sign(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"served": "given", "served_requests": "told"},
+):
     """A sign of life of a session: a prompt, an edit, served entries, or its end.
 
     Attributes:
@@ -49,8 +56,8 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         branch: the full name of the branch of HEAD, or its commit if detached.
         head: the commit of HEAD.
         edited: files that were edited.
-        given: ids of entries that were served.
-        told: keys of requests that were told and that nobody agreed to yet.
+        served: ids of entries that were served.
+        served_requests: keys of requests that were served and that nobody agreed to yet.
         is_over: whether the session ended.
     """
 
@@ -63,14 +70,14 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     branch: str = ""
     head: str = ""
     edited: tuple[str, ...] = ()
-    given: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
+    served: tuple[str, ...] = ()
+    served_requests: tuple[str, ...] = ()
     is_over: bool = False
 
     @property
     def is_prompt(self) -> bool:
         """Whether the sign is a prompt."""
-        return not (self.edited or self.given or self.told or self.is_over)
+        return not (self.edited or self.served or self.served_requests or self.is_over)
 
     @property
     def key(self) -> str:
@@ -79,7 +86,10 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def list_served(workspace: Workspace, session: str) -> frozenset[str]:
-    """Return the fingerprints of all values served since the session's context was last cleared."""
+    """Return the fingerprints of all values that a session's context still has.
+
+    These are the values served since the context was last cleared.
+    """
     lines = _read(note_path(workspace, session))
     if CLEARED in lines:
         last_cleared = len(lines) - lines[::-1].index(CLEARED)
@@ -88,7 +98,7 @@ def list_served(workspace: Workspace, session: str) -> frozenset[str]:
 
 
 def list_unserved(workspace: Workspace, session: str, files: Iterable[Path]) -> list[Path]:
-    """Return the files whose entries were not served to a session yet."""
+    """Return the files about which a session was not served entries yet."""
     served = list_served(workspace, session)
     return [file for file in files if fingerprint(repository_path(workspace, file)) not in served]
 
@@ -112,7 +122,7 @@ def read_head(workspace: Workspace) -> str:
 def note_served(
     workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None
 ) -> None:
-    """Note the values that an answer serves to a session.
+    """Note in the git directory which values an answer serves to a session.
 
     Args:
         workspace: the workspace.
@@ -145,7 +155,9 @@ def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
 
 
 def claim_event(workspace: Workspace, session: str, event: str, now: datetime) -> bool:
-    """Return whether this is the first of the hooks that run for one event of a session.
+    """Return whether this hook is the first of those that run at once for one event of a session.
+
+    Each appends a line of its own to the note; the first line counts.
 
     Raises:
         RepositoryError: write-failed.
@@ -161,7 +173,7 @@ def claim_event(workspace: Workspace, session: str, event: str, now: datetime) -
 
 @contextmanager
 def lock_hooks(workspace: Workspace) -> Iterator[None]:
-    """Keep all other hooks of this work tree waiting until the block ends.
+    """Lock the git directory, so that all other hooks of this work tree wait until the block ends.
 
     An agent runs hooks at the same time, and each would serve all memory. Where a directory cannot
     be locked, nothing waits.
@@ -178,14 +190,14 @@ def lock_hooks(workspace: Workspace) -> Iterator[None]:
 
 
 def note_sign(workspace: Workspace, sign: Sign) -> None:
-    """Note that a session lives, or ended.
+    """Note a sign of life of a session.
 
-    Once the note of a session is half full, its edits and what it is served are not noted.
+    Once the note of a session is half full, its edits and the entries it is served are left out.
 
     Raises:
         RepositoryError: write-failed.
     """
-    if sign.edited or sign.given or sign.told:
+    if sign.edited or sign.served or sign.served_requests:
         with suppress(OSError):
             if note_path(workspace, sign.session).stat().st_size > MAX_BYTES // 2:
                 return
@@ -208,7 +220,7 @@ def list_signs(workspace: Workspace, session: str) -> list[Sign]:
 
 
 def list_recent(workspace: Workspace, now: datetime) -> list[list[Sign]]:
-    """Return the signs of each session of this work tree with a sign within the last hours."""
+    """Return the signs of each session that gave one in this work tree in the last hours (LIVE)."""
     recent = []
     for path in sorted(_list_notes(workspace)):
         signs = _parse_signs(path)
@@ -218,7 +230,10 @@ def list_recent(workspace: Workspace, now: datetime) -> list[list[Sign]]:
 
 
 def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
-    """Return the last sign of each session at work in this work tree, with its last transcript."""
+    """Return the last sign of each session that is at work in this work tree.
+
+    It gets the path of the transcript that any sign of the session named last.
+    """
     live = []
     for signs in list_recent(workspace, now):
         if signs[-1].is_over:
@@ -266,10 +281,10 @@ def _read(path: Path) -> list[str]:
 
 
 def fingerprint(served: ServedItem) -> str:
-    """Return a hash of a served value.
+    """Return a hash of a served value, which changes if the value does.
 
-    That is of a norm's text; of an entry's text and of the verdicts on its cites; of a task; of a
-    line or a path.
+    The verdicts on the cites of an entry (whether they still hold) are part of it: if one changes,
+    the entry is served again.
     """
     if isinstance(served, str):
         return _hash("text", served)
@@ -291,26 +306,26 @@ def fingerprint(served: ServedItem) -> str:
 
 
 def mark_session(session: str) -> str:
-    """Return the mark of a session, which decides on its holdout and discloses nothing else of it.
+    """Return a hash of a session's id, by which it is decided whether the session is held out.
 
-    The key `a:ID` has the mark of `ID`.
+    The id cannot be found by it. The key `agent:ID` has the mark of `ID`.
     """
     session_id = session.rpartition(":")[2].encode("utf-8", "replace")
     return blake2b(session_id, digest_size=8, person=b"memory-ci-arm").hexdigest()
 
 
 def is_held_out(mark: str, share: float) -> bool:
-    """Return whether a session is in the share of all that is held out.
+    """Return whether a session is among those that are served nothing, for comparison.
 
-    It is if its mark, as a number in [0, 1), is below the share.
+    It is if its mark, read as a number in [0, 1), is below the share of such sessions.
     """
     return int(mark, 16) / 2**64 < share
 
 
 def note_path(workspace: Workspace, session: str) -> Path:
-    """Return the note of a session, in the git directory of this work tree.
+    """Return the path of a session's note in the git directory of this work tree.
 
-    Its name discloses nothing of the session's.
+    It is named by a hash, which does not disclose the id of the session.
     """
     return workspace.repo.git_dir / "memory-ci" / "given" / _hash(session)
 
@@ -320,6 +335,11 @@ def _hash(*parts: str) -> str:
 
 
 def _append(workspace: Workspace, session: str, lines: Iterable[str], now: datetime) -> None:
+    """Append lines to the note of a session; a new note deletes those that are too old.
+
+    Raises:
+        RepositoryError: write-failed.
+    """
     data = "".join(f"{line}\n" for line in lines).encode()
     if not data:
         return
@@ -339,6 +359,7 @@ def _append(workspace: Workspace, session: str, lines: Iterable[str], now: datet
 
 
 def _delete_old(folder: Path, now: datetime) -> None:
+    """Delete the notes in a folder that nobody wrote to for DAYS_KEPT days."""
     if folder.is_symlink():  # it may lead to files of the person
         return
     oldest = now.timestamp() - DAYS_KEPT * 86_400

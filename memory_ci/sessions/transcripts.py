@@ -1,4 +1,4 @@
-"""The sessions of transcripts: found, read, merged, with the turns of people."""
+"""List the sessions in agents' transcripts with the turns of people, copies merged."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class SessionList(msgspec.Struct, frozen=True):
 
 
 def list_sessions(paths: Sequence[Path], home: Path, start: Path) -> SessionList:
-    """Return the sessions of some paths, or of the project around a directory.
+    """Return the sessions of some transcripts, or of the project around a directory.
 
-    Their `events` are the events of people, redacted.
+    Their `events` are the events of people only, redacted.
 
     Args:
         paths: transcripts, or directories of them; if empty, those that agents keep.
@@ -45,14 +45,17 @@ def list_sessions(paths: Sequence[Path], home: Path, start: Path) -> SessionList
     Raises:
         UsageError: transcript-unreadable.
     """
-    top = start  # of the work tree: agents name the places of their sessions after it
+    # Agents name the places of their sessions after the top of the work tree.
+    top = start
     with suppress(RepositoryError):
         top = find_repository(start).root or start
     places = paths or usual_places(home, top)
+    # A path that was named and does not exist is an error.
+    searched = paths or [place for place in places if place.exists()]
 
     sessions: list[Session] = []
     skipped: list[str] = []
-    for path, name in _iter_files(paths or [place for place in places if place.exists()]):
+    for path, name in _iter_files(searched):
         file_sessions = read_transcript(path, name)
         sessions += file_sessions
         if not file_sessions and path in paths:
@@ -72,7 +75,7 @@ def _keep_turns(session: Session) -> Session:
 
 
 def _iter_files(places: Sequence[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield each file once, with its path inside the directory that was named."""
+    """Yield each transcript below some places once, and its path relative to the place."""
     seen: set[Path] = set()
     for place in places:
         for path in find_transcripts([place]):

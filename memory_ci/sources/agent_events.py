@@ -1,4 +1,4 @@
-"""Events of agents' hooks, parsed from the input of all agents, and answers in each one's dialect.
+"""Parser of the events that agents pass to their hooks, and the answers in each agent's format.
 
 The names are those of Claude Code 2.1, Codex 0.169, Gemini CLI 0.61, Copilot CLI 1.0, opencode 1.18
 and, by their documentation, VS Code and Cursor (docs/agents.md).
@@ -79,7 +79,7 @@ class AgentEvent(NamedTuple):
     Attributes:
         agent: the agent.
         name: the agent's own name of the event.
-        kind: our kind of the event.
+        kind: memory-ci's kind of the event.
         session: the id of the session.
         cwd: the directory of the session.
         prompt: the prompt, if it is one.
@@ -91,8 +91,8 @@ class AgentEvent(NamedTuple):
         is_failure: whether its command has failed.
         transcript: the path of the transcript.
         key: the same for each hook that runs for one event, "" if the agent has none.
-        is_inner: whether it is of a sub-agent, whose prompts are no person's.
-        is_again: whether a hook made the agent continue before at the end of this turn.
+        is_inner: whether it is of a sub-agent, whose prompts no person typed.
+        is_again: whether a hook already made the agent continue at the end of this turn.
     """
 
     agent: str
@@ -116,10 +116,10 @@ class AgentEvent(NamedTuple):
 def parse_event(
     data: bytes, agent: str, environ: Mapping[str, str], name: str = ""
 ) -> AgentEvent | None:
-    """Return the event in the input of a hook, None for an unknown event.
+    """Return the event in the JSON that an agent passes to a hook, None for an unknown event.
 
     Args:
-        data: the input.
+        data: the JSON.
         agent: the agent whose hook it is.
         environ: the environment, which may name another agent as the caller.
         name: the name of the event where the input does not have it.
@@ -162,7 +162,7 @@ def parse_event(
 
 
 def _is_failure(name: str, hook_input: Mapping[str, Any]) -> bool:
-    """Return whether a tool's command failed, by the name of the event or the tool's response."""
+    """Return whether the event is a failed tool call, by its name or the tool's response."""
     if name.lower() == "posttoolusefailure":
         return True
     response = hook_input.get("tool_response", hook_input.get("toolResult"))
@@ -172,7 +172,10 @@ def _is_failure(name: str, hook_input: Mapping[str, Any]) -> bool:
 
 
 def _find_paths(hook_input: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the files that a tool names, and those of them that it changes."""
+    """Return the files that a tool call names, and those of them that it changes.
+
+    Files are named by an argument, by a patch, or by words of a shell command that look like paths.
+    """
     arguments = _read_arguments(hook_input)
     paths = []
     for key in PATHS:
@@ -200,15 +203,15 @@ def _read_command(arguments: Mapping[str, Any]) -> str:
 def find_directory(hook_input: Mapping[str, Any]) -> str:
     """Return the directory that an agent works in, "" if the input of its hook names none.
 
-    Cursor may name only its workspace.
+    Cursor may name only the roots of its workspace.
     """
     roots = hook_input.get("workspace_roots")
-    root = roots[0] if isinstance(roots, list) and roots else ""
-    return _text(hook_input, "cwd") or _text({"root": root}, "root")
+    first_root = roots[0] if isinstance(roots, list) and roots else ""
+    return _text(hook_input, "cwd") or _text({"root": first_root}, "root")
 
 
 def reads_answer(event: AgentEvent) -> bool:
-    """Return whether the agent reads an answer to this event."""
+    """Return whether the agent reads what a hook prints for this event."""
     if event.is_before and event.agent != "copilot":
         return False
     if event.agent == "copilot":
@@ -221,9 +224,9 @@ def reads_answer(event: AgentEvent) -> bool:
 
 
 def format_answer(event: AgentEvent, text: str) -> str:
-    """Return the JSON by which an agent adds a text to its context, "" without a text.
+    """Return the JSON for a hook to print, by which an agent adds a text to its context.
 
-    At the end of a turn it makes the agent continue with the text.
+    At the end of a turn the agent continues with the text. Without a text, return "".
     """
     if not text:
         return ""
@@ -241,7 +244,7 @@ def format_answer(event: AgentEvent, text: str) -> str:
 
 
 def _read_arguments(hook_input: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments of a tool."""
+    """Return the arguments of a tool call, under the key that the agent uses, or as JSON text."""
     arguments: Any = hook_input
     for key in ("tool_input", "toolArgs", "toolInput"):
         if key in hook_input:
@@ -256,7 +259,10 @@ def _read_arguments(hook_input: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _find_key(hook_input: Mapping[str, Any]) -> str:
-    """Return a key that differs between events: an id of prompt, turn or call, or milliseconds."""
+    """Return a key that all hooks of one event share and no other event has, "" if none is found.
+
+    It is an id of the prompt, the turn or the call, else the time in milliseconds.
+    """
     uid = _text(hook_input, "prompt_id", "tool_use_id", "tool_call_id", "generation_id")
     if uid:
         return uid
@@ -272,7 +278,10 @@ def _find_key(hook_input: Mapping[str, Any]) -> str:
 
 
 def _text(hook_input: Mapping[str, Any], *keys: str) -> str:
-    """Return the first of some values that is a text and not empty, lone surrogates replaced."""
+    """Return the value of the first of some keys that is a text and not empty, else "".
+
+    Lone surrogates, which JSON can spell but UTF-8 cannot, are replaced.
+    """
     for key in keys:
         value = hook_input.get(key)
         if isinstance(value, str) and value:

@@ -1,4 +1,4 @@
-"""Merged changes as events: commits, decision records, and the files that a job wrote for them."""
+"""Events of merged changes: commits, decision records, and the files that an agent's job wrote."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ def commit_events(change: MergedChange) -> tuple[Event, ...]:
 
 
 def diff_event(change: MergedChange) -> Event:
-    """Return the status of each file of a change, one a line, to compare intentions with."""
+    """Return an event with the git status and path of each file of a change, one a line.
+
+    Intentions, which were written before the change, are compared with it.
+    """
     statuses = {file.path: file.status for commit in change.commits for file in commit.files}
     lines = [f"{status} {path}" for path, status in list(statuses.items())[:MAX_FILES]]
     if len(statuses) > MAX_FILES:
@@ -92,7 +95,17 @@ def file_event(
     line: int | None = None,
     labels: tuple[tuple[str, str], ...] = (),
 ) -> Event:
-    """Return the event of a file of a change, or of one of its lines, as of the change's tip."""
+    """Return the event of a file of a change, or of one of its lines, at the change's last commit.
+
+    Args:
+        change: the change.
+        path: the path of the file.
+        kind: the kind of the event.
+        text: the text of the event.
+        actor: who wrote the text.
+        line: the line of the file, None for the whole file.
+        labels: the marks of the event.
+    """
     return Event(
         seq=0,
         at=change.tip.committed_at,
@@ -107,7 +120,7 @@ def file_event(
 
 
 def list_added_adrs(change: MergedChange, patterns: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths that a change added (git status A) and that match a pattern, each once.
+    """Return the paths of decision records that a change added: those that match a glob, each once.
 
     `*` and `?` stay inside one path segment, `**/` is any number of segments, `[0-9]` is a class.
     """
@@ -121,22 +134,23 @@ def list_added_adrs(change: MergedChange, patterns: Iterable[str]) -> tuple[str,
 
 
 def compile_globs(patterns: Iterable[str]) -> list[re.Pattern[str]]:
-    """Return the regular expressions of globs, as `list_added_adrs` reads them."""
-    return [
-        re.compile("".join(_translate(token) for token in TOKEN.findall(pattern)))
-        for pattern in patterns
-    ]
+    """Return a regular expression for each glob, with the syntax that `list_added_adrs` names."""
+    expressions = []
+    for pattern in patterns:
+        tokens = TOKEN.findall(pattern)
+        expressions.append(re.compile("".join(_translate(token) for token in tokens)))
+    return expressions
 
 
 def _translate(token: str) -> str:
-    """Return the regular expression of a token of a glob."""
+    """Return the regular expression of a token of a glob, such as `**/`, `[!a]` or a character."""
     if token.startswith("[") and len(token) > 1:
         return token.replace("[!", "[^", 1)
     return WILDCARDS.get(token) or re.escape(token)
 
 
 def list_job_files(change: MergedChange) -> tuple[str, ...]:
-    """Return the paths of job files that a change wrote, each once."""
+    """Return the paths of the files of agents' jobs that a change added or changed, each once."""
     paths: dict[str, None] = {}
     for commit in change.commits:
         for file in commit.files:
@@ -146,11 +160,10 @@ def list_job_files(change: MergedChange) -> tuple[str, ...]:
 
 
 def job_events(change: MergedChange, path: str, text: str, before: str = "") -> Iterator[Event]:
-    """Yield the events of one job file: of a document one, of a log one for each new line.
+    """Yield the events of one file of an agent's job: a document is one, a log one per new line.
 
-    A model's risks in a pre-mortem are an event of their own, and an agent's; risks from memory are
-    none. Lines end with a line feed only: JSON may hold the other characters that `splitlines`
-    knows.
+    The risks in a pre-mortem that a model wrote are an event of their own with the actor "agent";
+    risks that were copied from memory are left out.
 
     Args:
         change: the change.
@@ -176,6 +189,10 @@ def job_events(change: MergedChange, path: str, text: str, before: str = "") -> 
 def _iter_log_events(
     change: MergedChange, path: str, kind: EventKind, text: str, before: str
 ) -> Iterator[Event]:
+    """Yield an event for each new line of a JSON Lines log that has words of somebody in it.
+
+    Lines are not split by `splitlines`: JSON may hold the other line breaks that it knows.
+    """
     old_lines = frozenset(before.split("\n"))
     numbered = list(enumerate(text.split("\n"), start=1))
     for number, line in numbered[-MAX_LINES:]:
@@ -197,10 +214,13 @@ def _iter_log_events(
 
 
 def _split_risks(text: str) -> tuple[str, str]:
-    """Return a pre-mortem without risks of a model or memory, and the risks of a model.
+    """Split a pre-mortem, a list of risks each of which may name its source (`From: a model`).
 
-    If such a risk comes before the first item of a section, its end is unknown: then all of the
-    text is theirs.
+    If a source is named before the first item of a section, it is unknown how far it goes. Then the
+    whole text counts as one item of that source.
+
+    Returns:
+        The text without the items from a model or from memory, and the items from a model.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     items: list[str] = []
@@ -223,9 +243,9 @@ def _split_risks(text: str) -> tuple[str, str]:
 
 
 def _split_items(section: str) -> list[str]:
-    """Return the text before the outermost items of a list, and each of these items.
+    """Split a section of Markdown into the text before its list, and each outermost list item.
 
-    The section stays whole if one of the items only names its source.
+    The section stays whole if an item is only the name of a source: it is not known of which items.
     """
     matches = list(ITEM.finditer(section))
     indents = [len(match["indent"].expandtabs(4)) for match in matches]
@@ -234,7 +254,8 @@ def _split_items(section: str) -> list[str]:
     for match, indent in zip(matches, indents, strict=True):
         if indent != outermost:
             continue
-        if re.match(r"[\W_]*from[\W_]*:", section[match.end() :], re.IGNORECASE):
+        is_source_only = re.match(r"[\W_]*from[\W_]*:", section[match.end() :], re.IGNORECASE)
+        if is_source_only:
             return [section]
         starts.append(match.start())
     return [section[start:end] for start, end in pairwise([*starts, len(section)])]

@@ -1,9 +1,10 @@
-"""Checkpoints of Entire: the sessions behind a commit, on the branch `entire/checkpoints/v1`.
+"""Reader of the agent sessions that the tool Entire keeps on the branch `entire/checkpoints/v1`.
 
-A checkpoint is the folder `<2 hex>/<10 hex>/` of the branch, with one folder a session (`0/`, `1/`
-…; the oldest layout has its last session in the checkpoint's own folder). A transcript is a
-snapshot of the whole session so far: the part of this checkpoint starts after the line that its
-metadata names, in an export after the message. Large ones continue in `full.jsonl.001` and so on.
+A checkpoint holds the sessions behind a commit. It is the folder `<2 hex>/<10 hex>/` of the branch,
+with one folder a session (`0/`, `1/` …; the oldest layout has its last session in the checkpoint's
+own folder). A transcript is a snapshot of the whole session so far: the part of this checkpoint
+starts after the line that its metadata names, in an export after the message. Large ones continue
+in `full.jsonl.001` and so on.
 
 Labels of agents are not read: they are wrong at times. Summaries in the metadata are written by a
 model.
@@ -67,16 +68,22 @@ class CheckpointSummary(NamedTuple):
 
 
 def list_metadata(paths: Iterable[str]) -> dict[str, Sequence[str]]:
-    """Return by checkpoint which of some paths of the branch are its metadata."""
+    """Return the paths of metadata files among the paths of the branch, by id of the checkpoint."""
     metadata: dict[str, list[str]] = {}
     for path in paths:
         if match := ABOUT.fullmatch(path):
-            metadata.setdefault(match[1] + match[2], []).append(path)
+            checkpoint_id = match[1] + match[2]
+            metadata.setdefault(checkpoint_id, []).append(path)
     return dict(metadata)
 
 
 def summarize(checkpoint: str, metadata: Iterable[bytes]) -> CheckpointSummary:
-    """Return the metadata of a checkpoint and of its sessions as one; the newest time counts."""
+    """Return the metadata of a checkpoint and of its sessions as one summary.
+
+    Args:
+        checkpoint: the id of the checkpoint.
+        metadata: the content of each metadata file; the newest time and the first branch count.
+    """
     latest = UNKNOWN_TIME
     branch = ""
     touched: dict[str, None] = {}
@@ -110,7 +117,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 def read_checkpoint(list_paths: ListPaths, read: ReadFile, checkpoint: str) -> Checkpoint:
     """Return the checkpoint with an id of 12 hexadecimal digits.
 
-    Nothing is raised for missing or broken files: they are in `problems`.
+    Nothing is raised for missing or broken files: they are in its `problems`.
 
     Args:
         list_paths: a function that returns the paths below a folder of the branch.
@@ -126,14 +133,15 @@ def read_checkpoint(list_paths: ListPaths, read: ReadFile, checkpoint: str) -> C
     paths = set(list_paths(folder))
     for session in raw.items(metadata, "sessions"):
         paths.add(raw.text(session, "transcript").lstrip("/"))
-    numbers: dict[str, int] = {}
+    transcript_numbers: dict[str, int] = {}
     for path in paths:
         match = SESSION.fullmatch(path, len(folder)) if path.startswith(folder) else None
         if match:
-            numbers[path] = int(match[1] or -1)  # the checkpoint's own transcript is the first
+            # The transcript in the checkpoint's own folder has no number and is the first.
+            transcript_numbers[path] = int(match[1]) if match[1] else -1
 
     sessions: list[tuple[Session, int]] = []
-    for path in sorted(numbers, key=numbers.__getitem__):
+    for path in sorted(transcript_numbers, key=transcript_numbers.__getitem__):
         sessions += reader.read_sessions(path.removesuffix(TRANSCRIPT))
     problems = reader.problems
     if not sessions and not problems:
@@ -164,7 +172,13 @@ class _Reader:
         return raw.fields(value)
 
     def read_sessions(self, folder: str) -> Iterator[tuple[Session, int]]:
-        """Yield the sessions of one folder, as in `Checkpoint.sessions`."""
+        """Yield the sessions of one folder, each cut to the part after the checkpoint's start.
+
+        In an export, which is one JSON value, the start is a number of messages, else of lines.
+
+        Yields:
+            The session, and the number of lines or messages that are older than the checkpoint.
+        """
         transcript = self._read_transcript(folder)
         if transcript is None:
             return
@@ -208,8 +222,11 @@ class _Reader:
         return transcript
 
     def _find_start(self, folder: str, metadata: dict[str, Any], line_count: int) -> int:
-        """Return how many lines are older than the checkpoint; 0, and a problem, if impossible."""
-        start = next((metadata[name] for name in STARTS if metadata.get(name)), 0)
+        """Return how many lines are older than the checkpoint, as its metadata says.
+
+        If there are not so many lines, return 0 and add a problem.
+        """
+        start = metadata.get(STARTS[0]) or metadata.get(STARTS[1]) or 0
         if isinstance(start, int) and not isinstance(start, bool) and 0 <= start <= line_count:
             return start
         self.problems.append(
@@ -219,14 +236,14 @@ class _Reader:
 
 
 def _list_messages(transcript: bytes) -> list[Any]:
-    """Return the messages of an export, one JSON value; [] for a transcript of lines."""
+    """Return the messages of an export, which is one JSON value; [] for a transcript of lines."""
     return raw.items(raw.decode(transcript), "messages")
 
 
 def _count_events(transcript: bytes, messages: Sequence[Any]) -> int:
-    """Return how many events an export would have with these messages alone, its first ones."""
+    """Return how many events an export has if only `messages`, its first ones, are in it."""
     export = raw.fields(raw.decode(transcript)) | {"messages": messages}
-    # Indented, for one line would be read as a log.
+    # Indented, because a file of one line would be read as JSON Lines.
     shorter = msgspec.json.format(msgspec.json.encode(export), indent=1)
     return sum(len(session.events) for session in read_stream(BytesIO(shorter), TRANSCRIPT))
 
@@ -238,15 +255,23 @@ def _list_after(session: Session, start: int) -> Sequence[Event]:
 def _cut_session(
     session: Session, part: Sequence[Event], metadata: dict[str, Any], path: str
 ) -> Session:
-    """Return a session with the events of a part, and a model's summary of it.
+    """Return a session with the events of a part only, and with a model's summary in the metadata.
 
-    Counts of records are of the whole file.
+    Counts of records and bad lines stay those of the whole file.
+
+    Args:
+        session: the session.
+        part: the events that belong to the checkpoint.
+        metadata: the metadata of the session.
+        path: the path of the metadata file, as the origin of the summary.
     """
     builder = SessionBuilder(session.agent, session.format, path, session.id)
     builder.events = [replace(event, seq=number) for number, event in enumerate(part)]
     builder.place = Place(1, raw.time(metadata, "created_at"))
     for section, text, paths in _iter_summary_texts(raw.fields(metadata, "summary")):
-        builder.add("agent", "text", text, paths=paths, labels=(SUMMARY, ("section", section)))
+        builder.add_event(
+            "agent", "text", text, paths=paths, labels=(SUMMARY, ("section", section))
+        )
     built = builder.build()
     return replace(
         session,
@@ -259,7 +284,10 @@ def _cut_session(
 
 
 def _iter_summary_texts(summary: dict[str, Any]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield section, text and paths of each item of a summary."""
+    """Yield the section, the text and the paths of each item of a model's summary.
+
+    An item is a text, or a finding on a file.
+    """
     learnings = raw.fields(summary, "learnings")
     sections = summary | {f"learnings.{name}": value for name, value in learnings.items()}
     for section, value in sections.items():

@@ -1,4 +1,4 @@
-"""Pull requests as events: reviews, comments, requested changes that were made, mended checks."""
+"""Events of a pull request: its reviews and comments, and checks that failed and then passed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MARK = Regex(r"\s*memory\s*:\s*(keep|skip)\s*", re.IGNORECASE)
 def review_events(request: PullRequest) -> tuple[Event, ...]:
     """Return the events of a pull request: itself, its reviews and comments, its mended checks.
 
-    Reviews and comments without words are left out, the others come in the order of time.
+    Reviews and comments without words are left out, the others come in the order of time. A mended
+    check is one that failed and then passed.
 
     Labels: `label` (one of the forge), `permission` (of its author at the forge), `state` (of the
     request or the review), `reply-to` (the id of the comment that it answers), `line`, `resolved`,
@@ -36,28 +37,30 @@ def review_events(request: PullRequest) -> tuple[Event, ...]:
 
 
 def mended_checks(request: PullRequest) -> Iterator[tuple[Check, Check]]:
-    """Yield of each check the last failure and the first pass after it, on a later commit.
+    """Yield the last failure of each CI check, and the first pass after it, on a later commit.
 
     A pass on the same commit mends nothing: the check was only run again.
     """
-    order = {sha: number for number, sha in enumerate(request.commits)}
+    commit_numbers = {sha: number for number, sha in enumerate(request.commits)}
+    checks = [check for check in request.checks if check.sha in commit_numbers]
+    checks.sort(key=lambda check: (commit_numbers[check.sha], check.at))
     by_name: dict[str, list[Check]] = {}
-    for check in sorted(request.checks, key=lambda check: (order.get(check.sha, -1), check.at)):
-        if check.sha in order:
-            by_name.setdefault(check.name, []).append(check)
+    for check in checks:
+        by_name.setdefault(check.name, []).append(check)
 
-    for checks in by_name.values():
+    for checks_of_name in by_name.values():
         # In the order of commits; of two checks of one commit the later counts.
-        last_of_commits = {check.sha: check for check in checks}.values()
+        last_of_commits = {check.sha: check for check in checks_of_name}.values()
         mended = None
         for check, next_check in pairwise(last_of_commits):
-            if next_check.is_success > check.is_success:
+            if next_check.is_success and not check.is_success:
                 mended = (check, next_check)
         if mended:
             yield mended
 
 
 def _request_event(request: PullRequest) -> Event:
+    """Return the event of a pull request itself: title, description and labels."""
     labels: list[tuple[str, str]] = []
     for name in request.labels:
         mark = MARK.fullmatch(name)
@@ -80,6 +83,7 @@ def _request_event(request: PullRequest) -> Event:
 
 
 def _review_event(request: PullRequest, review: Review) -> Event:
+    """Return the event of one review or comment, with what is known of it as labels."""
     address = f"{request.number}#{review.id}"
     resolved = None
     if review.is_resolved is not None:
@@ -108,9 +112,9 @@ def _review_event(request: PullRequest, review: Review) -> Event:
 
 
 def _was_made(request: PullRequest, review: Review) -> bool:
-    """Return whether a requested change was followed by commits and then accepted.
+    """Return whether a requested change was followed by commits, and these were accepted.
 
-    It is accepted by the merge, or by an approval of its reviewer.
+    They are accepted by the merge, or by an approval of the reviewer who requested the change.
     """
     last_commit_at = request.last_commit_at
     if review.state != "changes_requested" or last_commit_at is None:
@@ -119,18 +123,17 @@ def _was_made(request: PullRequest, review: Review) -> bool:
         return False
     if request.merged_at is not None and request.merged_at >= last_commit_at:
         return True
-    return any(
-        approval.state == "approved"
-        and approval.author == review.author
-        and approval.at >= last_commit_at
-        for approval in request.reviews
-    )
+    for later in request.reviews:
+        is_approval = later.state == "approved" and later.author == review.author
+        if is_approval and later.at >= last_commit_at:
+            return True
+    return False
 
 
 def _check_event(request: PullRequest, failed: Check, passed: Check) -> Event:
-    """Return the event of a mended check.
+    """Return the event of a CI check that failed and then passed.
 
-    Its summary is a machine's, and may hold text that the branch made it print.
+    A program wrote its summary, which may hold text that the code of the branch printed.
     """
     summary = f": {failed.summary}" if failed.summary else "."
     commits = f"failed on {failed.sha[:7]} and passed on {passed.sha[:7]}"
@@ -151,9 +154,8 @@ def _check_event(request: PullRequest, failed: Check, passed: Check) -> Event:
 
 
 def is_outside(request: PullRequest, permission: Permission) -> bool:
-    """Return whether words of somebody with this permission are those of an outsider.
+    """Return whether somebody who wrote in a pull request may not write to the repository.
 
-    Where the forge does not say who may write, the people around a branch of the repository itself
-    count as its own, those around a fork do not.
+    If the forge does not say so, it is assumed of all people in a pull request from a fork.
     """
     return permission == "read" or (request.is_fork and permission != "write")

@@ -1,4 +1,4 @@
-"""The codec of front matter: fields of text to an Entry and back, problems named by line."""
+"""Convert YAML front matter of memory entries: parse its fields to values, format and edit them."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ from memory_ci.store.yamltext import (
 from memory_ci.text import did_you_mean
 
 UUID = Regex(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-# Half a character: a path that is not UTF-8 decodes to some.
+# Half of a UTF-16 pair, which UTF-8 cannot encode. A path that is not UTF-8 decodes to some.
 SURROGATE = Regex("[\ud800-\udfff]")
 MAX_COUNT = 10**18 - 1  # The highest count that is read and written: it fits integers of the index.
+# A date, with a time of day that is ignored: `2026-11-20` or `2026-11-20T08:15:00Z`.
 DATE = Regex(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
 Value = str | tuple[str, ...] | None
+"""The value of a field in the text: a scalar or a list of scalars; None if it is nested deeper."""
 
 
 class BadValueError(Exception):
@@ -57,7 +59,7 @@ class BadValueError(Exception):
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
-    """A problem in a front matter.
+    """A problem in the front matter of an entry.
 
     Attributes:
         line: its line, 0-based; -1 is the opening `---`.
@@ -94,13 +96,15 @@ def _read_uuid(value: Value) -> str:
 
 def _read_date(value: Value) -> date:
     match = DATE.fullmatch(_read_text(value).strip())
+    iso_date = match[1] if match else ""
     try:
-        return date.fromisoformat(match[1] if match else "")
+        return date.fromisoformat(iso_date)
     except ValueError:
         raise BadValueError(f"{value!r} is not a date like '2026-11-20'") from None
 
 
 def _read_share(value: Value) -> float:
+    """Return a number from 0 to 1."""
     try:
         number = float(_read_text(value))
     except ValueError:
@@ -118,7 +122,7 @@ def _read_count(value: Value) -> int:
 
 
 def _make_choice_reader(options: Sequence[str]) -> Callable[[Value], str]:
-    """Return a reader of values that must be one of `options`."""
+    """Return a function that returns a field's value if it is in `options`, and refuses others."""
 
     def read_choice(value: Value) -> str:
         if value not in options:
@@ -136,6 +140,7 @@ def _read_phase(value: Value) -> str | None:
 
 
 def _read_moment(value: Value) -> str:
+    """Return when an agent is to be served the entry, for example `before:commit`."""
     text = _read_text(value)
     if not MOMENT.fullmatch(text):
         moments = "start, before:commit, before:push, before:pull-request, before:command COMMAND"
@@ -171,7 +176,7 @@ READERS: Mapping[str, Callable[[Value], Any]] = {
     **dict.fromkeys(LISTS, _read_texts),
 }
 CONVERTERS = {name: READERS[name] for name in Entry.__struct_fields__ if name in READERS}
-"""The reader of each field of an entry, in canonical order."""
+"""The function that reads the value of each field of an entry, in canonical order."""
 
 REQUIRED = ("id", "type")
 DEFAULTS: Mapping[str, object] = {
@@ -187,20 +192,23 @@ CORE_KEYS = (*REQUIRED, *DEFAULTS, "last_reinforced")
 
 
 def list_missing(fields: Sequence[Field]) -> tuple[str, ...]:
-    """Return the keys that a front matter lacks.
+    """Return the required keys that the front matter of an entry lacks.
 
-    A key with a default is missing only if an unknown key is spelt like it, since a default would
-    then hide what was meant.
+    A key with a default counts as missing only if an unknown key looks like a misspelling of it:
+    the default would hide the mistake.
     """
-    present = {field.key for field in fields if field.value != "" or field.key in CORE_KEYS}
+    present_keys = {field.key for field in fields if field.value != "" or field.key in CORE_KEYS}
     unknown_keys = {field.key for field in fields if field.key not in CONVERTERS}
     missing: list[str] = []
     for key in CORE_KEYS:
-        if key in present:
+        if key in present_keys:
             continue
-        if key in REQUIRED or any(did_you_mean(name, [key]) for name in unknown_keys):
+        is_misspelled = any(did_you_mean(unknown, [key]) for unknown in unknown_keys)
+        if key in REQUIRED or is_misspelled:
             missing.append(key)
-    if present.isdisjoint({"created_at", "last_reinforced"}) and "last_reinforced" not in missing:
+    # `last_reinforced` is `created_at` by default, so one of the two dates is enough.
+    has_date = "created_at" in present_keys or "last_reinforced" in present_keys
+    if not has_date and "last_reinforced" not in missing:
         missing.append("created_at")
     return tuple(missing)
 
@@ -208,11 +216,14 @@ def list_missing(fields: Sequence[Field]) -> tuple[str, ...]:
 def parse_values(
     fields: Sequence[Field], lines: Sequence[str]
 ) -> tuple[dict[str, Any], list[FieldProblem]]:
-    """Return the values of the fields of an entry, and the problems with others.
+    """Parse the fields of an entry's front matter.
 
     Args:
         fields: the fields.
         lines: the lines of the front matter that they are in.
+
+    Returns:
+        The values by key, defaults included, and the problems: missing keys and bad values.
     """
     values: dict[str, Any] = dict(DEFAULTS)
     problems: list[FieldProblem] = []
@@ -221,24 +232,26 @@ def parse_values(
         hint = "Add it, or let `memory-ci check --fix`."
         problems.append(FieldProblem(-1, "missing-field", message, hint))
     for field in fields:
-        if field.key not in CONVERTERS or (field.value == "" and field.key not in CORE_KEYS):
+        is_unknown = field.key not in CONVERTERS
+        is_empty_option = field.value == "" and field.key not in CORE_KEYS
+        if is_unknown or is_empty_option:
             continue
         try:
             values[field.key] = _read_value(field, lines)
         except BadValueError as error:
             line = field.first + error.line
             problems.append(FieldProblem(line, "bad-value", f"{field.key}: {error}"))
-    fault = "" if problems else _find_level_fault(values)
-    if fault:
+    level_fault = "" if problems else _find_level_fault(values)
+    if level_fault:
         line = next(field.first for field in fields if field.key == "level")
-        problems.append(FieldProblem(line, "bad-value", f"level: {fault}"))
+        problems.append(FieldProblem(line, "bad-value", f"level: {level_fault}"))
     if "created_at" in values:
         values.setdefault("last_reinforced", values["created_at"])
     return values, problems
 
 
 def _find_level_fault(values: Mapping[str, Any]) -> str:
-    """Return why a level means nothing, "" if it does."""
+    """Return why the `level` of an entry has no effect on its `check`; "" if it has one."""
     if "level" not in values:
         return ""
     if "check" not in values:
@@ -249,10 +262,10 @@ def _find_level_fault(values: Mapping[str, Any]) -> str:
 
 
 def _read_value(field: Field, lines: Sequence[str]) -> object:
-    """Return the value of a field; a check is read from its lines, for it is nested.
+    """Return the value of a field. A check has nested values and is parsed from its lines.
 
     Raises:
-        BadValueError: it is not allowed.
+        BadValueError: the value is not allowed.
     """
     if field.key != "check" or field.value is not None:
         return CONVERTERS[field.key](field.value)
@@ -267,17 +280,23 @@ def _read_value(field: Field, lines: Sequence[str]) -> object:
 
 
 def parse_extra(fields: Sequence[Field], lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the unknown keys with their raw YAML after the colon, for when they are rewritten."""
+    """Return (key, raw YAML after the colon) for each unknown key, so that it can be written again.
+
+    Args:
+        fields: all fields of a front matter.
+        lines: the lines of the front matter.
+    """
     extra: list[tuple[str, str]] = []
     for field in fields:
         if field.key not in CONVERTERS:
-            raw = "\n".join(lines[field.first : field.last + 1])
-            extra.append((field.key, raw.partition(":")[2]))
+            field_text = "\n".join(lines[field.first : field.last + 1])
+            _, _, raw_value = field_text.partition(":")
+            extra.append((field.key, raw_value))
     return tuple(extra)
 
 
 def format_field(key: str, value: object) -> list[str]:
-    """Return the canonical lines of a field; none for a value that is absent."""
+    """Format a field of an entry as YAML lines; none for None or an empty tuple."""
     if value is None or value == ():
         return []
     if isinstance(value, ChangeCheck):
@@ -308,7 +327,7 @@ def format_share(value: float) -> str:
 
 
 def is_default(entry: Entry, key: str) -> bool:
-    """Return whether an entry reads the same without one of its keys."""
+    """Return whether a field has its default, so that the front matter need not have the key."""
     value = getattr(entry, key)
     if key == "last_reinforced":
         return bool(value == entry.created_at)
@@ -316,9 +335,9 @@ def is_default(entry: Entry, key: str) -> bool:
 
 
 def format_front_matter(entry: Entry) -> list[str]:
-    """Return the lines between the two `---`, without keys that have their default.
+    """Format the front matter of an entry: the lines between the two `---`.
 
-    Fields are in canonical order, unknown keys last.
+    Fields are in canonical order, unknown keys last. Fields with their default are left out.
     """
     lines: list[str] = []
     for key in CONVERTERS:
@@ -329,14 +348,23 @@ def format_front_matter(entry: Entry) -> list[str]:
     return lines
 
 
+class _LineReplacement(msgspec.Struct, frozen=True):
+    """New lines for the lines `first` up to `end`, excluded; an insertion where both are equal."""
+
+    first: int
+    end: int
+    new_lines: list[str]
+
+
 def edit_front_matter(
     lines: Sequence[str], fields: Sequence[Field], before: Entry, after: Entry
 ) -> list[str]:
-    """Rewrite the fields that differ, each in its place; every other line is kept.
+    """Return the lines of a front matter with the fields of `after`; unchanged fields keep theirs.
 
     A new field comes before the first field that follows it in canonical order. A new line ends as
     the line that it replaces or precedes. The comment after a value on one line is kept. A field
-    that is there stays if its new value is the default: the change would be hard to see without it.
+    in the text stays there if its new value is the default: the change would be hard to see
+    without it.
 
     Args:
         lines: the lines of a front matter, which may end in a carriage return.
@@ -349,46 +377,75 @@ def edit_front_matter(
     """
     if before.extra != after.extra:
         raise UsageError("unknown front matter keys cannot be edited", slug="entry-not-writable")
-    order = {key: position for position, key in enumerate(CONVERTERS)}
-    spans = {field.key: (field.first, field.last + 1) for field in fields}
-    edits: list[tuple[int, int, int, list[str]]] = []
-    for key in CONVERTERS:
-        value = getattr(after, key)
-        if key in spans:
-            if getattr(before, key) == value:
-                continue
-            first, end = spans[key]
-        elif is_default(after, key) or value in (None, ()):
-            continue
-        else:
-            following = [
-                start for name, (start, _) in spans.items() if order.get(name, -1) > order[key]
-            ]
-            first = end = min(following, default=len(lines))
-        edits.append((first, order[key], end, format_field(key, value)))
-
     edited = list(lines)
-    for first, _, end, new_lines in sorted(edits, reverse=True):
+    # From the last to the first, so that line numbers of the remaining replacements stay valid.
+    for replacement in reversed(_plan_replacements(fields, before, after, len(lines))):
+        first = replacement.first
         old_line = edited[min(first, len(edited) - 1)]
         ending = "\r" if old_line.endswith("\r") else ""
-        if end - first == len(new_lines) == 1:
+        if replacement.end - first == len(replacement.new_lines) == 1:
             ending = trailing_comment(old_line.removesuffix("\r")) + ending
-        edited[first:end] = [line + ending for line in new_lines]
+        edited[first : replacement.end] = [line + ending for line in replacement.new_lines]
     return edited
 
 
+def _plan_replacements(
+    fields: Sequence[Field], before: Entry, after: Entry, line_count: int
+) -> list[_LineReplacement]:
+    """Return the replacements that turn the front matter of `before` into that of `after`.
+
+    They are in the order of their lines. Those at one line are in canonical order of the fields.
+    """
+    fields_by_key = {field.key: field for field in fields}
+    replacements: list[_LineReplacement] = []
+    for key in CONVERTERS:
+        new_value = getattr(after, key)
+        field = fields_by_key.get(key)
+        if field is None:
+            if is_default(after, key) or new_value in (None, ()):
+                continue
+            first = _find_insertion_line(key, fields, line_count)
+            end = first
+        else:
+            if getattr(before, key) == new_value:
+                continue
+            first = field.first
+            end = field.last + 1
+        replacements.append(_LineReplacement(first, end, format_field(key, new_value)))
+    replacements.sort(key=lambda replacement: replacement.first)
+    return replacements
+
+
+def _find_insertion_line(key: str, fields: Sequence[Field], line_count: int) -> int:
+    """Return the line before which a new field belongs: that of the next field in canonical order.
+
+    Without a next field that is the end of the front matter. Unknown keys are no next field.
+    """
+    canonical_keys = list(CONVERTERS)
+    later_keys = set(canonical_keys[canonical_keys.index(key) + 1 :])
+    later_lines = [field.first for field in fields if field.key in later_keys]
+    return min(later_lines, default=line_count)
+
+
 def find_unwritable(entry: Entry) -> str | None:
-    """Return the first field that would not read back unchanged, for example half a character."""
+    """Return the first field whose written form would not parse to the same value; None if all do.
+
+    Examples are an empty text and half of a UTF-16 pair.
+    """
     for key in CONVERTERS:
         value = getattr(entry, key)
         if value in (None, ()):
             continue
         if value == "":
             return key
+        lines = format_field(key, value)
         try:
-            lines = format_field(key, value)
-            if _read_value(parse_fields(lines)[0], lines) != value:
-                return key
+            read_back = _read_value(parse_fields(lines)[0], lines)
         except (YamlTextError, BadValueError):
             return key
-    return next((key for key, raw in entry.extra if SURROGATE.search(raw)), None)
+        if read_back != value:
+            return key
+    for key, raw in entry.extra:
+        if SURROGATE.search(raw):
+            return key
+    return None

@@ -1,4 +1,4 @@
-"""YAML as text: mappings read without types, and scalars written so that no reader changes them.
+"""Parse YAML mappings without converting values, and format texts as YAML scalars.
 
 This module knows the syntax of YAML; `frontmatter` knows the meaning of fields.
 """
@@ -16,18 +16,24 @@ from memory_ci.regex import Regex
 from memory_ci.text import yaml_fault
 
 FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
-# A line of the fast path: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`; ASCII, no
-# escapes.
+# A line that needs no YAML parser: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`,
+# of ASCII characters and without escapes. Groups: the key, the plain value, the quoted value.
 FAST_LINE = Regex(rf"(?:([A-Za-z_][A-Za-z0-9_-]*):|-)(?: (?:({FAST_PLAIN})|'([ -&(-~]*)'))?")
+# A text that may be written without quotes: `claude-code:7b1c`.
 PLAIN = Regex(r"[A-Za-z](?:[A-Za-z0-9 _./@+-]|:(?=[^\s]))*(?<! )")
+# Words that YAML 1.1 reads as something else than a string, unless they are quoted.
 RETYPED = frozenset("y n yes no on off true false null nan inf".split())
+# A value in quotes, after blanks: ` 'it''s'`, ` "a \"b\""`.
 QUOTED = Regex(r"[ \t]*+(?:'(?:[^']|'')*+'|\"(?:[^\"\\]|\\.)*+\")")
+# The # that begins a comment: it follows a blank.
 COMMENT = Regex(r"(?<=[ \t])#")
 # Ends a line in YAML 1.1, but not here: its parser would count lines differently.
 LINE_BREAK = Regex("[\r\x85\u2028\u2029]")
 # A parser's time grows with the square of the depth, and with the length of a line in braces.
 MAX_DEPTH = 20
 MAX_LINE = 100_000  # Characters.
+# A character that is written as an escape: a control character, a line separator, a byte order
+# mark, or half of a UTF-16 pair.
 UNPRINTABLE = Regex("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
@@ -82,20 +88,21 @@ def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
             do not start a line, or lines or nesting beyond the limits, which would take too long.
     """
     _refuse_long(lines)
-    fields = _fast_fields(lines)
+    fields = _parse_simple_lines(lines)
     if fields is None:
-        fields = _yaml_fields(lines)
+        fields = _parse_with_yaml(lines)
     if len({field.key for field in fields}) < len(fields):
         _refuse_duplicate(fields)
     return tuple(fields)
 
 
 def _refuse_duplicate(fields: Sequence[Field]) -> None:
-    seen: set[str] = set()
+    """Raise a YamlTextError at the first key that an earlier field has, too."""
+    seen_keys: set[str] = set()
     for field in fields:
-        if field.key in seen:
+        if field.key in seen_keys:
             raise YamlTextError(field.first, f"the key {field.key!r} stands here twice")
-        seen.add(field.key)
+        seen_keys.add(field.key)
 
 
 def parse_nested(lines: Sequence[str]) -> dict[str, YamlNode]:
@@ -106,7 +113,7 @@ def parse_nested(lines: Sequence[str]) -> dict[str, YamlNode]:
     """
     _refuse_long(lines)
     with _read_events(lines) as reader:
-        return reader.mapping(1)
+        return reader.read_mapping(depth=1)
 
 
 def _refuse_long(lines: Sequence[str]) -> None:
@@ -117,13 +124,13 @@ def _refuse_long(lines: Sequence[str]) -> None:
             raise YamlTextError(number, f"a line of more than {MAX_LINE:,} characters")
 
 
-def _fast_fields(lines: Sequence[str]) -> list[Field] | None:
-    """Return the fields of lines that need no YAML parser; None for other lines.
+def _parse_simple_lines(lines: Sequence[str]) -> list[Field] | None:
+    """Parse lines such as `key: value` and `- item` into fields; None if there are other lines.
 
     PyYAML's C loader takes nine times as long.
     """
     fields: list[Field] = []
-    items: list[str] = []
+    items: list[str] = []  # The list items of the last field.
     for number, line in enumerate(lines):
         match = FAST_LINE.fullmatch(line)
         if match is None:
@@ -134,26 +141,28 @@ def _fast_fields(lines: Sequence[str]) -> list[Field] | None:
             fields.append(Field(key, value or "", number, number))
             items = []
             continue
+
+        # The line is a list item, which belongs to a field that has no value on its own line.
         if value is None or not fields:
             return None
-        owner = fields[-1]
-        is_list = bool(items) or owner.value == ""
-        if not is_list or lines[owner.first][-1] != ":":
+        field = fields[-1]
+        is_list = bool(items) or field.value == ""
+        if not is_list or lines[field.first][-1] != ":":
             return None
         items.append(value)
-        fields[-1] = Field(owner.key, tuple(items), owner.first, number)
+        fields[-1] = Field(field.key, tuple(items), field.first, number)
     return fields
 
 
-def _yaml_fields(lines: Sequence[str]) -> list[Field]:
+def _parse_with_yaml(lines: Sequence[str]) -> list[Field]:
     with _read_events(lines) as reader:
-        return reader.fields()
+        return reader.read_fields()
 
 
 @contextmanager
 def _read_events(lines: Sequence[str]) -> Iterator[_EventReader]:
-    """Parse lines while the block reads the events; all errors become YamlTextError."""
-    import yaml  # Not at the top: it takes 20 ms, which lines of the fast path do not need.
+    """Provide a reader of the parsed YAML; parse errors in the block become YamlTextError."""
+    import yaml  # Not at the top: it takes 20 ms, and simple lines do without it.
 
     for number, line in enumerate(lines):
         if LINE_BREAK.search(line):
@@ -171,9 +180,9 @@ def _read_events(lines: Sequence[str]) -> Iterator[_EventReader]:
 
 
 class _EventReader:
-    """A reader of PyYAML's events as fields, which refuses ambiguous syntax.
+    """Builds fields or nested values from the events of PyYAML, and refuses ambiguous syntax.
 
-    The events are taken one by one: text after an early fault is not parsed.
+    PyYAML parses as events are taken, so text after an early fault costs nothing.
     """
 
     def __init__(self, events: Iterable[Any], lines: Sequence[str]) -> None:
@@ -181,36 +190,44 @@ class _EventReader:
         self._lines = lines
         self._scalar_end = 0  # The line after the last block scalar.
 
-    def fields(self) -> list[Field]:
-        """Return the top-level fields."""
+    def read_fields(self) -> list[Field]:
+        """Read the top-level mapping as fields."""
         fields: list[Field] = []
         scalar_ends: list[int] = []
-        for key in self._keys():
-            start = key.start_mark
-            end = key.end_mark
-            is_line_start = start.column == 0 and start.line == end.line
-            after = self._lines[end.line][end.column :] if is_line_start else ""
-            if _kind(key) != "Scalar" or after.lstrip()[:1] != ":":
-                raise YamlTextError(start.line, "a key must be a word at the start of its line")
-            value = self._value(self._next())
-            fields.append(Field(key.value, value, start.line, start.line))
+        for key_event in self._iter_keys():
+            first = key_event.start_mark.line
+            if not self._is_line_key(key_event):
+                raise YamlTextError(first, "a key must be a word at the start of its line")
+            value = self._read_value(self._next_event())
+            fields.append(Field(key_event.value, value, first, first))
             scalar_ends.append(self._scalar_end)
 
-        next_lines = [field.first for field in fields[1:]] + [len(self._lines)]
-        return [
-            Field(
-                field.key, field.value, field.first, self._last_line(field.first, end, scalar_end)
-            )
-            for field, end, scalar_end in zip(fields, next_lines, scalar_ends, strict=True)
-        ]
+        # Where a field ends is known when the next one begins.
+        next_lines = [*(field.first for field in fields[1:]), len(self._lines)]
+        complete_fields: list[Field] = []
+        for field, next_line, scalar_end in zip(fields, next_lines, scalar_ends, strict=True):
+            last = self._find_last_line(field.first, next_line, scalar_end)
+            complete_fields.append(Field(field.key, field.value, field.first, last))
+        return complete_fields
 
-    def _last_line(self, first: int, end: int, scalar_end: int) -> int:
-        """Return the last line of a field that begins at `first`, the next at `end`.
+    def _is_line_key(self, event: Any) -> bool:  # noqa: ANN401
+        """Return whether an event is a word at the start of a line, with a colon after it."""
+        start = event.start_mark
+        end = event.end_mark
+        if _kind(event) != "Scalar" or start.column != 0 or start.line != end.line:
+            return False
+        text_after: str = self._lines[end.line][end.column :]
+        return text_after.lstrip().startswith(":")
 
-        Comments and blank lines before the next key belong to no field; but a # in a block scalar,
-        before `scalar_end`, is no comment.
+    def _find_last_line(self, first: int, next_line: int, scalar_end: int) -> int:
+        """Return the last line of a field, without the comments and blank lines before the next.
+
+        Args:
+            first: the first line of the field.
+            next_line: the first line of the next field.
+            scalar_end: the line after the field's last block scalar. Before it, # is no comment.
         """
-        last = end - 1
+        last = next_line - 1
         while last > first:
             line = self._lines[last].lstrip()
             is_comment = last >= scalar_end and line.startswith("#")
@@ -220,11 +237,15 @@ class _EventReader:
         return last
 
     def open(self) -> None:
-        """Read up to the first key."""
+        """Read the events before the first key of the top-level mapping.
+
+        Raises:
+            YamlTextError: the document is no mapping, or one in braces.
+        """
         next(self._events)  # The start of the stream.
         document = next(self._events)
         if _kind(document) == "DocumentStart":
-            top = self._next()
+            top = self._next_event()
             if _kind(top) == "MappingStart":
                 if top.flow_style:
                     reason = "write one key a line, not a mapping in braces"
@@ -234,31 +255,36 @@ class _EventReader:
 
     def close(self) -> None:
         """Read the end of the document, which must be the last."""
-        self._next()
-        if _kind(self._next()) != "StreamEnd":
+        self._next_event()
+        if _kind(self._next_event()) != "StreamEnd":
             raise YamlTextError(0, "more than one YAML document")
 
-    def mapping(self, depth: int) -> dict[str, YamlNode]:
-        """Return the mapping whose start was read, at this depth."""
+    def read_mapping(self, depth: int) -> dict[str, YamlNode]:
+        """Read the rest of a mapping whose start event was taken.
+
+        Args:
+            depth: 1 for the top-level mapping, one more for each mapping or list around it.
+        """
         nodes: dict[str, YamlNode] = {}
-        for key in self._keys():
-            line = key.start_mark.line
-            if _kind(key) != "Scalar":
+        for key_event in self._iter_keys():
+            key = key_event.value if _kind(key_event) == "Scalar" else None
+            line = key_event.start_mark.line
+            if key is None:
                 raise YamlTextError(line, "a key must be a word")
-            if key.value in nodes:
-                raise YamlTextError(line, f"the key {key.value!r} stands here twice")
-            nodes[key.value] = self._node(self._next(), depth)
+            if key in nodes:
+                raise YamlTextError(line, f"the key {key!r} stands here twice")
+            nodes[key] = self._read_node(self._next_event(), depth)
         return nodes
 
-    def _keys(self) -> Iterator[Any]:
-        """Return the events that are keys of the current mapping; the caller reads the values."""
-        key = self._next()
-        while _kind(key) != "MappingEnd":
-            yield key
-            key = self._next()
+    def _iter_keys(self) -> Iterator[Any]:
+        """Yield the events that begin keys of a mapping; the caller takes those of its values."""
+        event = self._next_event()
+        while _kind(event) != "MappingEnd":
+            yield event
+            event = self._next_event()
 
-    def _node(self, event: Any, depth: int) -> YamlNode:  # noqa: ANN401
-        """Return the value that an event begins."""
+    def _read_node(self, event: Any, depth: int) -> YamlNode:  # noqa: ANN401
+        """Return the value that begins with `event`, which is nested in `depth` collections."""
         kind = _kind(event)
         line = event.start_mark.line
         if kind == "Scalar":
@@ -266,16 +292,21 @@ class _EventReader:
         if depth == MAX_DEPTH:
             raise YamlTextError(line, f"nested deeper than {MAX_DEPTH} levels")
         if kind == "MappingStart":
-            return YamlNode(self.mapping(depth + 1), line)
+            return YamlNode(self.read_mapping(depth + 1), line)
+
         items: list[YamlNode] = []
-        item = self._next()
-        while _kind(item) != "SequenceEnd":
-            items.append(self._node(item, depth + 1))
-            item = self._next()
+        item_event = self._next_event()
+        while _kind(item_event) != "SequenceEnd":
+            items.append(self._read_node(item_event, depth + 1))
+            item_event = self._next_event()
         return YamlNode(tuple(items), line)
 
-    def _next(self) -> Any:  # noqa: ANN401 - PyYAML's events are untyped
-        """Return the next event, or refuse it."""
+    def _next_event(self) -> Any:  # noqa: ANN401 - PyYAML's events are untyped
+        """Return the next event, and remember where a block scalar (`|` or `>`) ends.
+
+        Raises:
+            YamlTextError: it is an alias, or has an anchor or a tag.
+        """
         event = next(self._events)
         line = event.start_mark.line
         if _kind(event) == "Alias" or getattr(event, "anchor", None):
@@ -283,33 +314,41 @@ class _EventReader:
         if getattr(event, "tag", None):
             raise YamlTextError(line, f"the tag {event.tag} is not allowed in front matter")
         if getattr(event, "style", None) in ("|", ">"):
-            self._scalar_end = event.end_mark.line + bool(event.end_mark.column)
+            end = event.end_mark
+            ends_inside_line = end.column > 0
+            self._scalar_end = end.line + 1 if ends_inside_line else end.line
         return event
 
-    def _value(self, event: Any) -> str | tuple[str, ...] | None:  # noqa: ANN401
-        """Return the text or the texts that an event begins; None if they are nested deeper."""
+    def _read_value(self, event: Any) -> str | tuple[str, ...] | None:  # noqa: ANN401
+        """Read the value that begins with `event`.
+
+        Returns:
+            The text of a scalar, or the texts of a list of scalars; None if values are nested
+            deeper or in a mapping.
+        """
         if _kind(event) == "Scalar":
             return str(event.value)
         texts: list[str] = []
-        is_flat = _kind(event) == "SequenceStart"
+        is_flat_list = _kind(event) == "SequenceStart"
         depth = 1
-        while depth:
-            inner = self._next()
-            kind = _kind(inner)
+        while depth > 0:
+            inner_event = self._next_event()
+            kind = _kind(inner_event)
             if kind == "Scalar":
-                texts.append(inner.value)
+                texts.append(inner_event.value)
             elif kind.endswith("Start"):
-                is_flat = False
+                is_flat_list = False
                 depth += 1
             else:
                 depth -= 1
             if depth > MAX_DEPTH:
-                raise YamlTextError(inner.start_mark.line, f"nested deeper than {MAX_DEPTH} levels")
-        return tuple(texts) if is_flat else None
+                line = inner_event.start_mark.line
+                raise YamlTextError(line, f"nested deeper than {MAX_DEPTH} levels")
+        return tuple(texts) if is_flat_list else None
 
 
 def _kind(event: object) -> str:
-    """Return the name of an event's class without "Event"."""
+    """Return the name of an event's class without "Event", for example "Scalar"."""
     return type(event).__name__.removesuffix("Event")
 
 
@@ -327,10 +366,10 @@ TOKEN_DETAILS = (
 
 
 class YamlToken(msgspec.Struct, frozen=True):
-    """An event of a YAML text.
+    """An event of PyYAML: a scalar, an alias, or the start or end of a collection or document.
 
     Attributes:
-        details: its kind and its details without its place, in the order of TOKEN_DETAILS.
+        details: its kind, then its other attributes in the order of TOKEN_DETAILS, as text.
         start: the line and the column of its begin, 0-based.
         end: the line and the column of its end.
     """
@@ -368,12 +407,9 @@ def list_tokens(text: str) -> tuple[YamlToken, ...]:
         event: Any
         for event in yaml.parse(text, Loader=yaml.BaseLoader):
             details = [str(getattr(event, name, None)) for name in TOKEN_DETAILS]
-            start, end = event.start_mark, event.end_mark
-            tokens.append(
-                YamlToken(
-                    (_kind(event), *details), (start.line, start.column), (end.line, end.column)
-                )
-            )
+            start = (event.start_mark.line, event.start_mark.column)
+            end = (event.end_mark.line, event.end_mark.column)
+            tokens.append(YamlToken((_kind(event), *details), start, end))
     except yaml.YAMLError as error:
         line, reason = yaml_fault(error)
         raise YamlTextError(line, f"not valid YAML: {reason}") from error
@@ -381,7 +417,7 @@ def list_tokens(text: str) -> tuple[YamlToken, ...]:
 
 
 def trailing_comment(line: str) -> str:
-    """Return the comment of a `key: value` line with the blanks before it; "" if it has none.
+    """Return the comment at the end of a `key: value` line, with the blanks before it, or "".
 
     >>> [trailing_comment(line) for line in ("a: 1  # why", "a: 'x # y' # z", "a: x#y")]
     ['  # why', ' # z', '']
@@ -392,14 +428,14 @@ def trailing_comment(line: str) -> str:
     comment = COMMENT.search(after_quotes)
     if comment is None:
         return ""
-    before = after_quotes[: comment.start()].rstrip(" \t")
-    return after_quotes[len(before) :]
+    text_before = after_quotes[: comment.start()].rstrip(" \t")
+    return after_quotes[len(text_before) :]
 
 
 def format_scalar(text: str) -> str:
-    """Return a text as a YAML scalar that a YAML 1.1 or 1.2 reader reads as the same string.
+    """Format a text as a YAML scalar that any YAML 1.1 or 1.2 parser reads as the same string.
 
-    >>> [format_scalar(t) for t in ("claude-code:7b1c", "NO", "12:30", "it's", "a: b")]
+    >>> [format_scalar(text) for text in ("claude-code:7b1c", "NO", "12:30", "it's", "a: b")]
     ['claude-code:7b1c', "'NO'", "'12:30'", "'it''s'", "'a: b'"]
     """
     if PLAIN.fullmatch(text) and text.lower() not in RETYPED:
@@ -408,16 +444,16 @@ def format_scalar(text: str) -> str:
 
 
 def format_flow_scalar(text: str) -> str:
-    """Return a text as a scalar in braces or brackets, where a colon may end a plain one.
+    """Format a text as a YAML scalar inside braces or brackets, where a plain one has no colon.
 
-    >>> [format_flow_scalar(t) for t in ("src/client.py", "pr:128", "a, b", "")]
+    >>> [format_flow_scalar(text) for text in ("src/client.py", "pr:128", "a, b", "")]
     ['src/client.py', "'pr:128'", "'a, b'", "''"]
     """
     return quote_scalar(text) if ":" in text else format_scalar(text)
 
 
 def quote_scalar(text: str) -> str:
-    """Return a text in single quotes, or in double quotes if it has a control character."""
+    """Format a text as a YAML scalar in single quotes, or in double ones if it needs escapes."""
     if not UNPRINTABLE.search(text):
         return "'" + text.replace("'", "''") + "'"
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
@@ -425,4 +461,5 @@ def quote_scalar(text: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
+    """Return the YAML escape of a character, for example `\\u0007`."""
     return f"\\u{ord(match.group()):04x}"

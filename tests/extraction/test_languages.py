@@ -22,7 +22,7 @@ from memory_ci.extraction.injection import (
 )
 from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
-from memory_ci.extraction.wording import find_steering
+from memory_ci.extraction.suspects import find_steering
 from memory_ci.secrets import lower_case
 from tests.extraction.make import make_candidate, make_piece
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from memory_ci.extraction.decisions import find_decision
 from memory_ci.extraction.judge import MAX_PER_PIECE
 from memory_ci.extraction.markers import find_marks, searchable_lines
-from memory_ci.extraction.wording import compose, find_decision, find_suspects
+from memory_ci.extraction.suspects import find_suspects
+from memory_ci.extraction.wording import compose
 from tests.extraction.make import judge_messages, written
 
 HUGE = 300_000

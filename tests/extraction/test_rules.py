@@ -7,7 +7,7 @@ import pytest
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.judge import BY_KIND
 from memory_ci.extraction.reply import Learning, parse_reply
-from memory_ci.extraction.wording import MAX_PER_MESSAGE
+from memory_ci.extraction.suspects import MAX_PER_MESSAGE
 from memory_ci.records.candidate import Request
 from memory_ci.records.event import EventKind
 from tests.extraction.make import make_piece

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_ci.extraction.decisions import find_withdrawal
 from memory_ci.extraction.gate import BODY_WIDTH, MARKED_TITLE_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.markers import Mark
+from memory_ci.extraction.weakness import find_weakness
 from memory_ci.extraction.wording import (
     compose,
     cut,
     cut_at_sentence,
-    find_weakness,
-    find_withdrawal,
     make_title,
 )
 

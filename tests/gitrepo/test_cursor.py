@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.gitrepo.history import Cursor, find_cursor, find_lost_cursor, list_counted_commits
+from memory_ci.gitrepo.record_commits import (
+    Cursor,
+    find_cursor,
+    find_lost_cursor,
+    list_counted_commits,
+)
 from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.gitrepo.histories import write_long_history
 from tests.repos import RepoBuilder, make_repo
@@ -60,8 +65,17 @@ def test_the_caller_decides_which_paths_are_memory(builder: RepoBuilder, repo: R
     commit = record(builder, f"Memory-CI-Source: {first}\nMemory-CI-Counted: {first}")
     record(builder, f"Memory-CI-Source: {commit}\nMemory-CI-Counted: {commit}", "docs/guide.md")
     assert find_cursor(repo, "HEAD", "MEMORY.md".__eq__) == Cursor(first, commit)
-    assert list_counted_commits(repo, "HEAD", "MEMORY.md".__eq__) == {first}
+    assert list_counted_commits(repo, "HEAD", is_memory="MEMORY.md".__eq__) == {first}
     assert list_counted_commits(repo, "HEAD") == {first, commit}
+
+
+def test_only_what_was_counted_after_a_commit_is_searched_for(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    first = builder.sha()
+    older = record(builder, f"Memory-CI-Counted: {first}")
+    record(builder, f"Memory-CI-Counted: {older}")
+    assert list_counted_commits(repo, "HEAD", since=older) == {older}
 
 
 def test_a_source_outside_of_the_history_of_its_commit_is_passed_over(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.history import Cursor, find_cursor, iter_merged_changes, plan_range
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
+from memory_ci.gitrepo.past import plan_newest
+from memory_ci.gitrepo.record_commits import Cursor, find_cursor
 from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.gitrepo.histories import changes, shape, write_long_history
 from tests.repos import RepoBuilder, make_repo
@@ -81,6 +84,46 @@ def test_a_shallow_clone_that_cuts_only_a_side_branch_is_an_error_too(
 def test_a_shallow_clone_that_holds_all_is_enough(builder: RepoBuilder, tmp_path: Path) -> None:
     builder.commit("Second")
     assert len(changes(shallow_clone(builder, tmp_path / "clone", 50))) == 2
+
+
+def test_the_newest_changes_are_those_within_an_age(builder: RepoBuilder, repo: Repository) -> None:
+    old = builder.commit("Old")
+    builder.clock.now += timedelta(days=40)
+    new = [builder.commit(f"New {number}") for number in range(3)]
+    today = builder.clock.now.date()
+    history = plan_newest(repo, builder.sha(), "30d", today, limit=100)
+    assert history.since == old
+    assert [group[-1] for group in history.groups] == new
+
+
+def test_at_most_a_number_of_newest_changes_is_read(builder: RepoBuilder, repo: Repository) -> None:
+    shas = [builder.commit(f"Commit {number}") for number in range(5)]
+    today = builder.clock.now.date()
+    history = plan_newest(repo, builder.sha(), "1y", today, limit=2)
+    assert history.since == shas[2]
+    assert [group[-1] for group in history.groups] == shas[3:]
+
+
+def test_a_short_history_is_read_whole(builder: RepoBuilder, repo: Repository) -> None:
+    first = builder.sha()
+    second = builder.commit("Work")
+    today = builder.clock.now.date()
+    history = plan_newest(repo, second, "1y", today, limit=2)
+    assert history.since is None
+    assert [group[-1] for group in history.groups] == [first, second]
+
+
+def test_the_newest_changes_of_a_shallow_clone_are_read_if_it_has_them(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
+    for number in range(5):
+        builder.commit(f"Commit {number}")
+    clone = shallow_clone(builder, tmp_path / "clone", 4)
+    today = builder.clock.now.date()
+    assert len(plan_newest(clone, builder.sha(), "1y", today, limit=3).groups) == 3
+    with pytest.raises(RepositoryError) as failure:
+        plan_newest(clone, builder.sha(), "1y", today, limit=4)
+    assert failure.value.slug == "shallow-clone"
 
 
 def test_a_long_history_costs_one_process_to_plan_its_range_and_one_to_read_it(

@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.history import HistoryRange, group_commits, iter_merged_changes, plan_range
+from memory_ci.gitrepo.history import (
+    HistoryRange,
+    group_commits,
+    iter_merged_changes,
+    plan_range,
+)
 from memory_ci.gitrepo.repo import Repository, find_repository
 from memory_ci.records.history import FileChange
 from tests.gitrepo.histories import changes, shape

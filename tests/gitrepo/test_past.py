@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.history import (
+from memory_ci.gitrepo.log import read_commit_time
+from memory_ci.gitrepo.past import (
     find_commit_of_day,
     find_commits_of_days,
-    read_commit_time,
     resolve_merge_base,
     resolve_past,
 )

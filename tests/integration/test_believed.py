@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from memory_ci.gitrepo.history import find_cursor
+from memory_ci.gitrepo.record_commits import find_cursor
 from tests.integration.attack_runs import record
 from tests.integration.attacker import (
     HONEST_SESSION,

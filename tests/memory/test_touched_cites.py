@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.commands.check.verify import find_touched, read_range
+from memory_ci.commands.check.range_findings import find_touched, read_range
 from memory_ci.errors import UsageError
 from memory_ci.records.report import Finding
 from memory_ci.store.edits import format_entry

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from memory_ci.records.entry import MOMENT
 from memory_ci.sessions.moments import (
     MAX_MOMENTS,
+    MAX_SERVED,
     MAX_TABLE,
-    MAX_TOLD,
     MAX_WHEN,
+    SERVED,
     TABLE,
-    TOLD,
     Moment,
     Point,
     claim_due,
+    delete_notes,
     find_common_dir,
     find_root,
-    forget_told,
     list_due,
     load_moments,
     mute,
@@ -251,7 +251,7 @@ def test_a_line_that_is_due_twice_comes_once(common_dir: Path) -> None:
 
 def test_where_nothing_is_due_nothing_is_written(common_dir: Path) -> None:
     assert claim_due(common_dir, "s1", []) == []
-    assert not (common_dir / "memory-ci" / TOLD).exists()
+    assert not (common_dir / "memory-ci" / SERVED).exists()
 
 
 def test_a_muted_session_is_told_nothing(common_dir: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_muted_session_is_told_nothing(common_dir: Path) -> None:
 def test_the_id_of_a_session_names_no_file(common_dir: Path, session: str) -> None:
     table = make_moments("before:commit")
     assert claim_due(common_dir, session, table) == table
-    (note,) = (common_dir / "memory-ci" / TOLD).iterdir()
+    (note,) = (common_dir / "memory-ci" / SERVED).iterdir()
     assert len(note.name) == 24
 
 
@@ -306,7 +306,7 @@ def test_a_note_that_is_none_tells_nothing_and_changes_no_file(
 ) -> None:
     table = make_moments("before:commit")
     claim_due(common_dir, "s1", table)
-    (note,) = (common_dir / "memory-ci" / TOLD).iterdir()
+    (note,) = (common_dir / "memory-ci" / SERVED).iterdir()
     note.unlink()
     private = tmp_path / "private"
     private.write_text("mine\n")
@@ -320,7 +320,7 @@ def test_a_note_that_is_none_tells_nothing_and_changes_no_file(
         with note.open("wb") as stream:
             stream.truncate(4 << 30)
     else:
-        note.write_bytes(b"\xff\xfe\n" * MAX_TOLD)
+        note.write_bytes(b"\xff\xfe\n" * MAX_SERVED)
     assert claim_due(common_dir, "s1", table) == []
     mute(common_dir, "s1")
     assert private.read_text() == "mine\n"
@@ -335,32 +335,32 @@ def test_notes_behind_a_link_are_neither_read_nor_written_nor_removed(
     old = mine / ("a" * 24)
     old.write_text("mine")
     os.utime(old, (0, 0))
-    (common_dir / "memory-ci" / TOLD).symlink_to(mine)
+    (common_dir / "memory-ci" / SERVED).symlink_to(mine)
     assert claim_due(common_dir, "s1", make_moments("before:commit")) == []
     mute(common_dir, "s1")
-    forget_told(common_dir, 1e12)
+    delete_notes(common_dir, 1e12)
     assert [path.name for path in mine.iterdir()] == ["a" * 24]
 
 
 def test_notes_of_old_sessions_are_removed_and_nothing_else(common_dir: Path) -> None:
     for session in ("old", "new"):
         claim_due(common_dir, session, make_moments("before:commit"))
-    folder = common_dir / "memory-ci" / TOLD
+    folder = common_dir / "memory-ci" / SERVED
     notes = sorted(folder.iterdir())
     (folder / "README").write_text("mine")
     for path in (notes[0], folder / "README"):
         os.utime(path, (0, 0))
-    forget_told(common_dir, 1.0)
+    delete_notes(common_dir, 1.0)
     assert sorted(path.name for path in folder.iterdir()) == ["README", notes[1].name]
 
 
 def test_without_notes_there_is_nothing_to_remove(common_dir: Path) -> None:
-    forget_told(common_dir, 1e12)
-    assert not (common_dir / "memory-ci" / TOLD).exists()
+    delete_notes(common_dir, 1e12)
+    assert not (common_dir / "memory-ci" / SERVED).exists()
 
 
 def test_a_note_in_a_directory_that_cannot_be_made_tells_nothing(common_dir: Path) -> None:
-    (common_dir / "memory-ci" / TOLD).write_text("")
+    (common_dir / "memory-ci" / SERVED).write_text("")
     assert claim_due(common_dir, "s1", make_moments("before:commit")) == []
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_ci.records.check import BeforeCheck
 from memory_ci.records.history import Staging
-from memory_ci.sessions.moments import forget_told
+from memory_ci.sessions.moments import delete_notes
 from memory_ci.sessions.ran import (
     find_missing,
     list_commands,
@@ -86,7 +86,7 @@ def test_sessions_are_apart(common_dir: Path) -> None:
 
 def test_notes_of_old_sessions_are_removed(common_dir: Path) -> None:
     note_edit(common_dir, "s1")
-    forget_told(common_dir, 1e12)
+    delete_notes(common_dir, 1e12)
     assert list((common_dir / "memory-ci/ran").iterdir()) == []
 
 

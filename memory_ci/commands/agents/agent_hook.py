@@ -262,7 +262,7 @@ def _note_served(
     )
     served_ids = tuple(entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT))
     if served_ids and event.session:
-        sign = Sign(agent=event.agent, session=event.session, at=now, given=served_ids)
+        sign = Sign(agent=event.agent, session=event.session, at=now, served=served_ids)
         note_sign(workspace, sign)
     return not was_asked or event.kind == "start"
 

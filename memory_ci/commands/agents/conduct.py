@@ -156,7 +156,7 @@ def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str
     entry_moments = _list_entry_moments(located, now.date())
     moments.save_moments(common_dir, [*entry_moments, *lines])
     save_rules(common_dir, _list_base_rules(workspace, located))
-    moments.forget_told(common_dir, (now - DAYS_TOLD).timestamp())
+    moments.delete_notes(common_dir, (now - DAYS_TOLD).timestamp())
 
     requests = [line for line in pending if line.kind == "request"]
     rendered = _render_requests(requests, _list_agreed(located, now.date()))
@@ -216,7 +216,7 @@ def _note_served(key: tuple[str, str], start: Path, now: datetime, due: Sequence
     workspace = configure(Workspace(find_repository(start), Config()))
     record_served(workspace, ids, now)
     agent, session = key
-    note_sign(workspace, Sign(agent=agent, session=session, at=now, given=ids))
+    note_sign(workspace, Sign(agent=agent, session=session, at=now, served=ids))
 
 
 def _note_told(
@@ -225,7 +225,9 @@ def _note_told(
     """Note the requests that a session was told at its start."""
     from memory_ci.sessions.session_note import Sign, note_sign
 
-    note_sign(workspace, Sign(agent=event.agent, session=event.session, at=now, told=keys))
+    note_sign(
+        workspace, Sign(agent=event.agent, session=event.session, at=now, served_requests=keys)
+    )
 
 
 def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Moment]:

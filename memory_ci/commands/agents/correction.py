@@ -68,7 +68,7 @@ def note_prompt(
     Raises:
         RepositoryError: write-failed.
     """
-    from memory_ci.extraction.wording import find_steering  # 20 ms that the end of a turn saves
+    from memory_ci.extraction.suspects import find_steering  # 20 ms that the end of a turn saves
 
     # A program may write the prompt: Claude Code says so, and `codex exec` runs no hooks.
     entrypoint = environ.get("CLAUDE_CODE_ENTRYPOINT", "cli")
@@ -103,7 +103,7 @@ def _list_last_served(workspace: Workspace, session: str) -> list[str]:
     for sign in reversed(list_signs(workspace, session)):
         if sign.is_prompt:
             break
-        ids |= dict.fromkeys(sign.given)
+        ids |= dict.fromkeys(sign.served)
     return list(ids)
 
 

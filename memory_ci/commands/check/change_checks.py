@@ -1,4 +1,4 @@
-"""The checks of a base, judged on the changes of a request."""
+"""Judgement of a pull request by checks, which entries of memory on its base branch define."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import msgspec
 
 from memory_ci.checks.judge import Judgement
 from memory_ci.checks.lines import render_violation
-from memory_ci.gitrepo.history import read_commit_time
+from memory_ci.gitrepo.log import read_commit_time
 from memory_ci.memory.rules import find_skips, judge_all, list_rules, read_change
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.check import CheckLevel, CheckOutcome, CheckVerdict, RuleCheck
 from memory_ci.records.report import Finding, Level
 
 LEVELS: Mapping[CheckLevel, Level] = {"remind": "notice", "warn": "warning", "fail": "error"}
-"""The level of the finding on a violation."""
+"""The level of the finding on a violation, by the level of the check."""
 
 UNJUDGED_HINT = (
     "It counts neither as followed nor as violated; make the pattern or its files fewer."
@@ -34,44 +34,47 @@ class JudgedChecks(msgspec.Struct, frozen=True):
 def judge_request(
     base: Snapshot, start: str, head: str, *, is_fork: bool = False, title: str = ""
 ) -> JudgedChecks:
-    """Judge the changes of a request by the checks at the tip of its base.
+    """Judge the changes of a pull request by the checks at the tip of its base.
 
-    What the request itself does to a check has no effect: those of the base alone are read.
+    The checks of the base alone are read, so a request cannot change or remove them for itself.
+    A commit message of the request may skip a check, with a reason.
 
     Args:
         base: the tip of the base.
         start: the commit where the request left the base.
         head: its newest commit.
-        is_fork: its author may not write to the repository, and so may not skip a check, nor leave
-            the message of a commit out as one of memory-ci.
+        is_fork: its author may not write to the repository. Its messages cannot skip a check, and
+            a message is judged, too, if it looks like one of memory-ci.
         title: its title, "" if unknown.
     """
     rules = list_rules(base)
     if not rules:
         return JudgedChecks()
     repo = base.workspace.repo
-    trusted = None if is_fork else base.workspace
-    change = msgspec.structs.replace(read_change(repo, start, head, rules, trusted), title=title)
-    skips = find_skips(change.messages, rules)
+    trusted_workspace = None if is_fork else base.workspace
+    change = read_change(repo, start, head, rules, trusted_workspace)
+    change = msgspec.structs.replace(change, title=title)
+    skip_reasons = find_skips(change.messages, rules)
     today = read_commit_time(repo, head).astimezone(UTC).date()
 
     outcomes: list[CheckOutcome] = []
     findings: list[Finding] = []
     for rule, judgement in judge_all(rules, change):
-        skip = skips.get(rule.id, "") if judgement.fault else ""
-        verdict = _decide(judgement, is_skipped=bool(skip) and not is_fork)
-        reason = skip if verdict == "skipped" else judgement.unjudged
+        skip_reason = skip_reasons.get(rule.id, "") if judgement.fault else ""
+        verdict = _choose_verdict(judgement, is_skipped=bool(skip_reason) and not is_fork)
+        reason = skip_reason if verdict == "skipped" else judgement.unjudged
         outcome = CheckOutcome(
             id=rule.id, title=rule.title, level=rule.level, verdict=verdict, reason=reason
         )
         outcomes.append(outcome)
         findings += _list_findings(rule, judgement, outcome, today)
-        if skip and is_fork:
+        if skip_reason and is_fork:
             findings.append(_refuse_skip(rule))
     return JudgedChecks(tuple(outcomes), tuple(findings))
 
 
-def _decide(judgement: Judgement, *, is_skipped: bool) -> CheckVerdict:
+def _choose_verdict(judgement: Judgement, *, is_skipped: bool) -> CheckVerdict:
+    """Return the verdict of a check; a fault is the first place where a change violates it."""
     if judgement.unjudged:
         return "not-judged"
     if not judgement.is_applicable:
@@ -95,9 +98,10 @@ def _list_findings(
     if outcome.verdict != "violated" or judgement.fault is None:
         return []
     message = render_violation(rule, judgement.fault, today)
-    path = judgement.fault.path or rule.path
-    line = judgement.fault.line if judgement.fault.path else rule.line
     hint = f"The rule: {rule.title.rstrip('.')}."
+    path, line = judgement.fault.path, judgement.fault.line
+    if not path:  # The fault is in a commit message or in the title.
+        path, line = rule.path, rule.line
     return [Finding(path, line, "violated-check", message, hint, LEVELS[rule.level])]
 
 

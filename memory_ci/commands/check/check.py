@@ -1,4 +1,7 @@
-"""The check of memory and episode files; it reads files and writes none."""
+"""The check of memory files (notes for coding agents) and of files of episodes (recorded work).
+
+Nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ def check_memory(
     paths: Sequence[Path] = (),
     view_files: Sequence[TreeFile] | None = None,
 ) -> CheckReport:
-    """Check the memory and episode files of a view.
+    """Check the memory and episode files of a view: a commit, the staged files or the work tree.
 
     Args:
         workspace: the repository and its configuration.
@@ -75,53 +78,71 @@ def check_memory(
         UsageError: no scope claims a path (not-a-memory-file).
     """
     listed = list_indexed_files(workspace, view) if view_files is None else view_files
-    files = [file for file in listed if not is_below_episodes(file)]
-    episodes = _select_episodes(listed)
+    memory_files = [file for file in listed if not is_below_episodes(file)]
+    episode_files = _select_episodes(listed)
     wanted_paths = {repository_path(workspace, path) for path in paths}
-    _refuse_other_paths(wanted_paths, [*files, *episodes])
+    _refuse_unknown_paths(wanted_paths, [*memory_files, *episode_files])
 
+    memory, findings = _check_memory_files(workspace, memory_files)
+    if not paths:
+        findings.update(_find_stale_export(workspace, view, memory))
+    findings.update(_check_episodes(workspace, view, episode_files, memory))
+    findings.update(_find_duplicate_ids(memory))
+    findings.update(_find_dangling(workspace, view, memory))
+
+    file_count = len(memory_files) + len(episode_files)
+    if wanted_paths:
+        findings = {finding for finding in findings if finding.path in wanted_paths}
+        file_count = len(wanted_paths)
+    sorted_findings = sorted(
+        findings, key=lambda finding: (finding.path, finding.line, finding.code, finding.message)
+    )
+    return CheckReport(file_count, len(memory.located), tuple(sorted_findings))
+
+
+def _check_memory_files(
+    workspace: Workspace, files: Iterable[TreeFile]
+) -> tuple[LoadedMemory, set[Finding]]:
+    """Load memory files, and return them with the findings on each and on the configuration."""
     loaded_files: list[LoadedFile] = []
     findings: set[Finding] = {*workspace.findings}
     for data, parsed, file in read_memory(workspace, files):
         loaded_files.append(file)
         is_prose = may_have_prose(file.path, workspace.config.scopes)
+        findings.update(file.findings)
+        findings.update(find_remarks(parsed, may_have_prose=is_prose))
         # Credentials, injections and hidden characters must not be in memory.
         findings.update(find_credentials(file.path, data))
-        findings.update(find_remarks(parsed, may_have_prose=is_prose))
         findings.update(screen(file, credentials=False).findings)
+    return LoadedMemory(tuple(loaded_files)), findings
 
-    memory = LoadedMemory(tuple(loaded_files))
+
+def _find_stale_export(
+    workspace: Workspace, view: str | None, memory: LoadedMemory
+) -> Iterator[Finding]:
+    """Find that the file into which memory is exported, such as AGENTS.md, is out of date."""
     root = workspace.repo.root
-    if not paths and root is not None and (root / workspace.config.export.path).is_file():
+    if root is not None and (root / workspace.config.export.path).is_file():
         from memory_ci.memory.agents_block import find_stale  # a commit waits for each import
 
-        findings.update(find_stale(workspace, view, memory.files))
-    findings.update(_check_episodes(workspace, view, episodes, memory))
-    findings.update(_find_duplicate_ids(memory))
-    findings.update(memory.findings)
-    findings.update(_find_dangling(workspace, view, memory))
-
-    shown = [finding for finding in findings if not wanted_paths or finding.path in wanted_paths]
-    shown.sort(key=lambda finding: (finding.path, finding.line, finding.code, finding.message))
-    file_count = len(wanted_paths) if wanted_paths else len(files) + len(episodes)
-    return CheckReport(file_count, len(memory.located), tuple(shown))
+        yield from find_stale(workspace, view, memory.files)
 
 
-def _select_episodes(listed: Sequence[TreeFile]) -> list[TreeFile]:
-    """Return the episode files of a view."""
-    told_files = [file for file in listed if is_below_episodes(file)]
-    if not told_files:
+def _select_episodes(files: Sequence[TreeFile]) -> list[TreeFile]:
+    """Return the files of episodes among the files of a view."""
+    files_below_episodes = [file for file in files if is_below_episodes(file)]
+    if not files_below_episodes:
         return []
     from memory_ci.store.episodes import is_episode_path  # a commit waits for each import
 
-    return [file for file in told_files if is_episode_path(file.path)]
+    return [file for file in files_below_episodes if is_episode_path(file.path)]
 
 
-def _refuse_other_paths(wanted_paths: Set[str], files: Iterable[TreeFile]) -> None:
+def _refuse_unknown_paths(wanted_paths: Set[str], files: Iterable[TreeFile]) -> None:
     """Raise UsageError (not-a-memory-file) if a path is not a file of the view."""
-    other_paths = wanted_paths - {readable_path(file) for file in files}
-    if other_paths:
-        message = f"{min(other_paths)} is not a memory file of this view"
+    unknown_paths = wanted_paths - {readable_path(file) for file in files}
+    if unknown_paths:
+        message = f"{min(unknown_paths)} is not a memory file of this view"
         hint = (
             "MEMORY.md, institutional.md and .memory/inbox/*.md are; "
             "`scopes:` in the configuration adds others."
@@ -130,11 +151,13 @@ def _refuse_other_paths(wanted_paths: Set[str], files: Iterable[TreeFile]) -> No
 
 
 def _find_duplicate_ids(memory: LoadedMemory) -> Iterator[Finding]:
+    """Find entries with the id of an entry before them."""
     first_places: dict[str, Located] = {}
     for place in memory.located:
-        first = first_places.setdefault(place.entry.id, place)
-        if first is not place:
-            message = f"the id {place.entry.id[:8]} stands at {first.path}:{first.line} already"
+        first_place = first_places.setdefault(place.entry.id, place)
+        if first_place is not place:
+            first = f"{first_place.path}:{first_place.line}"
+            message = f"the id {place.entry.id[:8]} stands at {first} already"
             hint = "Remove one, or give one a new id."
             yield Finding(place.path, place.line, "duplicate-id", message, hint)
 
@@ -142,33 +165,44 @@ def _find_duplicate_ids(memory: LoadedMemory) -> Iterator[Finding]:
 def _find_dangling(
     workspace: Workspace, view: str | None, memory: LoadedMemory
 ) -> Iterator[Finding]:
-    """Find relations to an id that no entry has; history is read only if there are any."""
+    """Find relations of entries (such as `supersedes`) to an id that no entry has or had.
+
+    History is read only if an id is missing in the view.
+    """
     if not any(place.entry.relations for place in memory.located):
         return
     from memory_ci.lifecycle.relations import find_dangling, list_dangling  # few entries have any
 
-    ids = {relation.id for _, relation in list_dangling(memory.located)}
-    if not ids:
+    missing_ids = {relation.id for _, relation in list_dangling(memory.located)}
+    if not missing_ids:
         return
     from memory_ci.memory.lookup import list_retired_ids  # a commit waits for each import
 
     revision = "HEAD" if view in (None, STAGED) else view
     head = find_commit(workspace.repo, revision)
-    retired = list_retired_ids(workspace, head, ids) if head else frozenset[str]()
-    yield from find_dangling(memory.located, retired)
+    retired_ids = frozenset[str]()
+    if head:
+        retired_ids = list_retired_ids(workspace, head, missing_ids)
+    yield from find_dangling(memory.located, retired_ids)
 
 
 def list_sources(
     workspace: Workspace, view: str | None, findings: Iterable[Finding]
 ) -> dict[tuple[str, int], str]:
-    """Return the lines of findings in a view, by path and line number."""
-    wanted = {(finding.path, finding.line) for finding in findings}
-    files = list_view(workspace, view, sorted({path for path, _ in wanted}))
+    """Return the text of the line that each finding is about, by path and line number.
+
+    Args:
+        workspace: the repository.
+        view: a revision, STAGED, or None for the work tree.
+        findings: the findings.
+    """
+    wanted_lines = {(finding.path, finding.line) for finding in findings}
+    files = list_view(workspace, view, sorted({path for path, _ in wanted_lines}))
     sources: dict[tuple[str, int], str] = {}
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         text = (content.data or b"").decode("utf-8", "replace")
         for number, line in enumerate(text.splitlines(), start=1):
-            if (content.file.path, number) in wanted:
+            if (content.file.path, number) in wanted_lines:
                 sources[content.file.path, number] = line
     return sources
 
@@ -176,10 +210,10 @@ def list_sources(
 def _check_episodes(
     workspace: Workspace, view: str | None, files: Sequence[TreeFile], memory: LoadedMemory
 ) -> Iterator[Finding]:
-    """Check episodes, and find the entries in use that their feedback is against.
+    """Check files of episodes, and find the entries that feedback in them calls unhelpful.
 
     Of staged files only those that the next commit changes are read: there may be thousands, and
-    a commit waits for this.
+    a commit waits for this. Feedback is not counted then.
     """
     if not files:
         return
@@ -203,6 +237,7 @@ def _check_episodes(
     from memory_ci.lifecycle.utility import replay
 
     tellings = chain.from_iterable(file.tellings for _, file in episode_files)
+    # Feedback on an entry that another one superseded counts for its successor.
     heirs = find_heirs_among(place.entry for place in memory.located)
     utilities = replay(list_feedback(tellings), heirs=heirs)
     for place in memory.located:

@@ -1,4 +1,4 @@
-"""The command lines of check, verify and resolve."""
+"""The command lines of `memory-ci check`, `verify` and `resolve`."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from memory_ci.memory.workspace import Workspace
     from memory_ci.store.manual_notes import AdoptedNote
 
-ALL = ""  # The value of `--backtest` without a name.
-NEWEST = 0  # The value of `--migrate` without a format.
+ALL_CHECKS = ""  # The value of `--backtest` without a name.
+NEWEST_FORMAT = 0  # The value of `--migrate` without a format.
 
 
 @click.command("check")
@@ -46,7 +46,7 @@ NEWEST = 0  # The value of `--migrate` without a format.
 @table_options(check.OPTIONS)
 @option(
     "--range",
-    "written",
+    "range_text",
     metavar="A..B",
     help="Look at these commits, too: whose code they touch, who set a priority.",
 )
@@ -62,17 +62,17 @@ NEWEST = 0  # The value of `--migrate` without a format.
 )
 @option(
     "--migrate",
-    "to",
+    "new_format",
     type=click.IntRange(min=0),
     is_flag=False,
-    flag_value=NEWEST,
+    flag_value=NEWEST_FORMAT,
     metavar="[FORMAT]",
     help="Bring the memory files of the branch to the newest format, or to this one, by a commit.",
 )
 @option(
     "--backtest",
     is_flag=False,
-    flag_value=ALL,
+    flag_value=ALL_CHECKS,
     metavar="[ID|FILE]",
     help="Judge the merged changes of the past by the checks of all entries, of one, or of a file.",
 )
@@ -88,10 +88,10 @@ def check_command(
     *,
     paths: tuple[Path, ...],
     staged: bool,
-    written: str | None,
+    range_text: str | None,
     fix: bool,
     base: str | None,
-    to: int | None,
+    new_format: int | None,
     backtest: str | None,
     since: str | None,
     dry_run: bool,
@@ -121,50 +121,53 @@ def check_command(
     from memory_ci.api import Memory
     from memory_ci.memory.workspace import STAGED
 
-    if to is not None:
-        refuse_others(ctx, "to", ("dry_run", "as_json"))
-        _migrate(to or None, dry_run, as_json)
+    if new_format is not None:
+        refuse_others(ctx, "new_format", ("dry_run", "as_json"))
+        _migrate(None if new_format == NEWEST_FORMAT else new_format, dry_run, as_json)
         return
     if backtest is not None:
         refuse_others(ctx, "backtest", ("since", "as_json"))
-        _backtest(backtest if backtest != ALL else None, since, as_json)
+        _backtest(None if backtest == ALL_CHECKS else backtest, since, as_json)
         return
     if since is not None:
         raise click.UsageError("--since belongs to --backtest.")
     if (base or dry_run) and not fix:
         raise click.UsageError("--base belongs to --fix, --dry-run to --fix and --migrate.")
     if fix:
-        allowed = ("written", "dry_run", "as_json", "paths" if paths else "base")
-        refuse_others(ctx, "fix", allowed)
+        # Entries of named files stay in them, so `--base` means nothing with PATHS.
+        extra_parameter = "paths" if paths else "base"
+        refuse_others(ctx, "fix", ("range_text", "dry_run", "as_json", extra_parameter))
 
     current_workspace = open_current_workspace(is_quiet=True)  # its warnings are findings here
     fixes = _fix(current_workspace, paths, base, dry_run) if fix else None
     checked_view = STAGED if staged else None
     report = Memory(current_workspace, checked_view).check(paths)
-    if written is not None:
-        from memory_ci.commands.check.verify import add_range_findings
+    if range_text is not None:
+        from memory_ci.commands.check.range_findings import add_range_findings
 
-        report = add_range_findings(current_workspace, report, written)
+        report = add_range_findings(current_workspace, report, range_text)
     if as_json:
         result = _to_json(report)
         if fixes is not None:
-            result |= {
-                "adopted": fixes.adopted,
-                "moved": fixes.moved,
-                "formatted": fixes.formatted,
-                "dry_run": dry_run,
-            }
+            result |= {**fixes._asdict(), "dry_run": dry_run}
         echo_json(result)
     else:
         if fixes is not None:
             _show_fixes(fixes, dry_run)
         check.show_findings(report, current_workspace, checked_view)
     would_fix = dry_run and fixes is not None and any(fixes)
-    raise SystemExit(0 if report.is_ok and not would_fix else 1)
+    is_in_order = report.is_ok and not would_fix
+    raise SystemExit(0 if is_in_order else 1)
 
 
 class Fixes(NamedTuple):
-    """What `check --fix` changed, or would change."""
+    """What `check --fix` changed, or would change.
+
+    Attributes:
+        adopted: the headings of hand-written text that became entries.
+        moved: the entries that were moved into the inbox.
+        formatted: the paths of files that were written in canonical form.
+    """
 
     adopted: tuple[AdoptedNote, ...]
     moved: tuple[Moved, ...]
@@ -174,7 +177,10 @@ class Fixes(NamedTuple):
 def _fix(
     current_workspace: Workspace, paths: Sequence[Path], base: str | None, dry_run: bool
 ) -> Fixes:
-    """Put memory files of the work tree in order; paths are only written in canonical form."""
+    """Rewrite memory files of the work tree for `check --fix`.
+
+    Files that `paths` names are written in canonical form, and not changed otherwise.
+    """
     from memory_ci.commands.check.fix import adopt_by_hand, format_memory, move_to_inbox
 
     adopted: tuple[AdoptedNote, ...] = ()
@@ -187,6 +193,7 @@ def _fix(
 
 
 def _to_json(report: CheckReport) -> dict[str, Any]:
+    """Return the JSON object of a report, without `checks` if none judged the change."""
     result: dict[str, Any] = {
         "ok": report.is_ok,
         "files": report.files,
@@ -199,18 +206,17 @@ def _to_json(report: CheckReport) -> dict[str, Any]:
 
 
 def _show_fixes(fixes: Fixes, dry_run: bool) -> None:
-    """Print what `check --fix` did, or would do."""
-    gave = "would give" if dry_run else "gave"
-    for heading in fixes.adopted:
-        fields = ", ".join(heading.fields) or "a front matter"
-        place = f"{heading.path}:{heading.line}"
-        say(printable(f"{gave} {heading.title!r} at {place} {fields}"))
-    did_move = "would move" if dry_run else "moved"
+    """Print what `check --fix` did, or would do, one line for each change."""
+    gave, moved, formatted = "gave", "moved", "formatted"
+    if dry_run:
+        gave, moved, formatted = "would give", "would move", "would format"
+    for note in fixes.adopted:
+        fields = ", ".join(note.fields) or "a front matter"
+        say(printable(f"{gave} {note.title!r} at {note.path}:{note.line} {fields}"))
     for entry in fixes.moved:
-        say(f"{did_move} {entry.title!r} from {entry.source} to {entry.path}")
-    did_format = "would format" if dry_run else "formatted"
+        say(f"{moved} {entry.title!r} from {entry.source} to {entry.path}")
     for path in fixes.formatted:
-        say(printable(f"{did_format} {path}"))
+        say(printable(f"{formatted} {path}"))
 
 
 @click.command("verify")
@@ -223,12 +229,12 @@ def _show_fixes(fixes: Fixes, dry_run: bool) -> None:
 @flag("--fork", "is_fork", help="The change comes from a fork: of memory it may add to the inbox.")
 @option(
     "--format",
-    "form",
+    "output_format",
     choices=["text", "github", "json"],
     default="text",
     help="Lines, annotations of GitHub Actions, or JSON.",
 )
-def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> None:
+def verify_command(base: str | None, head: str, is_fork: bool, output_format: str) -> None:
     """Check what a change does to memory, before it is merged.
 
     Besides what `check` finds: entries that come back from the dead, entries that a merge dropped,
@@ -247,13 +253,14 @@ def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> Non
     current_workspace = open_committed_workspace()
     with progress("Checking"):
         report = verify_change(current_workspace, base, head, is_fork=is_fork)
-    show_report(report, form, current_workspace, head)
-    raise SystemExit(0 if report.is_ok else 1)
+    show_report(report, output_format, current_workspace, head)
+    if not report.is_ok:
+        raise SystemExit(1)
 
 
 def show_report(
     report: CheckReport,
-    form: str,
+    output_format: str,
     checked_workspace: Workspace | None = None,
     view: str | None = None,
 ) -> None:
@@ -261,13 +268,13 @@ def show_report(
 
     Args:
         report: the findings.
-        form: `text`, `github` (annotations of GitHub Actions), or `json`.
+        output_format: `text`, `github` (annotations of GitHub Actions), or `json`.
         checked_workspace: the workspace to read lines from.
         view: the view of the workspace that was checked.
     """
-    if form == "json":
+    if output_format == "json":
         echo_json(_to_json(report))
-    elif form == "github":
+    elif output_format == "github":
         import secrets  # with the next import 3 ms, which `check` saves at each commit
 
         from memory_ci.findings import render_annotations
@@ -318,23 +325,32 @@ def resolve_command(base: str | None, push: bool, dry_run: bool, as_json: bool) 
     show(merged, lines, as_json)
 
 
-def _migrate(to: int | None, dry_run: bool, as_json: bool) -> None:
-    """Bring the memory files of a branch to a format, None for the newest, by one commit."""
+def _migrate(new_format: int | None, dry_run: bool, as_json: bool) -> None:
+    """Rewrite the memory files of a branch in a format, None for the newest, by one commit."""
     from memory_ci.commands.check.migrate import migrate
 
     current_workspace = open_committed_workspace()
     in_actions = "GITHUB_ACTIONS" in os.environ
-    migration = migrate(current_workspace, None, to, now(), dry_run=dry_run, in_actions=in_actions)
-    lines = [f"Nothing to do: the files are of format {migration.after}."]
+    migration = migrate(
+        current_workspace, None, new_format, now(), dry_run=dry_run, in_actions=in_actions
+    )
     if migration.files:
-        did_migrate = "Would migrate" if dry_run else "Migrated"
-        lines = [f"{did_migrate} from format {migration.before} to {migration.after}:"]
+        migrated = "Would migrate" if dry_run else "Migrated"
+        lines = [f"{migrated} from format {migration.before} to {migration.after}:"]
         lines += [f"  {printable(path)}" for path in migration.files]
+    else:
+        lines = [f"Nothing to do: the files are of format {migration.after}."]
     show(migration, lines, as_json)
 
 
 def _backtest(name: str | None, since: str | None, as_json: bool) -> None:
-    """Print what checks would have said of the merged changes of the default branch."""
+    """Print how checks judge the past merged changes of the default branch.
+
+    Args:
+        name: the start of an entry's id, or a file; None for the checks of all entries.
+        since: an age such as `90d`, or a revision; None for all of history.
+        as_json: print JSON.
+    """
     from memory_ci.commands.check.tested_rules import list_tested_rules
     from memory_ci.sessions.backtest_text import export_backtests, find_address, render_backtests
     from memory_ci.sessions.backtests import run_backtest

@@ -1,6 +1,7 @@
-"""Rewrites of memory files: text written by hand becomes entries, new entries move to the inbox.
+"""`memory-ci check --fix`: rewrites of memory files, which hold entries (notes for coding agents).
 
-And the canonical form of `check --fix`. All texts are computed before the first file is written.
+Text written by hand becomes entries, new entries move to the inbox, and files are written in
+canonical form. All texts are computed before the first file is written.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from memory_ci.memory.workspace import (
     work_tree,
 )
 from memory_ci.records.config import ScopePatterns
-from memory_ci.records.entry import ScopeOf
+from memory_ci.records.entry import Entry, ScopeOf
 from memory_ci.records.names import HEADS
 from memory_ci.records.report import Finding
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
@@ -90,7 +91,8 @@ def format_memory(
 ) -> FmtReport:
     """Write memory files of the work tree in canonical form.
 
-    The cites of entries are written, too; an entry without cites is canonical all the same.
+    Cites, the places of code that an entry names, are added to entries without them. A file that
+    lacks nothing but cites does not count as changed in a dry run.
 
     Args:
         workspace: the repository and its configuration.
@@ -126,13 +128,18 @@ def adopt_by_hand(
 ) -> tuple[AdoptedNote, ...]:
     """Make entries of headings that were written by hand, and complete the fields of entries.
 
+    Args:
+        workspace: the repository and its configuration.
+        today: the date of new entries.
+        dry_run: write nothing.
+
     Raises:
         RepositoryError: bare-repository, write-failed.
     """
     root = work_tree(workspace)
     patterns = workspace.config.scopes
     all_adopted: list[AdoptedNote] = []
-    past_ids: frozenset[str] = frozenset()
+    used_ids: frozenset[str] = frozenset()
     for content in read_files(workspace.repo, select_files(workspace, ()), MAX_FILE_BYTES):
         path = content.file.path
         data = content.data or b""
@@ -141,10 +148,11 @@ def adopt_by_hand(
         if not adopted:
             continue
 
-        # History is slow to read, so it is read only now: a removed entry must not get its id back.
-        past_ids = past_ids or _list_used_ids(workspace)
+        # A new entry must not get the id of a removed one. History is slow to read, so that is
+        # done only if there is something to adopt.
+        used_ids = used_ids or _list_used_ids(workspace)
         text, adopted = adopt_notes(
-            path, data, today, may_have_prose=is_prose, reserved_ids=past_ids
+            path, data, today, may_have_prose=is_prose, reserved_ids=used_ids
         )
         all_adopted += adopted
         if adopted and not dry_run:
@@ -195,12 +203,12 @@ def move_to_inbox(
 
 
 def _plan_moves(workspace: Workspace, base: str | None) -> Iterator[_FileMove]:
-    """Plan the moves of each file with entries to move."""
+    """Yield for each file with new entries their move into the inbox, as `move_to_inbox` says."""
     repo = workspace.repo
-    branch = head_branch(repo)
     base_ref = base or find_base(repo)
-    if base is None and branch in (base_ref, base_ref.replace(ORIGIN, HEADS)):
-        return  # the default branch itself
+    is_default_branch = head_branch(repo) in (base_ref, base_ref.replace(ORIGIN, HEADS))
+    if base is None and is_default_branch:
+        return
     start = find_merge_base(repo, resolve_commit(repo, "HEAD"), resolve_commit(repo, base_ref))
     if start is None:
         message = f"HEAD and {base_ref} have no commit in common"
@@ -210,10 +218,10 @@ def _plan_moves(workspace: Workspace, base: str | None) -> Iterator[_FileMove]:
         )
         raise UsageError(message, slug="no-base", hint=hint)
 
-    snapshot = workspace.at(start)
-    new_ids = _list_unique_ids(workspace) - snapshot.entries_by_id.keys()
+    base_snapshot = workspace.at(start)
+    new_ids = _list_unique_ids(workspace) - base_snapshot.entries_by_id.keys()
     files = list_memory_files(workspace, None)
-    base_texts = snapshot.read(file.path for file in files)
+    base_texts = base_snapshot.read(file.path for file in files)
     for content in read_files(repo, files, MAX_FILE_BYTES):
         path = content.file.path
         scope = _find_scope(path, workspace.config.scopes)
@@ -225,13 +233,18 @@ def _plan_moves(workspace: Workspace, base: str | None) -> Iterator[_FileMove]:
 
 
 def _list_unique_ids(workspace: Workspace) -> set[str]:
-    """Return the ids that one entry of the work tree has."""
+    """Return the ids that exactly one entry of the work tree has."""
     counts = Counter(place.entry.id for place in load_memory(workspace, None).located)
     return {entry_id for entry_id, count in counts.items() if count == 1}
 
 
 def _find_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
-    """Return the scope whose entries are folded into a file, None if it is no such file."""
+    """Return the scope whose entries belong into a file.
+
+    Returns:
+        The scope; None for a file of the inbox, and for a file that is not the main one of its
+        scope.
+    """
     scope = classify_scope(path, patterns)
     if scope is None or is_fragment(path) or scope_path(scope, patterns) != path:
         return None
@@ -241,42 +254,58 @@ def _find_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
 def _plan_move(
     path: str, data: bytes, target: str, new_ids: Set[str], base_text: bytes | None
 ) -> _FileMove | None:
-    """Plan the move of new entries of a file, None if it has none.
+    """Plan the move of the new entries of a file into files of the inbox.
 
     Args:
         path: the file.
         data: its text.
-        target: the scope that entries of the file get.
+        target: the scope that the moved entries get as a field.
         new_ids: the ids of new entries.
         base_text: its text at the commit where the branch started, None for no file.
+
+    Returns:
+        The move, None if the file has no new entry.
     """
     file = parse_memory_file(path, data)
-    new_entries = [
-        (segment, segment.entry)
-        for segment in file.segments
-        if segment.entry is not None and segment.entry.id in new_ids
-    ]
+    fragments: dict[Moved, bytes] = {}
+    new_entries: list[Entry] = []
+    for segment in file.segments:
+        entry = segment.entry
+        if entry is None or entry.id not in new_ids:
+            continue
+        new_entries.append(entry)
+        moved = Moved(entry.id, entry.title, path, fragment_path(entry.id))
+        fragments[moved] = _render_fragment(path, segment, replace(entry, scope=target))
     if not new_entries:
         return None
 
-    fragments: dict[Moved, bytes] = {}
-    for segment, entry in new_entries:
-        scoped = replace(entry, scope=target)
-        edited = edit_file(MemoryFile(path, (segment,), ()), updated=[scoped])
-        text = edited.segments[0].raw.replace("\r\n", "\n").rstrip() + "\n"
-        moved = Moved(entry.id, entry.title, path, fragment_path(entry.id))
-        fragments[moved] = text.encode()
-
-    remainder = edit_file(file, removed=[entry for _, entry in new_entries])
-    text_left = render_memory_file(remainder)
-    if file.segments[-1] is new_entries[-1][0]:
-        text_left = text_left.rstrip() + file.newline.encode() if text_left.strip() else b""
+    remainder = edit_file(file, removed=new_entries)
+    remaining_text = render_memory_file(remainder)
+    if file.segments[-1].entry is new_entries[-1]:
+        # The end of the file was removed, and blank lines before it would be left.
+        remaining_text = remaining_text.rstrip()
+        if remaining_text:
+            remaining_text += file.newline.encode()
     if base_text is None:
-        return _FileMove(path, fragments, text_left or None)
+        return _FileMove(path, fragments, remaining_text or None)
     # If only blank lines differ from the base, the file is restored byte for byte.
     base_segments = parse_memory_file(path, base_text).segments
-    is_same = _strip_segments(remainder.segments) == _strip_segments(base_segments)
-    return _FileMove(path, fragments, base_text if is_same else text_left)
+    if _strip_segments(remainder.segments) == _strip_segments(base_segments):
+        return _FileMove(path, fragments, base_text)
+    return _FileMove(path, fragments, remaining_text)
+
+
+def _render_fragment(path: str, segment: Segment, entry: Entry) -> bytes:
+    """Return the text of an inbox file for an entry.
+
+    Args:
+        path: the file from which the entry moves.
+        segment: its text in this file.
+        entry: the entry with the fields that it gets.
+    """
+    edited = edit_file(MemoryFile(path, (segment,), ()), updated=[entry])
+    text = edited.segments[0].raw.replace("\r\n", "\n").rstrip() + "\n"
+    return text.encode()
 
 
 def _strip_segments(segments: Sequence[Segment]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The migration of a branch's memory files to another format, as one commit."""
+"""`memory-ci check --migrate`: rewrites a branch's memory files in another format, by a commit."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from memory_ci.memory.workspace import Workspace, branch_tip, list_memory_files,
 from memory_ci.records.config import FORMAT
 from memory_ci.regex import Regex
 
-FORMAT_LINE = Regex(rb"^format[ \t]*:.*\r?\n?", re.MULTILINE)
+FORMAT_LINE = Regex(rb"^format[ \t]*:.*\r?\n?", re.MULTILINE)  # `format: 1`
 Rewrite = Callable[[str, bytes], bytes]
-"""Returns a memory file, of a path and a text, in another format."""
+"""A function from the path and the text of a memory file to its text in another format."""
 
 
 class FormatStep(NamedTuple):
@@ -65,7 +65,7 @@ def migrate(
     Args:
         workspace: the repository.
         branch: the branch, None for the checked-out branch.
-        wanted: the format, None for the newest one.
+        wanted: the number of the format, None for the newest one.
         now: the time of the commit.
         dry_run: commit nothing.
         in_actions: the program runs in GitHub Actions.
@@ -74,26 +74,26 @@ def migrate(
         UsageError: unknown-format.
         RepositoryError: the branch cannot be read or committed to.
     """
-    ref, base = branch_tip(workspace, branch)
-    branch_workspace = workspace_at(workspace.repo, base)
-    before = branch_workspace.config.format
-    after = wanted or FORMAT
-    _refuse_unknown({before, after})
+    ref, tip = branch_tip(workspace, branch)
+    branch_workspace = workspace_at(workspace.repo, tip)
+    old_format = branch_workspace.config.format
+    new_format = wanted or FORMAT
+    _refuse_unknown({old_format, new_format})
 
-    memory_files = list_memory_files(branch_workspace, base)
+    memory_files = list_memory_files(branch_workspace, tip)
     paths = [CONFIG_FILE, *(file.path for file in memory_files)]
-    old_texts = branch_workspace.at(base).read(paths)
-    new_texts = _rewrite(old_texts, before, after)
+    old_texts = branch_workspace.at(tip).read(paths)
+    new_texts = _rewrite(old_texts, old_format, new_format)
     changed = {path: data for path, data in new_texts.items() if data != old_texts.get(path)}
 
     if changed and not dry_run:
-        message = f"memory: migrate to format {after}\n\nMemory-CI-Step: migrate\n"
+        message = f"memory: migrate to format {new_format}\n\nMemory-CI-Step: migrate\n"
         identity = choose_identity(branch_workspace.config.publish, in_actions=in_actions)
         commits = [PlannedCommit(changed, message)]
-        base = commit_series(
-            workspace.repo, ref=ref, expected=base, commits=commits, identity=identity, when=now
+        tip = commit_series(
+            workspace.repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now
         )
-    return Migration(ref, before, after, tuple(sorted(changed)), base)
+    return Migration(ref, old_format, new_format, tuple(sorted(changed)), tip)
 
 
 def _refuse_unknown(formats: set[int]) -> None:
@@ -109,19 +109,21 @@ def _refuse_unknown(formats: set[int]) -> None:
         raise UsageError(message, slug="unknown-format", hint=hint)
 
 
-def _rewrite(texts: Mapping[str, bytes], before: int, after: int) -> dict[str, bytes]:
-    """Return memory files and the configuration in another format."""
-    rewrites = [STEPS[number].up for number in range(before, after)]
-    rewrites += [STEPS[number].down for number in range(before - 1, after - 1, -1)]
+def _rewrite(texts: Mapping[str, bytes], old_format: int, new_format: int) -> dict[str, bytes]:
+    """Return the texts of memory files and of the configuration, by path, in another format."""
     rewritten = dict(texts)
+    if old_format == new_format:
+        return rewritten
+    # One of the two ranges is empty.
+    rewrites = [STEPS[number].up for number in range(old_format, new_format)]
+    rewrites += [STEPS[number].down for number in range(old_format - 1, new_format - 1, -1)]
     for rewrite in rewrites:
         for path, data in rewritten.items():
             if path != CONFIG_FILE:
                 rewritten[path] = rewrite(path, data)
 
-    if before != after:
-        config = FORMAT_LINE.sub(b"", texts.get(CONFIG_FILE, b""))
-        # A configuration that names no format has format 1.
-        format_line = b"" if after == 1 else b"format: %d\n" % after
-        rewritten[CONFIG_FILE] = format_line + config
+    config = FORMAT_LINE.sub(b"", texts.get(CONFIG_FILE, b""))
+    # A configuration that names no format has format 1.
+    format_line = b"" if new_format == 1 else b"format: %d\n" % new_format
+    rewritten[CONFIG_FILE] = format_line + config
     return rewritten

@@ -1,4 +1,4 @@
-"""The merge of a base into a branch, with memory files merged by entries."""
+"""`memory-ci resolve`: merges the base into a branch, and memory files entry by entry."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def resolve_branch(
 ) -> Resolution:
     """Merge a base into a branch.
 
-    A conflict leaves the branch as it was. A dry run merges in a work tree of its own.
+    A conflict leaves the branch as it was. A dry run merges in a temporary work tree.
 
     Args:
         workspace: the repository and its configuration.
@@ -82,12 +82,14 @@ def resolve_branch(
     name = ref.removeprefix(HEADS)
     before = resolve_commit(repo, ref)
     remote = find_remote(repo, name)
-    base = base or find_base(repo, remote).removeprefix(HEADS).removeprefix("refs/remotes/")
-    resolve_commit(repo, base)
+    if not base:
+        base = find_base(repo, remote).removeprefix(HEADS).removeprefix("refs/remotes/")
+    resolve_commit(repo, base)  # raises for an unknown revision, before anything is merged
 
-    conflicts = _merge(workspace, python, ref, base, dry_run)
-    if conflicts:
-        message = f"{base} and {name} conflict in {', '.join(conflicts)}; nothing was merged"
+    conflicting_paths = _merge(workspace, python, ref, base, dry_run)
+    if conflicting_paths:
+        paths = ", ".join(conflicting_paths)
+        message = f"{base} and {name} conflict in {paths}; nothing was merged"
         hint = f"Merge by hand: git checkout {name} && git merge {base}"
         raise RepositoryError(message, slug="merge-conflict", hint=hint)
 
@@ -114,7 +116,15 @@ def find_base(repo: Repository, remote: str = "origin") -> str:
 
 
 def _merge(workspace: Workspace, python: str, ref: str, base: str, dry_run: bool) -> Sequence[str]:
-    """Merge a base into a branch, and return the paths that conflict."""
+    """Merge a base into a branch, and return the paths that conflict.
+
+    Args:
+        workspace: the repository and its configuration.
+        python: the interpreter that the merge driver calls.
+        ref: the full name of the branch.
+        base: the revision to merge.
+        dry_run: merge in a temporary work tree, and commit nothing.
+    """
     with (
         _driver_settings(workspace, python) as settings,
         _merge_worktree(workspace.repo, ref, dry_run) as worktree,
@@ -127,7 +137,10 @@ def _merge(workspace: Workspace, python: str, ref: str, base: str, dry_run: bool
 
 @contextmanager
 def _driver_settings(workspace: Workspace, python: str) -> Iterator[tuple[str, ...]]:
-    """Give options of git that call our driver for memory files, whatever is configured."""
+    """Yield options of git that make it merge memory files by our driver.
+
+    The repository and the user need not have configured the driver. Attributes of the user hold.
+    """
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         attributes = Path(scratch, "attributes")
         lines = "".join(f"{line}\n" for line in attribute_lines(workspace.config.scopes))
@@ -142,7 +155,9 @@ def _driver_settings(workspace: Workspace, python: str) -> Iterator[tuple[str, .
 
 @contextmanager
 def _merge_worktree(repo: Repository, ref: str, dry_run: bool) -> Iterator[Repository]:
-    """Yield the work tree of a branch; without one, or for a dry run, a temporary work tree.
+    """Yield the work tree where a branch is checked out.
+
+    If there is none, and for a dry run, yield a temporary work tree.
 
     Raises:
         RepositoryError: local-changes.

@@ -1,4 +1,4 @@
-"""`memory-ci check` without click, as a hook runs it, and the output of findings."""
+"""`memory-ci check` without click, which git's hooks run for speed, and the output of findings."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def say_counts(report: CheckReport) -> None:
     if report.checks:
         verdicts = Counter(outcome.verdict for outcome in report.checks)
         judged = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
-        checked = f"{checked}; {plural(len(report.checks), 'check')} of the base: {judged}"
-    counts = count_levels(report.findings)
-    if counts:
-        checked = f"{counts}, {checked}; `memory-ci help CODE` explains one"
+        checked += f"; {plural(len(report.checks), 'check')} of the base: {judged}"
+    level_counts = count_levels(report.findings)
+    if level_counts:
+        checked = f"{level_counts}, {checked}; `memory-ci help CODE` explains one"
     say(checked, err=True)

@@ -1,4 +1,7 @@
-"""The checks that `check --backtest` judges history by: of memory, of an entry, or of a file."""
+"""The selection of the checks that `memory-ci check --backtest` runs over past changes.
+
+A check is a test of changes that an entry of memory (a note for coding agents) defines.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ NO_CHECK_HINT = "docs/checks.md has the forms: `memory-ci help checks`."
 
 
 def list_tested_rules(workspace: Workspace, name: str | None, today: date) -> list[RuleCheck]:
-    """Return the checks to judge history by.
+    """Return the checks of all entries, of one entry, or of a file.
 
     Args:
         workspace: the repository, whose work tree has the memory.
@@ -46,9 +49,13 @@ def list_tested_rules(workspace: Workspace, name: str | None, today: date) -> li
 
 
 def _read_file(workspace: Workspace, path: Path) -> list[RuleCheck]:
-    """Return the checks of the entries in a file; without entries its text is one check."""
+    """Return the checks of the entries in a file; a file without entries is one check itself.
+
+    Raises:
+        UsageError: bad-check; no-check if entries of the file have none.
+    """
     data = b""
-    with suppress(OSError):
+    with suppress(OSError):  # A file that cannot be read is no check, as an empty one.
         data = read_regular(path, MAX_BYTES)
     located = load_file(path.name, data, workspace.config.scopes).entries
     rules = [rule for place in located for rule in make_rules(place.entry)]

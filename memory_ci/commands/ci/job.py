@@ -20,8 +20,9 @@ from memory_ci.commands.publish.publish import PublishOptions, find_delay, publi
 from memory_ci.commands.record.learner import OnProgress, ignore_progress
 from memory_ci.commands.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
 from memory_ci.errors import EngineError
-from memory_ci.gitrepo.history import STEP, iter_merged_changes, plan_range
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.process import decode_path, run_git
+from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.memory.apply import parse_plan, preview_plan, trim_plan

@@ -14,7 +14,7 @@ from memory_ci import __version__
 from memory_ci.commands.ci.job import CiRun, iter_waiting
 from memory_ci.commands.ci.outputs import list_learned
 from memory_ci.errors import MemoryCIError
-from memory_ci.gitrepo.history import find_cursor, sum_costs
+from memory_ci.gitrepo.record_commits import find_cursor, sum_costs
 from memory_ci.gitrepo.repo import find_commit, find_setting
 from memory_ci.memory.workspace import Workspace, build_memory_test
 from memory_ci.records.episode import Episode

@@ -23,12 +23,12 @@ from memory_ci.commands.setup.agents import FoundPart, list_parts
 from memory_ci.config import CONFIG_FILE
 from memory_ci.extraction.entries import sample_entry
 from memory_ci.forge.selection import GITHUB_TOKENS, GITLAB_TOKENS, choose_forge
-from memory_ci.gitrepo.history import find_addition, read_commit_time
-from memory_ci.gitrepo.log import read_log
+from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.log import read_commit_time, read_log
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import find_repository, find_setting
 from memory_ci.gitrepo.sessionrefs import NOTES, list_pushed, list_stored, read_stored
-from memory_ci.memory.embedding import load_note
+from memory_ci.memory.embedding import load_embedder_note
 from memory_ci.memory.model import choose_model
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.config import Config, GlobalConfig, RetrieveConfig
@@ -277,7 +277,7 @@ def check_embedder(case: Surroundings) -> Iterator[Probe]:
     if choice.embedder is None or name in ("auto", "local"):
         yield Probe("embedder", "ok", f"nothing leaves: {choice.reason}")
         return
-    worked_on = load_note(case.workspace).worked_on
+    worked_on = load_embedder_note(case.workspace).worked_on
     last_use = f"last on {worked_on}" if worked_on else "not seen working in this clone"
     yield Probe("embedder", "out", f"tasks and entries, to {name} ({choice.reason}); {last_use}")
 

@@ -15,12 +15,12 @@ from memory_ci.commands.setup.install import MADE_FILE
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
-from memory_ci.gitrepo import history
+from memory_ci.gitrepo import history, record_commits
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.journal import find_unfinished
 from memory_ci.gitrepo.repo import find_commit, is_shallow
 from memory_ci.memory.eligible import is_setup, is_work
-from memory_ci.memory.embedding import load_note
+from memory_ci.memory.embedding import load_embedder_note
 from memory_ci.memory.index import index_key
 from memory_ci.memory.screening import screen
 from memory_ci.memory.workspace import MAX_FILE_BYTES, build_memory_test, index_path, readable_path
@@ -178,7 +178,7 @@ def check_vectors(case: Surroundings) -> Iterator[Probe]:
         what = f"no vectors are asked for; words are searched: {choice.reason}"
         yield Probe("vectors", "ok", what)
         return
-    note = load_note(case.workspace)
+    note = load_embedder_note(case.workspace)
     last_use = "not seen working in this clone yet"
     if note.worked_on:
         last_use = f"last seen working on {note.worked_on}"
@@ -301,7 +301,7 @@ def _report_joining(finder: SessionFinder) -> Iterator[Probe]:
     yield from _judge_checkpoints(finder)
     for missed in finder.describe_unjoined():
         yield Probe("joining", "warn", missed, session_join.HINT)
-    unmerged = finder.tell_unmerged_sessions()
+    unmerged = finder.describe_unmerged_sessions()
     if unmerged:
         yield Probe("unmerged", "ok", unmerged)
     for problem in dict.fromkeys(finder.problems):
@@ -361,10 +361,10 @@ def check_cursor(case: Surroundings) -> Iterator[Probe]:
         return
     is_memory = build_memory_test(case.workspace)
     is_cut = is_shallow(repo)
-    cursor = history.find_cursor(repo, tip, is_memory)
+    cursor = record_commits.find_cursor(repo, tip, is_memory)
 
     # A shallow clone may lack the source, and its oldest commit seems to add every file.
-    lost = None if is_cut else history.find_lost_cursor(repo, tip, cursor, is_memory)
+    lost = None if is_cut else record_commits.find_lost_cursor(repo, tip, cursor, is_memory)
     if lost:
         what = (
             f"the last run ended at {lost.source[:12]}, which the branch does not hold: "

@@ -126,20 +126,20 @@ def feedback_command(
 
     at = now().replace(microsecond=0)
     feedback = Feedback(id=decode_argument(entry_id), kind=kind, at=at, ref=decode_argument(ref))
-    given = give_feedback(open_current_workspace(), feedback, dry_run=dry_run)
-    warn(given.findings)
-    utility = f"Utility of {given.feedback.id[:8]}: {given.before:.2f}"
-    if not given.is_new:
-        show(given, f"Noted already; nothing written. {utility}", as_json)
+    result = give_feedback(open_current_workspace(), feedback, dry_run=dry_run)
+    warn(result.findings)
+    utility = f"Utility of {result.feedback.id[:8]}: {result.before:.2f}"
+    if not result.is_new:
+        show(result, f"Noted already; nothing written. {utility}", as_json)
         return
     verb = "Would write" if dry_run else "Wrote"
-    lines = [f"{verb} {printable(given.path)}", f"{utility} -> {given.after:.2f}"]
+    lines = [f"{verb} {printable(result.path)}", f"{utility} -> {result.after:.2f}"]
     remarks = []
-    if given.feedback.ref and not given.amends:
-        remarks.append(f"Note: no episode is known of {printable(given.feedback.ref)}.")
+    if result.feedback.ref and not result.amends:
+        remarks.append(f"Note: no episode is known of {printable(result.feedback.ref)}.")
     if not dry_run:
         remarks.append("Commit it, on its own or with your work.")
-    show(given, lines, as_json, remarks)
+    show(result, lines, as_json, remarks)
 
 
 @click.command("checkpoint")
@@ -171,16 +171,16 @@ def checkpoint_command(
     from memory_ci.commands.episodes.job import append_assumption
     from memory_ci.sessions.active_session import find_sessions
 
-    sessions = find_sessions(os.environ)
-    line = Assumption(
+    session_ids = list(find_sessions(os.environ))
+    noted_assumption = Assumption(
         at=now(),
         assumption=decode_argument(assumption),
         state=state,
         milestone=decode_argument(milestone),
         because=decode_argument(because),
-        by=next(iter(sessions), ""),
+        by=session_ids[0] if session_ids else "",
     )
-    written = append_assumption(open_current_workspace(), Path(), line, dry_run=dry_run)
+    written = append_assumption(open_current_workspace(), Path(), noted_assumption, dry_run=dry_run)
     if dry_run and not as_json:
         echo(printable_lines(written.text))
         return
@@ -280,8 +280,9 @@ def recall_command(
     if tasks:
         refuse_others(ctx, "tasks", ("question", "limit", "explain", "as_json"))
         text = read_words_or_input(question, "Say what the task is", "recall --tasks")
-        count = min(max(DEFAULT_TASKS if limit is None else limit, 1), MAX_TASKS)
-        _recall_tasks(text, count, as_json, explain=explain)
+        task_limit = DEFAULT_TASKS if limit is None else limit
+        task_limit = min(max(task_limit, 1), MAX_TASKS)
+        _recall_tasks(text, task_limit, as_json, explain=explain)
         return
     from memory_ci.commands.episodes.recall import RecallQuery
 
@@ -296,7 +297,7 @@ def recall_command(
 
 
 def _recall_episodes(query: RecallQuery, as_json: bool, *, explain: bool) -> None:
-    """Print the episodes that answer a question."""
+    """Print the episodes that answer a question, and notes on the search to standard error."""
     from memory_ci.commands.episodes.recall import recall_episodes
     from memory_ci.commands.episodes.text import render_recall
 

@@ -1,4 +1,4 @@
-"""Episodes written by hand, and their importance, each as a file of its own."""
+"""Episodes written by hand: one piece of work and its outcome, as a file of its own."""
 
 from __future__ import annotations
 
@@ -58,9 +58,21 @@ def create_episode(
     situation: Situation | None = None,
     dry_run: bool = False,
 ) -> Noted:
-    """Write an episode into the work tree, unless the same text was noted before.
+    """Write an episode, a text on one piece of work and its outcome, into the work tree.
 
-    The keys `file` and `tool` of the context become the files and tools of the episode.
+    The same text of the same session is written once.
+
+    Args:
+        workspace: the repository and its configuration.
+        content: the text.
+        context: facts on the work, by name; `file` and `tool` become the files and tools of the
+            episode.
+        outcome: what came of the work.
+        valence: the importance of the episode, from 0 to 1.
+        session: the only session that may see the episode; None: all may.
+        now: the time of the work.
+        situation: the domain, topic and summary of the work; by default the text is the summary.
+        dry_run: write nothing.
 
     Raises:
         FindingsError: refused-text.
@@ -77,10 +89,11 @@ def create_episode(
     values = {key: _clean_value(workspace, key, value) for key, value in context.items()}
     file = values.get("file")
     tool = values.get("tool")
+    summary = shorten(situation.summary or text, SUMMARY_WIDTH)
     episode = Episode(
         id=_make_id(text, session),
         occurred_at=now.replace(microsecond=0),
-        situation=replace(situation, summary=shorten(situation.summary or text, SUMMARY_WIDTH)),
+        situation=replace(situation, summary=summary),
         context=_make_context(values, session),
         action=Action(files=(file,) if file else (), tools=(tool,) if tool else ()),
         text=text,
@@ -107,6 +120,7 @@ def _make_id(text: str, session: str | None) -> str:
 
 
 def _make_context(values: Mapping[str, str], session: str | None) -> dict[str, str]:
+    """Return the context of an episode, without values that have a field of their own."""
     context = {}
     for key, value in values.items():
         if value and key not in ("file", "tool"):
@@ -119,7 +133,16 @@ def _make_context(values: Mapping[str, str], session: str | None) -> dict[str, s
 def mark_important(
     workspace: Workspace, episode_id: str, valence: float, now: datetime, session: str | None = None
 ) -> Noted:
-    """Set the valence of an episode by an amendment; the last amendment counts.
+    """Set the valence (importance, from 0 to 1) of an episode, by a new file that amends it.
+
+    The newest amendment counts. None is written if the episode has this valence already.
+
+    Args:
+        workspace: the repository and its configuration.
+        episode_id: the id of the episode.
+        valence: the new valence.
+        now: the time of the amendment.
+        session: the session that asks; episodes of other sessions are unknown to it.
 
     Raises:
         RepositoryError: bare-repository, write-failed.
@@ -138,10 +161,10 @@ def mark_important(
 
 
 def _check_context(words: Mapping[str, str], context: Mapping[str, str]) -> None:
-    """Check the keys and values of a context, and the values of other words.
+    """Check the keys and values of a context, and other short texts of an episode, by name.
 
     Raises:
-        UsageError: bad-context.
+        UsageError: bad-context, for a name or a text that may not be committed.
     """
     if len(context) > MAX_CONTEXT:
         message = f"a context of {len(context)} parts"
@@ -169,7 +192,7 @@ def _check_text(text: str) -> None:
 
 
 def _check_valence(valence: float) -> float:
-    """Return a valence in [0, 1].
+    """Return a valence, the importance of an episode, if it is from 0 to 1.
 
     Raises:
         UsageError: bad-valence.
@@ -182,20 +205,26 @@ def _check_valence(valence: float) -> float:
 
 
 def _clean_value(workspace: Workspace, key: str, value: str) -> str:
-    """Return a value of a context that may be committed; "" if it describes a machine.
+    """Return a value of a context as it may be committed; "" if it describes this machine.
 
-    The path of a file is made relative to the repository.
+    The path of a file is made relative to the repository. Absolute paths, paths in the home
+    directory and paths outside the repository describe this machine.
     """
     if key in NOT_KEPT:
         return ""
     if key == "file" and value:
-        path = PurePosixPath(value).as_posix()
-        is_absolute = Path(value).is_absolute()
-        value = repository_path(workspace, Path(value)) if is_absolute else path
+        if Path(value).is_absolute():
+            value = repository_path(workspace, Path(value))
+        else:
+            value = PurePosixPath(value).as_posix()
         if ".." in PurePosixPath(value).parts:
             return ""
-    is_absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
-    return "" if is_absolute or value.startswith("~") else value
+    # A path of another system than this is absolute by its own rules.
+    if PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute():
+        return ""
+    if value.startswith("~"):
+        return ""
+    return value
 
 
 def _find_episode(workspace: Workspace, episode_id: str) -> Episode | None:

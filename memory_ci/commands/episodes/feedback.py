@@ -33,8 +33,8 @@ from memory_ci.store.episodes import telling_path
 
 SHORTEST_COMMIT = 8
 LONGEST = 200
-NUMBER = Regex(r"[#!]?([1-9][0-9]{0,17})")
-NAMED = Regex(r"[a-z][a-z-]{1,20}:\S+")
+NUMBER = Regex(r"[#!]?([1-9][0-9]{0,17})")  # A pull or merge request: 128, #128 or !128.
+NAMED = Regex(r"[a-z][a-z-]{1,20}:\S+")  # A kind and a name: review:128#r199.
 REF = Regex(rf"pr:(?P<number>[0-9]{{1,18}})|commit:(?P<sha>{SHORT_ID})")
 
 
@@ -62,13 +62,16 @@ class GivenFeedback(msgspec.Struct, frozen=True):
 def give_feedback(
     workspace: Workspace, feedback: Feedback, *, dry_run: bool = False
 ) -> GivenFeedback:
-    """Write feedback into the work tree, unless the same is noted already.
+    """Write feedback on an entry into the work tree, unless the same is noted already.
 
     Args:
         workspace: the repository.
-        feedback: the event; its id may be the start of an entry's id, and git's user gives it if
-            it has no `by`.
+        feedback: the feedback. Its `id` may be the start of an entry's id. Without `by`, the user
+            of git's configuration is its author.
         dry_run: write nothing.
+
+    Returns:
+        The feedback as it is written, and the utility of the entry before and after it.
 
     Raises:
         FindingsError: refused-text.
@@ -77,13 +80,13 @@ def give_feedback(
     """
     work_tree(workspace)
     delta_of(feedback.kind)  # Refuses an unknown kind.
-    by = feedback.by or find_setting(workspace.repo, "user.name") or ""
-    located = load_memory(workspace, None).located
-    entry = _find_entry(located, feedback.id).entry
+    author = feedback.by or find_setting(workspace.repo, "user.name") or ""
+    located_entries = load_memory(workspace, None).located
+    entry = _find_entry(located_entries, feedback.id).entry
     feedback = replace(
         feedback,
         id=entry.id,
-        by=_check_text("by", by),
+        by=_check_text("by", author),
         ref=_normalise_ref(_check_text("ref", feedback.ref)),
     )
     episodes = load_episodes(workspace, None)
@@ -92,22 +95,24 @@ def give_feedback(
         # One name for the same work, so that one event counts once.
         feedback = replace(feedback, ref=format_work_ref(episode.action.pr, episode.action.commit))
 
-    events = list_feedback(episodes.tellings)
-    heirs = find_heirs_among(place.entry for place in located)
+    earlier_feedback = list_feedback(episodes.tellings)
+    # Feedback on a superseded entry counts for the entry that replaced it, its heir.
+    heirs = find_heirs_among(located.entry for located in located_entries)
     no_feedback = Utility(NO_FEEDBACK, 0)
-    utilities = replay(events, heirs=heirs)
-    new_utilities = replay((*events, feedback), heirs=heirs)
-    amendment = make_amendment(feedback.at, episode.id if episode else "", feedback=(feedback,))
-    is_new = event_key(feedback) not in map(event_key, events)
+    utilities_before = replay(earlier_feedback, heirs=heirs)
+    utilities_after = replay((*earlier_feedback, feedback), heirs=heirs)
+    episode_id = episode.id if episode else ""
+    amendment = make_amendment(feedback.at, episode_id, feedback=(feedback,))
+    is_new = event_key(feedback) not in map(event_key, earlier_feedback)
     if is_new and not dry_run:
         save_telling(workspace, amendment)
     return GivenFeedback(
         feedback=feedback,
         path=telling_path(amendment) if is_new else "",
         is_new=is_new,
-        amends=episode.id if episode else "",
-        before=utilities.get(entry.id, no_feedback).value,
-        after=new_utilities.get(entry.id, no_feedback).value,
+        amends=episode_id,
+        before=utilities_before.get(entry.id, no_feedback).value,
+        after=utilities_after.get(entry.id, no_feedback).value,
         findings=episodes.findings,
     )
 
@@ -150,40 +155,47 @@ def check_length(prefix: str) -> None:
         raise UsageError(f"{prefix!r} is too short for an id", slug="short-id", hint=hint)
 
 
-def _find_entry(located: Sequence[Located], prefix: str) -> Located:
-    check_length(prefix)
+def _find_entry(located_entries: Sequence[Located], id_prefix: str) -> Located:
+    """Return the entry whose id starts with a prefix.
+
+    Raises:
+        UsageError: short-id, unknown-entry with similar ids as its hint, ambiguous-entry.
+    """
+    check_length(id_prefix)
     try:
-        return find_entry(located, prefix)
+        return find_entry(located_entries, id_prefix)
     except UsageError as error:
-        close = _list_close_ids(located, prefix)
-        if error.slug != "unknown-entry" or not close:
+        similar_ids = _list_similar_ids(located_entries, id_prefix)
+        if error.slug != "unknown-entry" or not similar_ids:
             raise
-        hint = f"Near it: {', '.join(close)}."
+        hint = f"Near it: {', '.join(similar_ids)}."
         raise UsageError(error.message, slug=error.slug, hint=hint) from error
 
 
-def _list_close_ids(located: Sequence[Located], prefix: str) -> list[str]:
-    """List the ids that start similarly; of several with one start the first in order."""
-    ids = sorted((place.entry.id for place in located), reverse=True)
-    ids_by_start = {id_[: len(prefix)]: id_ for id_ in ids}
-    starts = difflib.get_close_matches(prefix.lower(), ids_by_start)
+def _list_similar_ids(located_entries: Sequence[Located], id_prefix: str) -> list[str]:
+    """Return the ids whose first characters are similar to a prefix, the most similar first."""
+    ids = sorted(located.entry.id for located in located_entries)
+    ids_by_start: dict[str, str] = {}
+    for entry_id in ids:
+        ids_by_start.setdefault(entry_id[: len(id_prefix)], entry_id)
+    starts = difflib.get_close_matches(id_prefix.lower(), ids_by_start)
     return [ids_by_start[start] for start in starts]
 
 
-def _check_text(name: str, text: str) -> str:
-    """Return a short text that may be committed.
+def _check_text(option_name: str, text: str) -> str:
+    """Return the text of an option if it is short and may be committed.
 
     Raises:
         FindingsError: refused-text.
     """
     if len(text) > LONGEST or not text.isprintable() or is_unsafe(text):
-        message = f"not noted: --{name} is no short text that may be kept"
+        message = f"not noted: --{option_name} is no short text that may be kept"
         raise FindingsError(message, slug="refused-text", hint=UNSAFE_HINT)
     return text
 
 
 def _normalise_ref(ref: str) -> str:
-    """Return a reference in its one form: `128` and `#128` as `pr:128`.
+    """Return a reference to work in its usual form: `128` and `#128` as `pr:128`.
 
     Raises:
         UsageError: bad-reference.
@@ -200,7 +212,7 @@ def _normalise_ref(ref: str) -> str:
 
 
 def _find_episode(episodes: Sequence[Episode], ref: str) -> Episode | None:
-    """Return the episode of a reference, or None."""
+    """Return the episode of the work that a reference names: `pr:128` or `commit:9d0c3f2`."""
     match = REF.fullmatch(ref)
     if match is None:
         return None
@@ -215,7 +227,14 @@ def _find_episode(episodes: Sequence[Episode], ref: str) -> Episode | None:
 
 
 def _is_same_commit(commit: str, sha: str) -> bool:
-    """Tell whether one sha is the start of the other; a recorded one must be long enough."""
+    """Return whether two commit ids, one of them or both abbreviated, name one commit.
+
+    Args:
+        commit: the commit of an episode, "" if it has none; a very short one is not compared.
+        sha: the id in a reference.
+    """
     if not commit:
         return False
-    return commit.startswith(sha) or (len(commit) >= SHORTEST_COMMIT and sha.startswith(commit))
+    if commit.startswith(sha):
+        return True
+    return len(commit) >= SHORTEST_COMMIT and sha.startswith(commit)

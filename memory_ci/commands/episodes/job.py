@@ -55,9 +55,18 @@ def write_premortem(
     *,
     dry_run: bool,
 ) -> JobFile:
-    """Write `.premortem.md` from a plan: risks from memory, and risks that a model expects.
+    """Write `.premortem.md`: a plan, and what may go wrong with it.
 
-    A model that fails leaves the risks from memory.
+    The risks are entries of memory on such work, and risks that a model expects. If the model
+    fails, those of memory are written, and the result has a warning.
+
+    Args:
+        workspace: the repository and its configuration.
+        directory: the directory of the file.
+        plan: the text of the plan.
+        today: the day that counts as today.
+        engine: the model; None: no model is asked.
+        dry_run: write nothing.
 
     Raises:
         RepositoryError: bare-repository, outside-repository, write-failed.
@@ -72,19 +81,19 @@ def write_premortem(
         hint = "Read it first, and remove it for another."
         raise UsageError(f"{path} is there already", slug="premortem-exists", hint=hint)
 
-    risks = _list_remembered(workspace, plan, today)
+    risks = _list_remembered_risks(workspace, plan, today)
     warning = ""
     if engine:
-        expected, warning = _ask_model(engine, plan)
-        risks += expected
+        expected_risks, warning = _ask_model(engine, plan)
+        risks += expected_risks
     text = render_premortem(plan, risks)
     if not dry_run:
         write_file(path, text.encode(), work_tree(workspace))
     return JobFile(str(path), text, warning)
 
 
-def _list_remembered(workspace: Workspace, plan: str, today: date) -> list[Risk]:
-    """List the risks of such work that memory has entries on."""
+def _list_remembered_risks(workspace: Workspace, plan: str, today: date) -> list[Risk]:
+    """Return the entries of memory that a search for the plan finds, as risks."""
     options = RetrieveOptions(types=("corrective", "declarative"), limit=MAX_RISKS)
     risks = []
     for hit in retrieve(workspace, plan, options, today).hits:
@@ -113,7 +122,8 @@ def _ask_model(engine: Engine, plan: str) -> tuple[list[Risk], str]:
     """Ask a model for the risks of a plan.
 
     Returns:
-        The risks that may be written, and a warning about the others or about a failure.
+        The risks that may be written, and a warning: on risks that were left out, or on a failure
+        of the model; "" if there is none.
     """
     evidence = Evidence(
         id="e1",
@@ -131,17 +141,19 @@ def _ask_model(engine: Engine, plan: str) -> tuple[list[Risk], str]:
 
     accepted = []
     for risk in risks:
-        words = "\n".join((risk.title, risk.why, risk.signal, risk.mitigation))
-        if not check_words(words):
-            accepted.append(
-                Risk(
-                    title=risk.title,
-                    why=risk.why,
-                    signal=risk.signal,
-                    mitigation=risk.mitigation,
-                    source="a model",
-                )
+        text = "\n".join((risk.title, risk.why, risk.signal, risk.mitigation))
+        reasons_to_refuse = check_words(text)
+        if reasons_to_refuse:
+            continue
+        accepted.append(
+            Risk(
+                title=risk.title,
+                why=risk.why,
+                signal=risk.signal,
+                mitigation=risk.mitigation,
+                source="a model",
             )
+        )
     warnings = []
     if len(accepted) < len(risks):
         count = plural(len(risks) - len(accepted), "risk")
@@ -156,7 +168,7 @@ def _ask_model(engine: Engine, plan: str) -> tuple[list[Risk], str]:
 def append_assumption(
     workspace: Workspace, directory: Path, assumption: Assumption, *, dry_run: bool
 ) -> JobFile:
-    """Add one line to `.assumptions.jsonl`, unless the last line says the same.
+    """Add an assumption of the work as a line to `.assumptions.jsonl`, unless the last is the same.
 
     Other lines stay unchanged, byte by byte.
 
@@ -185,20 +197,30 @@ def append_assumption(
 def _append_line(
     workspace: Workspace, path: Path, assumption: Assumption, *, dry_run: bool
 ) -> JobFile:
-    """Add a line to the file of assumptions, unless its last line says the same."""
-    before = _read_file(path, MAX_LOG_BYTES) if path.exists() else b""
-    line = msgspec.json.encode(assumption) + b"\n"
+    """Add a line to the file of assumptions, unless its last line is the same but for the time."""
+    old_lines = b""
+    if path.exists():
+        old_lines = _read_file(path, MAX_LOG_BYTES)
+    new_line = msgspec.json.encode(assumption) + b"\n"
     with suppress(msgspec.DecodeError, UnicodeDecodeError):
-        last = msgspec.json.decode(before.rstrip().rpartition(b"\n")[2], type=Assumption)
-        if replace(last, at=assumption.at) == assumption:
-            return JobFile(str(path), line.decode(), is_new=False)
-    separator = b"" if not before or before.endswith(b"\n") else b"\n"
+        last_line = old_lines.rstrip().rpartition(b"\n")[2]
+        last_assumption = msgspec.json.decode(last_line, type=Assumption)
+        if replace(last_assumption, at=assumption.at) == assumption:
+            return JobFile(str(path), new_line.decode(), is_new=False)
+    if old_lines and not old_lines.endswith(b"\n"):
+        old_lines += b"\n"
     if not dry_run:
-        write_file(path, before + separator + line, work_tree(workspace))
-    return JobFile(str(path), line.decode())
+        write_file(path, old_lines + new_line, work_tree(workspace))
+    return JobFile(str(path), new_line.decode())
 
 
 def _check_assumption(assumption: Assumption) -> None:
+    """Refuse an assumption that is empty, too long, or has text that must not be committed.
+
+    Raises:
+        FindingsError: refused-text.
+        UsageError: empty-assumption, long-assumption.
+    """
     text = "\n".join((assumption.assumption, assumption.because, assumption.milestone))
     if not assumption.assumption.strip():
         hint = "Say in a sentence what is taken for granted."
@@ -213,6 +235,11 @@ def _check_assumption(assumption: Assumption) -> None:
 
 
 def _read_file(path: Path, limit: int) -> bytes:
+    """Read a file of at most `limit` bytes.
+
+    Raises:
+        RepositoryError: not-a-file.
+    """
     try:
         return read_regular(path, limit)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Episodes that answer a question, and merged changes of git history that do so."""
+"""Search for episodes, records of earlier work, and merged changes that answer a question."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from itertools import islice
 from operator import mul
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -78,9 +79,11 @@ class RecallQuery(msgspec.Struct, frozen=True):
     at: str | datetime | None = None
 
     def allows(self, day: date, outcome: Outcome) -> bool:
-        """Tell whether work of this day and outcome may answer."""
-        first, last = self.occurred or (date.min, date.max)
-        return first <= day <= last and (not self.outcomes or outcome in self.outcomes)
+        """Return whether work of a day and an outcome is within the limits of the query."""
+        first_day, last_day = self.occurred or (date.min, date.max)
+        if not first_day <= day <= last_day:
+            return False
+        return not self.outcomes or outcome in self.outcomes
 
 
 def recall_episodes(
@@ -88,8 +91,13 @@ def recall_episodes(
 ) -> Recalled:
     """Return the episodes that answer a query, best first, with the factors of their scores.
 
+    Without a moment in the past, merged changes of git history that have no episode follow.
+
     Args:
-        environ: the environment of embedders; without it no vectors are asked.
+        workspace: the repository and its configuration.
+        query: the question, and which episodes may answer it.
+        environ: the environment that an embedder is configured by; without it, words alone are
+            compared.
 
     Raises:
         RepositoryError: unknown-revision, shallow-clone.
@@ -97,12 +105,14 @@ def recall_episodes(
     moment, now = _find_moment(workspace, query)
     ranking = query.ranking or workspace.config.episodes.ranking
     limit = min(max(query.limit, 1), MAX_LIMIT)
-    sound_query = replace(query, ranking=ranking, limit=limit, now=now)
+    bounded_query = replace(query, ranking=ranking, limit=limit, now=now)
     stored = _load_episodes(workspace, moment)
-    episodes = _filter_episodes(combine(stored.tellings), sound_query)
-    recalled = _rank(workspace, sound_query, episodes, stored, moment=moment, environ=environ)
+    episodes = _filter_episodes(combine(stored.tellings), bounded_query)
+    recalled = _rank(workspace, bounded_query, episodes, stored, moment=moment, environ=environ)
 
-    notes = [moment.note] if moment and moment.note else []
+    notes = []
+    if moment and moment.note:
+        notes.append(moment.note)
     if query.limit != limit:
         notes.append(f"A limit of {query.limit} is out of range, {limit} is taken.")
     if stored.findings:
@@ -114,7 +124,7 @@ def recall_episodes(
         notes.append("The question has no words to search for.")
     recalled = replace(recalled, notes=(*notes, *recalled.notes))
     if moment is None:
-        changes = _search_history(workspace, sound_query, recalled.hits)
+        changes = _search_history(workspace, bounded_query, recalled.hits)
         recalled = replace(recalled, changes=changes)
     if not recalled.hits and not recalled.changes:
         return recalled
@@ -123,7 +133,10 @@ def recall_episodes(
 
 
 def _find_moment(workspace: Workspace, query: RecallQuery) -> tuple[PastMoment | None, datetime]:
-    """Return the moment whose memory is asked (None: the work tree), and the time for ranking."""
+    """Return the moment whose memory is searched, and the time by which the ages count.
+
+    The moment is None for the work tree.
+    """
     if query.at is None:
         return None, query.now
     if isinstance(query.at, datetime):
@@ -135,31 +148,39 @@ def _find_moment(workspace: Workspace, query: RecallQuery) -> tuple[PastMoment |
 
 
 def _load_episodes(workspace: Workspace, moment: PastMoment | None) -> Episodes:
-    view = None
+    """Load the episodes of a moment or of the work tree: written files, and derived ones.
+
+    Episodes of merged changes without a file are derived from git history. Their importance
+    depends on what memory learned from the change.
+    """
+    commit = None
     if moment is not None:
-        view = moment.commit
-        if view is None:  # Before the first commit.
+        commit = moment.commit
+        if commit is None:  # Before the first commit.
             return Episodes((), ())
-    files = load_episode_files(workspace, view)
-    stored = add_derived(workspace, files, view)
-    if len(stored.tellings) == len(files.written.tellings):
+    files = load_episode_files(workspace, commit)
+    stored = add_derived(workspace, files, commit)
+    has_derived = len(stored.tellings) > len(files.written.tellings)
+    if not has_derived:
         return stored
-    entries = [located.entry for located in load_memory(workspace, view).located]
-    written_ids = {telling.id for telling in files.written.tellings}
+    entries = [located.entry for located in load_memory(workspace, commit).located]
+    written_ids = {record.id for record in files.written.tellings}
     return replace(stored, tellings=weigh_by_learned(stored.tellings, written_ids, entries))
 
 
 def _filter_episodes(episodes: Iterable[Episode], query: RecallQuery) -> list[Episode]:
-    return [
-        episode
-        for episode in episodes
-        if is_visible(episode, query.session, all_sessions=query.all_sessions)
-        and query.allows(episode.occurred_at.astimezone(UTC).date(), episode.outcome)
-    ]
+    """Return the episodes that the session of a query may see, and that are within its limits."""
+    filtered = []
+    for episode in episodes:
+        if not is_visible(episode, query.session, all_sessions=query.all_sessions):
+            continue
+        if query.allows(episode.occurred_at.astimezone(UTC).date(), episode.outcome):
+            filtered.append(episode)
+    return filtered
 
 
 def is_visible(episode: Episode, session: str | None, *, all_sessions: bool = False) -> bool:
-    """Tell whether a session may see an episode: its own, or one of no session."""
+    """Return whether a session may see an episode: its own, or one of no session."""
     return all_sessions or episode.context.get("session", "") in ("", session)
 
 
@@ -169,30 +190,31 @@ def is_visible(episode: Episode, session: str | None, *, all_sessions: bool = Fa
 def _search_history(
     workspace: Workspace, query: RecallQuery, hits: Sequence[RecalledEpisode]
 ) -> tuple[RecalledEpisode, ...]:
-    """Return the merged changes that answer and have no episode among the hits.
+    """Return the merged changes that answer a query and have no episode among the hits.
 
     A shallow clone has none.
     """
-    free = min(MAX_CHANGES, query.limit - len(hits))
-    if free <= 0:
+    free_places = min(MAX_CHANGES, query.limit - len(hits))
+    if free_places <= 0:
         return ()
-    names = _list_names(hits)
+    change_names = _list_change_names(hits)
 
     def may_answer(task: Task) -> bool:
-        has_episode = not names.isdisjoint((task.number, task.sha[:SHA_WIDTH]))
-        return task.is_merged and not has_episode and query.allows(task.merged_on, task.outcome)
+        if not task.is_merged or not query.allows(task.merged_on, task.outcome):
+            return False
+        return change_names.isdisjoint((task.number, task.sha[:SHA_WIDTH]))
 
     with suppress(RepositoryError):
         tip = read_tips(workspace.repo).commit
         if tip is not None:
             tasks = load_tasks(workspace, tip)
-            answers = find_answers(query.query, tasks.tasks, tasks.prompts, free, may_answer)
+            answers = find_answers(query.query, tasks.tasks, tasks.prompts, free_places, may_answer)
             return tuple(_as_episode(answer) for answer in answers)
     return ()
 
 
-def _list_names(hits: Sequence[RecalledEpisode]) -> set[int | str]:
-    """List the numbers and short shas of the changes that episodes tell of."""
+def _list_change_names(hits: Sequence[RecalledEpisode]) -> set[int | str]:
+    """Return the numbers of the pull requests and the short commit ids that episodes are about."""
     names: set[int | str] = set()
     for hit in hits:
         action = hit.episode.action
@@ -204,7 +226,7 @@ def _list_names(hits: Sequence[RecalledEpisode]) -> set[int | str]:
 
 
 def _as_episode(similar: SimilarTask) -> RecalledEpisode:
-    """Return a merged change as the episode that it would have."""
+    """Return a merged change in the form of an episode, with its score and factors."""
     task = similar.task
     short_sha = task.sha[:SHA_WIDTH]
     episode = Episode(
@@ -231,25 +253,37 @@ def _rank(
     moment: PastMoment | None,
     environ: Mapping[str, str] | None,
 ) -> Recalled:
+    """Rank episodes by the ranking of a query, without those that must be withheld from agents.
+
+    Args:
+        workspace: the repository and its configuration.
+        query: the question, its ranking and its limit.
+        episodes: the episodes that may answer.
+        stored: all episodes and the feedback in them.
+        moment: the moment whose files count as existing; None: HEAD.
+        environ: the environment that an embedder is configured by.
+    """
     if query.ranking == "mempalace":
         return _rank_by_mempalace(query, episodes, stored)
     if query.ranking == "t4dm":
         return _rank_by_t4dm(workspace, query, episodes, environ)
-    candidates = [pair for pair in find_similar_episodes(query.query, episodes) if is_safe(pair[0])]
+    similar_episodes = find_similar_episodes(query.query, episodes)
+    candidates = [(episode, score) for episode, score in similar_episodes if is_safe(episode)]
     rev = moment.commit if moment else "HEAD"
-    still = _count_existing_files(workspace, [episode for episode, _ in candidates], rev)
-    return Recalled("similar", WORDS, rank_similar(candidates, still, query.limit))
+    safe_episodes = [episode for episode, _ in candidates]
+    existing_counts = _count_existing_files(workspace, safe_episodes, rev)
+    return Recalled("similar", WORDS, rank_similar(candidates, existing_counts, query.limit))
 
 
 def _rank_by_mempalace(
     query: RecallQuery, episodes: Sequence[Episode], stored: Episodes
 ) -> Recalled:
+    """Rank episodes by the formula of MemPalace, which also uses the feedback on entries."""
     feedback = list_feedback(stored.tellings)
-    utilities = replay(feedback)
-    values = {entry_id: utility.value for entry_id, utility in utilities.items()}
-    ranked = rank_mempalace(query.query, episodes, values, query.now)
-    safe = (hit for hit in ranked if is_safe(hit.episode))
-    return Recalled("mempalace", hits=tuple(islice(safe, query.limit)))
+    utilities = {entry_id: utility.value for entry_id, utility in replay(feedback).items()}
+    ranked_hits = rank_mempalace(query.query, episodes, utilities, query.now)
+    safe_hits = (hit for hit in ranked_hits if is_safe(hit.episode))
+    return Recalled("mempalace", hits=tuple(islice(safe_hits, query.limit)))
 
 
 def _rank_by_t4dm(
@@ -258,45 +292,65 @@ def _rank_by_t4dm(
     episodes: Sequence[Episode],
     environ: Mapping[str, str] | None,
 ) -> Recalled:
-    safe = (pair for pair in list_candidates(query.query, episodes) if is_safe(pair[0]))
-    pool = list(islice(safe, POOL * query.limit))
-    likeness = WORDS
-    reason = ""
-    if environ is not None and pool:
-        pool, likeness, reason = _compare_vectors(workspace, query.query, pool, environ)
-    notes = (f"Words alone were compared: {reason}.",) if reason else ()
-    hits = rank_t4dm(pool, query.now)[: query.limit]
-    return Recalled("t4dm", likeness, tuple(hits), notes)
+    """Rank episodes by the formula of t4dm: by vectors if there is an embedder, else by words.
+
+    The best candidates by words are compared with the question, and no others.
+    """
+    candidates = list_candidates(query.query, episodes)
+    safe_candidates = ((episode, score) for episode, score in candidates if is_safe(episode))
+    pool = ComparedEpisodes(list(islice(safe_candidates, POOL * query.limit)), WORDS)
+    if environ is not None and pool.episodes:
+        pool = _compare_vectors(workspace, query.query, pool.episodes, environ)
+    notes: tuple[str, ...] = ()
+    if pool.failure:
+        notes = (f"Words alone were compared: {pool.failure}.",)
+    hits = rank_t4dm(pool.episodes, query.now)[: query.limit]
+    return Recalled("t4dm", pool.likeness, tuple(hits), notes)
+
+
+class ComparedEpisodes(NamedTuple):
+    """Episodes with the likeness of each to a question.
+
+    Attributes:
+        episodes: the episodes, each with its likeness.
+        likeness: the measure: `tf-idf`, or the id of an embedding model.
+        failure: why vectors could not be compared; "" if they were, or were not wanted.
+    """
+
+    episodes: list[ScoredEpisode]
+    likeness: str
+    failure: str = ""
 
 
 def _compare_vectors(
-    workspace: Workspace, query: str, pool: list[ScoredEpisode], environ: Mapping[str, str]
-) -> tuple[list[ScoredEpisode], str, str]:
-    """Replace the likeness of words by cosines of vectors.
+    workspace: Workspace, question: str, pool: list[ScoredEpisode], environ: Mapping[str, str]
+) -> ComparedEpisodes:
+    """Return episodes with the cosines of their vectors and that of a question.
 
-    Returns:
-        The pool, the name of the likeness, and a reason if vectors failed.
+    Where there is no embedder, or it fails, they are returned as they are.
     """
     choice = choose_embedder(workspace.config.retrieve, environ)
     if choice.embedder is None or len(pool) > MAX_EMBEDDED:
-        return pool, WORDS, choice.reason if choice.mode == "degraded" else ""
+        failure = choice.reason if choice.mode == "degraded" else ""
+        return ComparedEpisodes(pool, WORDS, failure)
     try:
-        query_vector = choice.embedder.embed([query], "query").data
+        question_vector = choice.embedder.embed([question], "query").data
         vectors = choice.embedder.embed([build_prompt(episode) for episode, _ in pool])
     except MemoryCIError as error:
-        return pool, WORDS, error.message
+        return ComparedEpisodes(pool, WORDS, error.message)
 
-    starts = range(0, len(vectors.data), vectors.dim)
     compared = []
+    # The vectors of all episodes are in one array, one after another.
+    starts = range(0, len(vectors.data), vectors.dim)
     for (episode, _), start in zip(pool, starts, strict=True):
         vector = vectors.data[start : start + vectors.dim]
-        cosine = sum(map(mul, query_vector, vector))
+        cosine = sum(map(mul, question_vector, vector))
         compared.append((episode, max(0.0, cosine)))
-    return compared, choice.embedder.model_id, ""
+    return ComparedEpisodes(compared, choice.embedder.model_id)
 
 
 def is_safe(episode: Episode) -> bool:
-    """Tell whether nothing in the words of an episode must be withheld from an agent."""
+    """Return whether no text of an episode must be withheld from an agent."""
     action = episode.action
     names = (episode.id, *action.files, *action.tools, *episode.context, *episode.context.values())
     return not is_unsafe("\n".join((build_prompt(episode), *names)))
@@ -305,33 +359,38 @@ def is_safe(episode: Episode) -> bool:
 def _count_existing_files(
     workspace: Workspace, episodes: Sequence[Episode], rev: str | None
 ) -> dict[str, int]:
-    """Count for each episode its files that exist at a revision, renamed or not."""
+    """Count for each episode, by id, its files that exist at a revision, renamed or not."""
     commit = find_commit(workspace.repo, rev) if rev else None
     if commit is None or not episodes:
         return {}
     files = tree_at(workspace.repo, commit).files.values()
-    existing = frozenset(readable_path(path) for path in files)
-    renames = _list_renames(workspace, episodes, existing, commit)
+    existing_paths = frozenset(readable_path(path) for path in files)
+    renames = _list_renames(workspace, episodes, existing_paths, commit)
 
     counts = {}
     for episode in episodes:
         paths = episode.action.files
-        counts[episode.id] = sum(_exists(path, renames, existing) for path in paths)
+        counts[episode.id] = sum(_exists(path, renames, existing_paths) for path in paths)
     return counts
 
 
 def _list_renames(
-    workspace: Workspace, episodes: Sequence[Episode], existing: frozenset[str], commit: str
+    workspace: Workspace, episodes: Sequence[Episode], existing_paths: frozenset[str], commit: str
 ) -> dict[str, str]:
-    """List the renames since the commits of the episodes that have files which do not exist."""
-    shas = []
+    """Return the renames between the commits of episodes and a commit, as old path: new path.
+
+    Only episodes with files that do not exist any more are looked at.
+    """
+    revisions = []
     for episode in episodes:
         sha = episode.action.commit
-        if not existing.issuperset(episode.action.files) and re.fullmatch(SHORT_ID, sha):
-            shas.append(f"{sha}^{{commit}}")
-    commits = [sha for sha in find_objects(workspace.repo, shas) if sha]  # those that exist
-    return list_renames(workspace.repo, commits, commit) if commits else {}
+        has_missing_file = not existing_paths.issuperset(episode.action.files)
+        if has_missing_file and re.fullmatch(SHORT_ID, sha):
+            revisions.append(f"{sha}^{{commit}}")
+    # A commit of a deleted branch may not exist any more.
+    old_commits = [sha for sha in find_objects(workspace.repo, revisions) if sha]
+    return list_renames(workspace.repo, old_commits, commit) if old_commits else {}
 
 
-def _exists(path: str, renames: Mapping[str, str], existing: frozenset[str]) -> bool:
-    return path in existing or follow_renames(path, renames, existing) is not None
+def _exists(path: str, renames: Mapping[str, str], existing_paths: frozenset[str]) -> bool:
+    return path in existing_paths or follow_renames(path, renames, existing_paths) is not None

@@ -24,11 +24,11 @@ NONE = "(nothing known speaks of this plan; add what you expect to go wrong)"
 
 
 def render_recalled(recalled: Recalled, *, explain: bool = False) -> str:
-    """Return a line for each episode, best first, above the part of its text not in the title.
+    """Return the episodes that answer a question, best first: a line of facts, then the text.
 
     Args:
         recalled: the episodes.
-        explain: add the score of each episode.
+        explain: add how the score of each episode was computed.
     """
     lines = []
     for hit in recalled.hits:
@@ -47,7 +47,7 @@ def _repeats_title(hit: RecalledEpisode) -> bool:
 
 
 def _episode_line(hit: RecalledEpisode, address: str) -> str:
-    """Return the facts of an episode, then its link.
+    """Return one line with the title, the facts, the outcome and the link of an episode.
 
     Example:
     `pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; success)`.
@@ -55,13 +55,12 @@ def _episode_line(hit: RecalledEpisode, address: str) -> str:
     episode = hit.episode
     situation = episode.situation
     facts = [episode.occurred_at.date().isoformat()]
-    topics = [topic for topic in (situation.domain, situation.topic) if topic]
-    topic_text = shorten(": ".join(topics), MAX_TITLE)
-    if topic_text:
-        facts.append(topic_text)
-    files = len(episode.action.files)
-    if files and hit.still is not None:
-        facts.append(f"still {hit.still} of {files} files")
+    subjects = [name for name in (situation.domain, situation.topic) if name]
+    if subjects:
+        facts.append(shorten(": ".join(subjects), MAX_TITLE))
+    file_count = len(episode.action.files)
+    if file_count and hit.still is not None:
+        facts.append(f"still {hit.still} of {file_count} files")
     outcome = "tried, did not work" if episode.outcome == "failure" else episode.outcome
     title = shorten(situation.summary or episode.text, MAX_TITLE)
     link = link_to(address, episode.action.pr, episode.action.commit)
@@ -69,29 +68,29 @@ def _episode_line(hit: RecalledEpisode, address: str) -> str:
 
 
 def _explain_score(hit: RecalledEpisode, likeness: str) -> str:
-    """Return the score as a product, or as a weighted sum if the factors have weights.
+    """Return the formula of a score: a product, or a weighted sum if the factors have weights.
 
     Args:
         hit: an episode.
-        likeness: the measure by which texts were compared.
+        likeness: the measure by which texts were compared, such as `tf-idf`.
     """
-    parts = []
-    is_sum = False
+    terms = []
+    operator = " x "
     for factor in hit.factors:
-        weight = ""
+        term = f"{factor.name} {factor.value:.3f}"
         if factor.weight is not None:
-            is_sum = True
-            weight = f"{factor.weight:g} x "
-        parts.append(f"{weight}{factor.name} {factor.value:.3f}")
-    formula = (" + " if is_sum else " x ").join(parts)
+            term = f"{factor.weight:g} x {term}"
+            operator = " + "
+        terms.append(term)
+    formula = operator.join(terms)
     basis = f" (likeness by {likeness})" if likeness else ""
     return f"{hit.score:.4f} = {formula}{basis}"
 
 
 def render_premortem(plan: str, risks: Sequence[Risk]) -> str:
-    """Return a page of Markdown with the plan in short and the risks.
+    """Return the Markdown page of a pre-mortem: the beginning of the plan, and the risks.
 
-    The plan is quoted, as it is not our text. No character moves a cursor or hides.
+    The plan is quoted, as others wrote it. Control and invisible characters are removed.
     """
     lines = ["# Pre-mortem", "", "## Plan", "", *_quote_plan(plan), "", "## Risks", ""]
     for risk in risks:
@@ -102,29 +101,35 @@ def render_premortem(plan: str, risks: Sequence[Risk]) -> str:
 
 
 def _quote_plan(plan: str) -> Iterator[str]:
-    free = PLAN_WIDTH
+    """Yield the first lines of a plan as a Markdown quote."""
+    free_width = PLAN_WIDTH
     for line in plan.strip().splitlines():
-        free -= len(line)
-        if free < 0:
+        free_width -= len(line)
+        if free_width < 0:
             yield "> …"
             return
         yield f"> {line}".rstrip()
 
 
 def _risk_lines(risk: Risk) -> Iterator[str]:
+    """Yield a risk as an item of a Markdown list, without its empty parts."""
     yield f"- {shorten(risk.title, MAX_RISK)}"
-    for name, text in (
+    parts = (
         ("Why", risk.why),
         ("Signal", risk.signal),
         ("Mitigation", risk.mitigation),
         ("From", risk.source),
-    ):
+    )
+    for name, text in parts:
         if text:
             yield f"  {name}: {shorten(text, MAX_RISK)}"
 
 
 def render_recall(recalled: Recalled, *, explain: bool = False) -> str:
-    """Return episodes and changes of history in the wrapper of memory; "" without any."""
+    """Return episodes and merged changes as quoted text for an agent; "" without any.
+
+    A heading says that the text is data from memory, and no instruction.
+    """
     blocks = []
     if recalled.hits:
         text = render_recalled(recalled, explain=explain)

@@ -62,7 +62,8 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
       memory-ci eval extraction benchmarks/gold/extraction.jsonl --engine rules
       memory-ci eval extraction labelled
     """
-    from memory_ci.commands.evaluate.evaluate import evaluate_extraction, evaluate_set, load_gold
+    from memory_ci.commands.evaluate.evaluate import evaluate_extraction, load_gold
+    from memory_ci.commands.evaluate.labelled_set import evaluate_set
 
     if gold.is_dir():
         set_evaluation = evaluate_set(gold)
@@ -151,7 +152,7 @@ def draw(place: Path, since: str | None, engine: EngineName | None, as_json: boo
       memory-ci eval draw labelled --since 1y --engine claude-cli
       memory-ci eval extraction labelled
     """
-    from memory_ci.commands.evaluate.evaluate import draw_set, write_sheets
+    from memory_ci.commands.evaluate.labelled_set import draw_set, write_sheets
     from memory_ci.commands.evaluate.records import DrawnSet
     from memory_ci.commands.record.run import RecordOptions, fetch_sessions
 

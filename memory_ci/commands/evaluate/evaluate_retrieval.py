@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.commands.evaluate import retrieval_metrics as metrics
-from memory_ci.commands.evaluate.evaluate import WHEN, load_lines
+from memory_ci.commands.evaluate.json_lines import WHEN, load_lines
 from memory_ci.commands.evaluate.records import (
     Comparison,
     Fall,
@@ -116,17 +116,20 @@ def load_set(entries: Path, queries: Path, judgements: Path) -> RetrievalSet:
 
 
 def replay_set(data: RetrievalSet) -> Iterator[tuple[Index, JudgedQuery]]:
-    """Yield each query that has an answer, with the index of the entries that its group had.
+    """Yield each query that has an answer, with an index of the entries learned before it.
 
-    Queries come by group and time. The index is valid until the next query.
+    A group is a memory of its own. The queries of each group come in the order of time, and its
+    index grows from query to query: it is valid until the next query.
     """
-    grades: dict[str, dict[str, float]] = defaultdict(dict)
+    grades_by_query: dict[str, dict[str, float]] = defaultdict(dict)
     for judgement in data.judgements:
         if judgement.relevance > 0:
-            grades[judgement.query][judgement.entry] = judgement.relevance
+            grades_by_query[judgement.query][judgement.entry] = judgement.relevance
 
     for group in sorted({query.group for query in data.queries}):
-        queries = [query for query in data.queries if query.group == group and query.id in grades]
+        queries = [
+            query for query in data.queries if query.group == group and query.id in grades_by_query
+        ]
         queries.sort(key=_query_time)
         entries = [entry for entry in data.entries if entry.group == group]
         entries.sort(key=lambda entry: _as_utc(entry.ts), reverse=True)
@@ -137,24 +140,33 @@ def replay_set(data: RetrievalSet) -> Iterator[tuple[Index, JudgedQuery]]:
                 if file.entries:
                     files[file.path] = file
                     _sync_files(index, files)
-                day = _query_time(query).date()
-                yield (
-                    index,
-                    JudgedQuery(query.id, query.text, grades[query.id], (), query.kind, day),
+                judged_query = JudgedQuery(
+                    name=query.id,
+                    text=query.text,
+                    grades=grades_by_query[query.id],
+                    negative=(),
+                    kind=query.kind,
+                    today=_query_time(query).date(),
                 )
+                yield index, judged_query
 
 
 def _take_learned(entries: list[SetEntry], query: SetQuery, path: str) -> LoadedFile:
-    """Move the entries that were learned before a query into a memory file.
+    """Remove the entries that were learned before a query from a list, and return them as a file.
 
     Args:
-        entries: the entries that are left, the oldest last.
+        entries: the entries that are in no file yet, the oldest last.
         query: the query; without a time, all entries were learned before it.
-        path: the path of the file.
+        path: the path of the memory file.
     """
     learned: list[Located] = []
-    while entries and (query.ts is None or _as_utc(entries[-1].ts) < _query_time(query)):
-        learned.append(Located(_make_entry(entries.pop()), path, len(learned) + 1, PROJECT))
+    while entries:
+        oldest = entries[-1]
+        if query.ts is not None and _as_utc(oldest.ts) >= _query_time(query):
+            break
+        entries.pop()
+        line = len(learned) + 1
+        learned.append(Located(_make_entry(oldest), path, line, PROJECT))
     return LoadedFile(path=path, scope=PROJECT, entries=tuple(learned))
 
 
@@ -164,6 +176,7 @@ def _sync_files(index: Index, files: Mapping[str, LoadedFile]) -> None:
 
 
 def _make_entry(entry: SetEntry) -> Entry:
+    """Return the memory entry of a line of a set."""
     title, _, body = entry.text.partition("\n")
     return replace(
         sample_entry(0, title),
@@ -193,8 +206,8 @@ def answer_set(
 ) -> Iterator[QueryAnswer]:
     """Yield the answer to each query of a set, from the entries of its group at that time.
 
-    Each is followed by the answer to a query of another group, which has no name, and which
-    memory should not be able to answer.
+    After each comes the answer to a query of another group, drawn at random, which memory should
+    not be able to answer. That query has no name.
 
     Args:
         data: the set.
@@ -203,26 +216,28 @@ def answer_set(
         embedder: embeds all entries and queries, if there is one.
 
     Raises:
-        EngineError: the embedder fails. Entries half with vectors would measure nothing.
+        EngineError: the embedder fails. A comparison in which half of the entries have vectors
+            would measure nothing.
     """
     vectors: dict[bytes, array[float]] = {}
-    dice = random.Random(len(data.queries))  # noqa: S311 - a choice that anyone can repeat, no secret
+    generator = random.Random(len(data.queries))  # noqa: S311 - a choice that anyone can repeat, no secret
     group_by_query = {query.id: query.group for query in data.queries}
     texts_by_group: dict[str, list[str]] = defaultdict(list)
     for query in data.queries:
         texts_by_group[query.group].append(query.text)
 
-    for index, asking in replay_set(data):
+    for index, judged_query in replay_set(data):
         if embedder and embedder.embedder:
             _embed_missing(index, embedder.embedder, vectors)
-        yield _answer(index, config, asking, clock, embedder)
+        yield _answer(index, config, judged_query, clock, embedder)
 
-        own_group = group_by_query[asking.name]
+        own_group = group_by_query[judged_query.name]
         other_groups = [group for group in texts_by_group if group != own_group]
         if other_groups:
-            text = dice.choice(texts_by_group[dice.choice(other_groups)])
-            unrelated = replace(asking, name="", text=text, grades={})
-            yield _answer(index, config, unrelated, clock, embedder)
+            other_group = generator.choice(other_groups)
+            text = generator.choice(texts_by_group[other_group])
+            unrelated_query = replace(judged_query, name="", text=text, grades={})
+            yield _answer(index, config, unrelated_query, clock, embedder)
 
 
 def _embed_missing(index: Index, embedder: Embedder, vectors: dict[bytes, array[float]]) -> None:
@@ -231,28 +246,32 @@ def _embed_missing(index: Index, embedder: Embedder, vectors: dict[bytes, array[
     Args:
         index: the index.
         embedder: makes the vectors.
-        vectors: all vectors so far, by the hash of their text: no text is embedded twice.
+        vectors: all vectors so far, by the hash of their text, so that no text is embedded twice;
+            new ones are added.
     """
     texts = list_missing_texts(index, embedder.model_id)
+    if not texts:
+        return
     new_hashes = [text_hash for text_hash in texts if text_hash not in vectors]
     if new_hashes:
-        dim, data = embedder.embed([texts[text_hash] for text_hash in new_hashes])
+        dim, new_data = embedder.embed([texts[text_hash] for text_hash in new_hashes])
         for number, text_hash in enumerate(new_hashes):
-            vectors[text_hash] = data[number * dim : (number + 1) * dim]
-    if texts:
-        data = array("f")
-        for text_hash in texts:
-            data.extend(vectors[text_hash])
-        store_vectors(
-            index, embedder.model_id, tuple(texts), Vectors(len(data) // len(texts), data)
-        )
+            vectors[text_hash] = new_data[number * dim : (number + 1) * dim]
+
+    data = array("f")
+    for text_hash in texts:
+        data.extend(vectors[text_hash])
+    dim = len(data) // len(texts)
+    store_vectors(index, embedder.model_id, tuple(texts), Vectors(dim, data))
 
 
 # -- golden queries of a repository
 
 
 def load_golden(workspace: Workspace) -> tuple[GoldenQuery, ...]:
-    """Load the golden queries of a work tree, and name those without a name.
+    """Load the golden queries of a work tree: tasks, with the entries that should answer them.
+
+    A query without a name is named by its file and line.
 
     Raises:
         UsageError: no-golden-queries, bad-queries.
@@ -287,12 +306,14 @@ def compare_golden(
     margin: float,
     clock: Timer,
 ) -> Comparison:
-    """Compare answers with those of the memory of a revision, ranked as on the same day.
+    """Compare the answers to golden queries with those from the memory of a revision.
+
+    Both are ranked as on the same day, so that only memory differs.
 
     Args:
         workspace: the repository and its configuration.
         goldens: the golden queries.
-        answered: their present answers.
+        answered: their answers from the present memory.
         rev: the revision.
         margin: how far a measure may worsen.
         clock: the clock that times the queries.
@@ -310,23 +331,24 @@ def compare_golden(
         today = answered[0].asking.today
         before = _answer_all(index, workspace.config, goldens, today, clock)
     falls = []
-    for old, new in zip(before, answered, strict=True):
-        if old.asking.grades:
-            fall = Fall(new.asking.name, _ndcg_at_10(old), _ndcg_at_10(new))
-            if fall.now < fall.before:
-                falls.append(fall)
+    for old_answer, new_answer in zip(before, answered, strict=True):
+        if not old_answer.asking.grades:
+            continue
+        fall = Fall(new_answer.asking.name, _ndcg_at_10(old_answer), _ndcg_at_10(new_answer))
+        if fall.now < fall.before:
+            falls.append(fall)
     falls.sort(key=lambda fall: (fall.now - fall.before, fall.name))
     return Comparison(
         rev=rev,
         margin=margin,
-        before=measure(before)[0],
-        now=measure(answered)[0],
+        before=_measure_quality("", before),
+        now=_measure_quality("", answered),
         falls=tuple(falls),
     )
 
 
 def init_golden(workspace: Workspace) -> tuple[Path, int]:
-    """Derive golden queries from the entries of the work tree, and write them to a file.
+    """Derive golden queries, tasks with known answers, from the work tree's entries into a file.
 
     An existing file is replaced: queries that people write belong into another one.
 
@@ -353,40 +375,47 @@ def _list_cited_paths(entry: Entry) -> list[str]:
 def _answer_all(
     index: Index, config: Config, goldens: Sequence[GoldenQuery], today: date, clock: Timer
 ) -> tuple[QueryAnswer, ...]:
+    """Return the answers of an index to golden queries, in the same order."""
     answers = []
     for golden in goldens:
-        grades = dict.fromkeys(golden.relevant, 1.0)
-        asking = JudgedQuery(golden.name, golden.query, grades, golden.negative, golden.kind, today)
-        answers.append(_answer(index, config, asking, clock))
+        judged_query = JudgedQuery(
+            name=golden.name,
+            text=golden.query,
+            grades=dict.fromkeys(golden.relevant, 1.0),
+            negative=golden.negative,
+            kind=golden.kind,
+            today=today,
+        )
+        answers.append(_answer(index, config, judged_query, clock))
     return tuple(answers)
 
 
 def _answer(
     index: Index,
     config: Config,
-    asking: JudgedQuery,
+    query: JudgedQuery,
     clock: Timer,
     embedder: EmbedderChoice | None = None,
 ) -> QueryAnswer:
-    """Answer a query as `retrieve` does."""
+    """Answer a query as `retrieve` does: rank entries, drop weak ones, and fit the budget."""
     options = RetrieveOptions()
     start = clock()
-    request = bound_options(options, config, asking.today)
-    ranked = rank_task(index, asking.text, request, options, asking.today, embedder=embedder)
+    request = bound_options(options, config, query.today)
+    ranked = rank_task(index, query.text, request, options, query.today, embedder=embedder)
     hits, _ = order_hits(ranked.hits, request.limit)
-    answer = Retrieval(task=asking.text, mode=ranked.mode)
-    strong = drop_weak(hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
+    answer = Retrieval(task=query.text, mode=ranked.mode)
+    strong_hits = drop_weak(hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
     budget = request.max_chars - context_cost(answer)
-    served, _ = fit(strong, budget, entry_cost)
+    served_hits, _ = fit(strong_hits, budget, entry_cost)
     seconds = clock() - start
     return QueryAnswer(
-        asking=asking,
+        asking=query,
         ranking=tuple(hit.located.entry.id for hit in hits),
         factors=tuple(hit.factors for hit in hits),
         verdict=ranked.strength,
         seconds=seconds,
-        given=tuple(hit.located.entry.id for hit in served),
-        characters=len(render_context(replace(answer, hits=served))),
+        given=tuple(hit.located.entry.id for hit in served_hits),
+        characters=len(render_context(replace(answer, hits=served_hits))),
     )
 
 
@@ -425,6 +454,14 @@ MEASURES: dict[str, Callable[[QueryAnswer], float]] = {
 
 
 def _measure_quality(kind: str, answers: Sequence[QueryAnswer]) -> Quality:
+    """Return the quality of answers: means of measures with intervals, and times.
+
+    Most measures are taken over the queries that have a relevant entry.
+
+    Args:
+        kind: the kind of the queries; "" for all together.
+        answers: the answers to the queries.
+    """
     answerable = [answer for answer in answers if answer.asking.grades]
     unanswerable = [answer for answer in answers if not answer.asking.grades]
     measures: list[Measure] = []
@@ -433,52 +470,58 @@ def _measure_quality(kind: str, answers: Sequence[QueryAnswer]) -> Quality:
             measures.append(_average(name, [compute(answer) for answer in answerable]))
     measures += _measure_served(answerable)
     if unanswerable:
-        is_served = [float(bool(answer.given)) for answer in unanswerable]
-        measures.append(_average("unrelated answered", is_served))
-    stale_hits = [
-        metrics.has_any(answer.ranking, answer.asking.negative, 10)
-        for answer in answers
-        if answer.asking.negative
-    ]
-    if stale_hits:
+        served_any = [1.0 if answer.given else 0.0 for answer in unanswerable]
+        measures.append(_average("unrelated answered", served_any))
+    with_negative = [answer for answer in answers if answer.asking.negative]
+    if with_negative:
+        stale_hits = [
+            metrics.has_any(answer.ranking, answer.asking.negative, 10) for answer in with_negative
+        ]
         measures.append(_average("stale hits@10", stale_hits))
-    times = [1000 * answer.seconds for answer in answers]
+    milliseconds = [1000 * answer.seconds for answer in answers]
     return Quality(
         kind=kind,
         queries=len(answerable),
         measures=tuple(measures),
-        milliseconds=(metrics.percentile(times, 0.5), metrics.percentile(times, 0.95)),
+        milliseconds=(
+            metrics.percentile(milliseconds, 0.5),
+            metrics.percentile(milliseconds, 0.95),
+        ),
         unanswerable=len(unanswerable),
         false_hits=sum(answer.verdict == "HIT" for answer in unanswerable),
     )
 
 
 def _measure_served(answers: Sequence[QueryAnswer]) -> Iterator[Measure]:
-    """Yield the shares of served entries that are relevant and that are repeated.
+    """Yield the measures of what is served.
 
-    The third share is how much of the recall of the first ten entries is left in those served.
+    They are the share of served entries that are relevant ("precision at given"), the share that
+    the same session was served before ("repeats"), and how much of the recall of the first ten
+    entries is left ("kept").
     """
-    served = [answer for answer in answers if answer.given]
-    if served:
+    served_answers = [answer for answer in answers if answer.given]
+    if served_answers:
         precisions = []
         repeats = []
-        for place, answer in enumerate(served):
-            ids = set(answer.given)
-            precisions.append(len(answer.asking.grades.keys() & ids) / len(answer.given))
-            earlier_ids: set[str] = set()
-            for earlier in served[place - place % SESSION : place]:
-                earlier_ids.update(earlier.given)
-            repeats.append(len(earlier_ids & ids) / len(answer.given))
+        session_ids: set[str] = set()  # What the present session was served so far.
+        for number, answer in enumerate(served_answers):
+            if number % SESSION == 0:
+                session_ids = set()
+            served_ids = set(answer.given)
+            relevant_ids = answer.asking.grades.keys() & served_ids
+            precisions.append(len(relevant_ids) / len(answer.given))
+            repeats.append(len(session_ids & served_ids) / len(answer.given))
+            session_ids |= served_ids
         yield _average("precision at given", precisions)
         yield _average("repeats", repeats)
 
-    recall = metrics.mean([_recall_at_10(answer) for answer in answers])
-    if recall:
-        yield _average("kept", [_recall_served(answer) / recall for answer in answers])
+    recall_at_10 = metrics.mean([_recall_at_10(answer) for answer in answers])
+    if recall_at_10:
+        yield _average("kept", [_recall_served(answer) / recall_at_10 for answer in answers])
 
 
 def _average(name: str, values: Sequence[float]) -> Measure:
-    """Return the mean of values with its bootstrap interval."""
-    dice = random.Random(len(values))  # noqa: S311 - a resample that anyone can repeat, no secret
-    low, high = metrics.interval(values, lambda sample: dice.choices(sample, k=len(sample)))
+    """Return the mean of values with its 95 % bootstrap interval."""
+    generator = random.Random(len(values))  # noqa: S311 - a resample that anyone can repeat, no secret
+    low, high = metrics.interval(values, lambda sample: generator.choices(sample, k=len(sample)))
     return Measure(name, metrics.mean(values), low, high)

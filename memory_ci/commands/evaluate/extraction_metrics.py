@@ -12,13 +12,16 @@ SAME_WORDS = 0.5  # Least Jaccard index of the content words of a quote and of i
 
 
 def is_match(candidate: Candidate, learning: GoldLearning) -> bool:
-    """Return whether a quote of a candidate is the gold quote, in part or in whole."""
-    gold = " ".join(learning.quote.split())
-    for quote in candidate.quotes:
-        text = " ".join(quote.text.split())
-        if gold in text or text in gold:
+    """Return whether a candidate quotes the words that prove a learning of the gold data.
+
+    One quote may be a part of the other, or have half of the same words.
+    """
+    gold_quote = " ".join(learning.quote.split())
+    for candidate_quote in candidate.quotes:
+        quote = " ".join(candidate_quote.text.split())
+        if gold_quote in quote or quote in gold_quote:
             return True
-        if jaccard(content_words(gold), content_words(text)) >= SAME_WORDS:
+        if jaccard(content_words(gold_quote), content_words(quote)) >= SAME_WORDS:
             return True
     return False
 
@@ -30,9 +33,10 @@ def kappa(windows: Sequence[GoldWindow]) -> tuple[float | None, int]:
 
 
 def cohen_kappa(pairs: Sequence[tuple[bool, bool]]) -> tuple[float | None, int]:
-    """Return Cohen's kappa (Cohen 1960) of two readers' answers, and how many both gave.
+    """Return Cohen's kappa (Cohen 1960) of two readers' answers, and the number of pairs.
 
-    Kappa is None without answers.
+    Kappa is (agreement - agreement expected by chance) / (1 - agreement expected by chance); None
+    without answers.
     """
     if not pairs:
         return None, 0
@@ -40,7 +44,7 @@ def cohen_kappa(pairs: Sequence[tuple[bool, bool]]) -> tuple[float | None, int]:
     agreement = sum(first == second for first, second in pairs) / count
     first_yes = sum(first for first, _ in pairs) / count
     second_yes = sum(second for _, second in pairs) / count
-    chance = first_yes * second_yes + (1 - first_yes) * (1 - second_yes)
-    if chance == 1:
+    expected = first_yes * second_yes + (1 - first_yes) * (1 - second_yes)
+    if expected == 1:
         return 1.0, count
-    return round((agreement - chance) / (1 - chance), 3), count
+    return round((agreement - expected) / (1 - expected), 3), count

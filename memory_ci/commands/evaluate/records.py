@@ -127,17 +127,19 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def worse(self) -> tuple[tuple[str, float, float], ...]:
         """The measures that worsened by more than the margin, as (name, before, now)."""
-        values = {measure.name: measure.value for measure in self.now.measures}
+        values_now = {measure.name: measure.value for measure in self.now.measures}
         worse = []
         for measure in self.before.measures:
-            if measure.name in values:
-                value = values[measure.name]
-                if _measure_loss(measure.name, measure.value, value) > self.margin:
-                    worse.append((measure.name, measure.value, value))
+            if measure.name not in values_now:
+                continue
+            value_now = values_now[measure.name]
+            if _measure_loss(measure.name, measure.value, value_now) > self.margin:
+                worse.append((measure.name, measure.value, value_now))
         return tuple(worse)
 
 
 def _measure_loss(name: str, before: float, now: float) -> float:
+    """Return how much a measure worsened; 0 or less if it improved or may change freely."""
     if name in SIZES:
         return (now - before) / before / 10 if before else 0.0
     return GATED.get(name, 0) * (before - now)

@@ -35,8 +35,9 @@ def ndcg(ranking: Sequence[str], relevant: Grades, k: int) -> float:
     >>> ndcg(["x", "a"], {"a": 1}, 10) == 1 / math.log2(3)
     True
     """
-    best = _dcg(sorted(relevant.values(), reverse=True)[:k])
-    return _dcg(relevant.get(entry, 0.0) for entry in _unique(ranking)[:k]) / best
+    best_grades = sorted(relevant.values(), reverse=True)[:k]
+    grades = [relevant.get(entry_id, 0.0) for entry_id in _unique(ranking)[:k]]
+    return _dcg(grades) / _dcg(best_grades)
 
 
 def reciprocal_rank(ranking: Sequence[str], relevant: Grades, k: int) -> float:
@@ -45,8 +46,8 @@ def reciprocal_rank(ranking: Sequence[str], relevant: Grades, k: int) -> float:
     >>> reciprocal_rank(["x", "a"], {"a": 1}, 10), reciprocal_rank(["x", "a"], {"a": 1}, 1)
     (0.5, 0.0)
     """
-    for rank, entry in enumerate(_unique(ranking)[:k], start=1):
-        if entry in relevant:
+    for rank, entry_id in enumerate(_unique(ranking)[:k], start=1):
+        if entry_id in relevant:
             return 1 / rank
     return 0.0
 
@@ -70,7 +71,8 @@ def percentile(values: Iterable[float], share: float) -> float:
     ordered = sorted(values)
     if not ordered:
         return 0.0
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+    rank = max(1, math.ceil(share * len(ordered)))
+    return ordered[rank - 1]
 
 
 def interval(
@@ -89,6 +91,7 @@ def interval(
 
 
 def _dcg(grades: Iterable[float]) -> float:
+    """Return the discounted cumulative gain of a ranking, from the relevance of each rank."""
     return sum(
         (math.pow(2, grade) - 1) / math.log2(rank + 1) for rank, grade in enumerate(grades, start=1)
     )
@@ -119,23 +122,24 @@ PARAPHRASE_WORDS = 6
 def derive_golden(
     entries: Sequence[Entry], paths_of: Callable[[Entry], Iterable[str]]
 ) -> tuple[GoldenQuery, ...]:
-    """Derive golden queries from entries.
+    """Derive golden queries, tasks with known answers, from entries.
 
-    Each entry gives up to three: its title, a paraphrase, and the files that it cites. Tasks of
-    other trades follow, unless entries have half of their words.
+    Each entry answers up to three: its title, a paraphrase, and a change of the files that it
+    cites. Tasks of other trades follow, which no entry answers, unless entries have half of their
+    words.
 
     Args:
         entries: the entries.
         paths_of: returns the files that an entry cites.
     """
-    counts: Counter[str] = Counter()
+    entry_counts: Counter[str] = Counter()  # In how many entries each word is.
     for entry in entries:
-        counts.update(set(content_words(entry.text)))
+        entry_counts.update(set(content_words(entry.text)))
 
     goldens: list[GoldenQuery] = []
     for entry in entries:
         goldens.append(GoldenQuery(query=entry.title, relevant=(entry.id,), kind="title"))
-        paraphrase = _paraphrase(entry, counts)
+        paraphrase = _paraphrase(entry, entry_counts)
         if paraphrase:
             goldens.append(GoldenQuery(query=paraphrase, relevant=(entry.id,), kind="paraphrase"))
         text = entry.text.lower()  # Only title and body are searched.
@@ -146,23 +150,25 @@ def derive_golden(
 
     for task in FOREIGN_TASKS:
         task_words = content_words(task)
-        if 2 * len(task_words & counts.keys()) < len(task_words):
+        known_words = task_words & entry_counts.keys()
+        if len(known_words) < len(task_words) / 2:
             goldens.append(GoldenQuery(query=task, kind="foreign"))
     return tuple(goldens)
 
 
-def _paraphrase(entry: Entry, counts: Counter[str]) -> str:
-    """Return the title without its rarest word, and words that only the body has.
+def _paraphrase(entry: Entry, entry_counts: Counter[str]) -> str:
+    """Return the words of the title but its rarest, and the rarest words that only the body has.
 
-    It is "" where the body adds too little.
+    Args:
+        entry: the entry; where its body adds too few words the result is "".
+        entry_counts: in how many entries each word is.
     """
     title_words = _list_unique_words(entry.title, STOP_WORDS)
     body_words = _list_unique_words(entry.body, {*STOP_WORDS, *title_words})
     if len(title_words) < 2 or len(body_words) < LEAST_BODY_WORDS:
         return ""
-    rarest = min(title_words, key=lambda word: (counts[word], word))
-    title_words.remove(rarest)
-    body_words.sort(key=lambda word: (counts[word], word))
+    title_words.remove(min(title_words, key=lambda word: (entry_counts[word], word)))
+    body_words.sort(key=lambda word: (entry_counts[word], word))
     return " ".join([*title_words, *body_words[:PARAPHRASE_WORDS]])
 
 

@@ -32,24 +32,28 @@ def render_qualities(qualities: Sequence[Quality]) -> str:
         if quality.unanswerable:
             count = f"{quality.false_hits} of {quality.unanswerable} without an answer"
             rows.append(("  false hits", count))
-        median, slow = quality.milliseconds
-        rows.append(("  latency", f"p50 {median:.1f} ms, p95 {slow:.1f} ms"))
-        head = printable(f"{quality.kind or 'all'}: {quality.queries} with an answer in memory")
-        blocks.append(f"{head}\n{render_rows(rows)}")
+        median, percentile_95 = quality.milliseconds
+        rows.append(("  latency", f"p50 {median:.1f} ms, p95 {percentile_95:.1f} ms"))
+        kind = quality.kind or "all"
+        heading = printable(f"{kind}: {quality.queries} with an answer in memory")
+        blocks.append(f"{heading}\n{render_rows(rows)}")
     return "\n".join(blocks)
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """Return each gated measure before and now, and the queries whose nDCG@10 fell."""
-    values = {measure.name: measure.value for measure in comparison.now.measures}
-    worse = {name for name, _, _ in comparison.worse}
+    """Return the measures that may not worsen, before and now, and the queries that fell."""
+    values_now = {measure.name: measure.value for measure in comparison.now.measures}
+    worse_names = {name for name, _, _ in comparison.worse}
     lines = [f"at {printable(comparison.rev)}, and now:"]
     for measure in comparison.before.measures:
         name = measure.name
-        if name in values and (name in GATED or name in SIZES):
-            change = "worse by more than" if name in worse else "within"
-            limit = f"{comparison.margin:g}{' x 10 of it' if name in SIZES else ''}"
-            lines.append(f"  {name} {measure.value:.3f}, {values[name]:.3f}: {change} {limit}")
+        if name not in values_now or (name not in GATED and name not in SIZES):
+            continue
+        change = "worse by more than" if name in worse_names else "within"
+        limit = f"{comparison.margin:g}"
+        if name in SIZES:
+            limit += " x 10 of it"
+        lines.append(f"  {name} {measure.value:.3f}, {values_now[name]:.3f}: {change} {limit}")
     lines += [
         f"  {fall.before:.3f} -> {fall.now:.3f}  {_shorten(fall.name)}"
         for fall in comparison.falls[:MAX_SHOWN]
@@ -64,7 +68,7 @@ def _shorten(text: str) -> str:
 
 
 def render_evaluation(evaluation: Evaluation) -> str:
-    """Return the table, then the learnings that were missed and those written wrongly."""
+    """Return the figures of extraction as a table, then the missed and the wrong learnings."""
     failures = str(evaluation.failures)
     if evaluation.failures:
         failures += f" (the first: {evaluation.failed_because})"
@@ -98,7 +102,7 @@ def _render_list(heading: str, items: Sequence[str]) -> str:
 
 
 def render_set(evaluation: SetEvaluation) -> str:
-    """Return a table of the replies, the approval of each reader, and their agreement."""
+    """Return the figures of a labelled set as a table, with the readers' approval and agreement."""
     per_window = evaluation.learnings / evaluation.windows
     rows = [
         ("windows with a reply", str(evaluation.windows)),

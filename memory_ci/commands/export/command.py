@@ -39,10 +39,11 @@ def export_command(path: Path | None, dry_run: bool, as_json: bool) -> None:
     target_path = Path.cwd() / path if path else None
     current_workspace = open_current_workspace()
     block = export(current_workspace, target_path, dry_run=dry_run)
-    is_planned = dry_run and block.result == "written"
-    would = "would be " if is_planned else ""
+    result: str = block.result
+    if dry_run and result == "written":
+        result = "would be written"
     shown_path = shorten_path(block.path, current_workspace.repo.root)
-    text = f"{would}{block.result} {shown_path}\n"
+    text = f"{result} {shown_path}\n"
     if dry_run:
         text += "".join(f"\n{printable(line)}" for line in block.lines)
     show({"dry_run": dry_run, **msgspec.structs.asdict(block)}, text, as_json)

@@ -1,4 +1,4 @@
-"""The command line of `memory-ci forget`."""
+"""The command line of `memory-ci forget`, which removes an entry, words or a person."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from memory_ci.text import plural
 if TYPE_CHECKING:
     from memory_ci.commands.forget.forget import ForgetPlan
 
-GROUPS = {
+HEADINGS = {
     "memory": "Memory",
     "export": "Exports",
     "session": "Captured sessions",
@@ -51,13 +51,13 @@ NOUNS = {"entry": "an entry", "words": "words", "person": "a person"}
 @flag("--yes", help="Do not ask.")
 @json_option
 def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_json: bool) -> None:
-    """Forget an entry, words or a person: here, and for later runs.
+    """Remove an entry, words or a person from memory, and keep later runs from learning them again.
 
-    The id of an entry removes it; words are removed or masked wherever they stand; a person
-    (`Name <mail>`, a mail address, or the name of an author) is masked. `-` reads WORDS from
-    standard input, so that no history of a shell keeps them. One commit changes memory, captured
-    sessions are rewritten, derived data is deleted, and a salted hash in .memory/rejected.txt keeps
-    it from being learned again. Then the steps for old commits and the forge are printed.
+    An entry is named by its id. Words are removed or masked in all files of memory. A person (`Name
+    <mail>`, a mail address, or the name of an author) is masked. `-` reads WORDS from standard
+    input, so that no history of a shell keeps them. One commit changes memory, captured sessions
+    are rewritten, derived data is deleted, and a salted hash is added to .memory/rejected.txt. Then
+    the steps for old commits and the forge are printed.
 
     \b
     Example:
@@ -106,11 +106,14 @@ def _confirm(plan: ForgetPlan, *, can_ask: bool) -> None:
 
 
 def _describe(plan: ForgetPlan) -> Iterator[str]:
-    """Yield the lines on a plan: its places by kind, and its commit."""
+    """Yield the lines about a plan: its places by kind, and its commit.
+
+    `!` marks a place that a person has to change.
+    """
     verb = "Forgot" if plan.is_done else "Would forget"
-    done = sum(not place.is_left for place in plan.places)
-    yield f"{verb} {NOUNS[plan.what]}: {plural(done, 'place')}, {len(plan.left)} for you"
-    for kind, heading in GROUPS.items():
+    changed_count = sum(not place.is_left for place in plan.places)
+    yield f"{verb} {NOUNS[plan.what]}: {plural(changed_count, 'place')}, {len(plan.left)} for you"
+    for kind, heading in HEADINGS.items():
         places = [place for place in plan.places if place.kind == kind]
         if places:
             yield f"{heading}:"

@@ -1,4 +1,7 @@
-"""The removal of an entry, words or a person by one commit, rewritten refs and steps for people."""
+"""`memory-ci forget`: removes an entry, words or a person from files, refs and derived data.
+
+Files are changed by one commit. What is left, such as old commits, is listed for a person.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,13 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.commands.forget import places
-from memory_ci.commands.forget.places import HeldPlace, Target
+from memory_ci.commands.forget.contents import Target
+from memory_ci.commands.forget.places import HeldPlace
 from memory_ci.errors import UsageError
 from memory_ci.extraction import tombstones
-from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.process import run_git
+from memory_ci.gitrepo.record_commits import STEP
+from memory_ci.gitrepo.repo import Repository
 from memory_ci.gitrepo.sessionrefs import list_pushed, rewrite
 from memory_ci.memory.forgotten import (
     HEADER,
@@ -33,9 +38,9 @@ from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
 What = Literal["entry", "words", "person"]
-ID = Regex(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)
-MAIL = Regex(r"[^\s<>@]+@[^\s<>@]+")
-PERSON = Regex(r"\s*(?P<name>[^<>]*?)\s*<(?P<mail>[^<>\s]+@[^<>\s]+)>\s*")
+ID = Regex(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)  # 4f2a91c0, or the whole UUID
+MAIL = Regex(r"[^\s<>@]+@[^\s<>@]+")  # ada@example.com
+PERSON = Regex(r"\s*(?P<name>[^<>]*?)\s*<(?P<mail>[^<>\s]+@[^<>\s]+)>\s*")  # Ada <ada@example.com>
 
 HISTORY = (
     "Old commits still hold it. In a fresh clone, write what is to go into ../expressions.txt "
@@ -112,7 +117,7 @@ class ForgetSubject(msgspec.Struct, frozen=True):
 
 
 def find_subject(workspace: Workspace, text: str, wanted: What | None) -> ForgetSubject:
-    """Return the meaning of a text: an id of an entry, a person, or words.
+    """Return what a text on the command line names: an entry by its id, a person, or words.
 
     A person is a mail address or an author of commits. A text that looks like an id is never taken
     for words.
@@ -120,7 +125,7 @@ def find_subject(workspace: Workspace, text: str, wanted: What | None) -> Forget
     Args:
         workspace: the repository and its configuration.
         text: the text.
-        wanted: the required meaning, None for any.
+        wanted: the kind that the user named, None to decide by the text.
 
     Raises:
         UsageError: nothing-to-forget, unknown-entry, and the errors of `find_entry`.
@@ -139,19 +144,30 @@ def find_subject(workspace: Workspace, text: str, wanted: What | None) -> Forget
 
 
 def _find_entry(workspace: Workspace, entry_id: str, *, is_certain: bool) -> ForgetSubject:
-    """Return the texts of an entry: its title, its body and the quotes of its evidence."""
+    """Return an entry with its texts: its title, its body and the quotes of its evidence.
+
+    Args:
+        workspace: the repository.
+        entry_id: the id, or its start.
+        is_certain: the user said that it is an id.
+
+    Raises:
+        UsageError: unknown-entry, ambiguous-entry.
+    """
     located = load_memory(workspace, None).located
     is_known = any(place.entry.id.startswith(entry_id.lower()) for place in located)
     if not is_certain and not is_known:
-        raise _unknown_entry(workspace, entry_id)
+        raise _make_unknown_error(workspace, entry_id)
     entry = find_entry(located, entry_id).entry
-    evidence = [line for line in entry.evidence if not line.startswith("accepted ")]
-    quotes = [line.partition(" ")[2] for line in evidence]
-    texts = [entry.title, entry.body, *quotes]
+    texts = [entry.title, entry.body]
+    for line in entry.evidence:
+        if not line.startswith("accepted "):
+            _, _, quote = line.partition(" ")  # The first word is the address of the quote.
+            texts.append(quote)
     return ForgetSubject("entry", tuple(tombstones.choose_kinds(texts)), entry.id)
 
 
-def _unknown_entry(workspace: Workspace, entry_id: str) -> UsageError:
+def _make_unknown_error(workspace: Workspace, entry_id: str) -> UsageError:
     """Return the error for an id that no entry has, with the commit that removed it, if any."""
     search = f"-S{entry_id.lower()}"
     command = ("log", "-1", "--format=%h (%s)", search, "--end-of-options", "HEAD", "--")
@@ -165,62 +181,85 @@ def _unknown_entry(workspace: Workspace, entry_id: str) -> UsageError:
 
 
 def _list_names(workspace: Workspace, text: str, *, is_certain: bool) -> tuple[str, ...]:
-    """Return the names and addresses of a person, () if a text is neither author nor address.
+    """Return the names and mail addresses that a person has, with those in commits.
 
     Args:
         workspace: the repository.
         text: `Name <mail>`, a mail address or a name.
         is_certain: the text names a person, whom git need not know.
+
+    Returns:
+        The names and addresses, () if the text is no address and not the name of an author.
     """
     signature = PERSON.fullmatch(text)
     names = {signature["name"], signature["mail"]} if signature else {text}
     folded_names = {name.casefold() for name in names if name}
 
-    log = run_git(workspace.repo.cwd, "log", "--all", "--format=%an%x00%ae%n%cn%x00%ce")
-    lines = log.decode("utf-8", "replace").splitlines()
-    people = {tuple(line.split("\0")) for line in lines if "\0" in line}
-    matching = [person for person in people if folded_names & {part.casefold() for part in person}]
-    if not matching and not (is_certain or signature or MAIL.fullmatch(text)):
+    is_author = False
+    for name, mail in _list_authors(workspace.repo):
+        if name.casefold() in folded_names or mail.casefold() in folded_names:
+            is_author = True
+            names |= {name, mail}
+    is_address = signature is not None or MAIL.fullmatch(text) is not None
+    if not (is_author or is_address or is_certain):
         return ()
-    names = names.union(*matching)
     return tuple(sorted(name for name in names if re.search(tombstones.WORD, name)))
 
 
+def _list_authors(repo: Repository) -> set[tuple[str, str]]:
+    """Return the names and mail addresses of all authors and committers of a repository."""
+    # Two lines for each commit: its author and its committer, as `name\0mail`.
+    log = run_git(repo.cwd, "log", "--all", "--format=%an%x00%ae%n%cn%x00%ce")
+    authors: set[tuple[str, str]] = set()
+    for line in log.decode("utf-8", "replace").splitlines():
+        name, separator, mail = line.partition("\0")
+        if separator:
+            authors.add((name, mail))
+    return authors
+
+
 def plan_forget(workspace: Workspace, subject: ForgetSubject, home: Path) -> ForgetPlan:
-    """Find every place that holds the subject, and what to do there; nothing is written.
+    """Find all places with the texts of a subject, and what to do there; nothing is written.
 
     Args:
         workspace: the repository and its configuration.
         subject: what to forget.
         home: the home of the user.
     """
-    target = _build_target(subject, "0" * 32)
+    target = _build_target(subject, "0" * 32)  # The hashes are compared here, and not stored.
     _, tip = branch_tip(workspace, None)
     files, tree_places = places.rewrite_tree(workspace, target, tip)
-    needles: dict[str, None] = {}  # the longest word of each text, for git to search for
-    for _, text in subject.texts:
-        needles[max(re.findall(tombstones.WORD, text), key=len, default="")] = None
-    needles.pop("", None)
 
     found_places = [*tree_places]
     found_places += [place for place, *_ in places.rewrite_loose(workspace, target)]
     found_places += [place for place, *_ in places.rewrite_sessions(workspace, target)]
     found_places += [place for place, *_ in places.list_derived(workspace, target)]
     found_places += [HeldPlace("ref", ref, DELETED) for ref in places.list_private(workspace.repo)]
-    found_places += places.list_left(workspace, target, tip, list(needles), files)
+    needles = _list_needles(subject)
+    found_places += places.list_left(workspace, target, tip, needles, files)
     found_places += places.find_global(target, workspace.config.global_.path, home)
-    return ForgetPlan(
-        subject.what, tuple(found_places), tuple(_list_steps(workspace, subject, found_places))
-    )
+    steps = _list_steps(workspace, subject, found_places)
+    return ForgetPlan(subject.what, tuple(found_places), tuple(steps))
+
+
+def _list_needles(subject: ForgetSubject) -> list[str]:
+    """Return the longest word of each text, which git searches for; each once."""
+    needles: dict[str, None] = {}
+    for _, text in subject.texts:
+        words = re.findall(tombstones.WORD, text)
+        if words:
+            needles[max(words, key=len)] = None
+    return list(needles)
 
 
 def apply_forget(
     workspace: Workspace, subject: ForgetSubject, home: Path, salt: str, now: datetime
 ) -> ForgetPlan:
-    """Rewrite refs, delete derived data, and commit the files with the tombstones.
+    """Rewrite refs, delete derived data, and commit the changed files.
 
-    The commit comes last: until it is made the entry can be found, so that the same command
-    continues after an error.
+    The file .memory/rejected.txt gets a tombstone for each text: a salted hash, by which later
+    runs recognise it. The commit comes last: until it is made the entry can be found, so that the
+    same command continues after an error.
 
     Args:
         workspace: the repository and its configuration.
@@ -266,12 +305,22 @@ def apply_forget(
 def _plan_files(
     workspace: Workspace, target: Target, tip: str, lines: Sequence[str]
 ) -> dict[str, bytes | None]:
-    """Return the files of the commit: memory without the words, and the tombstones."""
+    """Return the files of the commit: memory without the words, and the file of tombstones.
+
+    Args:
+        workspace: the repository.
+        target: the words to forget.
+        tip: the commit that is rewritten.
+        lines: the tombstones to add.
+
+    Returns:
+        The new text of each file by its path, None to remove it.
+    """
     files, _ = places.rewrite_tree(workspace, target, tip)
-    before = files.get(REJECTED_FILE)
-    if before is None:
-        before = workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
-    files[REJECTED_FILE] = _add_lines(before, lines)
+    rejected = files.get(REJECTED_FILE)
+    if rejected is None:
+        rejected = workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
+    files[REJECTED_FILE] = _add_lines(rejected, lines)
     return files
 
 
@@ -281,13 +330,14 @@ def _store_copy(workspace: Workspace, lines: Sequence[str]) -> None:
     write_file(copy_path(workspace), "".join(f"{line}\n" for line in all_lines).encode())
 
 
-def _add_lines(before: bytes | None, lines: Sequence[str]) -> bytes:
-    """Return the file of tombstones with more lines; `before` is None for no file."""
-    text = (HEADER.encode() if before is None else before).decode("utf-8", "surrogateescape")
-    present = parse_rejected(text)
+def _add_lines(old_data: bytes | None, lines: Sequence[str]) -> bytes:
+    """Return the file of tombstones with more lines; `old_data` is None for no file."""
+    data = HEADER.encode() if old_data is None else old_data
+    text = data.decode("utf-8", "surrogateescape")
+    present_lines = parse_rejected(text)
     if text and not text.endswith("\n"):
         text += "\n"
-    text += "".join(f"{line}\n" for line in lines if line not in present)
+    text += "".join(f"{line}\n" for line in lines if line not in present_lines)
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -325,12 +375,23 @@ def _read_copy(workspace: Workspace) -> list[str]:
 def _list_steps(
     workspace: Workspace, subject: ForgetSubject, found_places: Sequence[HeldPlace]
 ) -> Iterator[str]:
-    """Yield the commands for old commits, remotes and forges."""
-    sessions = {place.where for place in found_places if place.kind == "session"}
-    for remote, pushed in list_pushed(workspace.repo).items():
-        refs = [f"refs/memory-ci/sessions/{session.ref.split('/', 4)[4]}" for session in pushed]
-        specs = " ".join(f"+{ref}" for ref in refs if ref in sessions)
-        if specs:
+    """Yield commands and advice for a person: for remotes, old commits and forges.
+
+    Args:
+        workspace: the repository.
+        subject: what is forgotten.
+        found_places: the places that have it.
+    """
+    changed_refs = {place.where for place in found_places if place.kind == "session"}
+    for remote, pushed_sessions in list_pushed(workspace.repo).items():
+        refspecs = []
+        for session in pushed_sessions:
+            # `refs/memory-ci/pushed/REMOTE/…` is what was pushed of `refs/memory-ci/sessions/…`.
+            ref = f"refs/memory-ci/sessions/{session.ref.split('/', 4)[4]}"
+            if ref in changed_refs:
+                refspecs.append(f"+{ref}")
+        if refspecs:
+            specs = " ".join(refspecs)
             yield f"git push --no-verify {remote} {specs}  # it was sent there as it was"
     yield UNREACHABLE
     yield from HISTORY

@@ -1,18 +1,17 @@
-"""The files, refs and derived data that hold forgotten words, and their new contents."""
+"""The search of files, refs and derived data for words to forget, and their contents without them.
+
+The words are known by salted hashes only (tombstones).
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
-from msgspec.structs import replace
 
-from memory_ci.errors import MemoryCIError
-from memory_ci.extraction.tombstones import Tombstones
+from memory_ci.commands.forget.contents import Target, mask_raw, rewrite_file
 from memory_ci.files import read_regular
 from memory_ci.gitrepo.blobs import read_files, tree_at
 from memory_ci.gitrepo.forges import find_number
@@ -27,7 +26,6 @@ from memory_ci.gitrepo.sessionrefs import (
     read_stored,
 )
 from memory_ci.memory.agents_block import FENCE, build_lines, put_block
-from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     PRIVATE_REFS,
@@ -35,12 +33,8 @@ from memory_ci.memory.workspace import (
     build_memory_test,
     holds_entries,
 )
-from memory_ci.records.entry import Entry
-from memory_ci.store.document import MemoryFile, load_file, parse_memory_file, render_memory_file
-from memory_ci.store.edits import edit_file
-from memory_ci.store.episodes import edit_tellings, is_episode_path
-from memory_ci.store.layout import is_fragment, memory_pathspecs
-from memory_ci.text import plural
+from memory_ci.store.document import load_file
+from memory_ci.store.layout import memory_pathspecs
 
 HeldKind = Literal[
     "memory", "export", "session", "note", "derived", "ref", "file", "branch", "message", "global"
@@ -61,10 +55,8 @@ DERIVED = (
 OURS = "memory-ci"
 """Our folder in a git directory."""
 
-KEPT_FILES = ("forgotten.txt", "made")
-FIELDS = ("source", "session", "engine", "scope", "promoted_from", "aka", "instead")
-LISTS = ("evidence", "occurrences", "cites", "relations", "extra")
-MAX_BRANCHES = 200
+KEPT_FILES = ("forgotten.txt", "made")  # Files of our folder that have no words.
+MAX_BRANCHES = 200  # Branches, tags and stashes that are searched.
 
 
 class HeldPlace(msgspec.Struct, frozen=True):
@@ -83,133 +75,18 @@ class HeldPlace(msgspec.Struct, frozen=True):
     is_left: bool = False
 
 
-class Target(msgspec.Struct, frozen=True):
-    """The hashes of the words to forget, and the id of an entry to remove."""
-
-    tombstones: Tombstones
-    entry_id: str = ""
-
-    def names(self, data: bytes) -> bool:
-        """Return whether a file holds the id of the entry."""
-        return bool(self.entry_id) and self.entry_id.encode() in data
-
-
 # -- memory files
-
-
-def forget_in_entry(target: Target, entry: Entry) -> Entry | None:
-    """Return an entry without the words, None if its title or body holds them.
-
-    A line of evidence that holds them is removed as a whole.
-    """
-    tombstones = target.tombstones
-    if entry.id == target.entry_id or tombstones.refuses(entry.title, entry.body):
-        return None
-    changes: dict[str, Any] = {}
-    for name in LISTS:
-        items = getattr(entry, name)
-        changes[name] = tuple(item for item in items if not _is_refused(target, item))
-    for name in FIELDS:
-        value = getattr(entry, name)
-        if value and _is_refused(target, value):
-            changes[name] = None
-    return tombstones.mask_all(replace(entry, **changes))
-
-
-def _is_refused(target: Target, item: object) -> bool:
-    """Return whether an item of an entry's field holds the words, or the id of the entry."""
-    text = " ".join(item) if isinstance(item, tuple) else str(item)
-    if target.entry_id and target.entry_id in text:
-        return True
-    return target.tombstones.refuses(text)
-
-
-def rewrite_file(
-    workspace: Workspace, target: Target, path: str, data: bytes
-) -> tuple[bytes | None, str]:
-    """Return a memory file without the words.
-
-    Returns:
-        The new text, None to remove the file; and the action, "" for none.
-    """
-    tombstones = target.tombstones
-    if path == REJECTED_FILE:
-        return _rewrite_rejected(tombstones, data)
-    new = data
-    actions: list[str] = []
-    if is_episode_path(path):
-        with suppress(MemoryCIError):
-            new = edit_tellings(path, data, tombstones.mask_all)
-        if new != data:
-            actions.append("masked in its episodes")
-    elif holds_entries(workspace, path):
-        with suppress(MemoryCIError):
-            file, actions = forget_in_file(target, parse_memory_file(path, data))
-            new = render_memory_file(file)
-            if is_fragment(path) and not file.entries and actions:
-                return None, "the note goes"
-    if tombstones.holds(new):
-        new = mask_raw(tombstones, path, new)
-        actions.append("masked in its text")
-    return new, ", ".join(actions)
-
-
-def _rewrite_rejected(tombstones: Tombstones, data: bytes) -> tuple[bytes, str]:
-    """Return the file of tombstones without lines that hold the words; comments stay."""
-    lines = data.decode("utf-8", "replace").splitlines()
-    kept_lines = [line for line in lines if line[:1] == "#" or not tombstones.find(line)]
-    action = "its lines go" if tombstones.holds(data) else ""
-    return "".join(f"{line}\n" for line in kept_lines).encode(), action
-
-
-def forget_in_file(target: Target, file: MemoryFile) -> tuple[MemoryFile, list[str]]:
-    """Return a file of entries without the words, and the action."""
-    removed: list[Entry] = []
-    updated: list[Entry] = []
-    replaced: list[Entry] = []
-    replacements: list[Entry] = []
-    for old in file.entries:
-        new = forget_in_entry(target, old)
-        if new is None:
-            removed.append(old)
-        elif new.extra != old.extra:  # `edit_file` does not update keys that are not ours
-            replaced.append(old)
-            replacements.append(new)
-        elif new != old:
-            updated.append(new)
-
-    actions: list[str] = []
-    if removed:
-        actions.append(f"{plural(len(removed), 'entry')} removed")
-    if updated or replaced:
-        actions.append(f"struck from {plural(len(updated) + len(replaced), 'entry')}")
-    edited = edit_file(file, updated=updated, removed=[*removed, *replaced], added=replacements)
-    return edited, actions
-
-
-def mask_raw(tombstones: Tombstones, path: str, data: bytes) -> bytes:
-    """Return a file with masked words; in JSON Lines the texts of each line are masked."""
-    text = data.decode("utf-8", "surrogateescape")
-    if path.endswith((".jsonl", DIGEST)):
-        lines = text.splitlines(keepends=True)
-        text = "".join(_mask_json(tombstones, line) for line in lines)
-    return tombstones.mask(text).encode("utf-8", "surrogateescape")
-
-
-def _mask_json(tombstones: Tombstones, line: str) -> str:
-    """Return a line of JSON with masked texts; a line that is no JSON, or needs no mask, stays."""
-    with suppress(ValueError):
-        value = json.loads(line)
-        masked = tombstones.mask_all(value)
-        if masked != value:
-            return json.dumps(masked, ensure_ascii=False, separators=(",", ":")) + "\n"
-    return line
 
 
 def rewrite_tree(
     workspace: Workspace, target: Target, tip: str
 ) -> tuple[dict[str, bytes | None], list[HeldPlace]]:
     """Rewrite the memory files of a commit, and the exported block that is built from them.
+
+    Args:
+        workspace: the repository and its configuration.
+        target: the words to forget.
+        tip: the commit.
 
     Returns:
         The new text of each file that changes, None to remove it; and the places.
@@ -221,7 +98,7 @@ def rewrite_tree(
         file for path, file in tree.files.items() if is_memory(path) and path != export_path
     ]
 
-    files: dict[str, bytes | None] = {}
+    changed_files: dict[str, bytes | None] = {}
     places: list[HeldPlace] = []
     entry_texts: dict[str, bytes] = {}
     for content in read_files(workspace.repo, memory_files, MAX_FILE_BYTES):
@@ -230,35 +107,41 @@ def rewrite_tree(
             what = f"{content.problem}: look at it yourself"
             places.append(HeldPlace("memory", path, what, is_left=True))
             continue
-        new, action = rewrite_file(workspace, target, path, content.data)
-        if action and new != content.data:
-            files[path] = new
+        new_data, action = rewrite_file(workspace, target, path, content.data)
+        if action and new_data != content.data:
+            changed_files[path] = new_data
             places.append(HeldPlace("memory", path, action))
-        if new is not None and holds_entries(workspace, path):
-            entry_texts[path] = new
+        if new_data is not None and holds_entries(workspace, path):
+            entry_texts[path] = new_data
 
     for content in read_files(workspace.repo, tree.select([export_path]), MAX_FILE_BYTES):
         text = (content.data or b"").decode("utf-8", "surrogateescape")
-        exported = _rebuild_export(workspace, text, entry_texts)
-        if files and exported != text:
-            files[export_path] = exported.encode("utf-8", "surrogateescape")
+        new_text = _rebuild_export(workspace, text, entry_texts)
+        if changed_files and new_text != text:
+            changed_files[export_path] = new_text.encode("utf-8", "surrogateescape")
             places.append(HeldPlace("export", export_path, "its block is made again"))
-    return files, places
+    return changed_files, places
 
 
 def _rebuild_export(workspace: Workspace, text: str, entry_texts: Mapping[str, bytes]) -> str:
-    """Return an exported file with a block of the given memory files; without a block it stays."""
+    """Return the text of an exported file, such as AGENTS.md, with a new block of memory.
+
+    Args:
+        workspace: the repository and its configuration.
+        text: the text of the file. Without a block it is returned as it is.
+        entry_texts: the memory files that the block is made of, by path.
+    """
     if not FENCE.find(text):
         return text
     scopes = workspace.config.scopes
-    loaded = [load_file(path, data, scopes) for path, data in entry_texts.items()]
-    return put_block(text, build_lines(loaded))
+    memory_files = [load_file(path, data, scopes) for path, data in entry_texts.items()]
+    return put_block(text, build_lines(memory_files))
 
 
 def rewrite_loose(
     workspace: Workspace, target: Target
 ) -> Iterator[tuple[HeldPlace, Path, bytes | None]]:
-    """Rewrite the memory files of the work tree that no commit holds.
+    """Rewrite the memory files of the work tree that git does not track.
 
     Yields:
         The place, the file, and its new text, None to remove it.
@@ -273,9 +156,10 @@ def rewrite_loose(
         if not is_memory(path):
             continue
         data = _read(root / path)
-        new, action = rewrite_file(workspace, target, path, data)
-        if action and new != data:
-            yield HeldPlace("memory", path, f"{action}; no commit holds it"), root / path, new
+        new_data, action = rewrite_file(workspace, target, path, data)
+        if action and new_data != data:
+            place = HeldPlace("memory", path, f"{action}; no commit holds it")
+            yield place, root / path, new_data
 
 
 # -- refs
@@ -284,36 +168,52 @@ def rewrite_loose(
 def rewrite_sessions(
     workspace: Workspace, target: Target
 ) -> Iterator[tuple[HeldPlace, StoredSession, dict[str, bytes]]]:
-    """Rewrite the captured sessions that hold the words.
+    """Rewrite the captured sessions of agents, stored below refs, that have the words.
 
     Yields:
         The place, the session, and its new files.
     """
-    stored = list_stored(workspace.repo)
-    files_of_sessions: dict[StoredSession, dict[str, bytes]] = {session: {} for session in stored}
+    sessions = list_stored(workspace.repo)
+    files_by_session: dict[StoredSession, dict[str, bytes]] = {session: {} for session in sessions}
     for name in (DIGEST, TRANSCRIPT, NOTES):
-        for session, data in read_stored(workspace.repo, stored, name=name):
-            files_of_sessions[session][name] = data
+        for session, data in read_stored(workspace.repo, sessions, name=name):
+            files_by_session[session][name] = data
 
-    tombstones = target.tombstones
-    for session, files in files_of_sessions.items():
-        holding = [name for name, data in files.items() if tombstones.holds(data)]
-        if NOTES in files and NOTES not in holding and target.names(files[NOTES]):
-            holding.append(NOTES)
-        if not holding:
+    for session, files in files_by_session.items():
+        names = [name for name, data in files.items() if target.tombstones.holds(data)]
+        if NOTES in files and NOTES not in names and target.names(files[NOTES]):
+            names.append(NOTES)
+        if not names:
             continue
-        if NOTES in files:
-            notes, _ = rewrite_file(workspace, target, "MEMORY.md", files[NOTES])
-            files[NOTES] = notes or b""
-        if TRANSCRIPT in files and TRANSCRIPT in holding:
+        new_files = _rewrite_session_files(workspace, target, files)
+        place = HeldPlace("session", session.ref, f"masked in its {', '.join(names)}")
+        yield place, session, {name: data for name, data in new_files.items() if data}
+
+
+def _rewrite_session_files(
+    workspace: Workspace, target: Target, files: Mapping[str, bytes]
+) -> dict[str, bytes]:
+    """Return the files of a session without the words, b"" for a file to remove.
+
+    Args:
+        workspace: the repository and its configuration.
+        target: the words to forget.
+        files: the digest, the transcript and the notes of the session, as far as it has them.
+    """
+    tombstones = target.tombstones
+    new_files = dict(files)
+    if NOTES in files:
+        notes, _ = rewrite_file(workspace, target, "MEMORY.md", files[NOTES])
+        new_files[NOTES] = notes or b""
+    if TRANSCRIPT in files:
+        if tombstones.holds(files[TRANSCRIPT]):
             # A transcript has the format of its agent, so it is removed; the digest stays.
-            files[TRANSCRIPT] = b""
-        elif TRANSCRIPT in files:
-            files[TRANSCRIPT] = mask_raw(tombstones, TRANSCRIPT, files[TRANSCRIPT])
-        if DIGEST in files:
-            files[DIGEST] = mask_raw(tombstones, DIGEST, files[DIGEST])
-        place = HeldPlace("session", session.ref, f"masked in its {', '.join(holding)}")
-        yield place, session, {name: data for name, data in files.items() if data}
+            new_files[TRANSCRIPT] = b""
+        else:
+            new_files[TRANSCRIPT] = mask_raw(tombstones, TRANSCRIPT, files[TRANSCRIPT])
+    if DIGEST in files:
+        new_files[DIGEST] = mask_raw(tombstones, DIGEST, files[DIGEST])
+    return new_files
 
 
 def list_private(repo: Repository) -> tuple[str, ...]:
@@ -328,32 +228,32 @@ def list_private(repo: Repository) -> tuple[str, ...]:
 def list_derived(
     workspace: Workspace, target: Target
 ) -> Iterator[tuple[HeldPlace, Path, bytes | None]]:
-    """Find the files in our folders of git directories that hold the words, or may hold them.
+    """Find the files below .git/memory-ci that have the words, or may have them.
 
     Yields:
         The place, the file, and its new text, None to remove it.
     """
     repo = workspace.repo
     git_dirs = [repo.common_dir, repo.git_dir, *(repo.common_dir / "worktrees").glob("*")]
-    our_folders = [git_dir / OURS for git_dir in dict.fromkeys(git_dirs)]
-    paths = [(folder, path) for folder in our_folders for path in sorted(folder.rglob("*"))]
-    for folder, path in paths:
-        if path.is_symlink() or not path.is_file() or path.name in KEPT_FILES:
-            continue
-        where = str(path)
-        if path.is_relative_to(repo.common_dir):
-            where = path.relative_to(repo.common_dir).as_posix()
-        is_note = "notes" in path.relative_to(folder).parts
-        change = _forget_derived(workspace, target, path, where, is_note)
-        if change is not None:
-            place, new = change
-            yield place, path, new
+    for git_dir in dict.fromkeys(git_dirs):
+        our_folder = git_dir / OURS
+        for path in sorted(our_folder.rglob("*")):
+            if path.is_symlink() or not path.is_file() or path.name in KEPT_FILES:
+                continue
+            where = str(path)
+            if path.is_relative_to(repo.common_dir):
+                where = path.relative_to(repo.common_dir).as_posix()
+            is_note = "notes" in path.relative_to(our_folder).parts
+            change = _forget_derived(workspace, target, path, where, is_note)
+            if change is not None:
+                place, new_data = change
+                yield place, path, new_data
 
 
 def _forget_derived(
     workspace: Workspace, target: Target, path: Path, where: str, is_note: bool
 ) -> tuple[HeldPlace, bytes | None] | None:
-    """Return the action on a derived file or a waiting note, None for no action.
+    """Return the action on a derived file or a waiting note.
 
     Args:
         workspace: the repository and its configuration.
@@ -361,6 +261,9 @@ def _forget_derived(
         path: the file.
         where: its name in the output.
         is_note: it is a note that waits for a commit.
+
+    Returns:
+        The place, and the new content of the file, None to remove it; None for no action.
     """
     if path.name in DERIVED:
         return HeldPlace("derived", where, "deleted, and made again when it is asked for"), None
@@ -375,8 +278,9 @@ def _forget_derived(
         return None
     if not is_note:
         return HeldPlace("derived", where, "deleted"), None
-    new, _ = rewrite_file(workspace, target, ".memory/inbox/note.md", data)
-    return HeldPlace("note", where, "deleted" if new is None else "masked"), new
+    new_data, _ = rewrite_file(workspace, target, ".memory/inbox/note.md", data)
+    action = "deleted" if new_data is None else "masked"
+    return HeldPlace("note", where, action), new_data
 
 
 def _read(path: Path) -> bytes:
@@ -397,7 +301,9 @@ def list_left(
     needles: Sequence[str],
     changed: Mapping[str, bytes | None],
 ) -> Iterator[HeldPlace]:
-    """Find files that are not memory, other branches and commit messages; their owners edit them.
+    """Find places with the words that `forget` does not change.
+
+    These are files that are not memory, other branches, and commit messages.
 
     Args:
         workspace: the repository and its configuration.
@@ -408,8 +314,8 @@ def list_left(
     """
     is_memory = build_memory_test(workspace)
     for path in _list_holding(workspace.repo, target, tip, needles):
-        is_mended = path in changed and not target.tombstones.holds(changed[path] or b"")
-        if not is_memory(path) and not is_mended:
+        is_rewritten = path in changed and not target.tombstones.holds(changed[path] or b"")
+        if not is_memory(path) and not is_rewritten:
             yield HeldPlace("file", path, "is not memory: edit it yourself", is_left=True)
     yield from _find_branches(workspace, target, tip, needles)
     yield from _find_messages(workspace.repo, target, needles)
@@ -428,16 +334,16 @@ def _find_branches(
     output = run_git(repo.cwd, "for-each-ref", *options, *patterns)
     pathspecs = (*memory_pathspecs(workspace.config.scopes), ".memory")
     for line in output.decode("utf-8", "replace").splitlines():
-        oid, name = line.split(" ", 1)
+        oid, ref = line.split(" ", 1)
         if oid != tip and _list_holding(repo, target, oid, needles, pathspecs):
             what = "holds it at its tip: bring it up to date, or delete it"
-            yield HeldPlace("branch", name, what, is_left=True)
+            yield HeldPlace("branch", ref, what, is_left=True)
 
 
 def _find_messages(repo: Repository, target: Target, needles: Sequence[str]) -> Iterator[HeldPlace]:
-    """Find commit messages that hold the words.
+    """Find commit messages that have the words.
 
-    git does not search them: the arguments of a process are visible to others.
+    `git log --grep` is not used: other users can see the arguments of a process.
     """
     folded_needles = [needle.casefold() for needle in needles]
     output = run_git(repo.cwd, "log", "-z", "--all", "--format=%h%x09%B")
@@ -453,19 +359,19 @@ def _find_messages(repo: Repository, target: Target, needles: Sequence[str]) -> 
             yield HeldPlace("message", where, what, is_left=True)
 
 
-def find_global(target: Target, written: str, home: Path) -> Iterator[HeldPlace]:
-    """Find the file of global memory if it holds the words.
+def find_global(target: Target, configured_path: str, home: Path) -> Iterator[HeldPlace]:
+    """Find the file of global memory, which is outside of the repository, if it has the words.
 
     Args:
         target: the words to forget.
-        written: its path as the configuration has it, "" for none.
+        configured_path: its path, or that of its directory, in the configuration; "" for none.
         home: the home of the user.
     """
-    path = Path(written)
-    if written.startswith("~/"):
-        path = home / written.removeprefix("~/")
+    path = Path(configured_path)
+    if configured_path.startswith("~/"):
+        path = home / configured_path.removeprefix("~/")
     file = path / "MEMORY.md" if path.is_dir() else path
-    if written and file.is_file() and target.tombstones.holds(_read(file)):
+    if configured_path and file.is_file() and target.tombstones.holds(_read(file)):
         what = "is outside of this repository: edit it yourself"
         yield HeldPlace("global", str(file), what, is_left=True)
 
@@ -477,21 +383,32 @@ def _list_holding(
     needles: Sequence[str],
     pathspecs: Iterable[str] = (),
 ) -> list[str]:
-    """Return the files of a commit that hold the words.
+    """Return the files of a commit that have the words.
 
-    git finds the files with one of the needles, which are read at once. The needles go to git by
-    standard input: the arguments of a process are visible to others.
+    `git grep` finds the files with one of the needles, and only these are searched for the hashes.
+    The needles go to git by standard input: other users can see the arguments of a process.
+
+    Args:
+        repo: the repository.
+        target: the words to forget.
+        rev: the commit.
+        needles: a word of each text.
+        pathspecs: the files to search, none for all.
     """
     if not needles:
         return []
     patterns = "".join(f"{needle}\n" for needle in needles).encode()
     command = ("grep", "-l", "-z", "-i", "-I", "-F", "-f", "-", rev, "--", *pathspecs)
     output = run_git(repo.cwd, *command, input=patterns, ok=(0, 1))
-    paths = [line.partition(":")[2] for line in decode_path(output).split("\0") if line]
-    files = tree_at(repo, rev).files
-    contents = read_files(repo, [files[path] for path in paths if path in files], MAX_FILE_BYTES)
-    return [
-        content.file.path
-        for content in contents
-        if content.data is not None and target.tombstones.holds(content.data)
-    ]
+    tree_files = tree_at(repo, rev).files
+    candidates = []
+    for line in decode_path(output).split("\0"):
+        _, _, path = line.partition(":")  # `REV:PATH`
+        if path in tree_files:
+            candidates.append(tree_files[path])
+
+    paths = []
+    for content in read_files(repo, candidates, MAX_FILE_BYTES):
+        if content.data is not None and target.tombstones.holds(content.data):
+            paths.append(content.file.path)
+    return paths

@@ -1,4 +1,4 @@
-"""How often people repeat a request that a rule covers, and the outcomes of served rules."""
+"""How often people ask for what a rule says already, and whether served rules are followed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from memory_ci.sessions.rule_outcomes import ServedTimes, count_outcomes, read_s
 from memory_ci.sessions.session_archive import SessionArchive, read_archive
 
 FIRST_MADE = 2
-"""Sessions that make a request before its next one is a repetition."""
+"""Sessions that make a request before the request of a further session is a repetition."""
 
 Period = tuple[date, date]
 """The first and the last day of a period."""
@@ -46,25 +46,26 @@ class RepeatedRequest(NamedTuple):
 
 
 def count_asked_again(snapshot: Snapshot) -> AskedAgain | None:
-    """Return how often people asked again; None if no session holds words of a person.
+    """Count how often people ever repeated a request; None if no session has words of a person.
 
     Args:
-        snapshot: the commit whose rules are compared.
+        snapshot: the commit whose rules are compared with the requests.
 
     Raises:
         RepositoryError: git-failed.
     """
-    asked = count_asked_again_in(snapshot, [EVER])
-    return asked[0] if asked else None
+    counts = count_asked_again_in(snapshot, [EVER])
+    return counts[0] if counts else None
 
 
 def count_asked_again_in(snapshot: Snapshot, periods: Iterable[Period]) -> tuple[AskedAgain, ...]:
-    """Return how often people asked again in each period; () if no session holds their words.
+    """Count for each period how often people repeated a request; () if no session has their words.
 
-    A request is a repetition if two earlier sessions made it, in whatever period.
+    A request, say "run the linter before you commit", is a repetition if two earlier sessions made
+    it, in whatever period.
 
     Args:
-        snapshot: the commit whose rules are compared.
+        snapshot: the commit whose rules are compared with the requests.
         periods: the first and the last day of each period.
 
     Raises:
@@ -74,53 +75,57 @@ def count_asked_again_in(snapshot: Snapshot, periods: Iterable[Period]) -> tuple
     if not archive.turns:
         return ()
     requests = find_standing_requests(archive.turns, MAX_REQUESTS)
-    written = list_written_rules(snapshot)
-    repeated = [
-        RepeatedRequest(request, find_rule(snapshot, request.terms, written))
+    written_rules = list_written_rules(snapshot)
+    repeated_requests = [
+        RepeatedRequest(request, find_rule(snapshot, request.terms, written_rules))
         for request in requests
     ]
-    served = _read_served(snapshot)
+    served_times = _read_served_times(snapshot)
     counts = []
     for period in periods:
-        rules = sorted(_list_asked(repeated, period), key=lambda rule: -rule.sessions)
-        outcomes = _list_outcomes(snapshot, _cut_archive(archive, period), served)
-        repetitions = sum(len(request.list_repetitions(period)) for request in repeated)
+        rules = _list_asked_rules(repeated_requests, period)
+        outcomes = _list_outcomes(snapshot, _cut_archive(archive, period), served_times)
+        repetitions = sum(len(request.list_repetitions(period)) for request in repeated_requests)
         although_written = sum(rule.sessions for rule in rules)
         counts.append(AskedAgain(repetitions, although_written, tuple(rules), tuple(outcomes)))
     return tuple(counts)
 
 
-def _read_served(snapshot: Snapshot) -> ServedTimes:
+def _read_served_times(snapshot: Snapshot) -> ServedTimes:
     workspace = snapshot.workspace
-    return read_served_times(workspace, combine(load_written(workspace, snapshot.sha).tellings))
+    episodes = combine(load_written(workspace, snapshot.sha).tellings)
+    return read_served_times(workspace, episodes)
 
 
 def _cut_archive(archive: SessionArchive, period: Period) -> SessionArchive:
-    """Return the turns and failures of a period."""
-    first, last = period
-    turns = tuple(turn for turn in archive.turns if first <= turn.at.date() <= last)
-    failed = tuple(run for run in archive.failed if first <= run.at.date() <= last)
+    """Return an archive of sessions with only the turns and failed commands of a period."""
+    first_day, last_day = period
+    turns = tuple(turn for turn in archive.turns if first_day <= turn.at.date() <= last_day)
+    failed = tuple(run for run in archive.failed if first_day <= run.at.date() <= last_day)
     return replace(archive, turns=turns, failed=failed)
 
 
 def _list_outcomes(
-    snapshot: Snapshot, archive: SessionArchive, served: ServedTimes
+    snapshot: Snapshot, archive: SessionArchive, served_times: ServedTimes
 ) -> list[RuleOutcome]:
-    """Return the outcomes of served rules, those that were followed least first."""
-    entries = [place.entry for place in snapshot.memory.located]
-    outcomes = count_outcomes(entries, archive, served)
+    """Return in how many sessions each served rule was followed, the least followed rule first."""
+    entries = [located.entry for located in snapshot.memory.located]
+    outcomes = count_outcomes(entries, archive, served_times)
     return sorted(outcomes, key=lambda outcome: outcome.followed / outcome.sessions)
 
 
-def _list_asked(repeated: Iterable[RepeatedRequest], period: Period) -> list[AskedRule]:
-    """Return the rules that were asked for in a period although they were written before."""
-    asked = []
-    for request in repeated:
+def _list_asked_rules(requests: Iterable[RepeatedRequest], period: Period) -> list[AskedRule]:
+    """Return the rules that people asked for in a period although they were written before.
+
+    The rule that most sessions asked for comes first.
+    """
+    asked_rules = []
+    for request in requests:
         rule = request.rule
         if rule is None:
             continue
         repetitions = request.list_repetitions(period)
         sessions = sum(repetition.day > rule.since for repetition in repetitions)
         if sessions:
-            asked.append(AskedRule(rule.place, rule.title, sessions, rule.since))
-    return asked
+            asked_rules.append(AskedRule(rule.place, rule.title, sessions, rule.since))
+    return sorted(asked_rules, key=lambda rule: rule.sessions, reverse=True)

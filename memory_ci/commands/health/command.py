@@ -83,7 +83,10 @@ def health_command(
 
 
 def _add_asked_again(current_workspace: Workspace, health: Health) -> Health:
-    """Return health with what people asked again, and what became of checks."""
+    """Return health with the requests that people repeated, and the outcomes of entries' checks.
+
+    Both are counted in the history of HEAD; without a commit, health is returned unchanged.
+    """
     from memory_ci.commands.health.asked_again import count_asked_again
     from memory_ci.gitrepo.repo import find_commit
     from memory_ci.memory.check_outcomes import count_check_outcomes
@@ -100,7 +103,7 @@ def _add_asked_again(current_workspace: Workspace, health: Health) -> Health:
 
 
 def _show_stages(revision: str, as_json: bool) -> None:
-    """Print the stage that each project is in."""
+    """Print the stage that each project of a revision is in, as its INTENT.md states it."""
     from memory_ci.commands.health.text import render_stage
     from memory_ci.memory.stage import list_stages
     from memory_ci.store.layout import INTENT_FILE
@@ -111,16 +114,16 @@ def _show_stages(revision: str, as_json: bool) -> None:
         say(f"There is no {INTENT_FILE}, so there is no stage.", err=True)
     records = []
     for project_stage in stages:
-        last = project_stage.known
-        line = project_stage.stated.line if project_stage.stated is not None else None
+        stated_stage = project_stage.stated  # None if INTENT.md is unclear now.
+        last_stage = project_stage.known  # The last that was clear.
         records.append(
             {
                 "project": project_stage.project,
                 "path": project_stage.path,
-                "line": line,
-                "stage": last.phase if last else None,
-                "since": last.commit.sha if last else None,
-                "is_clear": line is not None,
+                "line": stated_stage.line if stated_stage else None,
+                "stage": last_stage.phase if last_stage else None,
+                "since": last_stage.commit.sha if last_stage else None,
+                "is_clear": stated_stage is not None,
             }
         )
     lines = [printable(render_stage(project_stage)) for project_stage in stages]

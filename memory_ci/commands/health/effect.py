@@ -1,4 +1,4 @@
-"""The effect of memory: sessions that are served none, compared with the others (docs/report.md).
+"""The effect of memory: a comparison of sessions that are served memory with those held out.
 
 The option `retrieve.holdout` says which share of sessions is held out.
 """
@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 from memory_ci.commands.health.records import ArmComparison, EffectReport
-from memory_ci.extraction.wording import find_steering
+from memory_ci.extraction.suspects import find_steering
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.memory.episodes import load_written
 from memory_ci.memory.workspace import Workspace, load_memory
@@ -48,7 +48,10 @@ class HoldoutPeriod(NamedTuple):
 
 
 def measure_effect(workspace: Workspace, today: date) -> EffectReport:
-    """Compare the sessions and changes of both arms, from the first one held out until today."""
+    """Compare sessions and changes that were served memory with those that were held out.
+
+    The comparison begins with the first session that was held out: served nothing, by chance.
+    """
     episodes = combine(load_written(workspace, None).tellings)
     captured = CapturedSessions(workspace)
     sessions: list[Session] = []
@@ -70,18 +73,20 @@ def _find_period(
     workspace: Workspace, today: date, episodes: Iterable[Episode], sessions: Iterable[Session]
 ) -> HoldoutPeriod | None:
     """Return the period that is compared; None if no session is known to have been held out."""
-    marks: set[str] = set()
+    # A mark is a hash of a session's id. Episodes, the records of merged work, have the marks of
+    # sessions that were held out; sessions on this machine have a note of it.
+    episode_marks: set[str] = set()
     starts = []
     for episode in episodes:
-        episode_marks = _list_marks(episode)
-        if episode_marks:
-            marks.update(episode_marks)
+        marks = _list_marks(episode)
+        if marks:
+            episode_marks.update(marks)
             starts.append(episode.occurred_at)
 
     noted_marks: set[str] = set()
     for session in sessions:
         mark = mark_session(session.id)
-        is_held = mark in marks or HELD_OUT in list_served(workspace, session.id)
+        is_held = mark in episode_marks or HELD_OUT in list_served(workspace, session.id)
         if is_held and session.started:
             noted_marks.add(mark)
             starts.append(session.started)
@@ -91,7 +96,12 @@ def _find_period(
     start = min(starts)
     elapsed = datetime(today.year, today.month, today.day, tzinfo=UTC) - start
     weeks = max(elapsed.total_seconds() / WEEK_SECONDS, 1.0)
-    return HoldoutPeriod(workspace.config.retrieve.holdout, start, weeks, marks | noted_marks)
+    return HoldoutPeriod(
+        holdout=workspace.config.retrieve.holdout,
+        start=start,
+        weeks=weeks,
+        marks=episode_marks | noted_marks,
+    )
 
 
 def _compare_sessions(
@@ -100,7 +110,14 @@ def _compare_sessions(
     captured: CapturedSessions,
     entries: Collection[Entry],
 ) -> tuple[ArmComparison, ...]:
-    """Compare how often sessions were steered, and how often by the words of an entry."""
+    """Compare how often a person corrected the agent, and how often with what memory says already.
+
+    Args:
+        period: the time that is compared, and which sessions were held out.
+        sessions: the sessions; those before the period do not count.
+        captured: loads the events of a session.
+        entries: the entries of memory.
+    """
     steered = []
     repeated = []
     for session in sessions:
@@ -121,16 +138,20 @@ def _compare_sessions(
 def _compare_changes(
     period: HoldoutPeriod, episodes: Iterable[Episode]
 ) -> tuple[ArmComparison, ...]:
-    """Compare how often reviewers requested changes, and how often work was reverted."""
+    """Compare how often reviewers requested changes, and how often work was reverted.
+
+    Only the work of agent sessions counts.
+    """
     requested = []
     reverted = []
     for episode in episodes:
         is_held = bool(_list_marks(episode))
         is_of_session = is_held or episode.retrieved or episode.context.get("sessions")
-        if is_of_session and episode.occurred_at >= period.start:
-            requested.append((is_held, episode.outcome == "partial"))
-            if episode.action.commit:
-                reverted.append((is_held, episode.outcome == "failure"))
+        if not is_of_session or episode.occurred_at < period.start:
+            continue
+        requested.append((is_held, episode.outcome == "partial"))
+        if episode.action.commit:  # Only what was merged can be reverted.
+            reverted.append((is_held, episode.outcome == "failure"))
     return (
         compare_arms("changes requested", requested, period.weeks, period.holdout),
         compare_arms("reverted", reverted, period.weeks, period.holdout),
@@ -140,12 +161,14 @@ def _compare_changes(
 def compare_arms(
     name: str, outcomes: Iterable[tuple[bool, bool]], weeks: float, holdout: float
 ) -> ArmComparison:
-    """Compare how often something happened in both arms.
+    """Compare how often an outcome occurred with memory and without it.
+
+    The arms are the sessions or changes that were served memory, and those that were held out.
 
     Args:
         name: the outcome.
-        outcomes: (was it held out, did it happen) of each session or change.
-        weeks: in how many weeks they occurred.
+        outcomes: for each session or change: was it held out, did the outcome occur.
+        weeks: the length of the time in which they were counted.
         holdout: the share of sessions that is held out now; 0: the share among the outcomes counts.
     """
     served_outcomes: list[bool] = []
@@ -162,13 +185,14 @@ def compare_arms(
     if served.total and held.total:
         low, high = newcombe_interval(served, held)
 
-    needed = None
-    wait = None
-    hits = served.hits + held.hits
-    if 0 < hits < total and held.total:
-        needed = find_sample_size(hits / total, holdout or held.total / total)
-        wait = round(needed * weeks / total, 1)
-    return ArmComparison(name, served, held, low, high, needed, wait)
+    needed_count = None
+    needed_weeks = None
+    occurred = served.hits + held.hits
+    if 0 < occurred < total and held.total:
+        held_share = holdout or held.total / total
+        needed_count = find_sample_size(occurred / total, held_share)
+        needed_weeks = round(needed_count * weeks / total, 1)
+    return ArmComparison(name, served, held, low, high, needed_count, needed_weeks)
 
 
 def find_sample_size(rate: float, holdout: float) -> int:
@@ -192,32 +216,39 @@ def _list_marks(episode: Episode) -> list[str]:
 
 
 def _iter_corrections(session: Session) -> Iterator[str]:
-    """Yield the texts with which a person steers; "" for a rejection or an interrupt.
+    """Yield the sentences with which a person corrects the agent of a session.
 
-    The first text of a person is the task, and no correction.
+    A rejected tool call and an interrupt are corrections without a text, "". The first text of a
+    person is the task, and no correction.
     """
-    events = [event for event in session.events if event.actor == "human"]
-    task = next((event for event in events if event.kind == "text"), None)
-    for event in events:
-        if event is task:
+    has_task = False
+    for event in session.events:
+        if event.actor != "human":
+            continue
+        if event.kind == "text" and not has_task:
+            has_task = True
             continue
         if event.kind in ("rejection", "interrupt"):
             yield ""
-        for suspect in find_steering(event.text):
-            yield suspect.text
+        for sentence in find_steering(event.text):
+            yield sentence.text
 
 
 def _has_entry_before(corrections: Iterable[str], day: date, entries: Iterable[Entry]) -> bool:
-    """Return whether an entry that was learned before the day says the same as a correction."""
-    word_sets = [content_words(text) for text in corrections]
-    word_sets = [words for words in word_sets if len(words) >= LEAST_WORDS]
-    if not word_sets:
+    """Return whether an entry written before a day has at least half the words of a correction."""
+    corrections_words = []
+    for text in corrections:
+        words = content_words(text)
+        if len(words) >= LEAST_WORDS:
+            corrections_words.append(words)
+    if not corrections_words:
         return False
 
     for entry in entries:
-        if entry.created_at and entry.created_at < day:
-            entry_words = content_words(entry.text)
-            for words in word_sets:
-                if len(words & entry_words) >= REPEATED_SHARE * len(words):
-                    return True
+        if entry.created_at is None or entry.created_at >= day:
+            continue
+        entry_words = content_words(entry.text)
+        for words in corrections_words:
+            if len(words & entry_words) >= REPEATED_SHARE * len(words):
+                return True
     return False

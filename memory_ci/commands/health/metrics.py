@@ -1,4 +1,4 @@
-"""The formulas of health: counts become metrics, and metrics one score (docs/report.md)."""
+"""The formulas of health: each metric from counts, and one score from the metrics."""
 
 from __future__ import annotations
 
@@ -132,17 +132,26 @@ def weigh_metrics(
     commit: str | None,
     measurements: Mapping[MetricName, Measurement],
 ) -> Health:
-    """Return the health: each metric, and their mean by weight.
+    """Return the health: all metrics of a profile, and as score their mean by weight.
 
-    There is a mean only where every metric has a value: without the metrics that
-    have none, it would rise by having less to measure.
+    There is a score only if every metric has a value. Otherwise a memory with less to measure
+    would have a better score.
+
+    Args:
+        profile: the metrics and their weights.
+        today: the day that counted as today.
+        commit: the commit that was measured; None: the work tree, "": before the first commit.
+        measurements: the measurement of each metric of the profile.
     """
-    metrics = [
-        _make_metric(name, weight, measurements[name]) for name, weight in WEIGHTS[profile].items()
+    weights = WEIGHTS[profile]
+    metrics = [_make_metric(name, weight, measurements[name]) for name, weight in weights.items()]
+    weighted_values = [
+        metric.weight * metric.value for metric in metrics if metric.value is not None
     ]
-    weighted = [metric.weight * metric.value for metric in metrics if metric.value is not None]
-    is_partial = len(weighted) < len(metrics)
-    score = None if is_partial else round(math.fsum(weighted) / 100, 1)
+    is_partial = len(weighted_values) < len(metrics)
+    score = None
+    if not is_partial:
+        score = round(math.fsum(weighted_values) / 100, 1)
     return Health(
         profile=profile,
         today=today,
@@ -155,6 +164,7 @@ def weigh_metrics(
 
 
 def _make_metric(name: MetricName, weight: int, measurement: Measurement) -> Metric:
+    """Return a metric with its value clipped to [0, 100], and advice if it misses its target."""
     value = measurement.value
     advice = ""
     if value is not None:
@@ -199,21 +209,21 @@ def parse_source_names(entry: Entry) -> frozenset[str]:
 
 
 def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measurement:
-    """Return the share of entries that are fresh; a marked one counts half.
+    """Return the share of entries whose cited code is unchanged; a changed entry counts half.
 
-    An entry that cannot be compared is not counted as fresh: it is not known to hold.
+    An entry without a verdict counts as nothing: it is not known to hold.
 
     Args:
-        kinds: the verdict of each entry's cites together, by id and newest first; None where
-            it has no verdict.
+        kinds: for each entry id, newest first, whether the code that the entry cites is unchanged;
+            None where it cites none that can be compared.
     """
     counts = Counter(SERVED_AS.get(kind) for kind in kinds.values())
     total = len(kinds)
+    if not total:
+        return Measurement(None, NO_ENTRY)
     judged = total - counts[None]
     if not judged:
-        return Measurement(
-            None, f"no anchor to judge in {_count_entries(total)}" if kinds else NO_ENTRY
-        )
+        return Measurement(None, f"no anchor to judge in {_count_entries(total)}")
     if judged < LEAST_JUDGED * total:
         return Measurement(
             None, f"only {judged} of {_count_entries(total)} cite code that can be compared"
@@ -232,28 +242,34 @@ def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measurement:
 
 
 def score_recency(entries: Sequence[Entry], today: date) -> Measurement:
-    """Return the mean recency above the decay floor: an entry at the floor counts nothing."""
+    """Return the mean recency of entries, in percent.
+
+    The recency of an entry decays with its age from 1 to `DECAY_FLOOR`, where it stays. It is
+    scaled here so that an entry at the floor counts 0.
+    """
     if not entries:
         return Measurement(None, NO_ENTRY)
 
-    above_floor = math.fsum(
+    scaled_sum = math.fsum(
         (recency(entry, today) - DECAY_FLOOR) / (1 - DECAY_FLOOR) for entry in entries
     )
     basis = f"mean recency of {_count_entries(len(entries))}"
-    return Measurement(100 * above_floor / len(entries), basis)
+    return Measurement(100 * scaled_sum / len(entries), basis)
 
 
 def score_coverage(
-    judged: int, eligible: int, indexed: int, left_out: int, silence: str = ""
+    judged: int, eligible: int, indexed: int, left_out: int, no_data_reason: str = ""
 ) -> Measurement:
     """Return the share of merged changes that were judged, times the share of entries indexed.
 
+    With too few merged changes, the share of entries indexed counts alone.
+
     Args:
-        judged: how many of the eligible changes a run has judged.
+        judged: how many of the eligible changes a run of `record` has read and decided on.
         eligible: how many merged changes of the last 90 days could teach something.
         indexed: how many active entries the index holds.
         left_out: how many places in files it does not hold.
-        silence: why history cannot be read, if it cannot.
+        no_data_reason: why history cannot be read, if it cannot.
     """
     if not indexed and not left_out:
         return Measurement(None, NO_ENTRY)
@@ -261,12 +277,13 @@ def score_coverage(
     indexed_share = indexed / (indexed + left_out)
     unindexed = f"; {plural(left_out, 'place')} kept out of the index" if left_out else ""
     if eligible < LEAST_CHANGES:
+        reason = "nothing was merged in the last 90 days that could teach anything"
         if eligible:
             reason = f"only {plural(eligible, 'change')} merged in the last 90 days"
-        else:
-            reason = silence or "nothing was merged in the last 90 days that could teach anything"
-        value = 100 * indexed_share if left_out else None
-        return Measurement(value, reason + unindexed, UNINDEXED)
+        elif no_data_reason:
+            reason = no_data_reason
+        indexed_percent = 100 * indexed_share if left_out else None
+        return Measurement(indexed_percent, reason + unindexed, UNINDEXED)
 
     value = 100 * (judged / eligible) * indexed_share
     merged = plural(eligible, "merged change")
@@ -280,7 +297,7 @@ def score_coverage(
 
 
 def score_coherence(located_entries: Sequence[Located]) -> Measurement:
-    """Return how few of the entries repeat or contradict another."""
+    """Return 1 - (near duplicates + contradictions) / entries, in percent."""
     if not located_entries:
         return Measurement(None, NO_ENTRY)
 
@@ -295,27 +312,29 @@ def score_coherence(located_entries: Sequence[Located]) -> Measurement:
 
 
 def score_efficiency(
-    questions: int, unanswered: int, usage: JobUsage, silence: str = ""
+    questions: int, unanswered: int, usage: JobUsage, no_data_reason: str = ""
 ) -> Measurement:
-    """Return the share of served entries that the work used, from `ENOUGH_JOBS` jobs on.
+    """Return the share of served entries that the work used, if at least `ENOUGH_JOBS` jobs ran.
 
-    Titles that find nothing are named and not counted: more of them would find something by
-    serving more.
+    The basis also says how many titles of merged changes find no entry. They do not count: a
+    memory that served more, useful or not, would find something for each of them.
 
     Args:
         questions: how many titles of merged changes were asked of memory.
         unanswered: how many of them found nothing.
         usage: the use of entries by jobs.
-        silence: the reason if there are no questions.
+        no_data_reason: the reason if there are no questions.
     """
     if not questions and not usage.served:
-        return Measurement(None, silence, target=USED_TARGET)
+        return Measurement(None, no_data_reason, target=USED_TARGET)
 
     parts = []
     value = None
     if usage.served:
-        served = f"{plural(usage.jobs, 'job')} used {usage.used} of {_count_entries(usage.served)}"
-        parts.append(f"{served} served ({usage.used / usage.served:.0%})")
+        jobs = plural(usage.jobs, "job")
+        served = _count_entries(usage.served)
+        share = usage.used / usage.served
+        parts.append(f"{jobs} used {usage.used} of {served} served ({share:.0%})")
     if usage.jobs >= ENOUGH_JOBS and usage.served:
         value = 100 * usage.used / usage.served
     else:
@@ -349,27 +368,32 @@ _parse_words = lru_cache(maxsize=16_384)(similarity.parse_entry_words)
 def count_near_duplicates(entries: Iterable[Entry]) -> int:
     """Count the pairs of entries with nearly the same words and the same claims.
 
-    An entry without words has no duplicates. Of entries with equal words, each after the
-    first counts as one pair: a hundred copies are not five thousand faults.
+    Claims are the word pairs in which two similar texts can contradict each other. Of entries
+    with equal words, each after the first counts as one pair: a hundred copies are not five
+    thousand faults. An entry without words has no duplicates.
     """
-    copies_by_claims: defaultdict[object, Counter[frozenset[str]]] = defaultdict(Counter)
+    # For each set of claims, how many entries have each set of words.
+    counts_by_claims: defaultdict[object, Counter[frozenset[str]]] = defaultdict(Counter)
     for entry in entries:
         words, claims = _parse_words(entry)
         if words:
-            copies_by_claims[claims][words] += 1
+            counts_by_claims[claims][words] += 1
 
     pairs = 0
-    for copies in copies_by_claims.values():
-        pairs += copies.total() - len(copies)
-        if len(copies) > 1:
-            pairs += len(similarity.similar_pairs(list(copies)))
+    for word_set_counts in counts_by_claims.values():
+        distinct_word_sets = list(word_set_counts)
+        copies = word_set_counts.total() - len(distinct_word_sets)
+        pairs += copies
+        if len(distinct_word_sets) > 1:
+            pairs += len(similarity.similar_pairs(distinct_word_sets))
     return pairs
 
 
 def list_contradictions(located_entries: Sequence[Located]) -> frozenset[frozenset[str]]:
-    """Return the pairs of ids of entries that contradict each other and that nobody has settled.
+    """Return the pairs of ids of entries that contradict each other and are not settled.
 
-    A pair is found by its text, or one of the two states it in a relation.
+    A contradiction is found in the texts of two entries, or one of them states it in a relation.
+    It is settled where one entry supersedes the other.
     """
     pairs = {
         frozenset((contradiction.one.entry.id, contradiction.other.entry.id))
@@ -394,19 +418,23 @@ def _is_settled(pair: frozenset[str], entries: Mapping[str, Entry]) -> bool:
 
 
 def find_related(entries: Iterable[Entry], known_ids: Collection[str]) -> frozenset[str]:
-    """Return the ids of entries that have a relation to a known id or from an entry.
+    """Return the ids of entries that a relation leads from or to.
 
-    An entry that supersedes a known id is related, too. A relation of an entry to itself
-    does not count.
+    An entry that supersedes a known entry is related, too, but not the superseded one. Relations
+    of an entry to itself, and to ids that are not known, do not count.
+
+    Args:
+        entries: the entries.
+        known_ids: ids of entries that exist or once existed.
     """
     related_ids: set[str] = set()
     for entry in entries:
-        other_ids = {relation.id for relation in relations_of(entry)} - {entry.id}
-        other_ids.intersection_update(known_ids)
-        replaced_ids = set(entry.supersedes) - {entry.id}
-        if other_ids or not replaced_ids.isdisjoint(known_ids):
+        target_ids = {relation.id for relation in relations_of(entry)} - {entry.id}
+        target_ids.intersection_update(known_ids)
+        superseded_ids = set(entry.supersedes) - {entry.id}
+        if target_ids or not superseded_ids.isdisjoint(known_ids):
             related_ids.add(entry.id)
-            related_ids |= other_ids
+            related_ids |= target_ids
     return frozenset(related_ids)
 
 
@@ -426,24 +454,27 @@ def find_similar_entries(
         if words:
             ids_by_words[words].append(entry.id)
 
-    texts = list(ids_by_words)
-    wanted_places = [
-        place
-        for place, words in enumerate(texts)
-        if wanted_ids is None or any(entry_id in wanted_ids for entry_id in ids_by_words[words])
+    def is_wanted(entry_id: str) -> bool:
+        return wanted_ids is None or entry_id in wanted_ids
+
+    word_sets = list(ids_by_words)
+    wanted_indices = [
+        index
+        for index, words in enumerate(word_sets)
+        if any(is_wanted(entry_id) for entry_id in ids_by_words[words])
     ]
-    similar_texts = {words for words, ids in ids_by_words.items() if len(ids) > 1}
-    partners = similarity.find_partners(texts, wanted_places, Fraction(str(threshold)))
-    for place, similar_places in partners:
-        if next(similar_places, None) is not None:
-            similar_texts.add(texts[place])
+    # Entries with equal words are similar; the others are compared.
+    similar_word_sets = {words for words, ids in ids_by_words.items() if len(ids) > 1}
+    partners = similarity.find_partners(word_sets, wanted_indices, Fraction(str(threshold)))
+    for index, partner_indices in partners:
+        has_partner = next(partner_indices, None) is not None
+        if has_partner:
+            similar_word_sets.add(word_sets[index])
 
     similar_ids: set[str] = set()
-    for words in similar_texts:
-        similar_ids.update(ids_by_words[words])
-    if wanted_ids is None:
-        return frozenset(similar_ids)
-    return frozenset(entry_id for entry_id in similar_ids if entry_id in wanted_ids)
+    for words in similar_word_sets:
+        similar_ids.update(entry_id for entry_id in ids_by_words[words] if is_wanted(entry_id))
+    return frozenset(similar_ids)
 
 
 # -- the profile "crewship"
@@ -468,8 +499,9 @@ def score_age(entries: Sequence[Entry], today: date) -> Measurement:
     for entry in entries:
         learned_on = entry.created_at or entry.last_reinforced
         ages.append(max(0, (today - learned_on).days))
-    age = median(ages)
-    return Measurement(100 * max(0.0, 1 - age / WORN_OUT_DAYS), f"median age {age:g} days", NEWER)
+    median_age = median(ages)
+    freshness = max(0.0, 1 - median_age / WORN_OUT_DAYS)
+    return Measurement(100 * freshness, f"median age {median_age:g} days", NEWER)
 
 
 def score_indexed(indexed: int, left_out: int) -> Measurement:
@@ -478,33 +510,35 @@ def score_indexed(indexed: int, left_out: int) -> Measurement:
     return _score_share(indexed, total, f"{indexed} of {total} indexed", UNINDEXED)
 
 
-def score_closeness(neighbour_cosines: Sequence[Sequence[float]], silence: str) -> Measurement:
+def score_closeness(
+    neighbour_cosines: Sequence[Sequence[float]], no_data_reason: str
+) -> Measurement:
     """Return Crewship's coherence: the mean cosine of entries with their nearest others.
 
     Args:
         neighbour_cosines: for each entry the cosines of up to three nearest others.
-        silence: the reason if there are no cosines.
+        no_data_reason: the reason if there are no cosines.
     """
     means = [_mean_cosine(cosines) for cosines in neighbour_cosines if cosines]
     if not means:
-        return Measurement(None, silence)
+        return Measurement(None, no_data_reason)
 
     basis = f"mean cosine of {plural(len(means), 'text')} with the nearest {LINKS}"
     return Measurement(100 * math.fsum(means) / len(means), basis, SCATTERED)
 
 
-def score_hits(hit_cosines: Sequence[Sequence[float]], silence: str) -> Measurement:
+def score_hits(hit_cosines: Sequence[Sequence[float]], no_data_reason: str) -> Measurement:
     """Return Crewship's efficiency: the mean cosine of the best hits of all questions.
 
     Args:
         hit_cosines: for each question the cosines of its hits, best first.
-        silence: the reason if there are no cosines.
+        no_data_reason: the reason if there are no cosines.
     """
     cosines: list[float] = []
-    for row in hit_cosines:
-        cosines += row[:TOP_K]
+    for question_cosines in hit_cosines:
+        cosines += question_cosines[:TOP_K]
     if not cosines:
-        return Measurement(None, silence)
+        return Measurement(None, no_data_reason)
 
     titles = plural(len(hit_cosines), "title")
     basis = f"mean cosine of the best {TOP_K} for {titles} of merged changes"

@@ -1,4 +1,4 @@
-"""Health as a table, as one line a month and as one line for a page; the effect of memory."""
+"""The text of `health`: its table, one line for each month, one line for a page, and the effect."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def _join_lines(lines: Iterator[str] | Sequence[str]) -> str:
 
 
 def render_health_line(health: Health) -> str:
-    """Return one line for the page of a job.
+    """Return health as one line, for the page of a CI job.
 
-    It has how many metrics reach their targets, the weakest one with its basis and what to do
-    about it, and the basis of efficiency, which counts answered titles and used entries.
+    It has how many metrics reach their targets, the counts behind the weakest one and what to do
+    about it, and how much served entries are used.
     """
     parts = [f"Health: {_summarise(health)}."]
     weakest = health.weakest
@@ -67,29 +67,36 @@ def _summarise(health: Health) -> str:
     weakest = health.weakest
     if weakest is None or weakest.value is None:
         return "there is nothing to measure"
-    measured = [metric for metric in health.metrics if metric.value is not None]
-    reached = [metric for metric in measured if (metric.value or 0.0) >= metric.target]
-    parts = [f"{len(reached)} of {plural(len(health.metrics), 'metric')} reach their targets"]
-    if len(measured) < len(health.metrics):
-        parts.append(f"{len(health.metrics) - len(measured)} with too few facts")
+    values = [
+        (metric.value, metric.target) for metric in health.metrics if metric.value is not None
+    ]
+    reached_count = sum(value >= target for value, target in values)
+    unmeasured_count = len(health.metrics) - len(values)
+    parts = [f"{reached_count} of {plural(len(health.metrics), 'metric')} reach their targets"]
+    if unmeasured_count:
+        parts.append(f"{unmeasured_count} with too few facts")
     if weakest.value < weakest.target:
         parts.append(f"weakest {weakest.name} {weakest.value:.1f} of {weakest.target}")
     return ", ".join(parts)
 
 
 def _iter_health_lines(health: Health) -> Iterator[str]:
+    """Yield the table of metrics, advice on those below their targets, and other counts."""
     yield f"Health of memory: {_summarise(health)}"
-    place = "The work tree"
-    if health.commit is not None:
-        place = f"Commit {health.commit[:12]}" if health.commit else "Before the first commit,"
-    yield f"{place} on {health.today}, by the definitions of {health.profile}"
+    if health.commit is None:
+        measured_tree = "The work tree"
+    elif health.commit:
+        measured_tree = f"Commit {health.commit[:12]}"
+    else:
+        measured_tree = "Before the first commit,"
+    yield f"{measured_tree} on {health.today}, by the definitions of {health.profile}"
     yield ""
     for metric in health.metrics:
         yield _format_metric(metric)
-    weak = [metric for metric in health.metrics if metric.advice]
-    if weak:
+    weak_metrics = [metric for metric in health.metrics if metric.advice]
+    if weak_metrics:
         yield ""
-    for metric in weak:
+    for metric in weak_metrics:
         yield f"{metric.name}: {metric.advice}"
         for name in metric.missing[:MAX_SHOWN]:
             yield f"    {name}"
@@ -101,12 +108,14 @@ def _iter_health_lines(health: Health) -> Iterator[str]:
 
 
 def _iter_asked_lines(asked: AskedAgain) -> Iterator[str]:
-    """Yield the count of repeated requests, and the rules that were asked for again."""
+    """Yield how often people repeated a request that a rule says already, and those rules."""
     yield ""
     share = f"{asked.although_written} of {plural(asked.repetitions, 'repeated request')}"
     yield f"asked again although written: {share}"
     for rule in asked.rules[:MAX_SHOWN]:
-        place = rule.place if ":" in rule.place else rule.place[:8]
+        place = rule.place
+        if ":" not in place:  # Not `path:line`, but the id of an entry.
+            place = place[:8]
         yield f"    {place} {rule.title} ({plural(rule.sessions, 'session')} since {rule.since})"
     if asked.rules:
         yield "    Reword it, or say it at its moment: `when: before:commit` in its front matter."
@@ -114,12 +123,15 @@ def _iter_asked_lines(asked: AskedAgain) -> Iterator[str]:
 
 
 def _iter_check_lines(checks: Sequence[RuleCheckOutcome]) -> Iterator[str]:
-    """Yield what became of checks; first of those since which changes break the rule less often."""
+    """Yield the outcomes of the checks of entries, those that made a difference first.
+
+    A check makes a difference if changes break its rule less often since it exists.
+    """
     if not checks:
         return
     yield ""
-    count = sum(outcome.made_a_difference for outcome in checks)
-    yield f"checks: {len(checks)}, of which {count} made a difference"
+    effective_count = sum(outcome.made_a_difference for outcome in checks)
+    yield f"checks: {len(checks)}, of which {effective_count} made a difference"
     ranked = sorted(
         checks, key=lambda outcome: (not outcome.made_a_difference, -outcome.applicable)
     )
@@ -128,23 +140,23 @@ def _iter_check_lines(checks: Sequence[RuleCheckOutcome]) -> Iterator[str]:
 
 
 def _iter_outcome_lines(outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
-    """Yield how often served rules were followed, and the rules that were not each time."""
+    """Yield how often served rules were followed, and the rules that sometimes were not."""
     if not outcomes:
         return
-    served = sum(outcome.sessions for outcome in outcomes)
-    followed = sum(outcome.followed for outcome in outcomes)
+    served_count = sum(outcome.sessions for outcome in outcomes)
+    followed_count = sum(outcome.followed for outcome in outcomes)
     rules = plural(len(outcomes), "rule")
-    yield f"followed when served: {followed} of {plural(served, 'time')}, {rules}"
-    missed = [outcome for outcome in outcomes if outcome.followed < outcome.sessions]
-    for outcome in missed[:MAX_SHOWN]:
+    yield f"followed when served: {followed_count} of {plural(served_count, 'time')}, {rules}"
+    missed_rules = [outcome for outcome in outcomes if outcome.followed < outcome.sessions]
+    for outcome in missed_rules[:MAX_SHOWN]:
         yield f"    {outcome.id[:8]} {outcome.title} ({_format_missed(outcome)})"
 
 
 def _format_missed(outcome: RuleOutcome) -> str:
     """Return in how many sessions a rule was not followed: `asked again in 2 of 5 sessions`."""
-    what = "asked" if outcome.asked_again else "failed"
-    missed = outcome.sessions - outcome.followed
-    return f"{what} again in {missed} of {plural(outcome.sessions, 'session')}"
+    event = "asked" if outcome.asked_again else "failed"
+    missed_count = outcome.sessions - outcome.followed
+    return f"{event} again in {missed_count} of {plural(outcome.sessions, 'session')}"
 
 
 def _format_metric(metric: Metric) -> str:
@@ -158,20 +170,25 @@ def _format_value(metric: Metric) -> str:
 
 
 def render_effect(report: EffectReport) -> str:
-    """Return a line for each comparison: both arms, the interval, and how many detect an effect."""
+    """Return the comparison of sessions with and without memory, a line for each outcome.
+
+    A line has both shares, the interval of their difference, and how many sessions are needed to
+    detect an effect.
+    """
     if report.since is None:
         return (
             "No session is known to have been held out:"
             " `retrieve.holdout` says which share of them is.\n"
         )
-    head = (
+    heading = (
         f"Sessions and changes since {report.since}, given memory and held out"
         f" ({report.holdout:.0%} now)\n\n"
     )
-    return head + "".join(f"{_format_effect(effect)}\n" for effect in report.effects)
+    return heading + "".join(f"{_format_effect(effect)}\n" for effect in report.effects)
 
 
 def _format_effect(effect: ArmComparison) -> str:
+    """Return the line of one outcome; the difference is seen if its interval does not contain 0."""
     given = f"{effect.given.hits} of {effect.given.total}"
     held_out = f"{effect.held_out.hits} of {effect.held_out.total}"
     shares = f"{effect.name:<18} given {given}, held out {held_out}"
@@ -200,12 +217,13 @@ def render_holdout(holdout: float) -> str:
 
 
 def render_stage(stage: ProjectStage) -> str:
-    """Return the line on the stage that a project is in."""
-    phase = ""
+    """Return the line on the stage that a project is in, or on the last stage that it stated."""
+    last_phase = ""
     if stage.known:
         commit = stage.known.commit
-        phase = f"{stage.known.phase} since {commit.sha[:7]} ({commit.committed_at:%Y-%m-%d})"
+        last_phase = f"{stage.known.phase} since {commit.sha[:7]} ({commit.committed_at:%Y-%m-%d})"
     if stage.stated is not None:
-        return f"{stage.path}:{stage.stated.line}: {phase}"
-    last = f"; {phase}, the last that it did" if phase else ""
-    return f"{stage.path}: states no stage clearly{last}"
+        return f"{stage.path}:{stage.stated.line}: {last_phase}"
+    if last_phase:
+        return f"{stage.path}: states no stage clearly; {last_phase}, the last that it did"
+    return f"{stage.path}: states no stage clearly"

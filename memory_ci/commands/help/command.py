@@ -1,9 +1,10 @@
-"""The command line of `memory-ci help`."""
+"""The command line of `memory-ci help`, which shows pages of the manual."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 import click
 from click.shell_completion import get_completion_class
@@ -20,10 +21,10 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("topic", nargs=-1)
 @click.pass_context
 def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
-    """Show a page of the manual, what an error or a key means, or the options of a command.
+    """Show a page of the manual, the meaning of an error or a key, or the options of a command.
 
-    What is none of these is searched for: the sections of the manual that hold all the words are
-    listed. `completion` with bash, zsh or fish prints the completion script of that shell.
+    Other words are searched for: the sections of the manual that contain all of them are listed.
+    `completion` with bash, zsh or fish prints the completion script of that shell.
 
     \b
     Example:
@@ -36,33 +37,54 @@ def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
       memory-ci help protected branch
       memory-ci help completion bash >> ~/.bashrc
     """
-    from memory_ci.cli.manual import find_sections, list_topics, read_topic
-    from memory_ci.cli.terminal import fold_markdown, render_rows
+    from memory_ci.cli.manual import list_topics
 
     if topic[:1] == ("completion",) and len(topic) <= 2:
         _print_completion(*topic[1:])
         return
-    topics = list_topics()
+    pages = list_topics()
     if not topic:
-        width = max(map(len, topics), default=0)
-        say("".join(f"{name:<{width}}  {title}\n" for name, title in topics.items()))
-        say(
-            "\nAlso: the word in brackets of an error, a key, the name of a command, "
-            "words to search for.",
-            err=True,
-        )
+        _print_pages(pages)
         return
 
     name = " ".join(topic).strip("[]")
-    usage = ""
     command = main.get_command(ctx, name) if name in COMMANDS else None
-    if command is not None:
-        with click.Context(command, info_name=f"memory-ci {name}") as command_ctx:
-            if name not in topics:
-                echo(f"{command.get_help(command_ctx)}\n")
-                return
-            options = f"Options: `memory-ci {name} --help`."
-            usage = f"{command.get_usage(command_ctx)}\n\n{COMMANDS[name].summary} {options}\n\n"
+    if command is None:
+        _print_topic(name)
+        return
+    with click.Context(command, info_name=f"memory-ci {name}") as command_ctx:
+        if name not in pages:
+            echo(f"{command.get_help(command_ctx)}\n")
+            return
+        options = f"Options: `memory-ci {name} --help`."
+        usage = f"{command.get_usage(command_ctx)}\n\n{COMMANDS[name].summary} {options}\n\n"
+    _print_topic(name, usage)
+
+
+def _print_pages(pages: Mapping[str, str]) -> None:
+    """Print the names and titles of the pages of the manual."""
+    width = max(map(len, pages), default=0)
+    say("".join(f"{name:<{width}}  {title}\n" for name, title in pages.items()))
+    say(
+        "\nAlso: the word in brackets of an error, a key, the name of a command, "
+        "words to search for.",
+        err=True,
+    )
+
+
+def _print_topic(name: str, usage: str = "") -> None:
+    """Print a page or section of the manual in a pager, or the sections that contain words.
+
+    Args:
+        name: the name of a page, an error or a key, or words to search for.
+        usage: a text to print before the page.
+
+    Raises:
+        UsageError: nothing has this name, and no section has all the words.
+    """
+    from memory_ci.cli.manual import find_sections, read_topic
+    from memory_ci.cli.terminal import fold_markdown, render_rows
+
     try:
         text = f"{usage}{read_topic(name)}"
     except UsageError:
@@ -78,7 +100,7 @@ def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
 
 
 def _print_completion(shell: str = "") -> None:
-    """Print the completion script of a shell."""
+    """Print the completion script of a shell. Raises click.UsageError for an unknown shell."""
     if shell not in SHELLS:
         raise click.UsageError(f"Name the shell: {', '.join(SHELLS)}.")
     completion = get_completion_class(shell)

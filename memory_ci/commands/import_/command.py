@@ -1,7 +1,8 @@
-"""The command line of `memory-ci import`."""
+"""The command line of `memory-ci import`, which reads the memory that another tool keeps."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from memory_ci.cli.plain import open_current_workspace, progress, today
 from memory_ci.findings import printable, render_finding
 
 if TYPE_CHECKING:
-    from memory_ci.commands.import_.importer import Taken
+    from memory_ci.commands.import_.importer import ImportReport
 
 
 @click.command("import")
@@ -60,23 +61,29 @@ def import_command(
         report = import_memory(open_current_workspace(), paths, options, today())
 
     verb = "would import" if dry_run else "imported"
-    lines = [f"{verb} {_place(taken)} -> {taken.target}" for taken in report.imported]
+    lines = [printable(line) for line in _iter_lines(report, verb)]
+    result = {"dry_run": dry_run, "report": report}
+    show(result, lines, as_json, _list_remarks(report, verb))
+    raise SystemExit(1 if report.refused else 0)
+
+
+def _iter_lines(report: ImportReport, verb: str) -> Iterator[str]:
+    """Yield a line for each learning that was imported or known; `verb` is such as `imported`."""
+    for taken in report.imported:
+        yield f"{verb} {taken.path}:{taken.line}: {taken.title} -> {taken.target}"
     for taken in report.known:
         reason = "and was taken out of memory before"
         if taken.target:
             reason = f"as {taken.id[:8]} in {taken.target}"
-        lines.append(f"known {_place(taken)} ({reason})")
+        yield f"known {taken.path}:{taken.line}: {taken.title} ({reason})"
 
+
+def _list_remarks(report: ImportReport, verb: str) -> list[str]:
+    """Return the lines for stderr: the findings, and a last line of counts."""
     remarks = [f"refused {render_finding(finding)}" for finding in report.refused]
     remarks += [f"left alone {render_finding(finding)}" for finding in report.not_understood]
-    remarks.append(
+    counts = (
         f"{len(report.imported)} {verb}, {len(report.known)} known already, "
         f"{len(report.refused)} refused, {len(report.not_understood)} not understood"
     )
-    result = {"dry_run": dry_run, "report": report}
-    show(result, [printable(line) for line in lines], as_json, remarks)
-    raise SystemExit(1 if report.refused else 0)
-
-
-def _place(taken: Taken) -> str:
-    return f"{taken.path}:{taken.line}: {taken.title}"
+    return [*remarks, counts]

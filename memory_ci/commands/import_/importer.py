@@ -1,4 +1,4 @@
-"""The import of another memory: its learnings become entries whose ids never change."""
+"""`memory-ci import`: makes entries of learnings that another tool keeps in files for agents."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ImportOptions(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A learning that was understood.
+    """A learning that was imported, or that memory had.
 
     Attributes:
         path: the file that holds it.
@@ -92,7 +92,14 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True):
-    """The learnings that were imported or known, and the findings on all others."""
+    """The result of an import.
+
+    Attributes:
+        imported: the learnings that became new entries.
+        known: those that memory has or had.
+        refused: findings on those that must not be in memory.
+        not_understood: findings on text of no known format.
+    """
 
     imported: tuple[Taken, ...]
     known: tuple[Taken, ...]
@@ -119,7 +126,7 @@ class _Item(msgspec.Struct, frozen=True):
 def import_memory(
     workspace: Workspace, paths: Sequence[Path], options: ImportOptions, today: date
 ) -> ImportReport:
-    """Read files and directories, and write new entries.
+    """Read the learnings of files and directories, and write those that are new as entries.
 
     Args:
         workspace: the repository and its configuration.
@@ -138,57 +145,63 @@ def import_memory(
         select_files(workspace, files)
 
     items: list[_Item] = []
-    findings: list[Finding] = []
+    refused: list[Finding] = []
+    not_understood: list[Finding] = []
     for file in progress.count("Reading files", files):
         legacy_file = read_source(file, options.source, today)
-        findings += legacy_file.findings
-        items += [
-            _prepare(workspace, options, file, learning) for learning in legacy_file.learnings
-        ]
+        for learning in legacy_file.learnings:
+            items.append(_prepare(workspace, options, file, learning))
+        for finding in legacy_file.findings:
+            is_unknown_format = finding.code == "not-understood"
+            (not_understood if is_unknown_format else refused).append(finding)
 
-    forgotten = tombstones_here(workspace)
-    allowed: list[_Item] = []
-    refused: list[Finding] = []
-    for item in progress.count("Checking learnings", items):
-        objection = next(_find_objections(item, forgotten), None)
-        if objection is None:
-            allowed.append(item)
-        else:
-            refused.append(objection)
-
-    new, known = _sort(workspace, root, allowed)
+    allowed, objections = _split_allowed(items, tombstones_here(workspace))
+    new, known = _split_new(workspace, root, allowed)
     if not options.dry_run:
         _write(workspace, root, new, options.replace)
-    refused += [finding for finding in findings if finding.code != "not-understood"]
     return ImportReport(
         imported=tuple(_to_taken(item, item.target) for item in new),
         known=tuple(known),
-        refused=tuple(refused),
-        not_understood=tuple(finding for finding in findings if finding.code == "not-understood"),
+        refused=(*objections, *refused),
+        not_understood=tuple(not_understood),
     )
 
 
 def list_sources(paths: Iterable[Path], source: Source) -> tuple[Path, ...]:
-    """Return the files to read: files that are named, and of a directory those of its memory.
+    """Return the files that an import reads, each once.
 
-    Links in a directory are left out.
+    Args:
+        paths: files, which are read in any case, and directories, of which the files that a
+            memory of this kind has are read. Symbolic links in a directory are left out.
+        source: the kind of memory.
     """
-    sources: dict[Path, None] = {}
+    sources: list[Path] = []
     for path in paths:
-        if not path.is_dir():
-            candidates = [path]
+        if path.is_dir():
+            sources += _list_memory_files(path, source)
         else:
-            candidates = [
-                file
-                for file in sorted(path.rglob("*.md"))
-                if not file.is_symlink() and any(file.match(name) for name in NAMES[source])
-            ]
-        sources |= {file: None for file in candidates if ".git" not in file.parts}
-    return tuple(sources)
+            sources.append(path)
+    return tuple(dict.fromkeys(file for file in sources if ".git" not in file.parts))
+
+
+def _list_memory_files(directory: Path, source: Source) -> Iterator[Path]:
+    """Yield the files of a directory that a memory of a kind has, sorted by path."""
+    for file in sorted(directory.rglob("*.md")):
+        is_named_so = any(file.match(pattern) for pattern in NAMES[source])
+        if is_named_so and not file.is_symlink():
+            yield file
 
 
 def read_source(file: Path, source: Source, today: date) -> LegacyFile:
-    """Return the learnings of a file. It never raises: an unreadable file is a finding."""
+    """Return the learnings of a file, and findings on the rest of its text.
+
+    It never raises: an unreadable file is a finding.
+
+    Args:
+        file: the file.
+        source: the kind of memory.
+        today: the day of learnings without a date.
+    """
     path = mask_secrets(str(file))
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
@@ -211,14 +224,23 @@ def _unreadable(path: str, message: str) -> LegacyFile:
 def _prepare(
     workspace: Workspace, options: ImportOptions, file: Path, learning: LegacyLearning
 ) -> _Item:
-    """Return a learning with the scope and the path of its entry.
+    """Choose the scope and the file of a learning's entry.
+
+    Args:
+        workspace: the repository and its configuration.
+        options: the options of the import.
+        file: the file that the learning was read from.
+        learning: the learning.
 
     Raises:
         UsageError: bad-scope.
     """
     path = repository_path(workspace, file)
     file_scope = classify_scope(path, workspace.config.scopes)
-    scope = parse_target(options.scope) if options.scope else file_scope or PROJECT
+    if options.scope:
+        scope = parse_target(options.scope)
+    else:
+        scope = file_scope or PROJECT
     if options.replace and scope != file_scope:
         message = f"{path} is not of the scope {options.scope!r}"
         hint = "Leave --scope out: what is replaced in a file has the scope of that file."
@@ -233,8 +255,31 @@ def _prepare(
     return _Item(file, learning, place, target)
 
 
+def _split_allowed(
+    items: Sequence[_Item], forgotten: Tombstones
+) -> tuple[list[_Item], list[Finding]]:
+    """Return the learnings that may be written, and a finding on each of the others.
+
+    Args:
+        items: the learnings.
+        forgotten: hashes of texts that somebody had memory-ci forget.
+    """
+    allowed: list[_Item] = []
+    objections: list[Finding] = []
+    for item in progress.count("Checking learnings", items):
+        objection = next(_find_objections(item, forgotten), None)
+        if objection is None:
+            allowed.append(item)
+        else:
+            objections.append(objection)
+    return allowed, objections
+
+
 def _find_objections(item: _Item, forgotten: Tombstones) -> Iterator[Finding]:
-    """Yield why a learning must not be written, the worst first. No message repeats its text."""
+    """Yield the reasons why a learning must not be written, the worst first.
+
+    The messages do not repeat its text.
+    """
     place = item.place
     yield from check_length(place)
     yield from find_unsafe(place)
@@ -249,33 +294,45 @@ def _find_objections(item: _Item, forgotten: Tombstones) -> Iterator[Finding]:
         yield replace(finding, path=place.path, line=place.line)
 
 
-def _sort(
+def _split_new(
     workspace: Workspace, root: Path, items: Sequence[_Item]
 ) -> tuple[list[_Item], list[Taken]]:
-    """Return the new items, and those that memory has, had, or gets from an earlier item."""
+    """Return the learnings that are new, and those that are known.
+
+    A learning is known if memory has or had its entry, or if an earlier one says the same.
+
+    Args:
+        workspace: the repository and its configuration.
+        root: the top of its work tree.
+        items: the learnings.
+    """
     located = load_memory(workspace, None).located
     past_ids = _list_past_ids(workspace, root, located)
-    known = [_to_taken(item, "") for item in items if item.place.entry.id in past_ids]
+    known: list[Taken] = []
     candidates: dict[str, _Item] = {}
     for number, item in enumerate(items):
-        if item.place.entry.id not in past_ids:
+        if item.place.entry.id in past_ids:
+            known.append(_to_taken(item, ""))
+        else:
             candidates[str(number)] = item
 
-    fragments = [
-        Located(item.place.entry, key, 0, item.place.scope) for key, item in candidates.items()
-    ]
-    targets = {key: item.target for key, item in candidates.items()}
+    # A fold of the inbox compares new entries with all others. The numbers serve as paths.
+    fragments = []
+    targets: dict[str, str] = {}
+    for key, item in candidates.items():
+        fragments.append(Located(item.place.entry, key, 0, item.place.scope))
+        targets[key] = item.target
     changes, _ = plan_fold(fragments, located, targets)
-    changes_by_key = {change.moved_from: change for change in changes}
-    paths = {place.entry.id: place.path for place in located}
-    paths |= {change.entry.id: change.path for change in changes}
+    change_by_key = {change.moved_from: change for change in changes}
+    path_by_id = {place.entry.id: place.path for place in located}
+    path_by_id |= {change.entry.id: change.path for change in changes}
 
     new: list[_Item] = []
     for key, item in candidates.items():
-        change = changes_by_key.get(key)
+        change = change_by_key.get(key)
         if change is None:  # an entry with other words has its id
-            known.append(_to_taken(item, paths[item.place.entry.id]))
-        elif change.kind == "drop":
+            known.append(_to_taken(item, path_by_id[item.place.entry.id]))
+        elif change.kind == "drop":  # an entry says the same
             known.append(_to_taken(item, change.path, change.entry.id))
         elif change.kind == "move":
             new.append(item)
@@ -283,20 +340,28 @@ def _sort(
 
 
 def _list_past_ids(workspace: Workspace, root: Path, located: Iterable[Located]) -> frozenset[str]:
-    """Return the ids that were given before, and that no entry of the work tree has."""
-    present: set[str] = set()
-    merged: set[str] = set()
+    """Return the ids of entries that were removed, superseded, or that cannot be read.
+
+    Args:
+        workspace: the repository.
+        root: the top of its work tree.
+        located: the entries of the work tree.
+    """
+    present_ids: set[str] = set()
+    superseded_ids: set[str] = set()
     for place in located:
-        present.add(place.entry.id)
-        merged.update(place.entry.supersedes)
-    unreadable = {file.stem for file in (root / INBOX).glob("*.md")}
-    removed: frozenset[str] = frozenset()
+        present_ids.add(place.entry.id)
+        superseded_ids.update(place.entry.supersedes)
+    # The name of an inbox file is the id of its entry; those that can be read are present.
+    inbox_ids = {file.stem for file in (root / INBOX).glob("*.md")}
+    committed_ids: frozenset[str] = frozenset()
     if find_commit(workspace.repo, "HEAD"):
-        removed = list_past_ids(workspace, "HEAD")
-    return (removed | merged | unreadable) - present
+        committed_ids = list_past_ids(workspace, "HEAD")
+    return (committed_ids | superseded_ids | inbox_ids) - present_ids
 
 
 def _to_taken(item: _Item, target: str, entry_id: str | None = None) -> Taken:
+    """Return an item for the report; `entry_id` is that of an entry that says the same."""
     place = item.place
     return Taken(
         path=place.path,
@@ -318,7 +383,9 @@ def _write(workspace: Workspace, root: Path, items: Sequence[_Item], is_replacin
 
 
 def _render(items: Sequence[_Item], is_replacing: bool) -> dict[str, bytes]:
-    """Return the files to write: an inbox file for each entry, or the sources with entries in them.
+    """Return the texts of the files to write, by path.
+
+    These are an inbox file for each entry, or the files that were read, with entries in them.
 
     Raises:
         UnreadableMemoryError: unsafe-rewrite.
@@ -332,7 +399,11 @@ def _render(items: Sequence[_Item], is_replacing: bool) -> dict[str, bytes]:
 
 
 def _replace_sections(path: str, items: Sequence[_Item]) -> bytes:
-    """Return a file in which sections are replaced by their entries.
+    """Return the text of a file in which sections are replaced by their entries.
+
+    Args:
+        path: the file.
+        items: the learnings of the sections; all were read from the file.
 
     Raises:
         UnreadableMemoryError: unsafe-rewrite.
@@ -341,18 +412,18 @@ def _replace_sections(path: str, items: Sequence[_Item]) -> bytes:
     replaced_lines: set[int] = set()
     for item in items:
         replaced_lines.update(range(item.learning.line, item.learning.last + 1))
-    lines = data.split(b"\n")
-    other_lines = [
-        line for number, line in enumerate(lines, start=1) if number not in replaced_lines
-    ]
+    other_lines = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if number not in replaced_lines:
+            other_lines.append(line)
 
-    before = parse_memory_file(path, data)
+    old_file = parse_memory_file(path, data)
     remainder = parse_memory_file(path, b"\n".join(other_lines))
-    added = [item.place.entry for item in items]
-    edited = edit_file(remainder, added=added)
-    expected = [*before.entries, *added]
+    new_entries = [item.place.entry for item in items]
+    edited = edit_file(remainder, added=new_entries)
+    expected_entries = [*old_file.entries, *new_entries]
     by_id = attrgetter("id")
-    if sorted(edited.entries, key=by_id) != sorted(expected, key=by_id):
+    if sorted(edited.entries, key=by_id) != sorted(expected_entries, key=by_id):
         message = f"{path} would not read back with its entries"
         hint = "Import to the inbox instead: leave --replace out."
         raise UnreadableMemoryError(message, slug="unsafe-rewrite", hint=hint)

@@ -1,4 +1,4 @@
-"""Readers of other memories: dated sections of TeaParty, and the auto memory of Claude Code."""
+"""Readers of memory files of other tools: dated sections of TeaParty, and those of Claude Code."""
 
 from __future__ import annotations
 
@@ -60,11 +60,16 @@ KINDS: tuple[tuple[EntryType, Domain, float, tuple[str, ...]], ...] = (
 )
 """Type, domain and importance of a section, and the words of headings that mean them."""
 
-BY_KIND: Mapping[str, tuple[EntryType, Domain, float]] = {
-    kind: (type_, domain, importance)
-    for type_, domain, importance, kinds in KINDS
-    for kind in kinds
-}
+
+def _index_kinds() -> dict[str, tuple[EntryType, Domain, float]]:
+    """Return type, domain and importance by the words of a heading."""
+    meaning_by_kind: dict[str, tuple[EntryType, Domain, float]] = {}
+    for entry_type, domain, importance, kinds in KINDS:
+        meaning_by_kind |= dict.fromkeys(kinds, (entry_type, domain, importance))
+    return meaning_by_kind
+
+
+BY_KIND: Mapping[str, tuple[EntryType, Domain, float]] = _index_kinds()
 
 SUMMARY_LABELS = (
     "learning",
@@ -78,11 +83,15 @@ SUMMARY_LABELS = (
 )
 """Labels of the lines (`**Learning:** …`) that summarise a section, the best first."""
 
-DATED = Regex(r"(?:##[ \t]+)?\[(\d{4}-\d{2}-\d{2})\][ \t]*(.*?)[ \t]*")
-SECTION = Regex(r"#{1,2}[ \t]")
-LABELLED = Regex(r"(?:[-*][ \t]+)?\*\*([^*:]+):\*\*[ \t]*(.*)")
-MARKUP = Regex(r"^(?:[-*+>]|#+)[ \t]+|\*\*|__")
-RULE = Regex(r"[ \t]*(?:-{3,}|\*{3,}|_{3,})[ \t]*")
+DATED = Regex(r"(?:##[ \t]+)?\[(?P<day>\d{4}-\d{2}-\d{2})\][ \t]*(?P<heading>.*?)[ \t]*")
+"""The heading `## [2026-01-31] Corrective Learning: retry once`."""
+
+SECTION = Regex(r"#{1,2}[ \t]")  # A heading of level 1 or 2.
+LABELLED = Regex(r"(?:[-*][ \t]+)?\*\*(?P<label>[^*:]+):\*\*[ \t]*(?P<text>.*)")
+"""The line `- **Learning:** retry once`."""
+
+MARKUP = Regex(r"^(?:[-*+>]|#+)[ \t]+|\*\*|__")  # A bullet, `#` or `>` at the start; `**` and `__`.
+RULE = Regex(r"[ \t]*(?:-{3,}|\*{3,}|_{3,})[ \t]*")  # A thematic break of Markdown: `---`.
 
 
 class LegacyLearning(msgspec.Struct, frozen=True):
@@ -114,9 +123,14 @@ class _Part(NamedTuple):
 
 
 def find_sections(path: str, data: bytes, source: str) -> LegacyFile:
-    """Return the entries and dated sections of a file.
+    """Return the entries and dated sections of a file as learnings.
 
     It never raises: other text is a finding, and is not guessed at.
+
+    Args:
+        path: the path of the file.
+        data: its content.
+        source: the name of the other memory.
     """
     file = parse_memory_file(path, data)
     results: list[LegacyLearning | Finding] = [*broken_parts(file)]
@@ -134,8 +148,8 @@ def _complete_title(entry: Entry) -> Entry:
     dated = DATED.fullmatch(entry.title)
     if not dated or not entry.body:
         return entry
-    _, title = _split_kind(dated.group(2))
-    day = entry.occurred_at or _parse_day(dated.group(1))
+    _, title = _split_kind(dated["heading"])
+    day = entry.occurred_at or _parse_day(dated["day"])
     return replace(entry, title=title or _choose_title(entry.body), occurred_at=day)
 
 
@@ -171,12 +185,17 @@ def imported_source(source: str, path: str) -> str:
 
 
 def _split_parts(segment: Segment, is_start: Callable[[str], bool]) -> Iterator[_Part]:
-    """Split a segment into parts; each begins at a line outside of code that is a start."""
+    """Split a segment of a file into parts before each line that `is_start` accepts.
+
+    A line in a fenced code block starts no part.
+    """
     lines = segment.raw.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    is_fenced = mark_fenced_lines(lines)
-    starts = [index for index, line in enumerate(lines) if not is_fenced[index] and is_start(line)]
+    starts = []
+    for index, (line, is_fenced) in enumerate(zip(lines, mark_fenced_lines(lines), strict=True)):
+        if not is_fenced and is_start(line):
+            starts.append(index)
     for start, end in pairwise([0, *starts, len(lines)]):
-        if start < end:
+        if start < end:  # The first line may be a start.
             yield _Part(segment.line + start, lines[start:end])
 
 
@@ -191,18 +210,18 @@ def _is_heading(line: str) -> bool:
 def _read_prose(path: str, segment: Segment, source: str) -> Iterator[LegacyLearning | Finding]:
     """Yield the learnings of dated sections, and findings on other text."""
     for part in _split_parts(segment, _is_section):
-        heading = part.lines[0]
+        heading, *lines = part.lines
         dated = DATED.fullmatch(heading) if heading.startswith("##") else None
-        entry = _to_entry(path, dated, part.lines[1:], source) if dated else None
-        if entry is not None:
-            yield LegacyLearning(entry, part.line, part.line + len(part.lines) - 1)
-            continue
-        index = _find_text(part.lines)
-        if index is not None:
-            message = "text that is no dated section"
-            if dated:
-                message = "not a kind of section that is known, or empty"
-            yield build_not_understood(path, part.line + index, message)
+        message = "text that is no dated section"
+        if dated:
+            entry = _to_entry(path, dated, lines, source)
+            if entry is not None:
+                yield LegacyLearning(entry, part.line, part.line + len(lines))
+                continue
+            message = "not a kind of section that is known, or empty"
+        text_index = _find_text(part.lines)
+        if text_index is not None:
+            yield build_not_understood(path, part.line + text_index, message)
 
 
 def _find_text(lines: Sequence[str]) -> int | None:
@@ -221,17 +240,26 @@ def _find_text(lines: Sequence[str]) -> int | None:
 def _to_entry(path: str, dated: re.Match[str], lines: Sequence[str], source: str) -> Entry | None:
     """Return the entry of a dated section.
 
+    Args:
+        path: the path of the file.
+        dated: the match of DATED with the heading.
+        lines: the lines below the heading.
+        source: the name of the other memory.
+
     Returns:
         The entry, or None if the kind or the date is unknown, or if the section is empty.
     """
-    kind, title = _split_kind(dated.group(2))
-    day = _parse_day(dated.group(1))
+    kind, title = _split_kind(dated["heading"])
+    day = _parse_day(dated["day"])
     body = _strip_rule("\n".join(lines).strip("\n").rstrip())
     if kind not in BY_KIND or day is None or not (title or body):
         return None
     title = title or _choose_title(body)
-    identity = derive_id(source, dated.group(2), body)
-    entry = create_entry(identity, title, "" if body == title else body, BY_KIND[kind], day)
+    # The id depends on the text alone, so that a second import finds the entry.
+    entry_id = derive_id(source, dated["heading"], body)
+    if body == title:
+        body = ""
+    entry = create_entry(entry_id, title, body, BY_KIND[kind], day)
     return replace(entry, occurred_at=day, source=imported_source(source, path))
 
 
@@ -255,16 +283,23 @@ def _parse_day(text: str) -> date | None:
 
 
 def _choose_title(body: str) -> str:
-    """Return the line of a section that summarises it, as one line."""
+    """Return the line of a section that summarises it, without Markdown's marks.
+
+    It is the text of the best label in SUMMARY_LABELS, else the first line.
+    """
     lines = [line.strip() for line in body.split("\n") if line.strip()]
-    labelled: dict[str, str] = {}
+    text_by_label: dict[str, str] = {}
     for line in lines:
         match = LABELLED.fullmatch(line)
         if match:
-            labelled[match.group(1).strip().lower()] = match.group(2)
-    summaries = [labelled[label] for label in SUMMARY_LABELS if labelled.get(label)]
-    summary = summaries[0] if summaries else lines[0]
-    return shorten(MARKUP.sub("", summary) or summary, TITLE_WIDTH)
+            text_by_label[match["label"].strip().lower()] = match["text"]
+    summary = lines[0]
+    for label in SUMMARY_LABELS:
+        if text_by_label.get(label):
+            summary = text_by_label[label]
+            break
+    plain_summary = MARKUP.sub("", summary)
+    return shorten(plain_summary or summary, TITLE_WIDTH)
 
 
 # -- Claude Code's auto memory
@@ -287,9 +322,11 @@ The fourth type, `user`, is about one person. It is refused, because a repositor
 """
 
 POINTER = Regex(r"(?:see[ \t]+)?\[[^\]]*\]\([^)\s]+\.md\).*", re.IGNORECASE | re.DOTALL)
-MENTIONED = Regex(r"[\w.-]+\.md\b")
-BULLET = Regex(r"(?:[-*+]|\d+[.)])[ \t]+(.*)")
-HIGH_HEADING = Regex(r"#{1,4}[ \t]")
+"""A text that only points at a topic file: `See [Title](file.md) for more`."""
+
+MENTIONED = Regex(r"[\w.-]+\.md\b")  # The name of a Markdown file.
+BULLET = Regex(r"(?:[-*+]|\d+[.)])[ \t]+(.*)")  # `- text` and `1. text`
+HIGH_HEADING = Regex(r"#{1,4}[ \t]")  # A heading of level 1 to 4.
 DIRECTIVE = Regex(
     r"\b(?:always|never|must|do not|don't|prefer\w*|rules?|conventions?|style|feedback)\b",
     re.IGNORECASE,
@@ -304,13 +341,13 @@ def list_mentioned_files(index: str) -> frozenset[str]:
 
 
 def find_memories(path: str, data: bytes, today: date, *, is_listed: bool) -> LegacyFile:
-    """Return the memories of a file.
+    """Return the learnings in a file of Claude Code's auto memory.
 
     It never raises: other text is a finding, and is not guessed at.
 
     Args:
         path: the file.
-        data: its text.
+        data: its content.
         today: the day of memories without a date.
         is_listed: the file is the index, or the index names it; only then plain Markdown is read.
     """
@@ -344,21 +381,29 @@ def _find_front_matter_end(lines: Sequence[str]) -> int:
 
 
 def _parse_front_matter(lines: Sequence[str]) -> dict[str, str]:
-    """Return the texts of a front matter and of its `metadata`; none if it is no plain mapping."""
+    """Return the keys of a front matter, and those below its key `metadata`, whose values are text.
+
+    Args:
+        lines: the lines between the two `---`.
+
+    Returns:
+        The texts by key; none if the lines are no plain mapping.
+    """
     try:
         fields = parse_fields(lines)
-        texts: dict[str, str] = {}
+        nested_texts: dict[str, str] = {}
         for field in fields:
             if field.key == "metadata" and field.value is None:
                 nested = dedent("\n".join(lines[field.first + 1 : field.last + 1]))
-                texts = _texts(parse_fields(nested.split("\n")))
+                nested_texts = _select_texts(parse_fields(nested.split("\n")))
                 break
-        return texts | _texts(fields)
+        return nested_texts | _select_texts(fields)
     except YamlTextError:
         return {}
 
 
-def _texts(fields: Sequence[Field]) -> dict[str, str]:
+def _select_texts(fields: Sequence[Field]) -> dict[str, str]:
+    """Return the values of fields that are text, by key."""
     return {field.key: field.value for field in fields if isinstance(field.value, str)}
 
 
@@ -383,9 +428,11 @@ def _read_topic(
         return Finding(path, 1, "about-a-person", message, hint)
     name = " ".join(fields.get("name", "").split())
     description = " ".join(fields.get("description", "").split())
-    title = description or re.sub(r"[-_]+", " ", name)
-    if " " in name:
+    is_sentence = " " in name
+    if is_sentence:
         title = name
+    else:
+        title = description or re.sub(r"[-_]+", " ", name)
     title = shorten(title, TITLE_WIDTH)
     if kind not in TYPES or not title:
         message = "a topic file without a name, or of a type that is not known"
@@ -393,15 +440,18 @@ def _read_topic(
 
     text = "\n".join(_lower_headings(lines[end + 1 :])).strip("\n").rstrip()
     body = "\n\n".join(part for part in (description, text) if part and part != title)
-    session_id = fields.get("originSessionId")
-    day = _parse_day(fields.get("modified", "")[:10])
+    day = _parse_day(fields.get("modified", "")[:10])  # the day of a time such as 2026-01-31T…
     entry = _build_entry(path, title, body, TYPES[kind], day or today)
+    session_id = fields.get("originSessionId")
     session = f"{SOURCE}:{session_id}" if session_id else None
     return LegacyLearning(replace(entry, occurred_at=day, session=session), 1, len(lines))
 
 
 def _lower_headings(lines: Sequence[str]) -> list[str]:
-    """Return lines with headings two levels lower: a level-1 heading would end the entry."""
+    """Return lines with their headings of levels 1 to 4 two levels lower.
+
+    A level-1 heading would end the entry.
+    """
     lowered: list[str] = []
     for line, is_fenced in zip(lines, mark_fenced_lines(lines), strict=True):
         is_high = not is_fenced and HIGH_HEADING.match(line)
@@ -412,18 +462,27 @@ def _lower_headings(lines: Sequence[str]) -> list[str]:
 def _build_entry(
     path: str, title: str, body: str, meaning: tuple[EntryType, Domain], day: date
 ) -> Entry:
-    """Return an entry for a text that was written on a day, or before it."""
-    identity = derive_id(SOURCE, title, body)
-    entry = create_entry(identity, title, body, (*meaning, NEW_IMPORTANCE), day)
+    """Return an entry for a text, whose id depends on the text alone.
+
+    Args:
+        path: the file of the text.
+        title: the title of the entry.
+        body: its text.
+        meaning: its type and domain.
+        day: the day on which the text was written, or a later one.
+    """
+    entry_id = derive_id(SOURCE, title, body)
+    entry = create_entry(entry_id, title, body, (*meaning, NEW_IMPORTANCE), day)
     return replace(entry, source=imported_source(SOURCE, path))
 
 
 def _read_section(path: str, part: _Part, today: date) -> Iterator[LegacyLearning | Finding]:
-    """Yield a memory for each bullet of a section, or one for a section that has other text."""
+    """Yield a learning for each bullet of a section, or one for a section with other text."""
     heading = parse_heading(part.lines[0])
     subject = _find_subject(heading)
     content = part.lines if heading is None else part.lines[1:]
-    first_line = part.line + len(part.lines) - len(content)
+    first_line = part.line if heading is None else part.line + 1
+    last_line = part.line + len(part.lines) - 1
 
     bullets = _split_bullets(content)
     if bullets is not None:
@@ -432,24 +491,24 @@ def _read_section(path: str, part: _Part, today: date) -> Iterator[LegacyLearnin
             if title:
                 entry = _build_entry(path, title, body, _guess_meaning(title), today)
                 yield LegacyLearning(entry, first_line + start, first_line + end - 1)
-        return
-    if subject:
+    elif subject:
         body = "\n".join(content).strip("\n").rstrip()
         meaning = _guess_meaning(f"{subject} {body}")
         entry = _build_entry(path, shorten(subject, TITLE_WIDTH), body, meaning, today)
-        yield LegacyLearning(entry, part.line, part.line + len(part.lines) - 1)
-        return
-    text_index = next(index for index, line in enumerate(content) if line.strip())
-    message = "text without a heading that says what it is about"
-    yield build_not_understood(path, first_line + text_index, message)
+        yield LegacyLearning(entry, part.line, last_line)
+    else:
+        text_index = next(index for index, line in enumerate(content) if line.strip())
+        message = "text without a heading that says what it is about"
+        yield build_not_understood(path, first_line + text_index, message)
 
 
 def _find_subject(heading: tuple[int, str] | None) -> str:
-    """Return the text of a heading, "" if it is empty or names the file itself."""
+    """Return the text of a heading, "" if there is none or if it names the file itself."""
     if heading is None:
         return ""
     level, text = heading
-    return "" if level == 1 and ABOUT_MEMORY.search(text) else text
+    is_name_of_file = level == 1 and ABOUT_MEMORY.search(text) is not None
+    return "" if is_name_of_file else text
 
 
 def _split_bullets(lines: Sequence[str]) -> list[tuple[int, int]] | None:
@@ -465,6 +524,7 @@ def _split_bullets(lines: Sequence[str]) -> list[tuple[int, int]] | None:
             continue
         if not line.strip():
             continue
+        # Markdown joins a line to the paragraph above it, if no blank line is between them.
         is_continuation = line[0].isspace() or lines[index - 1].strip()
         if not starts or not is_continuation:
             return None
@@ -479,8 +539,8 @@ def _read_bullet(subject: str, lines: Sequence[str]) -> tuple[str, str]:
     body = dedent("\n".join(lines[1:])).strip("\n").rstrip()
     statement = f"{subject}: {first_line}" if subject else first_line
     title = shorten(re.sub(r"\*\*|__", "", statement), TITLE_WIDTH)
-    is_cut = title.endswith("…") and not statement.endswith("…")
-    if is_cut:
+    is_shortened = title.endswith("…") and not statement.endswith("…")
+    if is_shortened:
         body = f"{first_line}\n{body}" if body else first_line
     return title, body
 

@@ -1,4 +1,4 @@
-"""The address of the organisation's index, which the environment of a job has.
+"""The address of the organisation's search index, which an environment variable of a job has.
 
 Files on the web are fetched once into a cache.
 """
@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from memory_ci.errors import EngineError, MemoryCIError, UsageError
@@ -27,15 +28,27 @@ DEFAULT_AUDIENCES = ("public", "internal")
 MAX_BYTES = 2_000_000_000  # Bytes of one file that is fetched.
 SECONDS = 20.0  # Seconds in which a file is fetched: an agent waits for it, once.
 RETRY_SECONDS = 600.0  # Time until a fetch that failed is tried again.
-FILE = Regex(rf"(https?://[^\s#]+/((?:{AUDIENCE})\.db)(?:\?[^\s#]*)?)#sha256=([0-9a-f]{{64}})")
+FILE = Regex(
+    rf"(?P<url>https?://[^\s#]+/(?P<name>(?:{AUDIENCE})\.db)(?:\?[^\s#]*)?)"
+    r"#sha256=(?P<digest>[0-9a-f]{64})"
+)
+"""The URL of a file with its digest, such as `https://host/internal.db#sha256=0a1b…`."""
 
 
-def choose_audiences(environ: Mapping[str, str], asked: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the audiences of the environment (by default public and internal).
+class RemoteFile(NamedTuple):
+    """A file of the index on the web: its URL, its name and its SHA-256 digest."""
+
+    url: str
+    name: str
+    digest: str
+
+
+def choose_audiences(environ: Mapping[str, str], wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the audiences, such as `internal`, whose entries a job may read.
 
     Args:
-        environ: the environment.
-        asked: return only those among these, if there are any.
+        environ: the environment, which names them; without the variable, public and internal.
+        wanted: return only those among these, if there are any.
 
     Raises:
         UsageError: bad-audience.
@@ -44,7 +57,9 @@ def choose_audiences(environ: Mapping[str, str], asked: tuple[str, ...] = ()) ->
     if environ.get(AUDIENCES):
         audiences = tuple(re.split(r"[\s,]+", environ[AUDIENCES].strip()))
     check_audiences(audiences)
-    return tuple(audience for audience in audiences if not asked or audience in asked)
+    if not wanted:
+        return audiences
+    return tuple(audience for audience in audiences if audience in wanted)
 
 
 def check_audiences(names: tuple[str, ...]) -> None:
@@ -65,7 +80,11 @@ def check_audiences(names: tuple[str, ...]) -> None:
 def find_index(address: str, environ: Mapping[str, str]) -> str:
     """Return the directory or server of an index; fetch its files if they are on the web.
 
-    The cache keeps fetched files by their digests.
+    The cache has a directory for each combination of digests.
+
+    Args:
+        address: a directory, a server, or URLs of files with their digests.
+        environ: the environment, which may have a token for the files.
 
     Raises:
         UsageError: bad-org-index.
@@ -74,33 +93,41 @@ def find_index(address: str, environ: Mapping[str, str]) -> str:
     if "://" not in address or address.startswith("postgres"):
         return address
 
-    files: list[tuple[str, str, str]] = []
+    files = _parse_files(address)
+    cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memory-ci" / "org"
+    digests = "".join(file.digest for file in files)
+    directory = cache / hashlib.sha256(digests.encode()).hexdigest()[:32]
+    for file in files:
+        if not (directory / file.name).is_file():
+            _fetch(file.url, file.digest, directory / file.name, environ)
+    return str(directory)
+
+
+def _parse_files(address: str) -> list[RemoteFile]:
+    """Return the files of an address. Raises UsageError (bad-org-index)."""
+    files: list[RemoteFile] = []
     words = address.split()
     for word in words:
         match = FILE.fullmatch(word)
         if match:
-            files.append((match[1], match[2], match[3]))
-    names = {name for _, name, _ in files}
-    if len(names) < len(words):
+            files.append(RemoteFile(match["url"], match["name"], match["digest"]))
+    names = {file.name for file in files}
+    if len(names) < len(words):  # a word is no such URL, or two files have one name
         hint = (
             "Name a directory, or https://…/internal.db#sha256=DIGEST,"
             " several with blanks between them."
         )
         raise UsageError(f"{INDEX} names no index", slug="bad-org-index", hint=hint)
-
-    cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memory-ci" / "org"
-    digests = "".join(digest for _, _, digest in files)
-    directory = cache / hashlib.sha256(digests.encode()).hexdigest()[:32]
-    for url, name, digest in files:
-        if not (directory / name).is_file():
-            _fetch(url, digest, directory / name, environ)
-    return str(directory)
+    return files
 
 
 def _fetch(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> None:
-    """Fetch a file, unless that failed in the last ten minutes.
+    """Fetch a file and check its digest.
 
-    Otherwise each prompt of an agent would wait for it again.
+    After a failure nothing is tried for ten minutes: each prompt of an agent would wait for it.
+
+    Raises:
+        EngineError: org-digest, `forge-…`.
     """
     failure_mark = target.with_name(f"{target.name}.failed")
     if failure_mark.is_file() and time.time() - failure_mark.stat().st_mtime < RETRY_SECONDS:
@@ -124,14 +151,16 @@ def _fetch(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> N
 
 
 def _download(url: str, environ: Mapping[str, str]) -> bytes:
+    """Return the content of a URL, requested with the token of the environment if there is one."""
     from memory_ci.forge.http import Budget, Transport  # Other addresses need no client.
 
     parts = urlsplit(url)
     token = environ.get(TOKEN, "").strip()
+    secret_headers = {"authorization": f"Bearer {token}"} if token else {}
     transport = Transport(
         f"{parts.scheme}://{parts.netloc}",
         headers={"accept": "application/octet-stream"},
-        secrets={"authorization": f"Bearer {token}"} if token else {},
+        secrets=secret_headers,
         budget=Budget(requests=10, seconds=SECONDS),
         max_bytes=MAX_BYTES,
     )

@@ -1,4 +1,4 @@
-"""The command line of `memory-ci org`."""
+"""The command lines of `memory-ci org`: one index of the memory of many repositories."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,6 +34,7 @@ def refuse_password(context: click.Context, option: click.Parameter, value: str)
     """
     source = context.get_parameter_source(option.name or "")
     is_argument = source is ParameterSource.COMMANDLINE and value.startswith("postgres")
+    # `postgresql://me:secret@host/org` or `…?password=secret`
     if is_argument and re.search(r"//[^/@]*:[^/@]*@|[?&](?:ssl)?password=", value):
         message = "a password does not belong into arguments"
         hint = (
@@ -80,10 +82,10 @@ def places_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 JOBS = 8  # Repositories that are read at a time.
-SECONDS = 120  # Of one git of one repository.
+SECONDS = 120  # The time limit of each git process.
 MAX_HITS = 10
 MATRIX_SIZE = 256  # Jobs of one matrix on GitHub.
-MIN_REPOSITORIES = 3  # That say what is proposed.
+MIN_REPOSITORIES = 3  # Repositories that must share an entry before it is proposed.
 
 
 @click.group("org")
@@ -174,7 +176,7 @@ def search_command(task: str, index: str, audiences: tuple[str, ...], as_json: b
 @index_option
 @json_option
 def verify_command(index: str, as_json: bool) -> None:
-    """Read every repository anew and compare it with the index, row for row.
+    """Read every repository again and compare it with the index, row for row.
 
     \b
     Example:
@@ -248,8 +250,8 @@ def plan_command(
             jobs=JOBS,
             advance=advance,
         )
-    due = [waiting for batch_of_plan in plan.batches for waiting in batch_of_plan]
-    show(plan, (printable(waiting.address) for waiting in due), as_json)
+    due = list(chain.from_iterable(plan.batches))
+    show(plan, (printable(repository.address) for repository in due), as_json)
     total = len(due) + plan.current + len(plan.failed) + len(plan.unasked)
     click.echo(f"{len(due)} of {total} repositories have unread work", err=True)
     for name, reason in plan.failed[:MAX_NAMED]:
@@ -272,11 +274,11 @@ def promote_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Propose to this repository, the organisation's own, what several repositories say.
+    """Propose entries that several repositories have to the organisation's own repository.
 
-    Alike is what `promote` takes for alike. What memory here says, what it rejected, and what a
-    request held before is not proposed. Whoever reads this repository reads what is proposed: name
-    no audience that may not.
+    This is the repository of the current directory. Entries that its memory has or rejected, or
+    that an earlier request held, are not proposed. Whoever reads this repository can read the
+    proposals: name only audiences whose entries they may read.
 
     \b
     Example:
@@ -309,11 +311,15 @@ def promote_command(
     if promotion.tip and push == "none":
         branch = branch_name(workspace, None).removeprefix("refs/heads/")
         lines.append(f"committed on {branch}, now at {promotion.tip[:12]}")
-    lines += [line for line in (promotion.url, promotion.reason) if line]
+    if promotion.url:
+        lines.append(promotion.url)
+    if promotion.reason:
+        lines.append(promotion.reason)
     show(promotion, (printable(line) for line in lines), as_json)
 
 
 def _iter_report_lines(report: OrgReport) -> Iterator[str]:
+    """Yield the text of a sync's report: a line of counts, then one for each problem and file."""
     names_by_effect = {
         "added": report.added,
         "updated": report.updated,
@@ -346,16 +352,18 @@ def _iter_report_lines(report: OrgReport) -> Iterator[str]:
 
 
 def _iter_hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
-    for place, hit in enumerate(hits, 1):
+    """Yield two or three lines for each hit: score and title, source, and the start of its text."""
+    for rank, hit in enumerate(hits, start=1):
         entry = hit.located.entry
         source = f"{hit.repository} · {entry.id[:8]} · {entry.last_reinforced} · {hit.link}"
-        yield printable(f"{place:>2}. {hit.score:.2f} {shorten(entry.title, 120)}")
+        yield printable(f"{rank:>2}. {hit.score:.2f} {shorten(entry.title, 120)}")
         yield printable(f"      {source}")
         if entry.body.strip():
             yield printable(f"      {shorten(entry.body, 240)}")
 
 
 def _iter_status_lines(status: OrgStatus) -> Iterator[str]:
+    """Yield a line for each audience, and for each repository that could not be read."""
     for audience in status.audiences:
         repositories = plural(audience.repositories, "repository")
         entries = plural(audience.entries, "entry")

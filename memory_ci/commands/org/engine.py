@@ -1,4 +1,7 @@
-"""The interface of engines that store the organisation's index."""
+"""The interface of the stores (SQLite, PostgreSQL) of an organisation's search index.
+
+The index has the entries (notes for coding agents) of many repositories.
+"""
 
 from __future__ import annotations
 
@@ -32,22 +35,26 @@ class OrgEngine(Protocol):
     _heads: dict[str, OrgHead] | None = None
 
     def sync(self, repository: OrgRepository, head: str, entries: Sequence[Located] | None) -> None:
-        """Replace the rows of a repository, in one transaction, and only in its audience.
+        """Replace the entries of a repository in the index, in one transaction.
 
         Args:
-            repository: the repository.
+            repository: the repository; its entries are removed from any audience but its own.
             head: the commit of the entries.
-            entries: its entries; None to keep the rows under another name, link or head.
+            entries: its entries; None if only the name, link or head of the repository changed.
+
+        Raises:
+            ValueError: the audience changed, and `entries` is None.
         """
         old_head = self.heads().get(repository.id)
-        count = old_head.entries if old_head else 0
         if old_head is not None and old_head.repository.audience != repository.audience:
             if entries is None:
                 raise ValueError("rows that move to another audience are given anew")
             self.drop(repository.id)
         if entries is not None:
-            count = len(entries)
-        new_head = OrgHead(repository, head, count)
+            entry_count = len(entries)
+        else:
+            entry_count = old_head.entries if old_head else 0
+        new_head = OrgHead(repository, head, entry_count)
         self._write(new_head, entries)
         self.heads()[repository.id] = new_head
 

@@ -1,4 +1,4 @@
-"""Access to the organisation's index by its address."""
+"""The choice of the engine (SQLite or PostgreSQL) for the address of an organisation's index."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def is_server(address: str) -> bool:
 def state_directory(address: str) -> Path:
     """Return the directory for files of the operator of a sync, which readers do not see.
 
-    It is in the directory of the files; for a server it is in the user's cache, where a loss
-    costs time only.
+    It is in the directory of the index; for a server it is in the user's cache, because a lost
+    file is made again by the next sync.
     """
     if not is_server(address):
         return Path(address) / WORK

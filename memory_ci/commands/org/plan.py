@@ -1,4 +1,7 @@
-"""The repositories of an organisation that have unread merged work, for a scheduler of runs."""
+"""`memory-ci org plan`: lists the repositories with merged changes that no run has read yet.
+
+A scheduler starts a run of `memory-ci record` for each.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ import msgspec
 from memory_ci.commands.org.sync import JOBS, SECONDS, in_order
 from memory_ci.commands.org.targets import OrgTarget, OrgTargets
 from memory_ci.errors import EngineError, MemoryCIError, RepositoryError
-from memory_ci.gitrepo.history import STEP, find_cursor, iter_merged_changes, plan_range
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.network import connect, fetch_history, find_tips
+from memory_ci.gitrepo.record_commits import STEP, find_cursor
 from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.memory.workspace import Workspace, build_memory_test
@@ -25,16 +29,21 @@ from memory_ci.records.history import MergedChange
 from memory_ci.store.files import write_file
 
 MATRIX = 256  # Jobs of one matrix, at most (docs.github.com, "Actions limits").
-COUNTED = 100  # Unread changes that are counted; with more a run is no more urgent.
+MAX_COUNT = 100  # Unread changes that are counted; with more a run is no more urgent.
 AHEAD = 4  # Answers per job that may wait.
 BRANCH = PublishConfig().branch
 STATE = "plan.json"
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A repository at `head` and how many merged changes no run has read.
+    """A repository with merged changes that no run has read.
 
-    `waiting` is None where no cursor is among the newest commits.
+    Attributes:
+        name: its name.
+        address: the address to clone it from.
+        head: the commit of its default branch.
+        waiting: the number of the changes; None if the commit up to which a run has read is older
+            than the commits that were fetched.
     """
 
     name: str
@@ -62,7 +71,10 @@ class OrgPlan(msgspec.Struct, frozen=True):
 class UnreadWork(msgspec.Struct, frozen=True):
     """The number of merged changes that no run has read, and the tips at which it was counted.
 
-    `tips` are those of the default branch and of the branch of the request.
+    Attributes:
+        tips: the commits of the default branch and of the branch of the request with memory,
+            "" for a branch that does not exist.
+        waiting: the number, as in `Waiting`.
     """
 
     tips: tuple[str, str]
@@ -81,13 +93,14 @@ def plan_org(
 ) -> OrgPlan:
     """Return the repositories that have unread merged work. Nothing is written to them.
 
-    Each is asked for its tips, and those that moved for their last cursor.
+    The tips of the branches of each repository are asked for. Where one moved since the last plan,
+    the newest commits are fetched and the unread changes counted.
 
     Args:
         gather: returns the repositories; its argument is a directory to cache replies in.
         environ: the environment, which has the tokens.
         batch: how many repositories a batch has at most.
-        state: a directory for the counts; the next plan fetches only tips that moved since.
+        state: a directory where the counts are kept for the next plan, None to keep none.
         deadline: the seconds after which no further repository is asked.
         jobs: how many repositories are asked at the same time.
         advance: is called with the number of repositories done, and of all.
@@ -100,9 +113,9 @@ def plan_org(
     with tempfile.TemporaryDirectory() as cache:
         targets = gather(Path(cache)).targets
     last_counts = _load_counts(state)
-    counts = dict(last_counts)
 
-    def count(target: OrgTarget) -> UnreadWork | str | None:
+    def count_until_end(target: OrgTarget) -> UnreadWork | str | None:
+        """Return the count, the message of an error, or None after the deadline."""
         if end is not None and time.monotonic() >= end:
             return None
         try:
@@ -110,37 +123,44 @@ def plan_org(
         except MemoryCIError as error:
             return error.message
 
+    counts = dict(last_counts)
     due: list[Waiting] = []
     failed: list[tuple[str, str]] = []
     unasked: list[str] = []
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        answers = in_order(pool, count, targets, jobs * AHEAD)
-        for done, (target, answer) in enumerate(zip(targets, answers, strict=True), 1):
+        results = in_order(pool, count_until_end, targets, jobs * AHEAD)
+        for done, (target, result) in enumerate(zip(targets, results, strict=True), start=1):
             advance(done, len(targets))
             name = target.repository.name
-            if answer is None:
+            if result is None:
                 unasked.append(name)
-            elif isinstance(answer, str):
-                failed.append((name, answer))
+            elif isinstance(result, str):
+                failed.append((name, result))
             else:
-                counts[target.repository.id] = answer
-                if answer.waiting != 0:
-                    due.append(Waiting(name, target.address, answer.tips[0], answer.waiting))
+                counts[target.repository.id] = result
+                if result.waiting != 0:
+                    head, _ = result.tips
+                    due.append(Waiting(name, target.address, head, result.waiting))
 
     if state is not None:
         _save_counts(state, targets, counts)
     if failed and len(failed) == len(targets):
-        failure = ": ".join(failed[0])
-        message = f"none of {len(targets)} repositories can be reached ({failure})"
-        hint = "Check the network and the credentials, and run again."
-        raise EngineError(message, slug="org-unreachable", hint=hint)
-
+        raise _make_unreachable_error(failed)
+    batches = [tuple(due[start : start + batch]) for start in range(0, len(due), batch)]
     return OrgPlan(
-        batches=tuple(tuple(due[start : start + batch]) for start in range(0, len(due), batch)),
+        batches=tuple(batches),
         current=len(targets) - len(due) - len(failed) - len(unasked),
         failed=tuple(failed),
         unasked=tuple(unasked),
     )
+
+
+def _make_unreachable_error(failed: Sequence[tuple[str, str]]) -> EngineError:
+    """Return the error for a plan where every repository failed, with the first reason."""
+    name, reason = failed[0]
+    message = f"none of {len(failed)} repositories can be reached ({name}: {reason})"
+    hint = "Check the network and the credentials, and run again."
+    return EngineError(message, slug="org-unreachable", hint=hint)
 
 
 def _load_counts(state: Path | None) -> dict[str, UnreadWork]:
@@ -155,9 +175,13 @@ def _load_counts(state: Path | None) -> dict[str, UnreadWork]:
 def _save_counts(
     state: Path, targets: Sequence[OrgTarget], counts: Mapping[str, UnreadWork]
 ) -> None:
+    """Save the counts of those repositories that are still listed."""
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    ids = [target.repository.id for target in targets]
-    saved = {id_: counts[id_] for id_ in ids if id_ in counts}
+    saved: dict[str, UnreadWork] = {}
+    for target in targets:
+        repository_id = target.repository.id
+        if repository_id in counts:
+            saved[repository_id] = counts[repository_id]
     write_file(state / STATE, msgspec.json.encode(saved))
 
 
@@ -173,57 +197,64 @@ def _count_target(
     if target.is_gone or target.problem:
         raise EngineError(target.problem or "there is no such repository", slug="remote-failed")
     remote = connect(target.address, environ)
-    head, update = find_tips(remote, ("HEAD", f"refs/heads/{BRANCH}"), SECONDS)
-    tips = (head, update)
+    head, request_tip = find_tips(remote, ("HEAD", f"refs/heads/{BRANCH}"), SECONDS)
+    tips = (head, request_tip)
     if last_count is not None and last_count.tips == tips:
         return last_count
     if not head:
         return UnreadWork(tips, 0)
     if target.is_local:
         repo = find_repository(Path(target.address), is_named=True)
-        return UnreadWork(tips, _count_unread(repo, head, update))
+        return UnreadWork(tips, _count_unread(repo, head, request_tip))
 
     with tempfile.TemporaryDirectory(prefix="memory-ci-org-") as directory:
         commits = [tip for tip in tips if tip]
         repo = fetch_history(remote, Path(directory) / "repository", commits, SECONDS)
-        return UnreadWork(tips, _count_unread(repo, head, update))
+        return UnreadWork(tips, _count_unread(repo, head, request_tip))
 
 
-def _count_unread(repo: Repository, head: str, update: str) -> int | None:
-    """Count the merged changes that neither a branch nor its request has read, up to `COUNTED`.
+def _count_unread(repo: Repository, head: str, request_tip: str) -> int | None:
+    """Count the merged changes that no run of memory-ci has read, up to `MAX_COUNT`.
+
+    A run notes in its commits up to which commit it has read (the cursor). The newest run may be
+    on the default branch, or on the branch of an open request with memory.
 
     Args:
         repo: the repository.
         head: the tip of its default branch.
-        update: the tip of the branch of its request, or "".
+        request_tip: the tip of the branch of its request, or "".
 
     Returns:
         The number; None where no cursor is among the commits that are fetched.
     """
     is_memory = build_memory_test(Workspace(repo, Config()))
-    tips = [tip for tip in (update, head) if tip and find_commit(repo, tip)]
+    tips = [tip for tip in (request_tip, head) if tip and find_commit(repo, tip)]
     cursors = [find_cursor(repo, tip, is_memory) for tip in tips]
-    numbers = []
+    counts = []
     try:
         for cursor in cursors:
             if cursor is not None:
-                unread = _iter_unread(repo, cursor.source, head, is_memory)
-                numbers.append(sum(1 for _ in islice(unread, COUNTED)))
+                unread_changes = _iter_unread(repo, cursor.source, head, is_memory)
+                counts.append(sum(1 for _ in islice(unread_changes, MAX_COUNT)))
     except RepositoryError as error:
         if error.slug != "shallow-clone":
             raise
         return None
-    return min(numbers, default=None)
+    return min(counts, default=None)
 
 
 def _iter_unread(
-    repo: Repository, source: str, head: str, is_memory: Callable[[str], bool]
+    repo: Repository, last_read_sha: str, head: str, is_memory: Callable[[str], bool]
 ) -> Iterator[MergedChange]:
-    """Yield the changes after a cursor, without those that runs made and those of memory alone."""
-    for change in iter_merged_changes(repo, plan_range(repo, source, head)):
+    """Yield the merged changes after a commit up to `head` from which a run may learn.
+
+    These are not the changes that runs made, nor those of memory files alone.
+    """
+    for change in iter_merged_changes(repo, plan_range(repo, last_read_sha, head)):
         paths: list[str] = []
         for commit in change.commits:
             paths += [file.path for file in commit.files]
-        is_of_memory = bool(paths) and all(is_memory(path) for path in paths)
-        if not is_of_memory and not find_trailers(change.tip.message, (STEP,)):
+        is_memory_alone = bool(paths) and all(is_memory(path) for path in paths)
+        is_run = bool(find_trailers(change.tip.message, (STEP,)))
+        if not is_memory_alone and not is_run:
             yield change

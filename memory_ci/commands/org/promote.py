@@ -1,4 +1,7 @@
-"""Promotion of entries that several repositories share, to the organisation's own repository."""
+"""`memory-ci org promote`: proposes entries of several repositories to the organisation's own one.
+
+If the memory of several repositories says the same, it may hold for all.
+"""
 
 from __future__ import annotations
 
@@ -116,20 +119,28 @@ def promote_shared(
 
 
 def _load_shared(index: str, audiences: Sequence[str]) -> SharedMemory:
+    """Return the entries of the index that the audiences may read."""
+    heads: dict[str, OrgHead] = {}
+    safe_entries: dict[str, list[Located]] = {}
     with closing(open_engine(index)) as engine:
-        heads = {
-            id_: head
-            for id_, head in engine.heads().items()
-            if head.repository.audience in audiences
-        }
-        entries = {
-            id_: [located for located in engine.entries(id_) if is_safe(located)] for id_ in heads
-        }
-    return SharedMemory(heads, entries)
+        for repo_id, head in engine.heads().items():
+            if head.repository.audience not in audiences:
+                continue
+            heads[repo_id] = head
+            entries = engine.entries(repo_id)
+            safe_entries[repo_id] = [located for located in entries if is_safe(located)]
+    return SharedMemory(heads, safe_entries)
 
 
 class _OrgRequest:
-    """The request that proposes entries to a branch of the organisation's repository."""
+    """The pull request that proposes entries to a branch of the organisation's repository.
+
+    Args:
+        workspace: the organisation's repository.
+        remote: the remote to push to.
+        ref: the full name of the branch that entries are proposed to.
+        environ: the environment, which has the tokens.
+    """
 
     def __init__(
         self, workspace: Workspace, remote: Remote, ref: str, environ: Mapping[str, str]
@@ -142,7 +153,17 @@ class _OrgRequest:
     def propose(
         self, shared: SharedMemory, now: datetime, *, least: int, dry_run: bool
     ) -> OrgPromotion:
-        """Push a commit of new entries to the branch of the request, and open or update it."""
+        """Push a commit of new entries to the branch of the request, and open or update it.
+
+        Entries of the last closed request are not proposed again. A branch of the request on which
+        somebody else committed is not changed.
+
+        Args:
+            shared: the entries of the repositories.
+            now: the present time.
+            least: how many repositories must say it.
+            dry_run: return the proposal, and write nothing.
+        """
         with private_ref(self._repo, PRIVATE_REFS) as base_ref:
             fetch_tip(self._repo, self._remote, self._branch, base_ref)
             base = resolve_commit(self._repo, base_ref)
@@ -150,9 +171,9 @@ class _OrgRequest:
             forge = self._choose_forge(target.config)
             closed_ids = self._find_closed_ids(forge)
             today = now.astimezone(UTC).date()
-            new = _list_new(target, base, shared, today, least)
-            proposed = tuple(item for item in new if item.entry.id[:8] not in closed_ids)
-            proposed = proposed[:MAX_PROPOSED]
+            candidates = _list_new(target, base, shared, today, least)
+            not_closed = [item for item in candidates if item.entry.id[:8] not in closed_ids]
+            proposed = tuple(not_closed[:MAX_PROPOSED])
             if not proposed:
                 return OrgPromotion((), reason=NOTHING_NEW)
             if dry_run:
@@ -170,6 +191,19 @@ class _OrgRequest:
         if forge is None:
             reason = f"{BRANCH} is pushed; no token for a forge: open its request"
             return OrgPromotion(proposed, tip, reason=reason)
+        url = self._open_or_update(forge, proposed, closed_ids)
+        return OrgPromotion(proposed, tip, url)
+
+    def _open_or_update(
+        self, forge: Proposals, proposed: Sequence[SharedEntry], closed_ids: frozenset[str]
+    ) -> str:
+        """Open the request, or update its text if it is open, and return its address.
+
+        Args:
+            forge: the forge.
+            proposed: the entries of the request.
+            closed_ids: ids of entries that its text names as proposed before.
+        """
         proposed_ids = {item.entry.id[:8] for item in proposed}
         body = render_shared(proposed, closed_ids | proposed_ids)
         request = forge.find(BRANCH, self._branch)
@@ -177,7 +211,7 @@ class _OrgRequest:
             request = forge.open(BRANCH, self._branch, TITLE, body)
         else:
             forge.update(request, TITLE, body)
-        return OrgPromotion(proposed, tip, request.url)
+        return request.url
 
     def _choose_forge(self, config: Config) -> Proposals | None:
         cache = self._repo.common_dir / "memory-ci" / "forge-cache"
@@ -189,7 +223,13 @@ class _OrgRequest:
         return parse_keys(closed.body) if closed else frozenset()
 
     def _find_foreign_author(self, target: Workspace, base: str, tip: str) -> str | None:
-        """Return who else committed on the branch of the request, None if nobody did."""
+        """Return the email of somebody else who committed on the branch of the request.
+
+        Args:
+            target: the branch that entries are proposed to, and its configuration.
+            base: the commit of that branch.
+            tip: the tip of the branch of the request.
+        """
         from memory_ci.gitrepo.writer import choose_identity  # It loads GitPython: 75 ms.
 
         own_email = choose_identity(target.config.publish, in_actions=False).email
@@ -201,6 +241,7 @@ class _OrgRequest:
         return None
 
     def _push(self, tip: str, old_tip: str | None) -> None:
+        """Push the branch of the request. Raises RepositoryError (push-refused)."""
         outcome = push_tip(self._repo, self._remote, BRANCH, tip, old_tip)
         if outcome.state != "done":
             message = f"the remote did not take {BRANCH}: {outcome.detail or 'it moved meanwhile'}"
@@ -229,17 +270,23 @@ def _commit(
 def _list_new(
     workspace: Workspace, base: str, shared: SharedMemory, today: date, least: int
 ) -> tuple[SharedEntry, ...]:
-    """Return the entries to propose on a commit.
+    """Return the entries that at least `least` repositories share and that memory does not have.
 
-    Enough repositories say them, and memory there has not, has not rejected and has not forgotten
-    them.
+    Entries that its maintainers rejected, or had memory-ci forget, are left out.
+
+    Args:
+        workspace: the organisation's own repository.
+        base: the commit of its memory.
+        shared: the entries of the repositories.
+        today: the date of the new entries.
+        least: how many repositories must have an entry.
     """
     snapshot = workspace.at(base)
     rejected = list_rejected(snapshot)
     tombstones = tombstones_at(snapshot)
     proposed = []
-    for ids, members in plan_shared(shared.entries, snapshot.memory.located, least):
-        names = sorted(shared.heads[id_].repository.name for id_ in ids)
+    for repo_ids, members in plan_shared(shared.entries, snapshot.memory.located, least):
+        names = sorted(shared.heads[repo_id].repository.name for repo_id in repo_ids)
         shared_entry = _make_shared(members, names, shared.heads, today)
         entry = shared_entry.entry
         is_forgotten = find_forgotten(tombstones, Located(entry, "", 1, PROJECT))
@@ -261,10 +308,13 @@ def _make_shared(
     """
     sources = []
     for located in members:
-        head = heads[located.scope.where]
+        head = heads[located.scope.where]  # `plan_shared` puts the repository's id there.
         repository = head.repository
         sources.append((repository.name, repository.link, head.head, located.entry.id))
     sources.sort()
+    occurrences = []
+    for name, _, commit, entry_id in sources:
+        occurrences.append(f"{name}@{commit[:12]} {entry_id}")
     best = members[0].entry
     entry = Entry(
         id=str(uuid5(NAMESPACE, content_key(best.title, best.body))),
@@ -277,6 +327,6 @@ def _make_shared(
         last_reinforced=today,
         title=best.title,
         body=best.body,
-        occurrences=tuple(f"{name}@{commit[:12]} {id_}" for name, _, commit, id_ in sources),
+        occurrences=tuple(occurrences),
     )
     return SharedEntry(entry, ", ".join(names), tuple(sources))

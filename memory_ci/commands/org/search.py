@@ -1,9 +1,12 @@
-"""Search of the organisation's index, for a user and as a part of `retrieve`."""
+"""Search of the organisation's index: entries of other repositories for a task.
+
+`memory-ci org search` uses it, and `memory-ci retrieve`, which adds the entries to its answer.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from datetime import date
 from pathlib import Path
@@ -45,6 +48,14 @@ def search_org(
     today: date,
 ) -> tuple[Hit, ...]:
     """Return the entries of the audiences that match a task, best first.
+
+    Args:
+        task: the task in words.
+        index: the address of the index.
+        audiences: the audiences to search.
+        top: the number of entries at most.
+        environ: the environment, which may have a token for the index.
+        today: entries that are valid up to an earlier day are left out.
 
     Raises:
         EngineError: org-missing, org-damaged, org-digest.
@@ -97,16 +108,20 @@ def add_organisation(
         note = f"Nothing of the organisation is given: {error.message}."
         return replace(answer, notes=(*answer.notes, note))
     new_hits = [hit for hit in hits if hit.located.entry.id not in known and is_new(hit)]
-    served, _ = fit(new_hits, budget, entry_cost)
-    return replace(answer, organisation=served)
+    fitting_hits, _ = fit(new_hits, budget, entry_cost)
+    return replace(answer, organisation=fitting_hits)
 
 
 def _find_budget(answer: Retrieval, max_chars: int) -> int:
-    """Return the characters that an answer leaves for entries of other repositories."""
-    used = context_cost(answer) + sum(entry_cost(hit) for hit in answer.hits) + ORGANISATION_CHARS
+    """Return the characters that an answer leaves for entries of other repositories.
+
+    Zero or less means that there is no room. `max_chars` is the budget of the whole answer.
+    """
+    used_chars = context_cost(answer) + ORGANISATION_CHARS
+    used_chars += sum(entry_cost(hit) for hit in answer.hits)
     if answer.hits_dropped or answer.norms_dropped:
-        used += DROPPED_CHARS
-    return min(int(MAX_SHARE * max_chars), max_chars - used)
+        used_chars += DROPPED_CHARS
+    return min(int(MAX_SHARE * max_chars), max_chars - used_chars)
 
 
 def _find_in_time(
@@ -116,10 +131,11 @@ def _find_in_time(
     environ: Mapping[str, str],
     today: date,
 ) -> list[Hit]:
-    """Search the index of the environment within the deadline.
+    """Return the entries of other repositories that match a task, within the deadline.
 
     Raises:
         TimeoutError: the deadline is over.
+        UsageError, EngineError: the index cannot be found or read.
     """
     config = workspace.config
     audiences = choose_audiences(environ, config.org.audiences)
@@ -150,7 +166,13 @@ class OrgSearch:
         self._audiences = audiences
 
     def find(self, task: str, options: RetrieveOptions, filters: OrgFilters) -> list[Hit]:
-        """Return the entries that match a task, best first."""
+        """Return the entries that match a task, best first.
+
+        Args:
+            task: the task in words.
+            options: the options of the query; `all_matches` keeps weak matches.
+            filters: the entries that may answer.
+        """
         corpus = self._load_corpus(task)
         terms = build_terms(task, corpus)
         org_matches: dict[Place, OrgMatch] = {}
@@ -167,47 +189,54 @@ class OrgSearch:
         if not options.all_matches:
             is_near = bool(matches) and measure_margin(task, matches, terms, corpus) >= 0
             hits = drop_weak(hits, is_near=is_near, is_exempt=lambda _: False)
-        # The sync screened them by the rules of its version, and a file may have been changed.
-        return [
-            _name_repository(hit, org_matches[get_place(hit.located)])
-            for hit in hits
-            if not any(find_unsafe(hit.located))
-        ]
+
+        safe_hits = []
+        for hit in hits:
+            # The sync screened them by the rules of its version, and a file may have been changed.
+            if not any(find_unsafe(hit.located)):
+                safe_hits.append(_name_repository(hit, org_matches[get_place(hit.located)]))
+        return safe_hits
 
     def _load_corpus(self, task: str) -> Corpus:
-        """Return the word statistics of the audiences; a server is asked once for all terms."""
-        terms: list[str] = []
+        """Return the word statistics of the audiences, which the words of a task are weighed by.
 
-        def note_term(term: str) -> int:
-            terms.append(term)
+        The terms of the task are collected first, so that a server is asked once for all of them.
+        """
+        task_terms: list[str] = []
+
+        def collect_term(term: str) -> int:
+            task_terms.append(term)
             return 1
 
-        build_terms(task, Corpus(1, note_term))
-        total, counts = self._engine.count(terms, self._audiences)
+        build_terms(task, Corpus(1, collect_term))
+        entry_count, count_by_term = self._engine.count(task_terms, self._audiences)
 
-        def count_holding(term: str) -> int:
-            if term not in counts:
-                counts.update(self._engine.count([term], self._audiences)[1])
-            return counts[term]
+        def count_entries(term: str) -> int:
+            if term not in count_by_term:
+                _, new_counts = self._engine.count([term], self._audiences)
+                count_by_term.update(new_counts)
+            return count_by_term[term]
 
-        return Corpus(total, count_holding)
+        return Corpus(entry_count, count_entries)
 
     def _rank(
-        self, task: str, matches: Iterable[Match], options: RetrieveOptions, today: date
+        self, task: str, matches: Sequence[Match], options: RetrieveOptions, today: date
     ) -> list[Hit]:
-        matches = list(matches)
-        feedback = FeedbackWeights(today)
-        weights = make_weights(options, feedback)
-        weight = OTHERS_WEIGHT
-        hits = [
-            replace(hit, score=hit.score * weight, factors=(*hit.factors, ("organisation", weight)))
-            for hit in rank(matches, weights, score_lexically(task, matches, {}))
-        ]
-        return diversify(hits)
+        """Rank matches for a task, with the weight of other repositories among their factors."""
+        weights = make_weights(options, FeedbackWeights(today))
+        factor = ("organisation", OTHERS_WEIGHT)
+        weighted_hits = []
+        for hit in rank(matches, weights, score_lexically(task, matches, {})):
+            score = hit.score * OTHERS_WEIGHT
+            weighted_hits.append(replace(hit, score=score, factors=(*hit.factors, factor)))
+        return diversify(weighted_hits)
 
 
 def _make_global(org_match: OrgMatch) -> Located:
-    """Return the entry of a match with its repository in the path, and of global scope."""
+    """Return the entry of a match with its repository in the path, and of global scope.
+
+    Entries of two repositories with one path are told apart, and no scope is preferred.
+    """
     path = f"{org_match.repository.id}:{org_match.located.path}"
     return replace(org_match.located, path=path, scope=ScopeOf("global"))
 
@@ -236,7 +265,7 @@ def _list_own_addresses(workspace: Workspace) -> tuple[str, ...]:
     arguments = ("config", "--get-regexp", "-z", r"^remote\..*\.url$")
     output = decode_path(run_git(repo.cwd, *arguments, ok=(0, 1)))
     for setting in output.split("\0"):
-        url = setting.partition("\n")[2]
+        _, _, url = setting.partition("\n")  # with -z a setting is `key\nvalue`
         address = normalize_address(url)
         if address:
             addresses |= {address, f"https://{address}"}

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, and the tables of the organisation's index.
+"""Connections to PostgreSQL for the organisation's search index, and the versions of its tables.
 
 A connection is made before a deadline, and kept for the next query of the process. Errors do not
 show passwords.
@@ -99,7 +99,7 @@ class OrgServer:
         return seconds
 
     def take(self, database: str) -> Connection:
-        """Return a connection that nobody else uses.
+        """Return an idle connection of the process, or a new one, that nobody else uses.
 
         Raises:
             NoSuchDatabaseError: there is no such database for this role.
@@ -111,18 +111,19 @@ class OrgServer:
             while True:
                 connection = _IDLE[key].pop()
                 self._watch(connection)
-                with suppress(psycopg.Error):
+                with suppress(psycopg.Error):  # The server may have ended the connection.
                     connection.execute("")
                     return connection
                 connection.close()
 
+        connection_string, _ = key
         with self.translate_errors():
-            connection = self._connect(key[0], database)
+            connection = self._connect(connection_string, database)
         self._watch(connection)
         return connection
 
     def keep(self, database: str, connection: Connection) -> None:
-        """Give a connection back, for the next query of the process."""
+        """Put a connection that is no longer used among the idle ones, or close it."""
         timer = self._timers.pop(id(connection), None)
         if timer:
             timer.cancel()
@@ -138,7 +139,7 @@ class OrgServer:
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Raise errors of the driver as ours, without passwords.
+        """Turn errors of psycopg in the block into errors of memory-ci, without passwords.
 
         Raises:
             TimeoutError: the deadline is over.
@@ -159,6 +160,7 @@ class OrgServer:
             raise EngineError(message, slug="org-server", hint=hint) from None
 
     def _mask_secrets(self, text: str) -> str:
+        """Return a text as one line in which passwords of the settings are `…`."""
         text = " ".join(text.split())
         for name in ("password", "sslpassword"):
             secret = self._settings.get(name)
@@ -167,12 +169,13 @@ class OrgServer:
         return text
 
     def _watch(self, connection: Connection) -> None:
-        """Cut the connection at the deadline.
+        """Start a timer that shuts the connection down at the deadline.
 
-        The server ends a statement then; this is for a server that does not answer any more.
+        A server ends a statement itself at its timeout; the timer is for a server that does not
+        answer any more.
         """
         if self.deadline is not None:
-            timer = Timer(self.seconds_left(), _cut, (connection,))
+            timer = Timer(self.seconds_left(), _shut_down, (connection,))
             self._timers[id(connection)] = timer
             timer.daemon = True
             timer.start()
@@ -182,17 +185,18 @@ class OrgServer:
         settings = {**self._settings, "dbname": database}
         return conninfo.make_conninfo("", **settings), self._is_writer
 
-    def _connect(self, address: str, database: str) -> Connection:
-        """Connect like psycopg.connect, whose timeout cannot be less than two seconds.
+    def _connect(self, connection_string: str, database: str) -> Connection:
+        """Connect to a database before the deadline.
 
-        Libpq tries the hosts of the address one after another.
+        psycopg.connect is not used: its timeout cannot be less than two seconds.
 
         Raises:
             NoSuchDatabaseError: there is no such database for this role.
             TimeoutError: the deadline is over.
             psycopg.OperationalError: it failed for another reason.
         """
-        connection: Connection = psycopg.Connection(self._connect_raw(address, database))
+        raw = self._connect_raw(connection_string, database)
+        connection: Connection = psycopg.Connection(raw)
         # A pooler between us and the server would lose prepared statements.
         connection.prepare_threshold = None
         connection.autocommit = True
@@ -201,9 +205,13 @@ class OrgServer:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         return connection
 
-    def _connect_raw(self, address: str, database: str) -> pq.abc.PGconn:
+    def _connect_raw(self, connection_string: str, database: str) -> pq.abc.PGconn:
+        """Connect by libpq, which tries the hosts of the string one after another.
+
+        See "PQconnectPoll" in the documentation of libpq. The errors are those of `_connect`.
+        """
         end = time.monotonic() + self.seconds_left()
-        raw = pq.PGconn.connect_start(address.encode())
+        raw = pq.PGconn.connect_start(connection_string.encode())
         state = raw.connect_poll()
         while state not in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):
             is_reading = state == pq.PollingStatus.READING
@@ -217,7 +225,9 @@ class OrgServer:
         if state == pq.PollingStatus.FAILED:
             message = raw.get_error_message()
             raw.finish()
-            if f'"{database}"' in message.rpartition("FATAL:")[2]:
+            # `FATAL:  database "memory_internal" does not exist`
+            _, _, last_error = message.rpartition("FATAL:")
+            if f'"{database}"' in last_error:
                 raise NoSuchDatabaseError(database)
             raise psycopg.OperationalError(message)
         raw.nonblocking = 1
@@ -233,7 +243,7 @@ def _wait_for(descriptor: int, seconds: float, *, is_reading: bool) -> bool:
     return any(select.select(readers, writers, (), seconds))
 
 
-def _cut(connection: Connection) -> None:
+def _shut_down(connection: Connection) -> None:
     """Shut the socket of a connection down, from another thread than its user's."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
         end.shutdown(socket.SHUT_RDWR)
@@ -300,9 +310,15 @@ FOR_READERS = (
 
 
 def migrate(connection: Connection, database: str, scripts: Sequence[LiteralString]) -> None:
-    """Bring the tables of a database to our version.
+    """Create the tables of a database, or update them to the version of this memory-ci.
 
-    Only the role of the same name may read the database, if there is one.
+    The right to read is given to the role with the name of the database, if there is one, and
+    taken from all others.
+
+    Args:
+        connection: a connection to the database, in a transaction.
+        database: its name.
+        scripts: the scripts of all versions, oldest first.
     """
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
     connection.execute("CREATE SCHEMA IF NOT EXISTS memory_org")
@@ -335,13 +351,14 @@ def check_version(
         EngineError: org-version.
     """
     row = connection.execute("SELECT max(number) FROM memory_org.version").fetchone()
-    version = (row[0] if row else None) or 0
-    if version == len(scripts) or (version < len(scripts) and may_be_older):
-        return int(version)
+    version = int(row[0] or 0) if row else 0
+    own_version = len(scripts)
+    if version == own_version or (version < own_version and may_be_older):
+        return version
     message = (
-        f"the organisation's index is of version {version}, this memory-ci is for {len(scripts)}"
+        f"the organisation's index is of version {version}, this memory-ci is for {own_version}"
     )
     hint = "Run `memory-ci org sync` with this memory-ci."
-    if version > len(scripts):
+    if version > own_version:
         hint = "Upgrade memory-ci here."
     raise EngineError(message, slug="org-version", hint=hint)

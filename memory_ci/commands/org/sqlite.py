@@ -1,9 +1,9 @@
-"""The engine on SQLite: one read-only file for each audience, and the files that a sync works on.
+"""The organisation's search index on SQLite: one file for each audience of readers.
 
 The schema is that of a repository's index, with a table of repositories; the path of an entry is
-the repository's id, a line end and the path in the repository. A sync works on `operator/NAME.db`,
-with a transaction for each repository. `publish` copies changes to `NAME.db`, without deleted
-words, and renames the copy into place.
+the repository's id, a line end and the path in the repository. A sync works on files of its own,
+`operator/NAME.db`, with a transaction for each repository. `publish` copies changes to `NAME.db`,
+without deleted words, and renames the copy into place. Readers open that file, read-only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -127,6 +126,7 @@ class SqliteEngine(OrgEngine):
             self._work.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def _write(self, head: OrgHead, entries: Sequence[Located] | None) -> None:
+        """Write the head of a repository, and its entries unless they are None."""
         repository = head.repository
         row = (repository.id, repository.name, repository.link, head.head, head.entries)
         with self._use(repository.audience) as connection, transaction(connection):
@@ -147,62 +147,64 @@ class SqliteEngine(OrgEngine):
             return []
         depth = max(1, min(depth, MAX_DEPTH))
         query = " OR ".join(quote_term(term) for term in terms)
-        ranked: list[OrgRankedRow] = []
+        ranked_rows: list[OrgRankedRow] = []
         for audience in self._list_readable(audiences):
-            ranked += self._rank(audience, query, filters, depth)
-        ranked.sort()
-        best = ranked[:depth]
+            ranked_rows += self._rank(audience, query, filters, depth)
+        ranked_rows.sort()
+        best_rows = ranked_rows[:depth]
 
         # Texts are read only of the best of all files.
         matches: dict[tuple[str, int], OrgMatch] = {}
-        for audience in {row.audience for row in best}:
-            rows = [row for row in best if row.audience == audience]
+        for audience in {row.audience for row in best_rows}:
+            rows = [row for row in best_rows if row.audience == audience]
             matches.update(self._read_matches(audience, rows))
-        keys = [(row.audience, row.row) for row in best]
+        keys = [(row.audience, row.row) for row in best_rows]
         return [matches[key] for key in keys if key in matches]
 
     def _rank(
         self, audience: str, query: str, filters: OrgFilters, depth: int
     ) -> list[OrgRankedRow]:
+        """Return the best rows of an audience for a query of FTS5, at most `depth`."""
         condition, values = self._build_filter(audience, filters)
         values |= {"match": query, "depth": depth}
         rows = self._query(audience, BEST.format(filter=condition), values, tuple)
         return [
-            OrgRankedRow(-score, id_, path, line, row, audience)
-            for score, id_, path, line, row in rows
+            OrgRankedRow(-score, entry_id, path, line, row, audience)
+            for score, entry_id, path, line, row in rows
         ]
 
     def _read_matches(
         self, audience: str, rows: Sequence[OrgRankedRow]
     ) -> Iterator[tuple[tuple[str, int], OrgMatch]]:
-        """Yield the matches of rows of an audience, each with its audience and row."""
-        scores = {row.row: -row.negative_score for row in rows}
-        values = {"rows": json.dumps(list(scores))}
+        """Yield the matches of rows of an audience, each with its audience and row number."""
+        score_by_row = {row.row: -row.negative_score for row in rows}
+        values = {"rows": json.dumps(list(score_by_row))}
         for row in self._query(audience, CHOSEN, values, _parse_match):
             repository = OrgRepository(row.id, row.name, row.link, audience)
-            match = OrgMatch(row.located, scores[row.row], repository, row.head)
+            match = OrgMatch(row.located, score_by_row[row.row], repository, row.head)
             yield (audience, row.row), match
 
     def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
-        """Return how many entries the audiences have together, and how many hold each term."""
-        total = 0
-        counts = dict.fromkeys(terms, 0)
+        """Return how many entries the audiences have together, and how many contain each term."""
+        entry_count = 0
+        count_by_term = dict.fromkeys(terms, 0)
         for audience in self._list_readable(audiences):
-            total += self._query_count(audience, COUNT, ())
-            for term in counts:
-                counts[term] += self._query_count(audience, HOLDING, (quote_term(term),))
-        return total, counts
+            entry_count += self._query_count(audience, COUNT, ())
+            for term in count_by_term:
+                count_by_term[term] += self._query_count(audience, HOLDING, (quote_term(term),))
+        return entry_count, count_by_term
 
     def _read_heads(self) -> Iterator[OrgHead]:
+        """Yield the heads of all repositories, from the file of each audience."""
         for audience in self.list_audiences():
-            for id_, name, link, head, entries in self._query(audience, HEADS, (), tuple):
-                yield OrgHead(OrgRepository(id_, name, link, audience), head, entries)
+            for repository_id, name, link, head, entries in self._query(audience, HEADS, (), tuple):
+                yield OrgHead(OrgRepository(repository_id, name, link, audience), head, entries)
 
     def _read_entries(self, repository: OrgRepository) -> list[Located]:
         return self._query(repository.audience, ENTRIES, _path_range(repository.id), _parse_located)
 
     def list_audiences(self) -> tuple[str, ...]:
-        """Return the audiences that have a file, by name."""
+        """Return the names of the audiences that have a file, sorted."""
         paths = list(self._directory.glob("*.db"))
         if self._is_writer:
             paths += self._work.glob("*.db")
@@ -265,18 +267,27 @@ class SqliteEngine(OrgEngine):
         self._connections.clear()
 
     def _publish(self, audience: str, target: Path) -> OrgPublished:
-        """Copy a file if it changed since it was last published, without deleted words."""
+        """Copy the working file of an audience to its published file, if it changed.
+
+        A mark file has the digests of the copy that was published last. The copy has no deleted
+        words, for its readers may not see them.
+
+        Args:
+            audience: the audience.
+            target: the published file.
+        """
         connection = self._connect(audience)
-        content = _hash_content(connection)
+        content_digest = _hash_content(connection)
         mark = self._work / f"{audience}.published"
         with suppress(OSError, ValueError, KeyError):
             last = json.loads(mark.read_bytes())
-            if last["content"] == content and target.stat().st_size == last["size"]:
+            if last["content"] == content_digest and target.stat().st_size == last["size"]:
                 return OrgPublished(
                     audience, str(target), last["sha256"], last["size"], is_new=False
                 )
 
-        if connection.execute("PRAGMA user_version").fetchone()[0]:
+        ((has_deleted_words,),) = connection.execute("PRAGMA user_version")
+        if has_deleted_words:
             with transaction(connection):
                 connection.execute("INSERT INTO entries_fts (entries_fts) VALUES ('optimize')")
                 connection.execute("PRAGMA user_version = 0")
@@ -289,25 +300,28 @@ class SqliteEngine(OrgEngine):
         size = temporary.stat().st_size
         temporary.chmod(0o444)
         temporary.replace(target)
-        mark.write_text(json.dumps({"content": content, "sha256": sha256, "size": size}), "utf-8")
+        published = {"content": content_digest, "sha256": sha256, "size": size}
+        mark.write_text(json.dumps(published), "utf-8")
         return OrgPublished(audience, str(target), sha256, size, is_new=True)
 
     def _list_readable(self, audiences: Sequence[str]) -> list[str]:
+        """Return those of the audiences that have a file, each once."""
         present = self.list_audiences()
         return [audience for audience in dict.fromkeys(audiences) if audience in present]
 
     def _build_filter(self, audience: str, filters: OrgFilters) -> tuple[str, dict[str, object]]:
-        """Return the condition of filters in SQL, and the values that it binds."""
-        common: Filters = {
+        """Return the SQL condition of filters for rows of an audience, and its named values."""
+        common_filters: Filters = {
             "types": filters.types or None,
             "domains": filters.domains or None,
             "phases": filters.phases or None,
             "statuses": SEARCHED_STATUSES,
             "today": filters.today,
         }
-        condition, values = build_filter(common)
+        condition, values = build_filter(common_filters)
         names = {"names": json.dumps(filters.without)}
-        for number, (repository_id,) in enumerate(self._query(audience, NAMED, names, tuple)):
+        excluded_rows = self._query(audience, NAMED, names, tuple)
+        for number, (repository_id,) in enumerate(excluded_rows):
             condition += f" AND NOT (e.path >= :from{number} AND e.path < :to{number})"
             start, end = _path_range(str(repository_id))
             values[f"from{number}"] = start
@@ -325,7 +339,7 @@ class SqliteEngine(OrgEngine):
 
     @contextmanager
     def _use(self, audience: str) -> Iterator[sqlite3.Connection]:
-        """Open the file of an audience, and translate errors of the block.
+        """Yield a connection to the file of an audience, and translate errors of the block.
 
         Raises:
             TimeoutError: the deadline is over.
@@ -356,6 +370,7 @@ class SqliteEngine(OrgEngine):
         return self._open_published(published)
 
     def _open_published(self, path: Path) -> sqlite3.Connection:
+        """Open a published file for reading; queries are interrupted at the deadline."""
         refuse_pipes(path)
         uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         connection = sqlite3.connect(uri, uri=True, isolation_level=None)
@@ -368,7 +383,10 @@ class SqliteEngine(OrgEngine):
 
 
 def _path_range(repository_id: str) -> tuple[str, str]:
-    """Return the bounds of the paths of a repository, the upper one excluded."""
+    """Return the bounds of the column `path` for a repository; the upper one is excluded.
+
+    A path there is the id, a line end and the path in the repository.
+    """
     return f"{repository_id}\n", f"{repository_id}{END}"
 
 
@@ -383,7 +401,7 @@ def _hash_content(connection: sqlite3.Connection) -> str:
 def _replace_rows(
     connection: sqlite3.Connection, repository_id: str, entries: Sequence[Located]
 ) -> None:
-    """Replace the rows of a repository.
+    """Replace the rows of a repository by entries.
 
     An unchanged entry keeps its row, and its words are not indexed again.
     """
@@ -393,15 +411,21 @@ def _replace_rows(
         path = f"{repository_id}\n{located.path}"
         rows.append(entry_row(replace(located, path=path), None))
     digests = [entry_digest(row) for row in rows]
-    new_places = update_rows(connection, old_rows, digests)
-    if len(old_rows) > len(rows) - len(new_places):
-        # The index holds deleted words until `publish` optimises it.
+    added_indices = update_rows(connection, old_rows, digests)
+    kept_count = len(rows) - len(added_indices)
+    if len(old_rows) > kept_count:
+        # The index has deleted words until `publish` optimises it.
         connection.execute("PRAGMA user_version = 1")
 
-    (last,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
-    connection.executemany(ADD_ENTRY, ((*rows[place], digests[place][1]) for place in new_places))
-    new_entries = (entries[place] for place in new_places)
-    connection.executemany(ADD_TEXT, map(text_row, count(last + 1), new_entries))
+    (last_row,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
+    entry_rows = []
+    text_rows = []
+    for row_number, index in enumerate(added_indices, start=last_row + 1):
+        _, digest = digests[index]
+        entry_rows.append((*rows[index], digest))
+        text_rows.append(text_row(row_number, entries[index]))
+    connection.executemany(ADD_ENTRY, entry_rows)
+    connection.executemany(ADD_TEXT, text_rows)
 
 
 class OrgMatchRow(NamedTuple):
@@ -457,12 +481,14 @@ def open_work(path: Path, published: Path) -> sqlite3.Connection:
     missing or damaged, too.
     """
     refuse_pipes(path)
+    # The first turn tries the file itself, the second a copy of the published one.
     for is_restored in (False, True):
         try:
             if is_restored:
                 shutil.copyfile(published, path)
                 path.chmod(0o644)
-            if not published.exists() or (path.exists() and path.stat().st_size):
+            is_missing = not path.exists() or path.stat().st_size == 0
+            if not (is_missing and published.exists()):
                 return _open_work(path)
         except FileNotFoundError:
             pass
@@ -475,6 +501,13 @@ def open_work(path: Path, published: Path) -> sqlite3.Connection:
 
 
 def _open_work(path: Path) -> sqlite3.Connection:
+    """Open a file for writing, create its tables if it is empty, and check it.
+
+    The seal, with which a sync marks a sound file at its end, is removed while the file is open.
+
+    Raises:
+        sqlite3.DatabaseError: the file is damaged, or of another version.
+    """
     was_sealed = is_sealed(path)
     seal_path(path).unlink(missing_ok=True)
     connection = connect(path, BUSY_SECONDS)
@@ -482,7 +515,8 @@ def _open_work(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
-        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        ((table_count,),) = connection.execute("SELECT count(*) FROM sqlite_master")
+        if not table_count:
             with transaction(connection):
                 create(connection)
                 connection.execute(REPOSITORIES)
@@ -499,7 +533,7 @@ def _open_work(path: Path) -> sqlite3.Connection:
 
 
 def check(connection: sqlite3.Connection) -> None:
-    """Check that a file has our version.
+    """Check that a file has the version of this memory-ci.
 
     Raises:
         sqlite3.DatabaseError: it has another one.

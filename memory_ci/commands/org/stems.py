@@ -1,4 +1,4 @@
-"""Stems of texts as FTS5 makes them, and BM25 as FTS5 computes it, for other engines."""
+"""Stems of words and BM25 scores as SQLite's FTS5 computes them, for an index on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from memory_ci.search.database import TOKENIZER
@@ -41,7 +42,7 @@ class StemPattern(NamedTuple):
 
     Attributes:
         text: the term as it occurs in `Stemmed.text`.
-        lexemes: the lexemes of each entry that holds it; the last one of a prefix is a prefix.
+        lexemes: the lexemes of each entry with the term; the last one of a prefix is a prefix.
         is_prefix: whether the term is a prefix.
     """
 
@@ -51,12 +52,12 @@ class StemPattern(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether each entry that has the lexeme holds the term."""
+        """Whether the term is one lexeme, so that each entry with the lexeme has the term."""
         return len(self.lexemes) == 1 and len(self.lexemes[0]) < LONGEST
 
 
 class Stemmer:
-    """FTS5 on an empty table in memory: the words that it indexes are read back."""
+    """Stems words by FTS5: indexes texts in a table in memory, and reads the index back."""
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -66,49 +67,56 @@ class Stemmer:
 
     def stem(self, rows: Iterable[Sequence[object]]) -> list[Stemmed]:
         """Return the stems of rows of `builder.text_row`, which are numbered from 0."""
-        count, words_by_column = self._read_words(rows)
-        stemmed = []
-        for number in range(count):
-            *columns, cited = (words_by_column[number, name] for name in COLUMNS)
+        row_count, words_by_column = self._read_words(rows)
+        stemmed_rows = []
+        for row_number in range(row_count):
+            *columns, cited = (words_by_column[row_number, name] for name in COLUMNS)
             text = BETWEEN_COLUMNS.join(_join_words(column) for column in columns)
             text += BEFORE_CITED + _join_words(cited)
-            words = [word for column in (*columns, cited) for word in column]
+            words = [*chain.from_iterable(columns), *cited]
             lexemes = sorted({word[:LONGEST] for word in words})
-            stemmed.append(Stemmed(text, len(words), tuple(lexemes)))
-        return stemmed
+            stemmed_rows.append(Stemmed(text, len(words), tuple(lexemes)))
+        return stemmed_rows
 
     def patterns(self, terms: Iterable[str]) -> dict[str, StemPattern]:
-        """Return the patterns of terms as `quote_term` reads them, without terms of no word."""
+        """Return a pattern for each term; a term without a word (such as `--`) has none.
+
+        A term that ends with `*` is a prefix.
+        """
         unique_terms = list(dict.fromkeys(terms))
         rows = []
         for number, term in enumerate(unique_terms):
-            text = quote_term(term).removesuffix("*")[1:-1]
+            quoted = quote_term(term).removesuffix("*")
+            text = quoted[1:-1]  # without the quotes
             rows.append((number, text, "", "", ""))
         _, words_by_column = self._read_words(rows)
 
         patterns: dict[str, StemPattern] = {}
         for number, term in enumerate(unique_terms):
             words = words_by_column[number, "title"]
-            if words:
-                text = _join_words(words)
-                is_prefix = term.endswith("*")
-                lexemes = tuple(word[:LONGEST] for word in words)
-                patterns[term] = StemPattern(text[:-1] if is_prefix else text, lexemes, is_prefix)
+            if not words:
+                continue
+            text = _join_words(words)
+            is_prefix = term.endswith("*")
+            if is_prefix:
+                text = text.removesuffix(" ")  # More letters may follow.
+            lexemes = tuple(word[:LONGEST] for word in words)
+            patterns[term] = StemPattern(text, lexemes, is_prefix)
         return patterns
 
     def _read_words(
         self, rows: Iterable[Sequence[object]]
     ) -> tuple[int, dict[tuple[int, str], list[str]]]:
-        """Index rows, and return their number and their words by row and column."""
+        """Return the number of rows, and their stemmed words by row number and column name."""
         self._connection.execute("BEGIN")
         insert = "INSERT INTO texts (rowid, title, body, parts, cited) VALUES (?, ?, ?, ?, ?)"
-        count = max(0, self._connection.executemany(insert, rows).rowcount)
-        words: dict[tuple[int, str], list[str]] = defaultdict(list)
+        row_count = max(0, self._connection.executemany(insert, rows).rowcount)
+        words_by_column: dict[tuple[int, str], list[str]] = defaultdict(list)
         query = "SELECT doc, col, term FROM words ORDER BY doc, col, offset"
-        for number, column, word in self._connection.execute(query):
-            words[number, column].append(word)
+        for row_number, column, word in self._connection.execute(query):
+            words_by_column[row_number, column].append(word)
         self._connection.execute("ROLLBACK")
-        return count, words
+        return row_count, words_by_column
 
 
 def _join_words(words: Iterable[str]) -> str:
@@ -121,41 +129,43 @@ def quote_lexeme(lexeme: str) -> str:
     return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def build_tsquery(wanted: Sequence[StemPattern], seen: Sequence[StemPattern]) -> str:
-    """Return a tsquery for entries that may hold a wanted pattern, but no seen pattern."""
-    query = " | ".join(_build_conjunction(pattern) for pattern in wanted)
-    if not seen:
-        return query
-    excluded = " | ".join(_build_conjunction(pattern) for pattern in seen)
-    return f"({query}) & !({excluded})"
+def build_tsquery(wanted: Sequence[StemPattern], excluded: Sequence[StemPattern]) -> str:
+    """Return a tsquery for entries that may have a wanted pattern, and have no excluded one."""
+    wanted_query = " | ".join(_build_conjunction(pattern) for pattern in wanted)
+    if not excluded:
+        return wanted_query
+    excluded_query = " | ".join(_build_conjunction(pattern) for pattern in excluded)
+    return f"({wanted_query}) & !({excluded_query})"
 
 
 def _build_conjunction(pattern: StemPattern) -> str:
+    """Return a tsquery for entries with all lexemes of a pattern: `('retri' & 'charg':*)`."""
     lexemes = [quote_lexeme(lexeme) for lexeme in pattern.lexemes]
     if pattern.is_prefix or len(pattern.lexemes[-1]) >= LONGEST:
         lexemes[-1] += ":*"
     return f"({' & '.join(lexemes)})"
 
 
-def idf(holding: int, total: int) -> float:
+def idf(entries_with_term: int, entries: int) -> float:
     """Return the inverse document frequency as FTS5 computes it; it is never zero."""
-    return max(LEAST_IDF, math.log((total - holding + 0.5) / (holding + 0.5)))
+    entries_without_term = entries - entries_with_term
+    return max(LEAST_IDF, math.log((entries_without_term + 0.5) / (entries_with_term + 0.5)))
 
 
-def score(text: str, size: int, average: float, asked: Sequence[tuple[str, float]]) -> float:
-    """Return the BM25 of one entry.
+def score(text: str, size: int, mean_size: float, patterns: Sequence[tuple[str, float]]) -> float:
+    """Return the BM25 score of one entry.
 
     Args:
         text: `Stemmed.text` of the entry.
         size: the number of its stems.
-        average: the mean number of stems of all entries.
-        asked: texts of patterns with their IDF, repeated as in the query.
+        mean_size: the mean number of stems of all entries.
+        patterns: the text of each pattern of the query, and its IDF times its frequency there.
     """
     columns, _, cited = text.partition(BEFORE_CITED)
-    norm = K1 * (1 - B + B * size / average)
-    total = 0.0
-    for pattern, weight in asked:
+    length_norm = K1 * (1 - B + B * size / mean_size)
+    bm25 = 0.0
+    for pattern, weight in patterns:
         if pattern in text:
             frequency = COLUMN_WEIGHT * columns.count(pattern) + CITED_WEIGHT * cited.count(pattern)
-            total += weight * frequency * (K1 + 1) / (frequency + norm)
-    return total
+            bm25 += weight * frequency * (K1 + 1) / (frequency + length_norm)
+    return bm25

@@ -1,4 +1,7 @@
-"""Updates of the organisation's index from its repositories, and its state and verification."""
+"""`memory-ci org sync`, `status` and `verify`: the organisation's index of many repositories.
+
+A sync reads the memory of each repository and writes its entries into the index.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +25,6 @@ from memory_ci.commands.org.records import OrgHead, OrgPublished, OrgRepository
 from memory_ci.commands.org.targets import OrgReading, OrgTarget, OrgTargets, read_target
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.files import lock_file
-from memory_ci.records.entry import Located
 from memory_ci.store.files import write_file
 
 JOBS = 8  # Repositories that are read at the same time.
@@ -125,11 +128,12 @@ def sync_org(
         def read(target: OrgTarget) -> OrgReading:
             return run.read(target, environ, seconds, scratch)
 
+        total = len(targets.targets)
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             readings = in_order(pool, read, targets.targets, jobs * AHEAD)
-            for done, reading in enumerate(readings, 1):
+            for done, reading in enumerate(readings, start=1):
                 run.apply(reading)
-                advance(done, len(targets.targets))
+                advance(done, total)
         run.drop_missing(targets)
 
         published: tuple[OrgPublished, ...] = ()
@@ -137,8 +141,8 @@ def sync_org(
             published = tuple(engine.publish())
             engine.keep_state(msgspec.json.encode(run.states))
             _write_manifests(Path(out), engine, run.states, published, now)
-        if targets.targets and not run.reached:
-            raise _make_unreachable(len(targets.targets), run.failed)
+        if total and not run.reached:
+            raise _make_unreachable_error(total, run.failed)
         return run.report(targets, published)
 
 
@@ -155,9 +159,10 @@ def _make_scratch(directory: Path) -> Path | None:
     return scratch
 
 
-def _make_unreachable(total: int, failed: Sequence[tuple[str, str]]) -> EngineError:
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in failed[:3]) or "each is gone"
-    message = f"none of {total} repositories can be reached ({reasons})"
+def _make_unreachable_error(total: int, failed: Sequence[tuple[str, str]]) -> EngineError:
+    """Return the error for a sync that reached no repository, with the first three reasons."""
+    reasons = [f"{name}: {reason}" for name, reason in failed[:3]] or ["each is gone"]
+    message = f"none of {total} repositories can be reached ({'; '.join(reasons)})"
     hint = "What is there keeps its rows. Check the network and the credentials, and run again."
     return EngineError(message, slug="org-unreachable", hint=hint)
 
@@ -188,7 +193,14 @@ class _SyncRun:
     ) -> OrgReading:
         """Read a repository, in a thread of its own; nothing is written.
 
-        If its audience changed, its rows are read again.
+        The entries are read only if the repository changed since the last sync, or if its audience
+        did.
+
+        Args:
+            target: the repository.
+            environ: the environment, which has the tokens.
+            seconds: how long each git process may take.
+            scratch: a directory for fetched files.
         """
         head = self._heads.get(target.repository.id)
         if head is not None and head.repository.audience != target.repository.audience:
@@ -213,10 +225,15 @@ class _SyncRun:
             self._update(repository, reading)
 
     def _was_indexed(self, repository: OrgRepository) -> bool:
+        """Return whether the index had the repository before this sync, by its id or its link."""
         links = (head.repository.link for head in self._heads.values())
         return repository.id in self._heads or repository.link in links
 
     def _note_failure(self, repository: OrgRepository, reading: OrgReading) -> None:
+        """Record that a repository could not be read; its entries stay in the index.
+
+        If its audience changed, they are removed.
+        """
         self.failed.append((repository.name, reading.problem))
         head = self._heads.get(repository.id)
         if head is not None and head.repository.audience != repository.audience:
@@ -234,25 +251,32 @@ class _SyncRun:
         )
 
     def _update(self, repository: OrgRepository, reading: OrgReading) -> None:
+        """Write the entries of a repository that was read, and record its state."""
         self.reached += 1
         effect = self._find_effect(repository, reading)
         self._names_by_effect[effect].append(repository.name)
         if effect != "unchanged" and not self._dry_run:
             self._engine.sync(repository, reading.head, reading.entries)
 
+        gated, cut = reading.gated, reading.cut
         old_state = self._old_states.get(repository.id)
-        counts = old_state if reading.entries is None and old_state else reading
+        if reading.entries is None and old_state:  # The entries were not read again.
+            gated, cut = old_state.gated, old_state.cut
         self.states[repository.id] = OrgState(
             repository.name,
             reading.target.address,
             repository.audience,
             checked_at=self._now,
             stamp=reading.target.stamp,
-            gated=counts.gated,
-            cut=counts.cut,
+            gated=gated,
+            cut=cut,
         )
 
     def _find_effect(self, repository: OrgRepository, reading: OrgReading) -> str:
+        """Return what a sync does to a repository: added, moved, updated or unchanged.
+
+        It moved if its name, link or audience changed.
+        """
         head = self._heads.get(repository.id)
         if head is None:
             return "added"
@@ -261,25 +285,26 @@ class _SyncRun:
         return "unchanged" if reading.entries is None else "updated"
 
     def drop_missing(self, targets: OrgTargets) -> None:
-        """Drop the repositories that are excluded, gone, or no longer named.
+        """Drop the repositories that are excluded, gone, or no longer in the list of targets.
 
-        Gone ones are dropped only if another repository was reached, and those that are not
-        named only if the listings are complete, too.
+        If no repository was reached, the network may be at fault, so gone ones are kept. Those that
+        are not listed are also kept if a listing is incomplete.
         """
-        named_ids = {target.repository.id for target in targets.targets}
-        is_complete = not targets.problem and (self.reached or not named_ids)
+        listed_ids = {target.repository.id for target in targets.targets}
+        is_complete = not targets.problem and (self.reached or not listed_ids)
         dropped_ids = list(targets.excluded_ids)
         if is_complete:
-            dropped_ids += [id_ for id_ in self._heads if id_ not in named_ids]
+            dropped_ids += [repo_id for repo_id in self._heads if repo_id not in listed_ids]
         if self.reached:
             dropped_ids += self._gone_ids
 
-        for id_ in dict.fromkeys(dropped_ids):
-            if id_ in self._heads:
-                self._drop(self._heads[id_])
-            self.states.pop(id_, None)
+        for repo_id in dict.fromkeys(dropped_ids):
+            if repo_id in self._heads:
+                self._drop(self._heads[repo_id])
+            self.states.pop(repo_id, None)
         if is_complete:
-            self.states = {id_: state for id_, state in self.states.items() if id_ in named_ids}
+            for repo_id in self.states.keys() - listed_ids:
+                del self.states[repo_id]
 
     def report(self, targets: OrgTargets, published: tuple[OrgPublished, ...]) -> OrgReport:
         """Return the result of the run."""
@@ -311,15 +336,16 @@ class _SyncRun:
 def in_order(
     pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T], ahead: int
 ) -> Iterator[R]:
-    """Yield the results of work on items that threads do together, in the order of the items.
+    """Call a function for items in threads, and yield the results in the order of the items.
 
-    The order makes equal repositories give equal files.
+    Unlike `pool.map` it bounds the number of results that wait. The order makes equal repositories
+    give equal files.
 
     Args:
         pool: the threads; they are shut down at the end.
         work: the function to call with each item.
         items: the items.
-        ahead: how many results may wait.
+        ahead: how many items are worked on, or wait as results, at the same time.
     """
     futures: deque[Future[R]] = deque()
     try:
@@ -335,9 +361,10 @@ def in_order(
 
 @contextmanager
 def _open_index(out: str, directory: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
-    """Open the index for one writer at a time.
+    """Open the index for a sync, locked against other syncs.
 
-    A dry run of an index that does not exist opens an empty one elsewhere.
+    A dry run on a server opens it for reading, without a lock. A dry run of an index that does not
+    exist opens an empty one in a temporary directory.
 
     Args:
         out: the address of the index.
@@ -347,19 +374,32 @@ def _open_index(out: str, directory: Path, *, dry_run: bool) -> Iterator[OrgEngi
     Raises:
         RepositoryError: org-locked.
     """
-    is_dry_on_server = dry_run and is_server(out)
     with ExitStack() as stack:
         if dry_run and not _is_synced(out, directory):
-            out = stack.enter_context(tempfile.TemporaryDirectory())
-            is_dry_on_server = False
-        elif not is_dry_on_server:
-            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = stack.enter_context((directory / "lock").open("ab"))
-            if not lock_file(lock.fileno()):
-                message = f"another sync works on this index ({directory})"
-                hint = "Wait for it to end: what it does is not lost."
-                raise RepositoryError(message, slug="org-locked", hint=hint)
-        yield stack.enter_context(closing(open_engine(out, is_writer=not is_dry_on_server)))
+            scratch = stack.enter_context(tempfile.TemporaryDirectory())
+            engine = open_engine(scratch, is_writer=True)
+        elif dry_run and is_server(out):
+            engine = open_engine(out, is_writer=False)
+        else:
+            stack.enter_context(_lock_directory(directory))
+            engine = open_engine(out, is_writer=True)
+        yield stack.enter_context(closing(engine))
+
+
+@contextmanager
+def _lock_directory(directory: Path) -> Iterator[None]:
+    """Hold the lock of the operator's directory in the block; create the directory if needed.
+
+    Raises:
+        RepositoryError: org-locked.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (directory / "lock").open("ab") as lock:
+        if not lock_file(lock.fileno()):
+            message = f"another sync works on this index ({directory})"
+            hint = "Wait for it to end: what it does is not lost."
+            raise RepositoryError(message, slug="org-locked", hint=hint)
+        yield
 
 
 def _is_synced(out: str, directory: Path) -> bool:
@@ -386,7 +426,10 @@ def _write_manifests(
     published: Iterable[OrgPublished],
     now: datetime,
 ) -> None:
-    """Write a manifest for the file of each audience, and remove other manifests."""
+    """Write a JSON manifest beside the file of each audience, and remove other manifests.
+
+    It has the digest of the file, and the repositories whose entries are in it.
+    """
     names = set()
     for publication in published:
         manifest = {
@@ -412,21 +455,21 @@ def _write_manifests(
 def _list_manifest_rows(
     heads: Mapping[str, OrgHead], states: Mapping[str, OrgState], audience: str
 ) -> list[dict[str, object]]:
-    """Return the repositories of an audience as a manifest names them."""
+    """Return the repositories of an audience as objects of a manifest, in order of their ids."""
     rows: list[dict[str, object]] = []
-    for id_, head in sorted(heads.items()):
-        if head.repository.audience == audience:
-            state = states.get(id_)
-            rows.append(
-                {
-                    "name": head.repository.name,
-                    "link": head.repository.link,
-                    "head": head.head,
-                    "entries": head.entries,
-                    "checked_at": state.checked_at if state else None,
-                    "is_failing": bool(state and state.failure),
-                }
-            )
+    for repo_id, head in sorted(heads.items()):
+        if head.repository.audience != audience:
+            continue
+        state = states.get(repo_id)
+        row = {
+            "name": head.repository.name,
+            "link": head.repository.link,
+            "head": head.head,
+            "entries": head.entries,
+            "checked_at": state.checked_at if state else None,
+            "is_failing": bool(state and state.failure),
+        }
+        rows.append(row)
     return rows
 
 
@@ -434,7 +477,15 @@ def _list_manifest_rows(
 
 
 class AudienceStatus(msgspec.Struct, frozen=True):
-    """The published index of one audience; `oldest` is when its oldest part was last checked."""
+    """The published index of one audience.
+
+    Attributes:
+        audience: its name.
+        repositories: the number of its repositories.
+        entries: the number of their entries.
+        size: the bytes that its readers read.
+        oldest: the time of the last check of the repository that was not checked for longest.
+    """
 
     audience: str
     repositories: int
@@ -444,7 +495,14 @@ class AudienceStatus(msgspec.Struct, frozen=True):
 
 
 class OrgStatus(msgspec.Struct, frozen=True):
-    """The state of an index; `failing` are repositories as (name, since when, reason)."""
+    """The state of an index.
+
+    Attributes:
+        audiences: its audiences.
+        failing: the repositories that could not be read, as (name, since when, reason).
+        gated: how many entries must not be shown to others.
+        cut: how many entries are too many or too long, and files too large.
+    """
 
     audiences: tuple[AudienceStatus, ...]
     failing: tuple[tuple[str, datetime | None, str], ...]
@@ -453,7 +511,9 @@ class OrgStatus(msgspec.Struct, frozen=True):
 
 
 def load_status(index: str) -> OrgStatus:
-    """Return the state of an index; its failures are recorded only where it is synced.
+    """Return the state of an index.
+
+    Failures are recorded where the index is synced; elsewhere there are none.
 
     Raises:
         EngineError: org-missing.
@@ -461,14 +521,15 @@ def load_status(index: str) -> OrgStatus:
     with closing(open_engine(index)) as engine:
         heads = engine.heads()
         states = load_state(engine)
-        audiences = [
-            _make_status(name, engine.size(name), heads, states)
-            for name in sorted({head.repository.audience for head in heads.values()})
-        ]
-    failing = [
-        (state.name, state.failed_at, state.failure) for state in states.values() if state.failure
-    ]
-    failing.sort(key=lambda failure: failure[0])
+        audience_names = {head.repository.audience for head in heads.values()}
+        audiences = []
+        for name in sorted(audience_names):
+            audiences.append(_make_status(name, engine.size(name), heads, states))
+
+    failing = []
+    for state in sorted(states.values(), key=lambda state: state.name):
+        if state.failure:
+            failing.append((state.name, state.failed_at, state.failure))
     return OrgStatus(
         audiences=tuple(audiences),
         failing=tuple(failing),
@@ -480,15 +541,19 @@ def load_status(index: str) -> OrgStatus:
 def _make_status(
     audience: str, size: int, heads: Mapping[str, OrgHead], states: Mapping[str, OrgState]
 ) -> AudienceStatus:
-    own_heads = [head for head in heads.values() if head.repository.audience == audience]
-    own_states = [states.get(head.repository.id) for head in own_heads]
-    times = [state.checked_at for state in own_states if state and state.checked_at]
+    """Return the status of one audience, from the heads and states of all repositories by id."""
+    audience_heads = [head for head in heads.values() if head.repository.audience == audience]
+    check_times = []
+    for head in audience_heads:
+        state = states.get(head.repository.id)
+        if state and state.checked_at:
+            check_times.append(state.checked_at)
     return AudienceStatus(
         audience=audience,
-        repositories=len(own_heads),
-        entries=sum(head.entries for head in own_heads),
+        repositories=len(audience_heads),
+        entries=sum(head.entries for head in audience_heads),
         size=size,
-        oldest=min(times, default=None),
+        oldest=min(check_times, default=None),
     )
 
 
@@ -496,7 +561,13 @@ def _make_status(
 
 
 class OrgDifference(msgspec.Struct, frozen=True):
-    """A repository that differs from its rows; `is_behind` if the index only lacks newer work."""
+    """A repository whose entries differ from those in the index.
+
+    Attributes:
+        name: its name.
+        what: the difference, such as "is gone".
+        is_behind: the index only lacks newer work, or could not be compared.
+    """
 
     name: str
     what: str
@@ -511,7 +582,7 @@ def verify_org(
     seconds: float = SECONDS,
     advance: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> tuple[tuple[OrgDifference, ...], int]:
-    """Read all repositories again and compare them with the index, row for row.
+    """Read all repositories again, and compare their entries with those in the index.
 
     Args:
         index: the address of the index.
@@ -538,7 +609,8 @@ def verify_org(
             raise EngineError(message, slug="org-missing", hint=hint)
 
         targets = [
-            OrgTarget(head.repository, states[id_].address) for id_, head in sorted(heads.items())
+            OrgTarget(head.repository, states[repo_id].address)
+            for repo_id, head in sorted(heads.items())
         ]
 
         def read(target: OrgTarget) -> OrgReading:
@@ -555,7 +627,7 @@ def verify_org(
 
 
 def _compare_reading(reading: OrgReading, head: OrgHead, engine: OrgEngine) -> OrgDifference | None:
-    """Return how a repository differs from its rows in the index, None if it does not."""
+    """Return how a repository differs from its entries in the index, None if it does not."""
     name = head.repository.name
     if reading.is_gone or reading.problem:
         return OrgDifference(name, reading.problem or "is gone", is_behind=True)
@@ -564,17 +636,15 @@ def _compare_reading(reading: OrgReading, head: OrgHead, engine: OrgEngine) -> O
         return OrgDifference(name, what, is_behind=True)
 
     indexed = engine.entries(head.repository.id)
-    entries = sorted(reading.entries or (), key=_row_key)
+    entries = sorted(
+        reading.entries or (), key=lambda located: (located.path, located.line, located.entry.id)
+    )
     if indexed == entries:
         return None
     what = f"the index has {len(indexed)} entries, the repository {len(entries)}"
-    for indexed_entry, entry in zip([*indexed, None], [*entries, None], strict=False):
+    for indexed_entry, entry in zip_longest(indexed, entries):
         if indexed_entry != entry:
             if indexed_entry:
                 what += f"; the first that differs: {indexed_entry.path}:{indexed_entry.line}"
             break
     return OrgDifference(name, what)
-
-
-def _row_key(located: Located) -> tuple[str, int, str]:
-    return located.path, located.line, located.entry.id

@@ -155,16 +155,18 @@ def gather_targets(
         from memory_ci.forge.selection import open_forges  # Directories alone need no forge.
 
         forges = open_forges(environ, cache_dir)
-    listed: dict[str, ForgeRepository] = {}
+    repositories_by_address: dict[str, ForgeRepository] = {}
     problems: list[str] = []
+    # `open_forges` returns GitHub and GitLab in this order; without any owner there is no forge.
     for forge, owners in zip(forges, (github, gitlab), strict=False):
         for owner in owners:
             listing = forge.list_repositories(owner)
-            listed.update((normalize_address(item.link), item) for item in listing.items)
+            for repository in listing.items:
+                repositories_by_address[normalize_address(repository.link)] = repository
             if listing.problem:
                 problems.append(listing.problem)
 
-    gatherer = _TargetGatherer(forges, listed)
+    gatherer = _TargetGatherer(forges, repositories_by_address)
     for line in lines:
         gatherer.add_line(line)
     gatherer.add_unnamed()
@@ -185,14 +187,14 @@ class _TargetGatherer:
 
     def add_line(self, line: ListLine) -> None:
         """Add a repository that a list or the command line names."""
-        address = normalize_address(line.address)
+        address = normalize_address(line.address)  # host/owner/name, "" for a directory
         audience = line.audience or "internal"
         if not address:
             self._add_directory(line.address, audience)
             return
 
         self._named_addresses.add(address)
-        name = address.partition("/")[2]
+        _, _, name = address.partition("/")
         repository = OrgRepository(address, name, f"https://{address}", audience)
         target = OrgTarget(repository, line.address)
         forge_repository = self._listed.get(address)
@@ -203,10 +205,10 @@ class _TargetGatherer:
                 target = replace(target, is_gone=forge_repository is None)
             except EngineError as error:
                 target = replace(target, problem=error.message)
-        if forge_repository is None:
-            self._add(target)
-        else:
+        if forge_repository is not None:
             self._add_forge_repository(forge_repository, line)
+        else:
+            self._add(target)
 
     def add_unnamed(self) -> None:
         """Add the repositories of listings that no line names."""
@@ -229,8 +231,9 @@ class _TargetGatherer:
         )
 
     def _add_directory(self, address: str, audience: str) -> None:
+        """Add a directory, with its `file:` URL as id and link."""
         path = address.rstrip(os.sep) or address
-        name = path.rpartition(os.sep)[2].removesuffix(".git")
+        name = Path(path).name.removesuffix(".git")
         link = Path(path).as_uri() if Path(path).is_absolute() else path
         self._add(OrgTarget(OrgRepository(link, name, link, audience), path))
 
@@ -244,9 +247,14 @@ class _TargetGatherer:
     def _add_forge_repository(
         self, forge_repository: ForgeRepository, line: ListLine | None
     ) -> None:
-        """Add a repository that its forge lists.
+        """Add a repository that its forge knows, or refuse it.
 
-        A line may name the audience, but none that is wider than the forge's visibility.
+        Its audience is that of the line, else the visibility at the forge. It is refused if the
+        audience is wider than the visibility, or private without a group.
+
+        Args:
+            forge_repository: the repository at its forge.
+            line: the line of a list that names it, None if there is none.
         """
         visibility = forge_repository.visibility
         if line is None and visibility == "private":
@@ -254,7 +262,10 @@ class _TargetGatherer:
             self._excluded_ids.append(forge_repository.id)
             return
 
-        audience = (line.audience if line else None) or visibility
+        audience: str = visibility
+        if line is not None and line.audience:
+            audience = line.audience
+        # A group is as restricted as a private repository.
         restriction = RESTRICTION.get(audience, RESTRICTION["private"])
         if restriction < RESTRICTION[visibility] or audience == "private":
             reason = f"is {visibility} at its forge, not {audience}"
@@ -297,22 +308,27 @@ def _read_list(place: Path) -> list[ListLine]:
         hint = "Name a directory, or a text file with a repository a line: PATH-OR-URL [audience]."
         raise UsageError(message, slug="bad-list", hint=hint) from error
     lines = []
-    for number, raw_line in enumerate(text.splitlines(), 1):
-        line = raw_line.partition(" #")[0].strip()
+    for number, raw_line in enumerate(text.splitlines(), start=1):
+        without_comment, _, _ = raw_line.partition(" #")
+        line = without_comment.strip()
         if line and not line.startswith("#"):
             lines.append(_parse_line(line, place, number))
     return lines
 
 
 def _parse_line(line: str, place: Path, number: int) -> ListLine:
-    """Parse a line of a list.
+    """Parse a line of a list; the path of a directory is relative to the list.
 
     Args:
         line: the line without its comment.
         place: the file of the list.
         number: the number of the line, from 1.
+
+    Raises:
+        UsageError: bad-list.
     """
     address, audience = _split_line(line, place, number)
+    # `https://token@host` and `ssh://user:password@host`; a user alone is normal for ssh.
     if re.match(r"https?://[^/@]*@|\w+://[^/@]*:[^/@]*@", address, re.I):
         message = f"{place}:{number}: the address holds a user, a token or a password"
         hint = (
@@ -329,12 +345,16 @@ def _parse_line(line: str, place: Path, number: int) -> ListLine:
 
 
 def _split_line(line: str, place: Path, number: int) -> tuple[str, str]:
-    """Split a line into address and audience; "" for no audience. A path may hold blanks."""
-    *words, last_word = line.rsplit(maxsplit=1)
-    if not words:
+    """Split a line into address and audience; "" for no audience. A path may have blanks.
+
+    Raises:
+        UsageError: bad-list.
+    """
+    *words_before, last_word = line.rsplit(maxsplit=1)
+    if not words_before:
         return line.strip(), ""
     if re.fullmatch(AUDIENCE, last_word):
-        return words[0].strip(), last_word
+        return words_before[0].strip(), last_word
     # Unlike Path.exists(), this is False for a name that is too long.
     if not os.path.exists(place.parent / Path(line).expanduser()):  # noqa: PTH110
         message = f"{place}:{number}: {last_word!r} is no audience"
@@ -358,14 +378,15 @@ def read_target(
     *,
     scratch: Path | None = None,
 ) -> OrgReading:
-    """Read a repository as it is now.
+    """Read the entries of a repository at the tip of its default branch.
 
-    An exception becomes a problem: one repository must not stop the others.
+    They are not read if the tip, or the stamp of the forge, is that of the last sync. An exception
+    becomes a problem in the result: one repository must not stop the others.
 
     Args:
         target: the repository.
-        indexed: its head in the index, if it is there.
-        stamp: the stamp of the target as of then.
+        indexed: its head in the index, None if it is not there.
+        stamp: the stamp of the target at the last sync, "" if unknown.
         environ: the environment, which has the tokens.
         seconds: how long each git process may take.
         scratch: a directory for fetched files; None for the system's.
@@ -395,7 +416,10 @@ def read_target(
 
 
 def _report_missing(target: OrgTarget) -> OrgReading:
-    """Return that git finds no repository; a listed one may only be hidden from the token."""
+    """Return the result for an address where git finds no repository.
+
+    If its forge lists it, the token may only lack the right to read it.
+    """
     if target.is_listed:
         problem = "its forge lists it, and git is told that there is none: may the token read it?"
         return OrgReading(target, problem=problem)
@@ -403,35 +427,40 @@ def _report_missing(target: OrgTarget) -> OrgReading:
 
 
 def _read_local(target: OrgTarget, tip: str) -> OrgReading:
-    """Read a directory, by the name and address of the remote that it was cloned from."""
+    """Read a local repository; it gets the name and link of the remote it was cloned from."""
     repo = find_repository(Path(target.address), is_named=True)
     if find_setting(repo, "extensions.partialClone") is not None:
-        # Git would fetch missing objects by the settings of the clone.
+        # Git would fetch missing objects, by commands that the settings of the clone may name.
         problem = "is a partial clone: name its address instead of the directory"
         return OrgReading(target, problem=problem)
 
     repository = target.repository
     address = normalize_address(find_setting(repo, "remote.origin.url") or "")
     if address:
-        repository = replace(repository, name=address.partition("/")[2], link=f"https://{address}")
+        _, _, name = address.partition("/")
+        repository = replace(repository, name=name, link=f"https://{address}")
     return read_entries(target, repo, tip, repository)
 
 
 def _read_remote(
     target: OrgTarget, remote: Remote, seconds: float, scratch: Path | None
 ) -> OrgReading:
-    """Fetch the configuration and memory files of a remote, and read them."""
+    """Fetch the configuration and memory files of a remote, and read them.
+
+    The trees are fetched first, without files. The files at the default places are fetched with
+    the configuration, and those that it names otherwise after it.
+    """
     with tempfile.TemporaryDirectory(prefix="memory-ci-org-", dir=scratch) as directory:
         repo = fetch_tree(remote, Path(directory) / "repository", seconds)
         tip = resolve_commit(repo, "HEAD")
         tree = tree_at(repo, tip)
-        default = ScopePatterns()
-        oids = (file.oid for file in _iter_files(tree, default))
-        fetch_files(repo, remote, oids, seconds)
+        default_patterns = ScopePatterns()
+        default_oids = (file.oid for file in _iter_files(tree, default_patterns))
+        fetch_files(repo, remote, default_oids, seconds)
         patterns = _read_patterns(tree)
-        if patterns != default:
-            oids = (file.oid for file in _iter_files(tree, patterns))
-            fetch_files(repo, remote, oids, seconds)
+        if patterns != default_patterns:
+            configured_oids = (file.oid for file in _iter_files(tree, patterns))
+            fetch_files(repo, remote, configured_oids, seconds)
         return read_entries(target, repo, tip, target.repository)
 
 
@@ -457,16 +486,23 @@ def _read_patterns(tree: Tree) -> ScopePatterns:
 def read_entries(
     target: OrgTarget, repo: Repository, tip: str, repository: OrgRepository
 ) -> OrgReading:
-    """Read the entries of a commit that may be shared, and count the others."""
+    """Read the entries of a commit that may be shared, and count the others.
+
+    Args:
+        target: the repository to read.
+        repo: a clone of it.
+        tip: the commit.
+        repository: the repository as readers of the index see it.
+    """
     tree = tree_at(repo, tip)
     patterns = _read_patterns(tree)
     paths = [file.path for file in _iter_files(tree, patterns) if file.path != CONFIG_FILE]
     shared: list[Located] = []
-    gated = 0
-    cut = 0
+    gated_count = 0
+    cut_count = 0
     for content in tree.read(paths, MAX_BYTES):
-        if content.data is None:
-            cut += 1
+        if content.data is None:  # The file is larger than MAX_BYTES.
+            cut_count += 1
             continue
         memory_file = load_file(readable_path(content.file), content.data, patterns)
         for located in memory_file.entries:
@@ -474,12 +510,12 @@ def read_entries(
                 continue
             size = len(located.entry.title) + len(located.entry.body)
             if not is_safe(located):
-                gated += 1
+                gated_count += 1
             elif len(shared) < MAX_ENTRIES and size <= LONGEST:
                 shared.append(located)
             else:
-                cut += 1
-    return OrgReading(target, tip, tuple(shared), gated, cut, repository=repository)
+                cut_count += 1
+    return OrgReading(target, tip, tuple(shared), gated_count, cut_count, repository=repository)
 
 
 def is_safe(located: Located) -> bool:

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
-from memory_ci.gitrepo.history import Cursor, find_addition, find_cursor
+from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.record_commits import Cursor, find_cursor
 from memory_ci.gitrepo.repo import is_in_history
 from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.memory.lookup import list_past_ids

@@ -22,10 +22,10 @@ from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.forge.proposals import GitHubCommitter, Proposal, Proposals
 from memory_ci.forge.rules import format_settings
 from memory_ci.gitrepo.blobs import TreeFile, read_files
-from memory_ci.gitrepo.history import STEP, find_cursor, read_commit_time
-from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
+from memory_ci.gitrepo.log import FILE_OPTIONS, read_commit_time, read_log
 from memory_ci.gitrepo.merges import fast_forward, private_ref
 from memory_ci.gitrepo.network import DEEPER, PushOutcome, Remote, deepen, fetch_tip, push_tip
+from memory_ci.gitrepo.record_commits import STEP, find_cursor
 from memory_ci.gitrepo.repo import Repository, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.memory.apply import Applied, apply_plan, remove_source_trailer

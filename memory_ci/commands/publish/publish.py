@@ -57,7 +57,6 @@ from memory_ci.commands.review.priority import ASKED
 from memory_ci.commands.review.queue import KEPT, PROPOSED, find_week, list_questions, note_asked
 from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.forge.selection import choose_committer
-from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.merges import private_ref
 from memory_ci.gitrepo.network import (
     PushOutcome,
@@ -65,6 +64,7 @@ from memory_ci.gitrepo.network import (
     find_remote_tip,
     push_tip,
 )
+from memory_ci.gitrepo.record_commits import STEP, find_cursor
 from memory_ci.gitrepo.repo import (
     find_commit,
     find_objects,

@@ -43,7 +43,8 @@ from memory_ci.records.config import PublishMode
 
 if TYPE_CHECKING:
     from memory_ci.commands.publish.publish import PublishOptions
-    from memory_ci.commands.record.learn import Offer, Pending
+    from memory_ci.commands.record.batches import Pending
+    from memory_ci.commands.record.learn import Offer
     from memory_ci.commands.record.learner import OnProgress
     from memory_ci.commands.record.run import RecordOptions
     from memory_ci.memory.workspace import Workspace
@@ -143,7 +144,7 @@ def record_command(
       memory-ci record --apply plan.json
     """
     from memory_ci.commands.publish.publish import PublishOptions
-    from memory_ci.commands.record.run import check_branch
+    from memory_ci.commands.record.run_checks import check_branch
 
     if plan_file is not None:
         refuse_others(ctx, "plan_file", ("dry_run", "as_json"))
@@ -182,12 +183,14 @@ def record_command(
 
 
 def _parse_range(arguments: dict[str, RangeArguments]) -> RecordOptions:
+    """Return the options of the command line that name a range, as `RecordOptions`."""
     from memory_ci.commands.record.run import RecordOptions
 
     return RecordOptions(**arguments)  # type: ignore[arg-type] # click checked the types
 
 
 def _preview(workspace: Workspace, options: RecordOptions) -> Plan:
+    """Return the plan of a run without committing it."""
     with progress(READING) as advance:
         return _RunPlanner(workspace, options, advance).plan(options.ref, frozenset())
 
@@ -199,6 +202,10 @@ def _record(
     *,
     yes: bool,
 ) -> Published:
+    """Plan a run, commit the plan, and put the commits where `publishing` says.
+
+    Unless `yes` is set, a person is asked whether a first run may write many episodes.
+    """
     from memory_ci.commands.publish.publish import publish
 
     with progress(READING) as advance:
@@ -207,7 +214,7 @@ def _record(
 
 
 class _RunPlanner:
-    """Plans a run on the tip of a branch, perhaps several times, as its publication needs it."""
+    """A planner of one run, which is planned again whenever the branch moves before the push."""
 
     def __init__(
         self,
@@ -234,9 +241,18 @@ class _RunPlanner:
         self._asks = asks
 
     def plan(self, ref: str | None, accepted: frozenset[str]) -> Plan:
-        """Plan the run on the tip of `ref`, with the candidates that a person accepted."""
+        """Return the plan of the run on the tip of a branch.
+
+        Args:
+            ref: the branch; None for the one that is checked out.
+            accepted: content keys of the candidates that a person accepted.
+
+        Raises:
+            UsageError: nothing-committed, many-episodes.
+        """
         from memory_ci.api import Memory
-        from memory_ci.commands.record.run import check_range, fetch_sessions
+        from memory_ci.commands.record.run import fetch_sessions
+        from memory_ci.commands.record.run_checks import check_range
         from memory_ci.memory.workspace import branch_tip
 
         workspace = self._workspace
@@ -253,8 +269,12 @@ class _RunPlanner:
 
 
 def _confirm_episodes(workspace: Workspace, options: RecordOptions, plan: Plan) -> None:
-    """Ask whether a first run may write as many episodes as it planned."""
-    from memory_ci.commands.record.run import count_unasked
+    """Ask whether a first run may write as many episode files as it planned.
+
+    Raises:
+        UsageError: many-episodes if nobody can answer.
+    """
+    from memory_ci.commands.record.run_checks import count_unasked
 
     count = count_unasked(workspace, options, plan)
     if count:
@@ -288,6 +308,10 @@ def _confirm(question: str, refusal: UsageError) -> None:
 def _write_summary(
     file: TextIO, workspace: Workspace, plan: Plan, published: Published | None
 ) -> None:
+    """Write what was learned as Markdown, for the summary page of a CI job.
+
+    Quotes are cut as they are in memory files.
+    """
     from memory_ci.commands.health.health import list_health_remarks
     from memory_ci.memory.apply import trim_plan
     from memory_ci.memory.workspace import workspace_at
@@ -301,7 +325,7 @@ def _write_summary(
 def _show_run(
     workspace: Workspace, plan: Plan | None, published: Published | None, *, verbose: bool = False
 ) -> None:
-    """Print what was learned and where it was published."""
+    """Print what was learned and where it was published, in about 30 lines unless verbose."""
     from memory_ci.commands.record.brief import list_published, render_brief
     from memory_ci.memory.episode_files import list_written
 
@@ -317,7 +341,11 @@ def _show_run(
 def _list_run_fields(
     plan: Plan | None, published: Published | None, offer: Offer | None
 ) -> dict[str, object]:
-    """Return the JSON fields of a run: `applied` has its commits, `published` where they went."""
+    """Return the JSON fields of a run.
+
+    `plan` is what was learned, `applied` has the commits, `published` says where they are if they
+    left this repository, and `offer` has the price of a run of `learn`.
+    """
     fields: dict[str, object] = {}
     if offer is not None:
         fields["offer"] = offer
@@ -332,7 +360,10 @@ def _list_run_fields(
 
 
 def _write_plan(path: Path, options: RecordOptions) -> None:
-    """Write the plan of a run to a file, or for `-` to standard output."""
+    """Write the plan of a run as JSON to a file, or for `-` to standard output.
+
+    On standard output, which CI logs may keep, credentials are masked.
+    """
     from memory_ci.api import Memory
     from memory_ci.commands.record.run import fetch_sessions, format_plan, save_plan
 
@@ -351,7 +382,7 @@ def _write_plan(path: Path, options: RecordOptions) -> None:
 
 
 def _apply(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
-    """Perform the plan of a file."""
+    """Commit the plan that a file holds, and print the subjects of the commits."""
     from memory_ci.api import Memory
     from memory_ci.memory.apply import parse_plan
 
@@ -405,7 +436,8 @@ def learn_command(
     """
     from memory_ci.commands.publish.publish import PublishOptions, publish
     from memory_ci.commands.record.learn import LearnRun, hint_to_resume, price_history
-    from memory_ci.commands.record.run import check_branch, fetch_sessions
+    from memory_ci.commands.record.run import fetch_sessions
+    from memory_ci.commands.record.run_checks import check_branch
 
     workspace = open_committed_workspace()
     options = _parse_range(arguments)
@@ -441,7 +473,11 @@ def learn_command(
 
 
 def _confirm_offer(offer: Offer) -> None:
-    """Ask whether to send what is offered, unless nothing is sent or it was paid for already."""
+    """Ask whether to send the requests at their price, unless none are left to pay for.
+
+    Raises:
+        UsageError: learn-unasked if nobody can answer.
+    """
     if offer.windows and not offer.is_sent:
         message = f"{offer.windows} windows would be sent to {offer.engine}, and nobody agreed"
         hint = "Agree with --yes; --dry-run says what it costs."

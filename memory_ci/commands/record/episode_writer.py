@@ -1,8 +1,8 @@
-"""Episodes of a record run: one for each change, amended by what later changes say of it.
+"""Episodes of a record run: one record for each change, amended when a later change reverts it.
 
 They are made of facts: commits, trailers, reviews. They quote merged commits, and what members
-wrote in the request; words of outsiders that are not in the history are left out. What git's
-history gives by itself is not written.
+wrote in the pull request; words of outsiders that are not in the history are left out. An episode
+that git's history gives by itself is not written.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
-import msgspec
 from msgspec.structs import replace
 
 from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.commands.record.gatherer import Gathered, RecordRun
+from memory_ci.commands.record.uses import Uses
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import read_added_lines
 from memory_ci.gitrepo.merges import find_containing_merge
@@ -36,13 +36,14 @@ from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import Revert
 from memory_ci.memory.commit_texts import start_of
 from memory_ci.memory.eligible import is_work, list_prose, own_commits, title_of
+from memory_ci.memory.episode_files import DeletedEpisodes
 from memory_ci.memory.episode_texts import (
     MERGED_AS,
-    keep_safe,
     list_paths,
+    list_safe_names,
+    make_safe,
     name_branch,
-    safe,
-    tell,
+    render_episode_text,
 )
 from memory_ci.memory.episodes import EpisodeFiles, add_derived
 from memory_ci.memory.git_episodes import (
@@ -65,7 +66,7 @@ from memory_ci.records.episode import (
     ServedEntry,
 )
 from memory_ci.records.event import Event
-from memory_ci.records.history import MergedChange, PullRequest
+from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.names import SHA_WIDTH, format_work_ref
 from memory_ci.records.plan import Unwritten
 from memory_ci.sources.reviews import is_outside
@@ -73,7 +74,7 @@ from memory_ci.store.episodes import telling_path
 from memory_ci.store.ranges import Recorded
 
 REVIEW = "review:"
-"""How the reference of a reviewer's feedback begins."""
+"""Prefix of the source of feedback from a review: `review:128#4`."""
 
 REQUESTED = ("outcome", "requested-then-made")
 """The label of an event: a change was requested in review, and made."""
@@ -94,8 +95,8 @@ SOLVED = 0.6
 """How much an episode of an error or a detour matters (the rubric of importance)."""
 
 
-def list_given(ids: Sequence[str], at: str) -> tuple[ServedEntry, ...]:
-    """Return entries in the order in which they were served.
+def _list_served(ids: Sequence[str], at: str) -> tuple[ServedEntry, ...]:
+    """Return the entries that an agent was shown, ranked in the order of their ids.
 
     Args:
         ids: the ids of the entries.
@@ -106,92 +107,66 @@ def list_given(ids: Sequence[str], at: str) -> tuple[ServedEntry, ...]:
     )
 
 
-class Uses(msgspec.Struct, frozen=True):
-    """The uses of entries by a change.
-
-    Attributes:
-        given: entries that its work was served, in order.
-        used: entries that it says it used.
-        restated: entries that its learnings say again.
-        confirmed: entries that people confirmed.
-        held_out: marks of its sessions that were served nothing, for comparison.
-    """
-
-    given: tuple[str, ...] = ()
-    used: frozenset[str] = frozenset()
-    restated: frozenset[str] = frozenset()
-    confirmed: frozenset[str] = frozenset()
-    held_out: tuple[str, ...] = ()
-
-    @property
-    def reinforced(self) -> frozenset[str]:
-        """The entries whose count goes up for this work."""
-        return self.used | self.restated | self.confirmed
-
-    @property
-    def ignored(self) -> frozenset[str]:
-        """The served entries that the work did not use.
-
-        Empty if the work names no used entry: then it may have used any of them.
-        """
-        return frozenset(self.given) - self.reinforced if self.used else frozenset()
-
-
 class EpisodeWriter:
-    """Notes an episode for each change, unless an earlier run did.
+    """A collector of the episodes of a run: a record of each change, unless an earlier run has it.
 
     Only an episode with something that git does not have is written. The others are derived from
     history wherever they are read (`memory.git_episodes`).
 
     Attributes:
-        tellings: the new episodes and amendments of this run, which are written.
+        records: the new episodes and amendments of this run, which are written.
         derived: what git says of the changes of this run, oldest first.
         problem: why the derived episodes of earlier runs are missing; "" if they are not needed.
     """
 
-    def __init__(self, run: RecordRun, files: EpisodeFiles, deleted: frozenset[str]) -> None:
+    def __init__(self, run: RecordRun, files: EpisodeFiles, deleted: DeletedEpisodes) -> None:
         """Create a writer.
 
         Args:
             run: the state that the parts of the run share.
-            files: what earlier runs wrote.
-            deleted: ids of episodes that a person deleted, which stay deleted.
+            files: the episode files that earlier runs wrote.
+            deleted: the episodes that people deleted, which stay deleted.
         """
-        known = files.written.tellings
         self._run = run
         self._files = files
         self._deleted = deleted
-        self.tellings: list[EpisodeRecord] = []
+        self.records: list[EpisodeRecord] = []
         self.derived: list[Episode] = []
         self.problem = ""
-        self._written = {episode.id: episode for episode in combine(known)}
-        self._written_ids = {telling.id for telling in known}
+
+        written_records = files.written.tellings
+        self._written = {episode.id: episode for episode in combine(written_records)}
+        self._written_ids = {record.id for record in written_records}
+        self._amendments_by_path: dict[str, Amendment] = {}
+        for record in written_records:
+            if isinstance(record, Amendment):
+                self._amendments_by_path[telling_path(record)] = record
         self._unwritten: list[Episode] = []
-        self._amendments_by_path = {
-            telling_path(telling): telling for telling in known if isinstance(telling, Amendment)
-        }
+
+        # By the ids of episodes: how each ended when it was merged, and with what is known now.
         self._first_outcomes: dict[str, Outcome] = {}
         self._outcomes: dict[str, Outcome] = {}
-        self._reverted: set[str] = set()
         self._reverted_at: dict[str, datetime] = {}
+        self._reverted_names: set[str] = set()
 
     @cached_property
     def episodes(self) -> dict[str, Episode]:
         """The episodes of earlier runs and of this one, by id.
 
-        Those of earlier runs are derived when this is first read, which many runs do not need.
+        Those of earlier runs are derived from git's history when this is first read, which many
+        runs do not need.
         """
         base = self._run.base
-        known = add_derived(self._run.workspace, self._files, base.sha)
-        self.problem = known.problem
-        episodes = {episode.id: episode for episode in combine(known.tellings)}
-        for telling in known.tellings:
-            if isinstance(telling, Episode):
-                self._first_outcomes.setdefault(telling.id, telling.outcome)
+        earlier = add_derived(self._run.workspace, self._files, base.sha)
+        self.problem = earlier.problem
+        episodes = {episode.id: episode for episode in combine(earlier.tellings)}
+        for record in earlier.tellings:
+            if isinstance(record, Episode):
+                self._first_outcomes.setdefault(record.id, record.outcome)
         for episode in episodes.values():
             self._outcomes.setdefault(episode.id, episode.outcome)
         for episode in self._unwritten:
-            self._note(episode, episodes)
+            self._add_revertible(episode, episodes)
         return episodes
 
     @property
@@ -202,26 +177,27 @@ class EpisodeWriter:
     @property
     def known_ids(self) -> frozenset[str]:
         """Ids of episodes and amendments that exist or that a person deleted."""
-        return self._deleted | self._written_ids | self.episodes.keys()
+        return self._deleted.all | self._written_ids | self.episodes.keys()
 
     def describe_unwritten(self, recorded_commits: Set[str]) -> Unwritten:
-        """Return the plan's records of changes in this run that get no file.
+        """Return how many changes of this run get no file, for git's history gives their episode.
 
         Args:
-            recorded_commits: changes that earlier runs have read, which are left out.
+            recorded_commits: tips of changes that earlier runs have read, which are not counted.
         """
         count = 0
-        removed: list[str] = []
+        deleted_ids: list[str] = []
         for episode in self._unwritten:
             named = distinguish_id(episode, self._written.get(episode.id))
-            if named.id in self._deleted:
-                removed.append(named.id)
+            if named.id in self._deleted.of_range:
+                deleted_ids.append(named.id)
             elif episode.action.commit not in recorded_commits:
                 count += 1
-        return Unwritten(count, self._stage, tuple(removed))
+        return Unwritten(count, self._stage, tuple(deleted_ids))
 
     @property
     def _stage(self) -> str:
+        """The stage of the whole project that the configuration names, such as `beta`, or ""."""
         return self._run.phases.get("") or ""
 
     def add_merged(
@@ -229,9 +205,15 @@ class EpisodeWriter:
     ) -> None:
         """Add the episode of a merged change.
 
-        Changes of bots, of memory alone, and of a class that teaches nothing get none, unless the
-        last says something of entries, of review or of earlier work. Feedback that reviewers gave
-        by command is kept in any case.
+        Changes of bots and of memory alone get none. Changes of a kind that teaches nothing, such
+        as updates of dependencies, get one only if it names entries or a review. Feedback that
+        reviewers gave by command (`/memory …`) is kept in any case.
+
+        Args:
+            merged: the change.
+            gathered: its sessions and its pull request.
+            uses: the entries that it was served and used.
+            judged: the candidates for entries, with their verdicts.
         """
         if not is_work(self._run.workspace, merged):
             self._add_feedback(tuple(self.list_commands(gathered.request)))
@@ -255,9 +237,9 @@ class EpisodeWriter:
             self._add(episode)
 
     def add_declined(self, request: PullRequest, uses: Uses) -> None:
-        """Add the episode of a request that was closed without a merge.
+        """Add the episode of a pull request that was closed without a merge.
 
-        Requests of strangers get none, because anyone can open one.
+        Requests of outsiders get none, because anyone can open one.
         """
         commands = tuple(self.list_commands(request))
         if is_outside(request, request.permission):
@@ -267,25 +249,25 @@ class EpisodeWriter:
         work = MergedWork(
             ref=format_work_ref(request.number, ""),
             at=closed_at,
-            served=frozenset(uses.given),
+            served=frozenset(uses.served),
             used=uses.used,
             is_declined=True,
         )
-        title = safe(request.title)
+        title = make_safe(request.title)
         reviewed_paths = sorted({review.path for review in request.reviews if review.path})
-        labels = keep_safe(request.labels)
+        labels = list_safe_names(request.labels)
         episode = Episode(
             id=f"pr-{request.number}",
             occurred_at=closed_at,
-            situation=derive_situation(title, keep_safe(reviewed_paths), labels),
+            situation=derive_situation(title, list_safe_names(reviewed_paths), labels),
             context=self._describe_context(request.branch),
-            retrieved=list_given(uses.given, ""),
+            retrieved=_list_served(uses.served, ""),
             used=tuple(sorted(uses.used)),
             action=Action(pr=request.number),
             outcome="failure" if request.commits else "neutral",
             valence=SOLVED,
             feedback=(*derive_feedback(work), *commands),
-            text=tell(title, (), request, DECLINED),
+            text=render_episode_text(title, (), request, DECLINED),
         )
         self._add(episode)
 
@@ -293,34 +275,38 @@ class EpisodeWriter:
         self,
         reverts: Sequence[Revert],
         refused: Sequence[Revert],
-        times: Mapping[str, datetime],
-        parts: Mapping[str, str],
+        commit_times: Mapping[str, datetime],
+        change_tips: Mapping[str, str],
     ) -> None:
         """Amend the episodes of work that was reverted, and of work that was restored.
 
         Args:
             reverts: the reverts, the oldest first.
-            refused: false claims of outsiders, whose messages alone would mislead.
-            times: when each was committed, by shortened id.
-            parts: the tip of the merged change that brought each, by shortened id.
+            refused: false claims of outsiders, whose messages alone would mislead readers.
+            commit_times: when each revert was committed, by shortened id.
+            change_tips: the tip of the merged change that holds each revert, by shortened id.
         """
         for revert in reverts:
-            if not _is_taken_back_in_same_change(revert, reverts, parts):
-                reverted_at = times[revert.sha].astimezone(UTC)
-                self._reverted |= revert.undoes
-                self._reverted -= revert.restores
-                self._amend_reverted(revert, reverted_at)
-                self._amend_restored(revert, reverted_at)
+            if _is_taken_back_in_same_change(revert, reverts, change_tips):
+                continue
+            reverted_at = commit_times[revert.sha].astimezone(UTC)
+            self._reverted_names |= revert.undoes
+            self._reverted_names -= revert.restores
+            self._amend_reverted(revert, reverted_at)
+            self._amend_restored(revert, reverted_at)
         for revert in refused:
             for episode in self._find_episodes(revert.undoes):
                 outcome = self._outcomes[episode.id]
                 text = f"Not reverted in {revert.label}, which says so."
                 self._amend(
-                    make_amendment(times[revert.sha], episode.id, outcome=outcome, text=text)
+                    make_amendment(commit_times[revert.sha], episode.id, outcome=outcome, text=text)
                 )
 
     def _amend_reverted(self, revert: Revert, reverted_at: datetime) -> None:
-        """Amend the episodes of work that a revert took back."""
+        """Amend the episodes of work that a revert took back.
+
+        Work that was in place for longer than `KEPT_FOR` keeps its outcome.
+        """
         for episode in self._find_episodes(revert.undoes):
             outcome: Outcome | None = None
             if reverted_at - episode.occurred_at <= KEPT_FOR:
@@ -337,44 +323,47 @@ class EpisodeWriter:
             )
 
     def _amend_restored(self, revert: Revert, restored_at: datetime) -> None:
-        """Amend the episodes of work that a revert of a revert restored."""
+        """Amend the episodes of work that a revert of a revert restored: the first outcome counts.
+
+        Of two amendments of the same time the worse outcome would count, so this one is at least a
+        second later than that of the first revert.
+        """
         for episode in self._find_episodes(revert.restores):
             first_outcome = self._first_outcomes[episode.id]
             if self._outcomes[episode.id] == first_outcome:
                 continue
             self._outcomes[episode.id] = first_outcome
-            # Of two amendments of one moment the worse outcome counts: this is a second later.
             reverted_at = self._reverted_at.get(episode.id, restored_at)
-            at = max(restored_at, reverted_at + timedelta(seconds=1))
+            amended_at = max(restored_at, reverted_at + timedelta(seconds=1))
             text = f"Brought back in {revert.label}."
-            self._amend(make_amendment(at, episode.id, outcome=first_outcome, text=text))
+            self._amend(make_amendment(amended_at, episode.id, outcome=first_outcome, text=text))
 
     def list_confirmed(self, paths: Iterable[str], request: PullRequest | None) -> frozenset[str]:
-        """Return the entries that people confirm.
+        """Return the ids of entries that people confirm in a merged change.
 
-        They do so by a command in a review, or in a feedback file.
+        They do so by a command in a review, or by a feedback file that the change adds. What a
+        feedback file copies from a review, or derives from facts, does not count again.
 
         Args:
             paths: the files that the change touched.
-            request: the request of the change.
+            request: the pull request of the change.
         """
-        confirmed: set[str] = set()
+        feedback = list(self.list_commands(request))
         for path in paths:
             amendment = self._amendments_by_path.get(path)
-            if amendment is not None:
-                confirmed |= {
-                    feedback.id
-                    for feedback in amendment.feedback
-                    if feedback.kind == "confirmed"
-                    and feedback.by != BY_FACTS
-                    and not feedback.ref.startswith(REVIEW)
-                }
-        commands = self.list_commands(request)
-        confirmed |= {feedback.id for feedback in commands if feedback.kind == "confirmed"}
-        return frozenset(confirmed)
+            if amendment is None:
+                continue
+            for item in amendment.feedback:
+                is_by_person = item.by != BY_FACTS and not item.ref.startswith(REVIEW)
+                if is_by_person:
+                    feedback.append(item)
+        return frozenset(item.id for item in feedback if item.kind == "confirmed")
 
     def list_commands(self, request: PullRequest | None) -> Iterator[Feedback]:
-        """Yield what people with write access say of entries by `/memory …` in reviews."""
+        """Yield the feedback on entries by commands (`/memory …`) in reviews of a pull request.
+
+        Only commands of people who may write to the repository count.
+        """
         if request is None:
             return
         for review in request.reviews:
@@ -385,7 +374,9 @@ class EpisodeWriter:
             for kind, prefix in find_commands(review.body):
                 entry_id = find_id(self._run.draft.entries, prefix)
                 if entry_id:
-                    yield Feedback(id=entry_id, kind=kind, at=at, by=safe(review.author), ref=ref)
+                    yield Feedback(
+                        id=entry_id, kind=kind, at=at, by=make_safe(review.author), ref=ref
+                    )
 
     def _build_episode(
         self,
@@ -395,7 +386,15 @@ class EpisodeWriter:
         uses: Uses,
         judged: Sequence[Judged],
     ) -> Episode:
-        """Return the episode of a merged change: what git says, the sessions, and the request."""
+        """Return the episode of a merged change from git, its sessions and its pull request.
+
+        Args:
+            derived: the episode as git's history alone gives it.
+            merged: the change.
+            gathered: its sessions and its pull request.
+            uses: the entries that it was served and used.
+            judged: the candidates for entries, with their verdicts.
+        """
         request = gathered.request
         own = own_commits(merged)
         sha = merged.tip.sha
@@ -406,14 +405,13 @@ class EpisodeWriter:
         paths = list_paths(merged, own)
         outcome = _find_outcome(paths, gathered.events)
         work = self._find_facts(merged, gathered.events, uses, format_work_ref(number, sha), paths)
-        base = next(iter(own[0].parents), "")[:SHA_WIDTH]
         branch = request.branch if request else find_branch(merged.tip.message)
         action = replace(derived.action, pr=number, tools=_list_tools(gathered.events))
         episode = replace(
             derived,
             id=name_change(number, sha),
             context=self._describe_context(branch, gathered, uses.held_out),
-            retrieved=list_given(uses.given, base),
+            retrieved=_list_served(uses.served, _first_parent(own[0])),
             used=tuple(sorted(uses.used)),
             action=action,
             outcome=outcome,
@@ -423,12 +421,12 @@ class EpisodeWriter:
         if request is None:
             return episode
         config = self._run.workspace.config.extraction
-        title = safe(title_of(merged))
+        title = make_safe(title_of(merged))
         prose = list_prose(list_trusted_commits(config, merged, gathered.events))
         return replace(
             episode,
-            situation=derive_situation(title, action.files, keep_safe(request.labels)),
-            text=tell(title, prose, request, MERGED_AS[outcome]),
+            situation=derive_situation(title, action.files, list_safe_names(request.labels)),
+            text=render_episode_text(title, prose, request, MERGED_AS[outcome]),
         )
 
     def _find_facts(
@@ -439,24 +437,30 @@ class EpisodeWriter:
         ref: str,
         paths: Collection[str],
     ) -> MergedWork:
-        """Return the feedback on entries that follows from the facts of a change.
+        """Return the facts of a change from which feedback on entries follows.
 
-        That is which entries it corrected, of those it used, and which it was about, of those it
-        was served.
+        These are the used entries that review corrected, and the served entries that name the code
+        or the words of the change.
+
+        Args:
+            merged: the change.
+            events: its commits, reviews and sessions.
+            uses: the entries that it was served and used.
+            ref: its name in feedback: `pr:128` or a commit.
+            paths: the files that it touched.
         """
         tip = merged.tip
         places = self._run.draft.by_id
-        changed: set[str] = set()
+        requested_paths: set[str] = set()
         for event in events:
             if REQUESTED in event.labels:
-                changed |= set(event.paths)
-        corrected = {
-            entry_id
-            for entry_id in uses.used
-            if entry_id in places and _is_about(places[entry_id], changed)
-        }
+                requested_paths |= set(event.paths)
+        corrected: set[str] = set()
+        for entry_id in uses.used:
+            if entry_id in places and _is_about(places[entry_id], requested_paths):
+                corrected.add(entry_id)
         touched: frozenset[str] = frozenset()
-        served = [places[entry_id].entry for entry_id in uses.given if entry_id in places]
+        served = [places[entry_id].entry for entry_id in uses.served if entry_id in places]
         if served:
             repo, start = self._run.workspace.repo, start_of(merged)
             message = "\n".join(commit.message for commit in (tip, *merged.commits))
@@ -480,15 +484,23 @@ class EpisodeWriter:
     def _describe_context(
         self, branch: str, gathered: Gathered | None = None, held_out: Iterable[str] = ()
     ) -> dict[str, str]:
+        """Return in what an episode happened: its branch, agents, sessions and project stage.
+
+        Args:
+            branch: the branch of the work.
+            gathered: the sessions of the work.
+            held_out: marks of the sessions that were shown no entries, for comparison.
+        """
         joins = gathered.joins if gathered else ()
         session_keys = [join.id for join in joins if join.kind == "session"]
-        sessions = keep_safe(session_keys, MAX_SESSIONS)
-        agents = {key.partition(":")[0] for key in sessions}
+        sessions = list_safe_names(session_keys, MAX_SESSIONS)
+        # The key of a session names its agent: `codex:0198c1f2`.
+        agents = {session_key.partition(":")[0] for session_key in sessions}
         context = {
             "branch": name_branch(branch),
             "agent": ", ".join(sorted(agents)),
             "sessions": ", ".join(sessions),
-            "holdout": ", ".join(keep_safe(held_out, MAX_SESSIONS)),
+            "holdout": ", ".join(list_safe_names(held_out, MAX_SESSIONS)),
             "stage": self._stage,
         }
         return {key: value for key, value in context.items() if value}
@@ -496,10 +508,11 @@ class EpisodeWriter:
     def _find_episodes(self, names: frozenset[str]) -> list[Episode]:
         """Return the episodes of merged changes that have one of these names.
 
-        A change is named by its tip or its request, or by its commits if all of them are reverted.
+        A change is named by its tip or its pull request, or by its commits if all of them were
+        reverted.
 
         Args:
-            names: shortened ids and requests (`pr:128`), as in `lifecycle.reverts`.
+            names: shortened ids of commits, and pull requests (`pr:128`).
         """
         merged = [episode for episode in self.episodes.values() if episode.action.commit]
         named = [
@@ -510,33 +523,38 @@ class EpisodeWriter:
         if named:
             return named
         repo, base = self._run.workspace.repo, self._run.base.sha
-        reverted = self._reverted | names
-        merges: set[str] = set()
-        for sha in sorted(name for name in names if ":" not in name)[:MAX_SEARCHED]:
-            bringer = find_containing_merge(repo, sha, base)
-            if bringer and reverted.issuperset(sha[:SHA_WIDTH] for sha in bringer.brought):
-                merges.add(bringer.merge)
-        return [episode for episode in merged if episode.action.commit in merges]
+        reverted_names = self._reverted_names | names
+        short_shas = sorted(name for name in names if ":" not in name)
+        reverted_merges: set[str] = set()
+        for short_sha in short_shas[:MAX_SEARCHED]:
+            containing = find_containing_merge(repo, short_sha, base)
+            if containing is None:
+                continue
+            if reverted_names.issuperset(sha[:SHA_WIDTH] for sha in containing.merged):
+                reverted_merges.add(containing.merge)
+        return [episode for episode in merged if episode.action.commit in reverted_merges]
 
     def _add(self, episode: Episode) -> None:
-        """Add an episode that is written, unless an earlier run noted it."""
+        """Add an episode that is written to a file, unless an earlier run wrote it."""
         named = distinguish_id(episode, self.episodes.get(episode.id))
         if named.id in self.known_ids:
             return
-        self._note(named, self.episodes)
+        self._add_revertible(named, self.episodes)
         self._written[named.id] = named
         self._written_ids.add(named.id)
-        self.tellings.append(named)
+        self.records.append(named)
         self._amend_declined(named)
 
     def _add_unwritten(self, episode: Episode) -> None:
-        """Add an episode that git's history gives, unless its change has a file."""
+        """Add an episode that git's history gives, unless an earlier run wrote a file for it."""
         commit = episode.action.commit
         if commit in self._written_commits:
             return
         self._unwritten.append(episode)
-        if "episodes" in self.__dict__:
-            self._note(episode, self.episodes)
+        # `episodes` takes it from `_unwritten` when it is first read.
+        is_episodes_read = "episodes" in self.__dict__
+        if is_episodes_read:
+            self._add_revertible(episode, self.episodes)
         self._amend_declined(episode)
 
     @cached_property
@@ -544,23 +562,24 @@ class EpisodeWriter:
         """The commits whose episode an earlier run wrote."""
         return frozenset(episode.action.commit for episode in self._written.values())
 
-    def _note(self, episode: Episode, episodes: dict[str, Episode]) -> None:
-        """Add an episode to those that later changes may revert."""
+    def _add_revertible(self, episode: Episode, episodes: dict[str, Episode]) -> None:
+        """Add an episode to those that later changes may revert, unless a person deleted it."""
         named = distinguish_id(episode, episodes.get(episode.id))
-        if named.id in episodes or named.id in self._deleted:
+        if named.id in episodes or named.id in self._deleted.of_range:
             return
         episodes[named.id] = named
         self._first_outcomes[named.id] = named.outcome
         self._outcomes[named.id] = named.outcome
 
     def _amend_declined(self, episode: Episode) -> None:
-        """Amend the episode of a request that was declined before and is merged now."""
+        """Amend the episode of a pull request that was declined before and is merged now."""
         declined = self._written.get(f"pr-{episode.action.pr}")
-        if declined is not None and episode.action.commit and not declined.action.commit:
-            text = f"Merged after all, as {episode.action.commit[:SHA_WIDTH]}."
-            self._amend(
-                make_amendment(episode.occurred_at, declined.id, outcome=episode.outcome, text=text)
-            )
+        if declined is None or declined.action.commit or not episode.action.commit:
+            return
+        text = f"Merged after all, as {episode.action.commit[:SHA_WIDTH]}."
+        self._amend(
+            make_amendment(episode.occurred_at, declined.id, outcome=episode.outcome, text=text)
+        )
 
     def _add_feedback(self, commands: Sequence[Feedback]) -> None:
         """Add feedback that belongs to no episode."""
@@ -569,15 +588,25 @@ class EpisodeWriter:
             self._amend(make_amendment(latest, "", feedback=commands))
 
     def _amend(self, amendment: Amendment) -> None:
-        if amendment.id not in self._written_ids | self._deleted:
+        """Add an amendment to the records, unless it exists or a person deleted it."""
+        if amendment.id not in self._written_ids | self._deleted.all:
             self._written_ids.add(amendment.id)
-            self.tellings.append(amendment)
+            self.records.append(amendment)
+
+
+def _first_parent(commit: Commit) -> str:
+    """Return the shortened id of a commit's first parent, "" for the first commit of history."""
+    return commit.parents[0][:SHA_WIDTH] if commit.parents else ""
 
 
 def _adds_nothing(episode: Episode, derived: Episode) -> bool:
-    """Return whether git has all that consumers read of an episode.
+    """Return whether an episode says no more than git's history, for all that commands read of it.
 
-    Its request may say more in its text and labels, which are not copied.
+    The text and the labels of its pull request may say more, which are not copied.
+
+    Args:
+        episode: the episode from all sources.
+        derived: the episode from git's history alone.
     """
     has_agent_data = (
         episode.retrieved
@@ -591,17 +620,29 @@ def _adds_nothing(episode: Episode, derived: Episode) -> bool:
 
 
 def _is_taken_back_in_same_change(
-    revert: Revert, reverts: Sequence[Revert], parts: Mapping[str, str]
+    revert: Revert, reverts: Sequence[Revert], change_tips: Mapping[str, str]
 ) -> bool:
-    """Return whether a later revert of the same merged change undoes a revert."""
-    part = parts.get(revert.sha)
-    if not part:
+    """Return whether a later revert of the same merged change undoes a revert.
+
+    Args:
+        revert: the revert.
+        reverts: all reverts.
+        change_tips: the tip of the merged change that holds each revert, by shortened id.
+    """
+    change_tip = change_tips.get(revert.sha)
+    if not change_tip:
         return False
-    return any(part == parts.get(later.sha) and revert.sha in later.undoes for later in reverts)
+    return any(
+        change_tip == change_tips.get(later.sha) and revert.sha in later.undoes for later in reverts
+    )
 
 
 def _find_outcome(paths: Sequence[str], events: Iterable[Event]) -> Outcome:
-    """Return the outcome of a merged change when it was merged."""
+    """Return the outcome of a merged change when it was merged.
+
+    It is partial if a reviewer requested changes that were then made, and neutral if the change
+    touched no files.
+    """
     if not paths:
         return "neutral"
     is_changed_on_request = any(REQUESTED in event.labels for event in events)
@@ -612,27 +653,28 @@ def _list_tools(events: Iterable[Event]) -> tuple[str, ...]:
     """Return the tools that the sessions called most, sorted by name."""
     calls = Counter(event.tool for event in events if event.kind == "tool_call" and event.tool)
     names = [name for name, _ in calls.most_common()]
-    return tuple(sorted(keep_safe(names, MAX_TOOLS)))
+    return tuple(sorted(list_safe_names(names, MAX_TOOLS)))
 
 
 def _weigh(outcome: Outcome, judged: Sequence[Judged]) -> float:
-    """Return how much an episode matters, from 0 to 1."""
+    """Return how much an episode matters, from 0 to 1: as much as the best entry learned from it.
+
+    Work that needed correction counts at least `SOLVED`, other work `ROUTINE_VALENCE`.
+    """
     least = SOLVED if outcome == "partial" else ROUTINE_VALENCE
     learned = [
-        candidate.candidate.importance
-        for candidate in judged
-        if candidate.verdict in ("written", "restates")
+        item.candidate.importance for item in judged if item.verdict in ("written", "restates")
     ]
     return max([least, *learned])
 
 
-def _is_about(place: Located, changed: set[str]) -> bool:
+def _is_about(place: Located, changed_paths: set[str]) -> bool:
     """Return whether an entry is about one of the changed files.
 
-    It is about the files that it cites, and about the directory whose memory it is in.
+    An entry is about the files that it cites, and about the directory whose memory it is in.
     """
     anchors = [parse_anchor(cite) for cite in place.entry.cites]
     paths = {anchor.path for anchor in anchors if anchor}
     if place.scope.name == "team" and place.scope.where:
         paths.add(place.scope.where)
-    return bool(changed) and covers_changed_path(paths, changed)
+    return bool(changed_paths) and covers_changed_path(paths, changed_paths)

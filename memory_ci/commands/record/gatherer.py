@@ -1,9 +1,9 @@
-"""Gathering of the events of merged changes, declined requests and unmerged work.
+"""Gathering of the events of merged changes, declined pull requests and unmerged work.
 
-A declined request is one that was closed without a merge. A run reads a limited number of them, the
-oldest first, and the next runs read the rest. Requests of members have an episode as soon as they
-are read. Requests of outsiders have none, so only those that were closed since the last run are
-read.
+An event is one commit, one remark of a review or one turn of an agent session. A declined request
+is one that was closed without a merge. A run reads a limited number of them, the oldest first, and
+the next runs read the rest. Requests of members have an episode as soon as they are read. Requests
+of outsiders have none, so only those that were closed since the last run are read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from functools import cached_property
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -20,7 +20,9 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.content import own_words, redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
-from memory_ci.gitrepo.history import Cursor, find_addition, read_commit_time
+from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.log import read_commit_time
+from memory_ci.gitrepo.record_commits import Cursor
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.commit_texts import file_events, fold_blanks
 from memory_ci.memory.draft import Draft
@@ -61,39 +63,40 @@ class DeclinedWindow(NamedTuple):
     Attributes:
         since: when the last run ended.
         start: the earliest time of a request that earlier runs may not have read.
-        told: ids of episodes that exist.
+        episode_ids: ids of episodes that exist or were deleted.
     """
 
     since: datetime
     start: datetime
-    told: frozenset[str] = frozenset()
+    episode_ids: frozenset[str] = frozenset()
 
 
 def find_window(
-    base: Snapshot, since: datetime, told: frozenset[str], episodes: Collection[Episode]
+    base: Snapshot, since: datetime, episode_ids: frozenset[str], episodes: Collection[Episode]
 ) -> DeclinedWindow:
-    """Return the window of declined requests.
+    """Return the time in which the declined requests to read were closed.
 
     It reaches back to the newest declined request that has an episode, but not before memory-ci was
-    set up.
+    set up, nor longer than `BACKLOG`.
 
     Args:
         base: the commit that the run reads.
         since: when the last run ended.
-        told: ids of episodes that exist or were deleted.
+        episode_ids: ids of episodes that exist or were deleted.
         episodes: the episodes.
     """
     repo = base.workspace.repo
     setup_commit = find_addition(repo, base.sha, CONFIG_FILE)
     if setup_commit is None or not base.workspace.config.episodes.write:
-        return DeclinedWindow(since, since, told)
+        return DeclinedWindow(since, since, episode_ids)
     earliest = max(read_commit_time(repo, setup_commit), read_commit_time(repo, base.sha) - BACKLOG)
-    declined_at = [
+    times_of_declined = [
         episode.occurred_at
         for episode in episodes
         if episode.action.pr and not episode.action.commit
     ]
-    return DeclinedWindow(since, min(since, max([earliest, *declined_at])), told)
+    start = min(since, max([earliest, *times_of_declined]))
+    return DeclinedWindow(since, start, episode_ids)
 
 
 def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> list[PullRequest]:
@@ -107,7 +110,7 @@ def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> 
     for request in requests:
         if request.closed_at is None or request.closed_at < window.start:
             continue
-        has_episode = f"pr-{request.number}" in window.told
+        has_episode = f"pr-{request.number}" in window.episode_ids
         is_by_member = request.permission != "read" or not request.is_fork
         if request.closed_at < window.since and (has_episode or not is_by_member):
             continue
@@ -125,7 +128,7 @@ class Gathered(NamedTuple):
 
     Attributes:
         events: its events, numbered in their order.
-        joins: the sessions and requests that they come from.
+        joins: the sessions and pull requests that they come from.
         request: its pull request.
     """
 
@@ -135,7 +138,7 @@ class Gathered(NamedTuple):
 
 
 class Gatherer:
-    """Queries every source about one change after another."""
+    """A reader of all sources about a change: git, its pull request, and agent sessions."""
 
     def __init__(self, workspace: Workspace, finder: SessionFinder, forge: Forge | None) -> None:
         """Create a gatherer that reads git, the sessions of a finder, and a forge if any."""
@@ -162,7 +165,7 @@ class Gatherer:
         return read_archive(self._workspace, base, self._finder.captured.stored)
 
     def is_typed(self, session: str, words: str) -> bool:
-        """Return whether a person typed some words in a session, or in all of it for no words."""
+        """Return whether a person typed some words in a session; "" for whether any at all."""
         folded = fold_blanks(words)
         return any(
             turn.session == session and folded in fold_blanks(turn.text)
@@ -172,8 +175,9 @@ class Gatherer:
     def gather(self, merged: MergedChange) -> Gathered:
         """Return the events of a merged change.
 
-        They are those of commits, then of decision records and job files, of the pull request with
-        its reviews, and of sessions.
+        They come from its commits, its decision records and job files, its pull request with the
+        reviews, and its agent sessions, in this order. If there are more than the commits, an event
+        with the changed files follows.
 
         Raises:
             EngineError: `forge-…` if the forge cannot be queried.
@@ -182,7 +186,8 @@ class Gatherer:
         joins: list[Join] = []
         events = [*commit_events(merged), *file_events(self._workspace, merged)]
         if request is not None:
-            how = "named by its commit" if merged.number == request.number else "named by the forge"
+            is_named_by_commit = merged.number == request.number
+            how = "named by its commit" if is_named_by_commit else "named by the forge"
             events += self._read_request(request, merged.label, how, joins)
         session_events: list[Event] = []
         for joined in self._finder.find(merged, request):
@@ -191,10 +196,13 @@ class Gatherer:
             session_events += joined.events
         if len(events) > len(merged.commits) or session_events:
             events.append(diff_event(merged))
-        return _number_events([*events, *in_order(session_events)], joins, request)
+        return _number_events([*events, *sort_events(session_events)], joins, request)
 
     def gather_declined(self, request: PullRequest) -> Gathered:
-        """Return the events of a declined request; its commits are in no history."""
+        """Return the events of a pull request that was closed without a merge.
+
+        They hold no commits, for those are not in the history of the branch.
+        """
         joins: list[Join] = []
         label = f"#{request.number}"
         events = self._read_request(request, label, "closed without a merge", joins)
@@ -209,21 +217,21 @@ class Gatherer:
                 how = "of no merged change"
                 joins.append(Join(work.label, "session", session.key, how, len(events)))
                 session_events += events
-            yield work, _number_events(in_order(session_events), joins, None)
+            yield work, _number_events(sort_events(session_events), joins, None)
 
-    def tell_unnamed(self) -> str:
+    def describe_unnamed_checkpoints(self) -> str:
         """Return how many checkpoints no commit names, or "" if there is nothing to report."""
         return self._finder.describe_unnamed()
 
-    def tell_unmerged_sessions(self) -> str:
+    def describe_unmerged_sessions(self) -> str:
         """Return how many captured sessions belong to no change, or "" if none was read."""
-        return self._finder.tell_unmerged_sessions()
+        return self._finder.describe_unmerged_sessions()
 
     def read_declined(self, window: DeclinedWindow) -> tuple[PullRequest, ...]:
         """Return the next requests that were closed without a merge, oldest first.
 
-        Our own requests and those of bots are left out. A run reads `MAX_DECLINED`; the rest is a
-        problem of the run.
+        The request with the memory branch and those of bots are left out. A run reads
+        `MAX_DECLINED`; the rest is a problem of the run.
 
         Raises:
             EngineError: `forge-…` if the forge cannot be queried at all.
@@ -248,10 +256,11 @@ class Gatherer:
         return completed.items
 
     def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
-        """Return whether a commit is the work of members.
+        """Return whether a commit is the work of people who may write to the repository.
 
-        The forge says so, or without a forge the trusted authors. A merge commit speaks for a
-        branch, so all of its authors must be trusted.
+        What its message claims of other work, such as a revert, counts only then. The forge says
+        who may write, or without a forge the trusted authors of the configuration. A merge commit
+        makes claims for its branch, so all authors of the branch must be trusted.
         """
         if request is not None:
             return not is_outside(request, request.permission)
@@ -259,13 +268,13 @@ class Gatherer:
             return True
         trusted_authors = self._workspace.config.extraction.trusted_authors
         commits = merged.commits if len(commit.parents) > 1 else (commit,)
-        return all(is_author(author_of(brought), trusted_authors) for brought in commits)
+        return all(is_author(author_of(authored), trusted_authors) for authored in commits)
 
     def find_request(self, merged: MergedChange) -> PullRequest | None:
-        """Return the pull request of a change, which names its author.
+        """Return the pull request that a merged change came from, or None.
 
-        Anyone can write a number into a message, so the number counts only if the forge confirms
-        it; else the forge is queried for the number.
+        Anyone can write `#128` into a commit message, so the number counts only if the forge names
+        the same merge commit; else the forge is queried for the number.
 
         Raises:
             EngineError: `forge-…` if the forge cannot be queried; without it an outsider would pass
@@ -286,7 +295,14 @@ class Gatherer:
     def _read_request(
         self, request: PullRequest, change: str, how: str, joins: list[Join]
     ) -> Sequence[Event]:
-        """Return the events of a request, once in a run, and add its join."""
+        """Return the events of a pull request; none if this run has read them before.
+
+        Args:
+            request: the pull request.
+            change: the label of the change that it belongs to.
+            how: how the request was found, for the report.
+            joins: the sources of the change; the request is added.
+        """
         if request.number in self._read_requests:
             return ()
         self._read_requests.add(request.number)
@@ -298,6 +314,7 @@ class Gatherer:
 
 
 def _describe_unread(requests: Sequence[PullRequest], reason: str) -> str:
+    """Return the problem of declined requests that a run did not read: `2 closed requests …`."""
     names = ", ".join(f"#{request.number}" for request in requests[:MAX_NAMED])
     if len(requests) > MAX_NAMED:
         names += ", …"
@@ -339,7 +356,14 @@ class RecordRun(NamedTuple):
 
 
 def _list_review_turns(events: Iterable[Event], label: str) -> list[PersonTurn]:
-    """Return what members wrote in reviews of a request; their words may be repeated requests."""
+    """Return what members wrote in the reviews of a pull request, without credentials.
+
+    People may ask there again for what they asked in agent sessions.
+
+    Args:
+        events: the events of the request.
+        label: its number: `#128`.
+    """
     turns = []
     for event in events:
         if event.kind == "review" and event.actor == "human" and not event.is_outside:
@@ -348,7 +372,7 @@ def _list_review_turns(events: Iterable[Event], label: str) -> list[PersonTurn]:
     return turns
 
 
-def in_order(events: Iterable[Event]) -> list[Event]:
+def sort_events(events: Iterable[Event]) -> list[Event]:
     """Sort the events of sessions: by the start of their session, and within a session by time.
 
     Two transcripts may hold parts of one session, so that its events come in two runs. If they were
@@ -358,24 +382,29 @@ def in_order(events: Iterable[Event]) -> list[Event]:
     for event in events:
         events_by_session.setdefault(event.session or "", []).append(event)
 
-    sessions = []
-    for key, session_events in events_by_session.items():
+    for session_events in events_by_session.values():
         session_events.sort(key=attrgetter("at"))
-        sessions.append((session_events[0].at, key, session_events))
-    sessions.sort(key=itemgetter(0, 1))
-    return [event for _, _, session_events in sessions for event in session_events]
+
+    def by_start(session_key: str) -> tuple[datetime, str]:
+        return events_by_session[session_key][0].at, session_key
+
+    sorted_events: list[Event] = []
+    for session_key in sorted(events_by_session, key=by_start):
+        sorted_events += events_by_session[session_key]
+    return sorted_events
 
 
 def _number_events(
     events: Iterable[Event], joins: Iterable[Join], request: PullRequest | None
 ) -> Gathered:
-    """Return the events, numbered.
+    """Return the events of a change, numbered, and marked where an outsider wrote them.
 
-    Of a request from outside everything is from outside, but what reviewers and checks said.
+    If an outsider opened the pull request, all of its events are an outsider's, except reviews,
+    which name their own authors, and the results of CI.
     """
-    is_from_outside = request is not None and is_outside(request, request.permission)
+    is_by_outsider = request is not None and is_outside(request, request.permission)
     numbered: list[Event] = []
     for number, event in enumerate(events):
-        is_strange = is_from_outside and event.kind not in ("review", "check")
-        numbered.append(replace(event, seq=number, is_outside=event.is_outside or is_strange))
+        is_of_request = is_by_outsider and event.kind not in ("review", "check")
+        numbered.append(replace(event, seq=number, is_outside=event.is_outside or is_of_request))
     return Gathered(tuple(numbered), tuple(joins), request)

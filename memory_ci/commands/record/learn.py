@@ -1,536 +1,49 @@
-"""Learning from older work with a model: its price, its batches, and the plan with its replies.
+"""Learning from older work with a model: the price of a range, and its plan with all replies.
 
 Nothing is committed before all requests are answered, and replies are cached. Memory stays the same
-in the requests, so a run after a stop asks only what is missing.
-
-A model with batches gets a long history at half price. A record run without replies collects the
-requests, which are then sent and noted in the git directory. A later run reads the note, waits for
-the batches to end, and plans the record run with their replies.
+in the requests, so a run after a stop asks only what is missing. A model that takes batches gets
+the requests in batches, at half the price.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
-from pathlib import Path
-from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci.commands.record.batches import (
+    Backfill,
+    Collector,
+    Pending,
+    UnansweredRun,
+    Wait,
+    choose_reusing_model,
+    expect_usage,
+    find_sent,
+    has_batches,
+)
 from memory_ci.commands.record.learner import OnProgress
 from memory_ci.commands.record.run import RecordOptions, plan_record
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
-from memory_ci.extraction.engines import Engine
-from memory_ci.extraction.engines.anthropic_api import (
-    AnthropicEngine,
-    Batch,
-    fetch_results,
-    is_configured,
-    poll,
-    submit,
-)
 from memory_ci.extraction.engines.meter import cost, cost_bound
 from memory_ci.extraction.engines.program import COMMAND_VARIABLE
-from memory_ci.extraction.prompt import Prompt, build_prompt, request_key
-from memory_ci.extras import how_to_install
-from memory_ci.gitrepo.repo import Repository, find_commit
-from memory_ci.memory.model import Model, choose_run_model, trusted_at
-from memory_ci.memory.workspace import Workspace, branch_tip
-from memory_ci.records.candidate import EngineReply, ExistingEntry, Request, Usage
+from memory_ci.extraction.prompt import build_prompt
+from memory_ci.memory.model import Model
+from memory_ci.memory.workspace import Workspace
+from memory_ci.records.candidate import Usage
 from memory_ci.records.plan import Plan
-from memory_ci.store.files import write_file
-from memory_ci.text import estimate_tokens, plural
+from memory_ci.text import plural
 
 EXAMPLE = "as an example, no model is set up here"
 AGAIN = "Run the same command again: what was answered is kept, and is not asked or paid for twice."
 
-COST_HINT = "Raise engine.max_cost_usd, or take a shorter range: --since."
-
-REPLY_TOKENS = 200
-"""Tokens of a reply about one change; the mean of 45 replies was 127."""
-
-CHUNK_REQUESTS = 1_000  # Requests of one batch.
-CHUNK_BYTES = 64_000_000
-"""Bytes of a batch, far below the limits of the API, so that a batch that fails costs little."""
-
-
-# -- batches
-
-
-class Estimate(msgspec.Struct, frozen=True):
-    """The size of all batches, and their cost in USD if every reply has full length."""
-
-    requests: int
-    batches: int
-    input_tokens: int
-    cost_usd: float
-
-
-class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The note of batches that were sent.
-
-    Attributes:
-        version: the version of the format.
-        ref: the branch.
-        base: the commit that the branch was at.
-        since: where the range begins; None for the first commit.
-        known: the entries of memory that were sent with all requests.
-        estimate: the size and the cost of the batches.
-        batches: the batches that were sent.
-        is_whole: whether all batches were sent.
-    """
-
-    version: Literal[1] = 1
-    ref: str
-    base: str
-    since: str | None
-    known: tuple[ExistingEntry, ...]
-    estimate: Estimate
-    batches: tuple[Batch, ...] = ()
-    is_whole: bool = False
-
-
-def find_sent(repo: Repository) -> Sent | None:
-    """Return the note of the batches that an earlier run sent.
-
-    Raises:
-        RepositoryError: bad-batch-state, foreign-batch-state.
-    """
-    path = _note_path(repo)
-    try:
-        sent = msgspec.json.decode(path.read_bytes(), type=Sent)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError, UnicodeError) as error:
-        raise _make_note_error(path, f"cannot be read: {error}", "bad-batch-state") from error
-    if find_commit(repo, sent.base) != sent.base:
-        problem = f"is of another repository: commit {sent.base[:12]} is not here"
-        raise _make_note_error(path, problem, "foreign-batch-state")
-    return sent
-
-
-def _note_path(repo: Repository) -> Path:
-    return repo.common_dir / "memory-ci" / "backfill.json"
-
-
-def _make_note_error(path: Path, problem: str, slug: str) -> RepositoryError:
-    message = f"the note of a backfill, {path}, {problem}"
-    hint = "Remove the file; the same range is then sent and paid for again."
-    return RepositoryError(message, slug=slug, hint=hint)
-
-
-class Pending(msgspec.Struct, frozen=True):
-    """A backfill without a plan yet.
-
-    Attributes:
-        status: how far it is.
-        estimate: the size and the cost of the batches.
-        ended: the number of batches that have ended.
-        refusal: why batches that were only estimated would not be sent.
-    """
-
-    status: Literal["estimated", "submitted", "processing"]
-    estimate: Estimate
-    ended: int = 0
-    refusal: str = ""
-
-    def __str__(self) -> str:
-        estimate = self.estimate
-        requests = plural(estimate.requests, "request")
-        batches = f"batches: {estimate.batches}"
-        if self.status == "processing":
-            return (
-                f"Submitted {requests} ({batches}, ended: {self.ended}). "
-                "Run again to collect the answers."
-            )
-        cost = _format_usd(estimate.cost_usd)
-        size = f"about {estimate.input_tokens} tokens in, at most {cost}"
-        if self.status == "submitted":
-            return f"Submitted {requests} ({batches}), {size}. Run again to collect the answers."
-        refusal = f"\nWould be refused: {self.refusal}." if self.refusal else ""
-        return f"Would submit {requests} ({batches}), {size}.{refusal}"
-
-
-class UnansweredRun(NamedTuple):
-    """A plan of a run in which no request was answered, and the requests."""
-
-    plan: Plan
-    requests: tuple[Request, ...]
-
-
-Wait = Callable[[Pending], None]
-"""Called between two polls of the batches; it returns when the next poll is due."""
-
-
-class Backfill:
-    """A run in batches, which continues an earlier one with its range and its branch."""
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        options: RecordOptions,
-        now: datetime,
-        progress: OnProgress,
-        environ: Mapping[str, str],
-    ) -> None:
-        """Read the requests that an earlier run sent.
-
-        Raises:
-            RepositoryError: bad-batch-state, foreign-batch-state.
-        """
-        self._workspace = workspace
-        self._now = now
-        self._progress = progress
-        self._environ = environ
-        self._sent = find_sent(workspace.repo)
-        since = options.since
-        ref = options.ref
-        if self._sent is not None:
-            since = self._sent.since if since is None else since
-            ref = self._sent.ref if ref is None else ref
-        self._options = replace(options, since=since, ref=ref, from_root=True)
-
-    def plan(self, wait: Wait | None = None, *, dry_run: bool = False) -> Plan | Pending:
-        """Return the plan of the run, or why it cannot be made yet.
-
-        Args:
-            wait: called until all batches have ended; None to poll once.
-            dry_run: send nothing.
-
-        Raises:
-            UsageError: no-batches.
-            EngineError: as the API; cost-limit; and what planning raises.
-        """
-        result = self.send(wait, dry_run=dry_run)
-        return self._plan_with_replies(result) if isinstance(result, Sent) else result
-
-    def send(
-        self,
-        wait: Wait | None = None,
-        *,
-        dry_run: bool = False,
-        unanswered: UnansweredRun | None = None,
-    ) -> Plan | Pending | Sent:
-        """Send the requests that were not sent yet, and poll the batches.
-
-        Args:
-            wait: called until all batches have ended; None to poll once.
-            dry_run: send nothing.
-            unanswered: the requests of the run, if the caller has collected them already.
-
-        Returns:
-            The note of the batches if all have ended; a plan if there are no requests; else how far
-            the batches are.
-
-        Raises:
-            UsageError: no-batches.
-            EngineError: as the API; cost-limit.
-        """
-        sent = self._sent
-        if sent is None or not sent.is_whole:
-            unanswered = unanswered or self._collect_requests()
-            requests = self._list_unsent(unanswered)
-            if sent is None and not requests:
-                return unanswered.plan
-            pending, sent = self._send(unanswered.plan, requests, dry_run=dry_run)
-            if wait is None or sent is None:
-                return pending
-        return self._poll(sent, wait)
-
-    def finish(self, plan: Plan) -> None:
-        """Delete the note after a plan was applied, unless the plan ends before its range does."""
-        if not plan.engine.failure:
-            _note_path(self._workspace.repo).unlink(missing_ok=True)
-
-    def _collect_requests(self) -> UnansweredRun:
-        collector = Collector()
-        with self._open_model() as (model, _):
-            plan = self._plan(model, collector)
-        return UnansweredRun(plan, tuple(collector.requests))
-
-    def _list_unsent(self, unanswered: UnansweredRun) -> dict[str, Request]:
-        """Return the requests that were not sent yet, by their keys.
-
-        All of them have the entries of memory that the first request had.
-        """
-        existing: tuple[ExistingEntry, ...] | None = None
-        sent_keys: set[str] = set()
-        if self._sent is not None:
-            existing = self._sent.known
-            for batch in self._sent.batches:
-                sent_keys.update(batch.ids)
-        elif unanswered.requests:
-            existing = unanswered.requests[0].existing
-
-        unsent: dict[str, Request] = {}
-        for request in unanswered.requests:
-            if existing is not None:
-                request = replace(request, existing=existing)
-            key = request_key(request)
-            if key not in sent_keys:
-                unsent[key] = request
-        return unsent
-
-    def _send(
-        self, plan: Plan, requests: Mapping[str, Request], *, dry_run: bool
-    ) -> tuple[Pending, Sent | None]:
-        """Send all batches if their cost is within the limit.
-
-        `submit` checks the cost of one batch only.
-
-        Raises:
-            EngineError: as the API; cost-limit.
-        """
-        with self._open_model() as (model, engine):
-            prompts = {key: build_prompt(request) for key, request in requests.items()}
-            sizes = {
-                key: len(msgspec.json.encode(engine.build_parameters(prompt)))
-                for key, prompt in prompts.items()
-            }
-            chunks = tuple(split_requests(sizes))
-            estimate = _estimate(model, list(prompts.values()), len(chunks))
-            refusal = _find_refusal(model, estimate)
-            if dry_run:
-                return Pending("estimated", estimate, refusal=refusal), None
-            if refusal:
-                message = f"{refusal}; nothing was sent"
-                raise EngineError(message, slug="cost-limit", hint=COST_HINT)
-
-            sent = self._sent
-            if sent is None:
-                known = next((request.existing for request in requests.values()), ())
-                sent = Sent(
-                    ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate
-                )
-            for chunk in chunks:
-                sent = self._submit(engine, sent, {key: requests[key] for key in chunk})
-        sent = replace(sent, is_whole=True)
-        self._write_note(sent)
-        return Pending("submitted", estimate), sent
-
-    def _submit(self, engine: AnthropicEngine, sent: Sent, requests: Mapping[str, Request]) -> Sent:
-        """Submit one batch, and return the note of all batches with it."""
-        batch = submit(engine, requests, self._now)
-        sent = replace(sent, batches=(*sent.batches, batch))
-        self._write_note(sent)
-        return sent
-
-    def _write_note(self, sent: Sent) -> None:
-        """Write the note, whole or not at all.
-
-        Raises:
-            RepositoryError: write-failed.
-        """
-        data = msgspec.json.format(msgspec.json.encode(sent), indent=2) + b"\n"
-        write_file(_note_path(self._workspace.repo), data)
-        self._sent = sent
-
-    def _poll(self, sent: Sent, wait: Wait | None) -> Pending | Sent:
-        """Poll the batches until all have ended; once if `wait` is None."""
-        while True:
-            with self._open_model() as (_, engine):
-                ended = sum(poll(engine, batch) for batch in sent.batches)
-            if ended == len(sent.batches):
-                return sent
-            pending = Pending("processing", sent.estimate, ended)
-            if wait is None:
-                return pending
-            wait(pending)
-
-    def _plan_with_replies(self, sent: Sent) -> Plan:
-        """Return the plan with the replies of the batches.
-
-        Replies of a model that is no longer configured are not used.
-        """
-        with self._open_model() as (model, engine):
-            replies: dict[str, EngineReply | EngineError] = {}
-            for batch in sent.batches:
-                if batch.model == model.settings.model:
-                    replies |= fetch_results(engine, batch)
-            batch_replies = BatchReplies(engine, sent.known, replies)
-            plan = self._plan(model, batch_replies)
-        return replace(plan, problems=(*plan.problems, *batch_replies.problems))
-
-    def _plan(self, model: Model, engine: Engine) -> Plan:
-        return plan_record(
-            self._workspace,
-            self._options,
-            self._now.date(),
-            self._progress,
-            self._environ,
-            model=model._replace(engine=engine),
-        )
-
-    @contextmanager
-    def _open_model(self) -> Iterator[tuple[Model, AnthropicEngine]]:
-        """Open the model with a new engine, whose deadline begins now and not before a wait.
-
-        Raises:
-            UsageError: no-batches.
-        """
-        model = choose_reusing_model(self._workspace, self._options, self._now, self._environ)
-        if not isinstance(model.engine, AnthropicEngine) or not _has_batches(model):
-            raise self._make_batches_error(model)
-        with closing(model.engine):
-            yield model, model.engine
-
-    def _make_batches_error(self, model: Model) -> UsageError:
-        settings = model.settings
-        provider = f" by {settings.provider}" if model.name == "anthropic" else ""
-        message = f"the engine {model.name}{provider} has no batches ({model.reason})"
-        hint = "Set ANTHROPIC_API_KEY with provider anthropic, or name another engine."
-        is_fallback = settings.name == "auto" and model.name == "rules"
-        if is_fallback and is_configured(self._environ, settings):
-            hint = f"Install the package: {how_to_install('anthropic')}."
-        return UsageError(message, slug="no-batches", hint=hint)
-
-
-def choose_reusing_model(
-    workspace: Workspace, options: RecordOptions, now: datetime, environ: Mapping[str, str]
-) -> Model:
-    """Return the model of a run, with cached replies used even if memory has grown since.
-
-    Raises:
-        UsageError, EngineError: as `choose_run_model`.
-    """
-    _, base = branch_tip(workspace, options.ref)
-    trusted = trusted_at(workspace.repo, base)
-    model = choose_run_model(trusted, base, options.engine, now.date(), environ)
-    return model._replace(is_reusing=True)
-
-
-def split_requests(
-    sizes: Mapping[str, int], max_requests: int | None = None, max_bytes: int | None = None
-) -> Iterator[tuple[str, ...]]:
-    """Yield the keys of requests in their order, in one part per batch.
-
-    A request that is larger than `max_bytes` is a part of its own.
-
-    Args:
-        sizes: the size of each request in bytes, by its key.
-        max_requests: the number of requests in a part; None for CHUNK_REQUESTS.
-        max_bytes: the size of a part; None for CHUNK_BYTES.
-    """
-    max_requests = max_requests or CHUNK_REQUESTS
-    max_bytes = max_bytes or CHUNK_BYTES
-    part: list[str] = []
-    part_bytes = 0
-    for key, size in sizes.items():
-        if part and (len(part) == max_requests or part_bytes + size > max_bytes):
-            yield tuple(part)
-            part = []
-            part_bytes = 0
-        part.append(key)
-        part_bytes += size
-    if part:
-        yield tuple(part)
-
-
-def _estimate(model: Model, prompts: Sequence[Prompt], batches: int) -> Estimate:
-    settings = model.settings
-    usages = [_expect_usage(model, prompt) for prompt in prompts]
-    return Estimate(
-        requests=len(usages),
-        batches=batches,
-        input_tokens=sum(usage.cache_write_tokens for usage in usages),
-        cost_usd=sum(cost_bound(usage, settings.model, settings.price) for usage in usages),
-    )
-
-
-def _find_refusal(model: Model, estimate: Estimate) -> str:
-    """Return why an estimate exceeds the cost limit of a run, or ""."""
-    settings = model.settings
-    limit = settings.max_cost_usd
-    if not limit or estimate.cost_usd <= limit:
-        return ""
-    requests = f"{plural(estimate.requests, 'request')} to {settings.model} in batches"
-    cost = _format_usd(estimate.cost_usd)
-    return f"{requests} could cost {cost}: more than engine.max_cost_usd, {limit:g} USD a run"
-
-
-def _format_usd(amount: float) -> str:
-    """Format an upper bound, rounded up, so that a small amount is not zero."""
-    return f"{math.ceil(amount * 10_000) / 10_000:.4f} USD"
-
-
-class Collector:
-    """An engine that collects the requests about changes, and learns nothing.
-
-    Its replies have no stop reason, so they are not cached.
-    """
-
-    def __init__(self) -> None:
-        self.requests: list[Request] = []
-        self.calls = 0
-
-    def extract(self, request: Request) -> EngineReply:
-        """Return a reply without learnings."""
-        self.calls += 1
-        if request.task == "learnings":
-            self.requests.append(request)
-        return EngineReply(text='{"learnings": []}', stop_reason="")
-
-
-class BatchReplies:
-    """An engine that answers with the replies of batches, and asks another engine for the others.
-
-    The meter counts the replies of batches when they are read.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        existing: tuple[ExistingEntry, ...],
-        replies: Mapping[str, EngineReply | EngineError],
-    ) -> None:
-        """Answer with replies of batches.
-
-        Args:
-            engine: the engine for requests without a reply.
-            existing: the entries of memory that were sent with the requests.
-            replies: the replies, by the keys of the requests as they were sent.
-        """
-        self._engine = engine
-        self._existing = existing
-        self._replies = replies
-        self._missing: Counter[str] = Counter()
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """How many replies were missing, for each reason."""
-        return tuple(
-            f"{count} of the batches' answers, so the model is asked again: {reason}"
-            for reason, count in sorted(self._missing.items())
-        )
-
-    def extract(self, request: Request) -> EngineReply:
-        """Return the reply of a batch, or else that of the engine.
-
-        Raises:
-            EngineError: as the engine.
-        """
-        if request.task != "learnings":
-            return self._engine.extract(request)
-        reply = self._replies.get(request_key(replace(request, existing=self._existing)))
-        if isinstance(reply, EngineReply):
-            return reply
-        reason = "failed, expired or missing"
-        if reply is None:
-            reason = "range, model or prompt changed since"
-        self._missing[reason] += 1
-        return self._engine.extract(request)
-
-
-# -- learning, in batches or not
-
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """The price of learning from a range.
+    """The size of a range and the price of learning from it, shown before anything is paid.
 
     Attributes:
         engine: the name of the engine.
@@ -606,11 +119,11 @@ class LearnRun:
         self._options = replace(self._options, problems=(*self._options.problems, *problems))
 
     def offer(self, progress: OnProgress) -> Offer:
-        """Return the price of the run; nothing is sent."""
+        """Return the price of the run: it is planned without replies, and nothing is sent."""
         collector = Collector()
         with closing(self._choose_model()) as model:
             plan = self._plan(model._replace(engine=collector), self._options, progress)
-            usages = [_expect_usage(model, build_prompt(request)) for request in collector.requests]
+            usages = [expect_usage(model, build_prompt(request)) for request in collector.requests]
         self._unanswered = UnansweredRun(plan, tuple(collector.requests))
         return Offer(
             engine=model.name,
@@ -621,7 +134,7 @@ class LearnRun:
             kept=plan.engine.answers - collector.calls,
             input_tokens=sum(usage.input_tokens + usage.cache_write_tokens for usage in usages),
             cost_usd=_find_cost(model, usages),
-            is_batch=_has_batches(model),
+            is_batch=has_batches(model),
             is_sent=find_sent(self._workspace.repo) is not None,
         )
 
@@ -632,17 +145,17 @@ class LearnRun:
             How far the batches are; None if all have ended, or the model has none.
         """
         with closing(self._choose_model()) as model:
-            if not _has_batches(model):
+            if not has_batches(model):
                 return None
         batches = Backfill(self._workspace, self._options, self._now, progress, self._environ)
         result = batches.send(wait, unanswered=self._unanswered)
         return result if isinstance(result, Pending) else None
 
     def plan(self, ref: str, accepted: frozenset[str], progress: OnProgress) -> Plan:
-        """Return the plan with all replies.
+        """Return the plan of the record run with all replies of the model.
 
         Args:
-            ref: the branch or the ref to plan on.
+            ref: the branch to plan on.
             accepted: content keys of the candidates that a person accepted.
             progress: called as merged work is read.
 
@@ -651,7 +164,7 @@ class LearnRun:
         """
         options = replace(self._options, ref=ref, base=None, accepted=accepted)
         model = self._choose_model()
-        if _has_batches(model):
+        if has_batches(model):
             model.close()
             plan = self._plan_batches(options, progress)
         else:
@@ -666,6 +179,11 @@ class LearnRun:
         return plan
 
     def _plan_batches(self, options: RecordOptions, progress: OnProgress) -> Plan:
+        """Return the plan with the replies of batches, which have to have ended.
+
+        Raises:
+            EngineError: learn-stopped if they have not.
+        """
         self._batches = Backfill(self._workspace, options, self._now, progress, self._environ)
         plan = self._batches.plan()
         if isinstance(plan, Pending):
@@ -683,6 +201,11 @@ class LearnRun:
         )
 
     def _choose_model(self) -> Model:
+        """Return the model to learn with.
+
+        Raises:
+            UsageError: no-model.
+        """
         model = choose_reusing_model(self._workspace, self._options, self._now, self._environ)
         if model.engine is None:
             message = f"there is no model to learn with ({model.reason})"
@@ -691,6 +214,7 @@ class LearnRun:
                 "`memory-ci review --candidates` needs none."
             )
             raise UsageError(message, slug="no-model", hint=hint)
+        # Replies of a command are cached under its text: another command is another model.
         command = self._environ.get(COMMAND_VARIABLE, "") if model.name == "command" else ""
         if not command:
             return model._replace(kept_as="")
@@ -706,7 +230,8 @@ def price_history(
 ) -> Offer:
     """Return the price of learning from a range; nothing is sent.
 
-    If no model is set up and the options name none, it is the price of an example.
+    If no model is set up and the options name none, it is the price by Anthropic's API, marked as
+    an example.
 
     Raises:
         UsageError, EngineError: as `LearnRun`; no-model only if the options name the rules.
@@ -722,7 +247,7 @@ def price_history(
 
 @contextmanager
 def hint_to_resume() -> Iterator[None]:
-    """Add to the errors of a repository in the block that replies are cached.
+    """Add to errors of the repository the hint that replies are cached, and paid for only once.
 
     Raises:
         RepositoryError, UnreadableMemoryError: those of the block, with a longer hint.
@@ -734,24 +259,15 @@ def hint_to_resume() -> Iterator[None]:
         raise type(error)(error.message, slug=error.slug, hint=hint) from error
 
 
-def _has_batches(model: Model) -> bool:
-    return isinstance(model.engine, AnthropicEngine) and model.settings.provider == "anthropic"
-
-
-def _expect_usage(model: Model, prompt: Prompt) -> Usage:
-    """Return the upper bound of the usage if the engine has one, else that of a usual reply."""
-    if isinstance(model.engine, AnthropicEngine):
-        return replace(model.engine.expect(prompt), is_batch=_has_batches(model))
-    tokens = estimate_tokens(prompt.system) + estimate_tokens(prompt.user)
-    return Usage(input_tokens=tokens, output_tokens=REPLY_TOKENS)
-
-
 def _find_cost(model: Model, usages: Sequence[Usage]) -> float | None:
-    """Return the cost in USD: an upper bound in batches; None if the price is not known."""
+    """Return the cost of requests in USD, None if the price of the model is not known.
+
+    In batches it is an upper bound, else what is expected.
+    """
     settings = model.settings
     if model.name == "command" and settings.price is None:
         return None
-    if _has_batches(model):
+    if has_batches(model):
         return sum(cost_bound(usage, settings.model, settings.price) for usage in usages)
     costs: list[float] = []
     for usage in usages:

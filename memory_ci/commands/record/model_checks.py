@@ -1,7 +1,7 @@
-"""The checks that a model writes for rules which no template understands.
+"""Checks of changes that a model writes for rules, where no template understands the rule.
 
-Its reply is text of a stranger. Each check is read as one of a person is, and must name files of
-the repository. The back-test then judges it, and a person agrees to it, as to any other check.
+The reply of a model is not trusted. Each check is parsed as one of a person is, and must name files
+of the repository. It is then tried on past changes, and a person agrees to it, as to any other.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ SUBJECT = Regex(
 def write_checks(
     engine: Engine, rules: Sequence[str], repository: RepositoryFiles
 ) -> list[ChangeCheck | None]:
-    """Return for each rule the check that a model writes, None where it writes none to be tried.
+    """Return for each rule the check that a model writes, or None without a usable one.
 
-    All rules are asked about in one request, for each run of `record` asks again.
+    All rules are in one request, because each run of `record` asks again.
 
     Args:
         engine: the model, or the requests of a run to it.
@@ -73,16 +73,17 @@ def write_checks(
     reply = engine.extract(Request(change="checks", evidence=evidence, about=about, task="checks"))
     checks: dict[str, ChangeCheck] = {}
     for learning in parse_reply(reply.text).learnings:
-        names = {quote.evidence for quote in learning.quotes}
-        if len(names) != 1 or find_ungrounded(learning, pieces) is not None:
+        quoted_ids = {quote.evidence for quote in learning.quotes}
+        if len(quoted_ids) != 1 or find_ungrounded(learning, pieces) is not None:
             continue
         check = _parse(learning.check)
-        if check is not None and _is_about(check, repository):
-            checks.setdefault(names.pop(), check)
-    return [checks.get(name) for name in pieces]
+        if check is not None and _has_files(check, repository):
+            checks.setdefault(quoted_ids.pop(), check)
+    return [checks.get(piece_id) for piece_id in pieces]
 
 
 def _make_piece(number: int, rule: str) -> Evidence:
+    """Return a rule as a piece of evidence that the model can quote by number."""
     return Evidence(
         id=f"e{number}",
         kind="text",
@@ -94,9 +95,10 @@ def _make_piece(number: int, rule: str) -> Evidence:
 
 
 def is_about_changes(sentence: str) -> bool:
-    """Return whether a sentence of a document is a rule, and names what a change shows.
+    """Return whether a sentence of a document is a rule that a change can be tested by.
 
-    Documents have many sentences, and a model is asked about few.
+    It says what to do, and names files, code or commits. Documents have many sentences, and a model
+    is asked about few.
 
     >>> is_about_changes("Never import from `internal` in tests")
     True
@@ -118,25 +120,26 @@ def describe_files(repository: RepositoryFiles) -> str:
     src/: *.sql
     src/app/: *.py
     """
-    kinds: dict[str, set[str]] = {}
+    kinds_by_directory: dict[str, set[str]] = {}
     for path in repository.paths:
         *directories, name = path.split("/")
         directory = "/".join(directories[:MAX_DEPTH]) + "/"
-        suffix = name.rpartition(".")[2] if "." in name[1:] else ""
-        kinds.setdefault(directory, set()).add(f"*.{suffix}" if suffix else name)
-    shown = islice(sorted(kinds.items()), MAX_DIRECTORIES)
-    return "\n".join(printable(f"{directory}: {_list_kinds(names)}") for directory, names in shown)
+        has_suffix = "." in name[1:]  # `.gitignore` has none.
+        kind = f"*.{name.rpartition('.')[2]}" if has_suffix and not name.endswith(".") else name
+        kinds_by_directory.setdefault(directory, set()).add(kind)
+    shown = islice(sorted(kinds_by_directory.items()), MAX_DIRECTORIES)
+    return "\n".join(printable(f"{directory}: {_list_kinds(kinds)}") for directory, kinds in shown)
 
 
-def _list_kinds(names: Iterable[str]) -> str:
-    """Return the kinds of files of a directory; files without a kind only where they are few."""
-    suffixes = sorted(name for name in names if name.startswith("*"))
-    others = sorted(name for name in names if not name.startswith("*"))
-    return " ".join([*suffixes, *others[:5]])
+def _list_kinds(kinds: Iterable[str]) -> str:
+    """Return the suffixes of a directory's files (`*.py *.sql`), and five files without one."""
+    suffixes = sorted(kind for kind in kinds if kind.startswith("*"))
+    names = sorted(kind for kind in kinds if not kind.startswith("*"))
+    return " ".join([*suffixes, *names[:5]])
 
 
 def _parse(text: str) -> ChangeCheck | None:
-    """Return the check of a text; None for one that cannot be read, or that history cannot test."""
+    """Return the check of a text; None if it cannot be parsed, or cannot be tried on history."""
     if not text or len(text) > MAX_CHECK:
         return None
     try:
@@ -146,8 +149,8 @@ def _parse(text: str) -> ChangeCheck | None:
     return None if isinstance(check, BeforeCheck) else check
 
 
-def _is_about(check: ChangeCheck, repository: RepositoryFiles) -> bool:
-    """Return whether the repository has files of a check."""
+def _has_files(check: ChangeCheck, repository: RepositoryFiles) -> bool:
+    """Return whether the repository has files for each list of globs of a check."""
     match check:
         case WithCheck(when, also):
             return _has_any(when, repository) and _has_any(also, repository)

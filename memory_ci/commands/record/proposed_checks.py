@@ -1,7 +1,8 @@
-"""The part of a run that proposes checks, each with its back-test.
+"""The part of a run that proposes checks of later changes, each tried on past changes.
 
-They come from repeated requests, from rules of memory and documents, and from habits in history. A
-check is proposed only if it is about some merged changes, and few of them violate it.
+A check is a test of a change, such as "if X.py changes, docs/X.md changes as well". Checks come
+from requests that people repeated, from rules of memory and documents, and from habits in history.
+A check is proposed only if it is about some merged changes, and few of them violate it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.commands.record.model_checks import is_about_changes, write_checks
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
-from memory_ci.gitrepo.edits import Brought, blame_lines
-from memory_ci.gitrepo.history import find_range_start, plan_range
+from memory_ci.gitrepo.edits import BlamedRange, blame_lines
+from memory_ci.gitrepo.past import plan_newest
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.eligible import is_work, merged_on
 from memory_ci.memory.forgotten import read_rejected
@@ -64,7 +65,7 @@ MAX_AGE = "1y"
 
 MAX_CHANGES = 1_000  # Merged changes that checks are tried on, the newest ones.
 LEAST_APPLICABLE = 3  # Changes that a check is about.
-MOST_SPOKEN = 0.2  # The greatest share of them in which it speaks.
+MOST_VIOLATED = 0.2  # The greatest share of them that violate it.
 MAX_ASKED = 30  # Rules that a model is asked about in a run.
 MAX_PROPOSED = 5  # Checks that are proposed, beside habits.
 MAX_SUBJECT = 80  # Characters of the title of a change.
@@ -100,7 +101,7 @@ class CheckableRule(NamedTuple):
 
 
 class DraftedCheck(NamedTuple):
-    """A check that may be proposed.
+    """A check of a rule that may be proposed to a person.
 
     Attributes:
         rule: the rule that it tests.
@@ -119,7 +120,9 @@ def judge_checks(
     accepted: Collection[str],
     problems: list[str],
 ) -> list[Judged]:
-    """Return the checks that are proposed, and those that a person accepted, to be written.
+    """Return the checks to propose, and those that a person accepted, which are to be written.
+
+    Each is tried on the merged changes of the last year.
 
     Args:
         run: the run.
@@ -135,30 +138,22 @@ def judge_checks(
     files = list_repository_files(run.base.tree.files)
     settings = read_hook_settings(run.base)
     rules = _list_untested(run, repeated, settings)
-    drafted = _without_known(run, _draft_checks(run, rules, files, problems))
+    drafted = _drop_existing(run, _draft_checks(run, rules, files, problems))
     drafted = _date_documents(run, drafted)
     checks = _make_rule_checks(drafted)
-    read: list[PastChange] = []
-    history = _without_lines(_iter_history(run, checks), read)
+    read_changes: list[PastChange] = []
+    history = _collect_without_lines(_iter_history(run, checks), read_changes)
     results = backtest(checks, history, [draft.rule.since for draft in drafted])
     tested = list(zip(drafted, results, strict=True))
 
-    found = [
-        habit
-        for habit in _find_habits(run, read)
-        if not is_lock_tested((habit.also,), settings)
-        and not _is_demanded(habit, drafted)
-        and has_glob(habit.when, files)
-        and has_glob(habit.also, files)
-    ]
-    habits = _without_known(run, map(_draft_habit, found))
-    results = backtest(_make_rule_checks(habits), read)
+    habits = _drop_existing(run, _draft_habits(run, read_changes, drafted, files, settings))
+    results = backtest(_make_rule_checks(habits), read_changes)
     tested += zip(habits, results, strict=True)
     return _judge_all(run, tested, accepted)
 
 
 def plan_new_rules(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]:
-    """Yield the additions of entries with an accepted check."""
+    """Yield the additions of new entries for accepted checks of rules that no entry has yet."""
     for item in judged:
         proposal = item.candidate.proposal
         if item.verdict != "written" or proposal is None or proposal.source == "entry":
@@ -171,7 +166,7 @@ def plan_new_rules(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]
 
 
 def plan_checks_of_entries(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]:
-    """Yield the updates of entries that get an accepted check."""
+    """Yield the updates of existing entries, to each of which an accepted check is added."""
     for item in judged:
         proposal = item.candidate.proposal
         if item.verdict != "written" or proposal is None or proposal.source != "entry":
@@ -186,50 +181,62 @@ def plan_checks_of_entries(run: RecordRun, judged: Iterable[Judged]) -> Iterator
 
 
 def _make_rule_checks(drafted: Iterable[DraftedCheck]) -> list[RuleCheck]:
+    """Return the drafted checks in the form in which changes are tested."""
     return [make_rule(draft.check, draft.rule.title) for draft in drafted]
 
 
 def _list_untested(
     run: RecordRun, repeated: Iterable[Judged], settings: str
 ) -> list[CheckableRule]:
-    """Return the rules that no tool of the repository tests, and no known hook would test better.
+    """Return the rules that no linter or hook of the repository tests, nor could test better.
 
     Args:
         run: the run.
         repeated: the repeated requests and failures.
-        settings: the text of the files that say which tools test a change.
+        settings: the text of the files that configure linters and hooks.
     """
-    return [
-        rule
-        for rule in _list_rules(run, repeated)
-        if find_hook(rule.title) is None and not is_linted(rule.title, settings)
-    ]
+    untested: list[CheckableRule] = []
+    for rule in _list_rules(run, repeated):
+        could_be_hook = find_hook(rule.title) is not None
+        if not could_be_hook and not is_linted(rule.title, settings):
+            untested.append(rule)
+    return untested
 
 
 def _draft_checks(
     run: RecordRun, rules: Iterable[CheckableRule], files: RepositoryFiles, problems: list[str]
 ) -> list[DraftedCheck]:
-    """Return the checks of rules: first those of templates, then those that a model writes."""
+    """Return the checks of rules: first those of templates, then those that a model writes.
+
+    Args:
+        run: the run.
+        rules: the rules as sentences.
+        files: the files that a check may name.
+        problems: gets a line if the model cannot be asked.
+    """
     drafted: list[DraftedCheck] = []
-    unclear: list[CheckableRule] = []
+    for_model: list[CheckableRule] = []
     for rule in rules:
         check = derive_check(rule.title, files)
         if check is None:
-            unclear.append(rule)
+            for_model.append(rule)
         else:
             drafted.append(DraftedCheck(rule, check))
-    return drafted + _list_written(run, unclear, files, problems)
+    return drafted + _list_written(run, for_model, files, problems)
 
 
 def _list_written(
     run: RecordRun, rules: Iterable[CheckableRule], files: RepositoryFiles, problems: list[str]
 ) -> list[DraftedCheck]:
-    """Return the checks that a model wrote before, and those that it writes now."""
-    written = WrittenChecks(run.workspace)
+    """Return the checks that a model wrote in earlier runs, and those that it writes now.
+
+    Those of earlier runs are in a cache. Args as in `_draft_checks`.
+    """
+    cache = WrittenChecks(run.workspace)
     drafted: list[DraftedCheck] = []
     unwritten: list[CheckableRule] = []
     for rule in rules:
-        check = written.find(rule.title)
+        check = cache.find(rule.title)
         if check is None:
             unwritten.append(rule)
         else:
@@ -237,17 +244,17 @@ def _list_written(
     if run.asker is None:
         return drafted
     try:
-        answers = list(_ask_for_checks(run, run.asker, unwritten, files))
+        new_checks = list(_ask_for_checks(run, run.asker, unwritten, files))
     except EngineError as error:
         problems.append(f"checks of rules: {error.message} [{error.slug}]")
         return drafted
-    if answers:
-        written.add({answer.rule.title: answer.check for answer in answers})
-    return drafted + answers
+    if new_checks:
+        cache.add({draft.rule.title: draft.check for draft in new_checks})
+    return drafted + new_checks
 
 
 def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[CheckableRule]:
-    """Yield the rules that people ask for again, that memory has, and that documents say."""
+    """Yield the rules that people repeated, that entries of memory hold, and that documents say."""
     for item in repeated:
         candidate = item.candidate
         repetition = candidate.repetition
@@ -258,36 +265,36 @@ def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Checkabl
             )
     for located in run.draft.kept:
         entry = located.entry
-        # The title of what was rejected names the thing alone.
+        # The title of a rejected choice names the thing alone, which is no rule.
         is_rule = entry.type == "directive" and entry.adoption != "rejected"
         if is_rule and entry.check is None and is_in_force(entry, run.today):
             yield CheckableRule(entry.title, "entry", entry.id, entry.created_at)
-    seen: set[str] = set()
+    seen_texts: set[str] = set()
     for written in list_written_rules(run.base):
         text = EMPHASIS.sub("", written.text)
-        if SENTENCE.match(text) and text not in seen and not written.is_forbidden_example:
-            seen.add(text)  # CLAUDE.md is often a copy of AGENTS.md
+        if SENTENCE.match(text) and text not in seen_texts and not written.is_forbidden_example:
+            seen_texts.add(text)  # CLAUDE.md is often a copy of AGENTS.md
             yield CheckableRule(text, "document", written.place, words=written.text)
 
 
 def _ask_for_checks(
     run: RecordRun, asker: Asker, rules: Iterable[CheckableRule], files: RepositoryFiles
 ) -> Iterator[DraftedCheck]:
-    """Yield the checks that a model writes for the first rules.
+    """Yield the checks that a model writes for the first `MAX_ASKED` rules.
 
     It is not asked about a rule whose check a person declined: it might write it in other words.
 
     Raises:
         EngineError: as the engine does.
     """
-    declined = {line.partition(" ")[2] for line in read_rejected(run.base)}
-    asked = [
-        rule
-        for rule in rules
-        if rule.title not in declined
-        and (rule.source != "document" or is_about_changes(rule.title))
-        and not is_unsafe(rule.title)
-    ][:MAX_ASKED]
+    # A line of the file of declined candidates is a key and a title.
+    declined_titles = {line.partition(" ")[2] for line in read_rejected(run.base)}
+    asked: list[CheckableRule] = []
+    for rule in rules:
+        is_testable = rule.source != "document" or is_about_changes(rule.title)
+        if is_testable and rule.title not in declined_titles and not is_unsafe(rule.title):
+            asked.append(rule)
+    asked = asked[:MAX_ASKED]
     if not asked:
         return
     checks = write_checks(asker, [rule.title for rule in asked], files)
@@ -297,23 +304,54 @@ def _ask_for_checks(
 
 
 def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
-    """Return the checks, those of documents with the day on which their line was committed."""
-    blamed: dict[str, tuple[Brought, ...]] = {}
+    """Return the checks; those of documents count from the day when their line was committed."""
+    blamed: dict[str, tuple[BlamedRange, ...]] = {}
     dated: list[DraftedCheck] = []
     for draft in drafted:
         rule = draft.rule
-        if rule.source == "document":
-            path, _, line = rule.place.rpartition(":")
-            if path not in blamed:
-                blamed[path] = blame_lines(run.workspace.repo, path, None, run.base.sha)
-            day = next((part.day for part in blamed[path] if part.last >= int(line)), None)
-            draft = draft._replace(rule=rule._replace(since=day))
-        dated.append(draft)
+        if rule.source != "document":
+            dated.append(draft)
+            continue
+        path, _, line_number = rule.place.rpartition(":")
+        if path not in blamed:
+            blamed[path] = blame_lines(run.workspace.repo, path, None, run.base.sha)
+        day = _find_day(blamed[path], int(line_number))
+        dated.append(draft._replace(rule=rule._replace(since=day)))
     return dated
 
 
+def _find_day(blamed: Iterable[BlamedRange], line_number: int) -> date | None:
+    """Return the day when a line was committed; None if `git blame` does not reach the line."""
+    for part in blamed:
+        if part.last >= line_number:
+            return part.day
+    return None
+
+
+def _draft_habits(
+    run: RecordRun,
+    history: Sequence[PastChange],
+    drafted: Sequence[DraftedCheck],
+    files: RepositoryFiles,
+    settings: str,
+) -> Iterator[DraftedCheck]:
+    """Yield the checks of habits: of two kinds of files that past changes changed together.
+
+    Args:
+        run: the run.
+        history: the past changes.
+        drafted: the checks of rules, which habits must not repeat.
+        files: the files of the repository, which must have both kinds.
+        settings: the text of the files that configure linters and hooks.
+    """
+    for habit in _find_habits(run, history):
+        is_known = is_lock_tested((habit.also,), settings) or _is_demanded(habit, drafted)
+        if not is_known and has_glob(habit.when, files) and has_glob(habit.also, files):
+            yield _draft_habit(habit)
+
+
 def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
-    """Return the habits of the merged changes of people and their agents."""
+    """Return the habits of past changes: which kinds of files they changed together."""
     changes = [
         MergedFiles(
             merged_on(past.merged),
@@ -345,15 +383,15 @@ def _draft_habit(habit: Habit) -> DraftedCheck:
     return DraftedCheck(CheckableRule(title, "habit"), check)
 
 
-def _without_known(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
-    """Return the checks that no entry has, each once."""
-    known = [place.entry.check for place in run.draft.kept]
-    wanted: list[DraftedCheck] = []
+def _drop_existing(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
+    """Return the drafted checks that no entry of memory has, each once."""
+    known_checks = [place.entry.check for place in run.draft.kept]
+    new_checks: list[DraftedCheck] = []
     for draft in drafted:
-        if draft.check not in known:
-            known.append(draft.check)
-            wanted.append(draft)
-    return wanted
+        if draft.check not in known_checks:
+            known_checks.append(draft.check)
+            new_checks.append(draft)
+    return new_checks
 
 
 # -- the back-test
@@ -362,19 +400,19 @@ def _without_known(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[Draf
 def _iter_history(run: RecordRun, rules: Sequence[RuleCheck]) -> Iterator[PastChange]:
     """Yield the newest merged changes of a year by people and their agents, oldest first."""
     repo = run.workspace.repo
-    start = find_range_start(repo, MAX_AGE, run.base.sha, run.today)
-    history = plan_range(repo, start, run.base.sha)
-    newest = replace(history, groups=history.groups[-MAX_CHANGES:])
-    for past in iter_past_changes(run.workspace, newest, rules):
+    history = plan_newest(repo, run.base.sha, MAX_AGE, run.today, MAX_CHANGES)
+    for past in iter_past_changes(run.workspace, history, rules):
         if is_work(run.workspace, past.merged):
             yield past
 
 
-def _without_lines(history: Iterable[PastChange], read: list[PastChange]) -> Iterator[PastChange]:
-    """Yield changes, and add each to a list without its lines, which may be megabytes."""
+def _collect_without_lines(
+    history: Iterable[PastChange], collected: list[PastChange]
+) -> Iterator[PastChange]:
+    """Yield changes, and add each to a list without its added lines, which may be megabytes."""
     for past in history:
         yield past
-        read.append(replace(past, change=replace(past.change, added=())))
+        collected.append(replace(past, change=replace(past.change, added=())))
 
 
 def _judge_all(
@@ -382,40 +420,47 @@ def _judge_all(
     tested: Iterable[tuple[DraftedCheck, BacktestResult]],
     accepted: Collection[str],
 ) -> list[Judged]:
-    """Return the checks that a person accepted, and the first of those that are worth proposing.
+    """Return the checks that a person accepted, and the first that are worth proposing.
 
-    What a person declined takes no place among them.
+    At most `MAX_PROPOSED` are proposed, and any number of habits. What a person declined does not
+    count among them.
+
+    Args:
+        run: the run.
+        tested: the checks with their results on past changes.
+        accepted: keys of candidates that a person accepted.
     """
-    declined = {line.split()[0] for line in read_rejected(run.base)}
-    kept: list[tuple[DraftedCheck, BacktestResult]] = []
-    proposed = 0
+    declined_keys = {line.split()[0] for line in read_rejected(run.base)}
+    chosen: list[tuple[DraftedCheck, BacktestResult]] = []
+    proposed_count = 0
     for draft, result in tested:
         key = candidate_key(_make_candidate(draft, result))
-        if key in declined or not (key in accepted or _is_worth_proposing(draft, result)):
+        is_accepted = key in accepted
+        if key in declined_keys or not (is_accepted or _is_worth_proposing(draft, result)):
             continue
-        if key not in accepted and draft.rule.source != "habit":
-            proposed += 1
-            if proposed > MAX_PROPOSED:
+        if not is_accepted and draft.rule.source != "habit":
+            proposed_count += 1
+            if proposed_count > MAX_PROPOSED:
                 continue
-        kept.append((draft, result))
-    joined = join_sessions(run.workspace, run.base.sha, [result for _, result in kept])
+        chosen.append((draft, result))
+    joined = join_sessions(run.workspace, run.base.sha, [result for _, result in chosen])
     return [
-        _judge(draft, result, accepted) for (draft, _), result in zip(kept, joined, strict=True)
+        _judge(draft, result, accepted) for (draft, _), result in zip(chosen, joined, strict=True)
     ]
 
 
 def _is_worth_proposing(draft: DraftedCheck, result: BacktestResult) -> bool:
-    """Return whether a check applies, speaks seldom, and could be judged.
+    """Return whether a check is about enough past changes, and few of them violate it.
 
-    A rule of a document that nobody broke since it was written needs no reminder. What people ask
-    for again they have corrected before the merge, and signatures are a habit of agents.
+    A rule of a document that nobody broke since it was written needs no reminder. A request that
+    people repeat had to be corrected before the merge, so it needs one without violations, and so
+    do signatures of agents.
     """
     is_about_changes = result.applicable >= LEAST_APPLICABLE
-    is_seldom = result.share <= MOST_SPOKEN and not result.unjudged
-    is_needed = (
-        draft.rule.source != "document" or result.violations or draft.check == ATTRIBUTION_CHECK
-    )
-    return is_about_changes and is_seldom and bool(is_needed)
+    is_seldom_violated = result.share <= MOST_VIOLATED and not result.unjudged
+    needs_violations = draft.rule.source == "document" and draft.check != ATTRIBUTION_CHECK
+    is_needed = bool(result.violations) or not needs_violations
+    return is_about_changes and is_seldom_violated and is_needed
 
 
 def _judge(draft: DraftedCheck, result: BacktestResult, accepted: Collection[str]) -> Judged:
@@ -432,6 +477,7 @@ def _judge(draft: DraftedCheck, result: BacktestResult, accepted: Collection[str
 
 
 def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
+    """Return a check as a candidate for an entry, with its result on past changes."""
     rule = draft.rule
     proposal = CheckProposal(
         check=draft.check,

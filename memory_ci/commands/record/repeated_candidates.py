@@ -1,4 +1,8 @@
-"""The part of a run that proposes what people ask again and what fails again."""
+"""The part of a run that proposes entries for requests that people repeat, and for failures.
+
+People repeat requests in several agent sessions ("run the linter first"). The same command may fail
+in several sessions.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ from memory_ci.store.layout import parse_target
 SOURCE = "all sessions"
 """The label of what many sessions say, in place of a merged change."""
 
-MAX_JUDGED = 20  # Requests that a model is asked about.
+MAX_JUDGED = 20  # Repeated requests that a model is asked about.
 
 WRITTEN_SESSIONS = 4
 WRITTEN_DAYS = 3
@@ -37,9 +41,9 @@ WRITTEN_DAYS = 3
 
 
 def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]) -> list[Judged]:
-    """Return the repeated requests and failures, each to be written or proposed.
+    """Return the repeated requests and failures, each to be written or to be asked about.
 
-    The list is also written where hooks read it.
+    The list is also saved in the git directory, where hooks read it.
 
     Args:
         run: the run.
@@ -63,7 +67,10 @@ def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]
 
 
 def _phrase(asker: Asker, repeated: list[Repeated], problems: list[str]) -> list[Repeated]:
-    """Return the requests that a model takes for conduct; all if the model cannot be asked."""
+    """Return the requests that a model takes for rules of conduct, in its words, and all failures.
+
+    All requests are returned as they are if the model cannot be asked.
+    """
     try:
         return _first_requests(phrase_requests(asker, repeated))
     except EngineError as error:
@@ -72,15 +79,20 @@ def _phrase(asker: Asker, repeated: list[Repeated], problems: list[str]) -> list
 
 
 def _first_requests(repeated: Iterable[Repeated]) -> list[Repeated]:
-    """Return all failures, and as many requests as people are asked about."""
-    items = list(repeated)
-    requests = [item for item in items if item.occurrences]
-    failures = [item for item in items if not item.occurrences]
+    """Return the first `MAX_REQUESTS` requests, and all failures after them."""
+    requests: list[Repeated] = []
+    failures: list[Repeated] = []
+    for item in repeated:
+        is_request = bool(item.occurrences)
+        if is_request:
+            requests.append(item)
+        else:
+            failures.append(item)
     return [*requests[:MAX_REQUESTS], *failures]
 
 
 def plan_repeated(run: RecordRun, judged: Sequence[Judged]) -> Iterator[Change]:
-    """Yield the additions of repeated requests and failures that are written."""
+    """Yield the new entries of repeated requests and failures whose verdict is to write them."""
     for item in judged:
         candidate = item.candidate
         path = run.draft.path_of(parse_target(candidate.scope))
@@ -93,13 +105,20 @@ def plan_repeated(run: RecordRun, judged: Sequence[Judged]) -> Iterator[Change]:
 
 
 def _judge(item: Repeated, mode: RepeatedMode, accepted: frozenset[str]) -> Judged:
+    """Return a repeated request or failure with its verdict.
+
+    It is written if a person accepted it, or if the settings allow to write frequent requests
+    without asking. Else a person is asked about it.
+    """
     candidate = item.candidate
     reason = describe(candidate.repetition) if candidate.repetition else ""
     is_accepted = not item.keys.isdisjoint(accepted)
     if is_accepted:
         candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
-    is_writable = mode == "write" and _is_frequent(candidate, item.days)
-    if not is_accepted and not (is_writable and not is_unfit(candidate.title)):
+    is_written_unasked = (
+        mode == "write" and _is_frequent(candidate, item.days) and not is_unfit(candidate.title)
+    )
+    if not is_accepted and not is_written_unasked:
         return Judged(candidate=candidate, verdict="suspected", reason=reason, change=SOURCE)
     return Judged(
         candidate=candidate,
@@ -111,6 +130,7 @@ def _judge(item: Repeated, mode: RepeatedMode, accepted: frozenset[str]) -> Judg
 
 
 def _is_frequent(candidate: Candidate, days: int) -> bool:
+    """Return whether a request was repeated in enough sessions and on enough days."""
     repetition = candidate.repetition
     if repetition is None or repetition.kind != "request":
         return False

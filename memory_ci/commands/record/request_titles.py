@@ -1,7 +1,8 @@
-"""A model's judgement of repeated requests: which are about how to work, and in which words.
+"""A model's judgement of repeated requests: which are rules of conduct, and in which words.
 
-Each request is asked about by itself, with its first wordings alone. So the answer stays the same
-as further sessions make it, and what a person has accepted or declined keeps its key.
+The model is asked about each request by itself, with its first wordings alone. So its answer stays
+the same as further sessions repeat the request, and what a person has accepted or declined keeps
+its key.
 """
 
 from __future__ import annotations
@@ -26,17 +27,19 @@ MAX_TITLE = 150  # Characters of a request in the words of a model.
 LEAST_SHARED = 0.6  # The share of a title's terms that people have said.
 
 
-def phrase_requests(asker: Asker, found: Iterable[Repeated]) -> Iterator[Repeated]:
-    """Yield the requests that a model takes for conduct, in its words; failures stay as they are.
+def phrase_requests(asker: Asker, repeated: Iterable[Repeated]) -> Iterator[Repeated]:
+    """Yield the requests that a model takes for rules of conduct, with its words as their titles.
+
+    Failures are yielded as they are.
 
     Args:
         asker: the model.
-        found: the repeated requests and failures.
+        repeated: the repeated requests and failures.
 
     Raises:
         EngineError: as the engine does.
     """
-    for item in found:
+    for item in repeated:
         repetition = item.candidate.repetition
         if repetition is None or repetition.kind != "request":
             yield item
@@ -47,7 +50,7 @@ def phrase_requests(asker: Asker, found: Iterable[Repeated]) -> Iterator[Repeate
 
 
 def _phrase(asker: Asker, item: Repeated) -> Repeated | None:
-    """Return a request as a model words it; None if the model takes it for work in hand."""
+    """Return a request as a model words it; None if it was about one piece of work alone."""
     wordings = [occurrence.text for occurrence in item.occurrences[:MAX_WORDINGS]]
     piece = Evidence(
         id="e1",
@@ -59,19 +62,27 @@ def _phrase(asker: Asker, item: Repeated) -> Repeated | None:
     )
     reply = asker.extract(Request(change="requests", evidence=(piece,), task="requests"))
     for learning in parse_reply(reply.text).learnings:
-        if find_ungrounded(learning, {piece.id: piece}) is None:
+        quotes_piece = find_ungrounded(learning, {piece.id: piece}) is None
+        if quotes_piece:
             return _reword(item, learning, wordings)
     return None
 
 
 def _reword(item: Repeated, learning: Learning, wordings: list[str]) -> Repeated:
-    """Return a request with a model's title, or with its own if that says anything else."""
+    """Return a request with a model's title, or unchanged if the title says anything else.
+
+    Args:
+        item: the request.
+        learning: the model's reply.
+        wordings: the request in people's words.
+    """
     title = " ".join(learning.title.split())
-    said: set[str] = set()
+    peoples_terms: set[str] = set()
     for wording in wordings:
-        said |= read_clause(wording).terms
-    terms = read_clause(title).terms
-    is_faithful = len(terms & said) >= LEAST_SHARED * len(terms) > 0
+        peoples_terms |= read_clause(wording).terms
+    title_terms = read_clause(title).terms
+    shared_count = len(title_terms & peoples_terms)
+    is_faithful = bool(title_terms) and shared_count >= LEAST_SHARED * len(title_terms)
     if not is_faithful or len(title) > MAX_TITLE or is_opposite(title, wordings):
         return item
     if is_unsafe(title):

@@ -1,6 +1,7 @@
-"""Planning of a record run: merged work is read, and a plan says what memory learns from it.
+"""Planning of a record run, which reads merged changes and plans the entries learned from them.
 
-Planning writes nothing but caches; `memory.apply` commits a plan.
+The plan lists all changes of memory: entries, one learning each, and episodes, the records of
+merged changes. Planning writes nothing but caches; `memory.apply` commits a plan.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, date, datetime, time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,55 +18,49 @@ from msgspec.structs import replace
 
 from memory_ci.commands.record.episode_writer import EpisodeWriter
 from memory_ci.commands.record.gatherer import Gatherer, RecordRun
+from memory_ci.commands.record.inbox import fold_inbox
 from memory_ci.commands.record.learner import Learner, OnProgress, Tally
+from memory_ci.commands.record.new_reverts import NewReverts, amend_episodes, find_new_reverts
 from memory_ci.commands.record.proposed_checks import (
     judge_checks,
     plan_checks_of_entries,
     plan_new_rules,
 )
 from memory_ci.commands.record.repeated_candidates import judge_repeated, plan_repeated
-from memory_ci.commands.record.strangers import list_strangers
 from memory_ci.commands.record.upkeep import Upkeep, find_same, plan_upkeep
 from memory_ci.config import CONFIG_FILE
-from memory_ci.errors import EngineError, RepositoryError, UsageError
+from memory_ci.errors import EngineError, UsageError
 from memory_ci.forge.selection import choose_forge
-from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.history import (
-    find_addition,
+from memory_ci.gitrepo.history import find_addition, plan_range
+from memory_ci.gitrepo.log import read_commit_time
+from memory_ci.gitrepo.network import connect
+from memory_ci.gitrepo.past import find_range_start
+from memory_ci.gitrepo.record_commits import (
+    Cursor,
     find_cursor,
     find_lost_cursor,
-    find_range_start,
     list_counted_commits,
-    list_reverting_commits,
-    plan_range,
-    read_commit_time,
 )
-from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.repo import (
     find_commit,
     find_setting,
     head_branch,
     is_ancestor,
     is_shallow,
-    read_tips,
 )
 from memory_ci.gitrepo.sessionrefs import fetch
-from memory_ci.lifecycle.fold import plan_fold, strip_claims
 from memory_ci.lifecycle.reinforcement import plan_reinforcement
-from memory_ci.lifecycle.reverts import Revert, find_reverts
-from memory_ci.memory.claims import Claims, find_note_claims, list_refused, prove, unproved
+from memory_ci.memory.claims import list_refused, unproved
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.eligible import is_own_commit, is_own_run
-from memory_ci.memory.episode_files import find_fold_day, list_deleted, plan_files
+from memory_ci.memory.episode_files import DeletedEpisodes, find_fold_day, plan_files
 from memory_ci.memory.episodes import load_episode_files
-from memory_ci.memory.forgotten import find_forgotten, tombstones_at
-from memory_ci.memory.git_episodes import remember
+from memory_ci.memory.forgotten import tombstones_at
+from memory_ci.memory.git_episodes import cache_range
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import list_rejected, list_rejected_paths
 from memory_ci.memory.model import Model, choose_run_model, trusted_at
-from memory_ci.memory.named_code import cite_named
 from memory_ci.memory.recorded_ranges import list_recorded_commits
-from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.stage import current_phases
 from memory_ci.memory.workspace import (
     Snapshot,
@@ -78,10 +73,7 @@ from memory_ci.memory.workspace import (
 )
 from memory_ci.progress import report
 from memory_ci.records.config import EngineName
-from memory_ci.records.entry import Entry, Located
-from memory_ci.records.episode import Episode
 from memory_ci.records.history import PullRequest
-from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.plan import (
     PLAN_VERSION,
     STEPS,
@@ -93,7 +85,6 @@ from memory_ci.records.plan import (
     Unwritten,
 )
 from memory_ci.records.report import Finding
-from memory_ci.sessions.repetitions import REPETITION
 from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import is_fragment
@@ -101,9 +92,6 @@ from memory_ci.store.ranges import RecordedRange
 from memory_ci.text import plural
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
-
-FREE_EPISODES = 50
-"""New episode files that a first run writes without asking."""
 
 
 class RecordOptions(msgspec.Struct, frozen=True):
@@ -136,18 +124,6 @@ class RecordOptions(msgspec.Struct, frozen=True):
         return self.since is not None or self.from_root
 
 
-class NewReverts(NamedTuple):
-    """Reverts that no earlier run has read.
-
-    Attributes:
-        proved: those that count.
-        refused: those that only outsiders claim.
-    """
-
-    proved: tuple[Revert, ...]
-    refused: tuple[Revert, ...]
-
-
 def plan_record(
     workspace: Workspace,
     options: RecordOptions,
@@ -157,16 +133,17 @@ def plan_record(
     *,
     model: Model | None = None,
 ) -> Plan:
-    """Return the plan of a run over a range, made on the tree of the branch's tip.
+    """Return the plan of a record run over a range of merged changes of a branch.
 
-    If an engine fails, the range ends where it failed, and the next run reads the rest.
+    It is made for the files at the tip of the branch, whatever the work tree holds. If the model
+    fails, the range ends where it failed, and the next run reads the rest.
 
     Args:
         workspace: the repository.
         options: the range.
         today: the date of the run.
         progress: called as merged changes are read.
-        environ: says which engine and which forge can be reached.
+        environ: environment variables, which say which model and which forge can be reached.
         model: the model to use instead of the one that `environ` names.
 
     Raises:
@@ -174,15 +151,16 @@ def plan_record(
             unreachable-cursor.
         UsageError: for an engine that is named and not available.
     """
-    ref, base = branch_tip(workspace, options.ref, options.base)
-    run = _open_run(trusted_at(workspace.repo, base).at(base), options, today, environ, model)
+    ref, base_sha = branch_tip(workspace, options.ref, options.base)
+    base = trusted_at(workspace.repo, base_sha).at(base_sha)
+    run = _open_run(base, options, today, environ, model)
     learner = _open_learner(run, options)
     tally = learner.tally
     problems = list(_find_gaps(run, options))
-    tally.findings += workspace_at(workspace.repo, base).findings
-    tally.findings += run.base.memory.findings
-    folded = _fold_inbox(run, tally, problems)
-    tally.findings += _find_uncommitted(run.base, ref)
+    tally.findings += workspace_at(workspace.repo, base_sha).findings
+    tally.findings += base.memory.findings
+    folded = fold_inbox(run, tally, problems)
+    tally.findings += _find_uncommitted(base, ref)
     with closing(run.model):
         extracted = _extract(run, learner, progress)
         repeated = _learn_repeated(run, options, tally)
@@ -207,32 +185,20 @@ def _open_run(
     environ: Mapping[str, str],
     model: Model | None,
 ) -> RecordRun:
-    """Return the run, with where its range begins.
-
-    That is where the caller says, else after the last run, else where memory-ci was set up, else
-    the first commit.
-    """
+    """Return the run with its model, its sources, and the commit after which its range begins."""
     workspace = base.workspace
-    repo = workspace.repo
-    cursor = find_cursor(repo, base.sha, build_memory_test(workspace))
-    since = None
-    if options.since is not None:
-        since = find_range_start(repo, options.since, base.sha, today)
-    elif cursor is not None:
-        since = cursor.source
-    elif not options.from_root and not is_shallow(repo):
-        # In a shallow clone the oldest commit seems to add every file.
-        since = find_addition(repo, base.sha, CONFIG_FILE)
-    cache = repo.common_dir / "memory-ci"
+    cursor = find_cursor(workspace.repo, base.sha, build_memory_test(workspace))
+    since = _choose_start(base, options, cursor, today)
+    cache = workspace.repo.common_dir / "memory-ci"
     forge, _ = choose_forge(workspace.config.forge, environ, cache / "forge-cache")
-    finder = SessionFinder(workspace, options.sessions, since, base.sha)
+    session_finder = SessionFinder(workspace, options.sessions, since, base.sha)
     draft = Draft(base)
     model = model or choose_run_model(workspace, base.sha, options.engine, today, environ)
     return RecordRun(
         draft=draft,
         since=since,
         cursor=cursor,
-        gatherer=Gatherer(workspace, finder, forge),
+        gatherer=Gatherer(workspace, session_finder, forge),
         model=model,
         asker=model.asker(draft.entries, cache / "replies"),
         phases=current_phases(workspace, base.sha),
@@ -240,68 +206,53 @@ def _open_run(
     )
 
 
+def _choose_start(
+    base: Snapshot, options: RecordOptions, cursor: Cursor | None, today: date
+) -> str | None:
+    """Return the commit after which the range begins; None for the first commit of history.
+
+    The range begins where the caller says, else after the last run, else where memory-ci was set
+    up, else at the first commit.
+
+    Args:
+        base: the commit that the run reads.
+        options: the range as the caller names it.
+        cursor: where the last run ended, None on a first run.
+        today: the date of the run.
+    """
+    repo = base.workspace.repo
+    if options.since is not None:
+        return find_range_start(repo, options.since, base.sha, today)
+    if cursor is not None:
+        return cursor.source
+    # In a shallow clone the oldest commit seems to add every file.
+    if options.from_root or is_shallow(repo):
+        return None
+    return find_addition(repo, base.sha, CONFIG_FILE)
+
+
 def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
-    """Return the learner of a run, with the entries written, rejected and forgotten before."""
+    """Return the learner of a run, with the ids and hashes of entries that it must not write.
+
+    Those are entries that people rejected, or had removed for good, and in a range that begins
+    earlier than the last run's end all entries that history ever held.
+    """
     workspace, base = run.workspace, run.base
     past_ids: frozenset[str] = frozenset()
     if options.since is not None:
         past_ids = list_past_ids(workspace, base.sha)
+    # The file of an episode is named after its id.
     rejected_episodes = {
-        path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(base)
+        PurePosixPath(path).name.removesuffix(".md") for path in list_rejected_paths(base)
     }
-    unwanted = list_deleted(workspace, base.sha) | rejected_episodes
-    writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), unwanted)
+    deleted = DeletedEpisodes(base, run.since, rejected_episodes)
+    writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), deleted)
     rejected = past_ids | list_rejected(base)
     return Learner(run, writer, rejected, options.accepted, tombstones_at(base))
 
 
-def _fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Change, ...]:
-    """Plan how the notes of the inbox become entries in the files of their scopes.
-
-    Notes that must not be served stay in the inbox, with a finding. If it cannot be found out who
-    brought the notes, all of them wait, and that is a problem of the run.
-    """
-    draft = run.draft
-    forgotten = tombstones_at(draft.base)
-    unsafe: list[Finding] = []
-    for note in draft.inbox:
-        unsafe += [*find_unsafe(note), *find_forgotten(forgotten, note)]
-    unsafe_paths = {finding.path for finding in unsafe}
-    safe_notes = [note for note in draft.inbox if note.path not in unsafe_paths]
-    try:
-        strange_paths = list_strangers(run, {note.path for note in safe_notes})
-    except (EngineError, RepositoryError) as error:
-        tally.findings += unsafe
-        reason = f"{error.message} [{error.slug}]"
-        problems.append(f"who brought the notes of the inbox, which wait: {reason}")
-        return ()
-    notes: list[Located] = []
-    claims: list[Finding] = []
-    for note in safe_notes:
-        if note.path in strange_paths:
-            claims += find_note_claims(note, run.today, "notice")
-            notes.append(strip_claims(note, run.today))
-        else:
-            notes.append(replace(note, entry=_prove_note(run, note.entry)))
-    targets = {note.path: draft.path_of(note.scope) for note in notes}
-    planned, findings = plan_fold(notes, draft.kept, targets, strange_paths)
-    cited = cite_named(draft.base.workspace, [change.entry for change in planned], draft.base.sha)
-    changes = [
-        replace(change, entry=entry) if change.kind == "move" else change
-        for change, entry in zip(planned, cited, strict=True)
-    ]
-    tally.findings += (*findings, *claims, *unsafe)
-    return draft.take(changes)
-
-
-def _prove_note(run: RecordRun, entry: Entry) -> Entry:
-    """Return the entry of a note with its claims marked; all sessions prove what was repeated."""
-    is_typed = run.gatherer.is_typed if entry.engine == REPETITION else None
-    return prove(run.draft.base, entry, is_typed)
-
-
 def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Change, ...]:
-    """Learn from merged changes, unmerged checkpoints and declined requests."""
+    """Return the entries learned from merged changes, unmerged work and declined pull requests."""
     requests: Sequence[PullRequest] = ()
     if run.gatherer.has_forge:
         requests = learner.read_declined(_find_start_time(run))
@@ -334,18 +285,19 @@ class Repetitions(NamedTuple):
 
 
 def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> Repetitions:
-    """Return the changes by repetitions and by checks; tally the candidates.
+    """Return the entries for what people asked again and again, and the checks of entries.
 
-    A rule that gets a check is written once, with the check.
+    A check is a test of later changes, such as a glob of files that stay untouched. An entry that
+    gets a check is written once, with the check. All candidates are added to the tally.
     """
     report("Looking for what people asked before")
-    judged = judge_repeated(run, options.accepted, tally.problems)
+    repeated = judge_repeated(run, options.accepted, tally.problems)
     report("Trying checks on history")
-    checks = judge_checks(run, judged, options.accepted, tally.problems)
-    checked = {item.candidate.title for item in checks if item.verdict == "written"}
-    judged = [item for item in judged if item.candidate.title not in checked]
-    tally.judged += [*judged, *checks]
-    added = run.draft.take([*plan_repeated(run, judged), *plan_new_rules(run, checks)])
+    checks = judge_checks(run, repeated, options.accepted, tally.problems)
+    titles_with_check = {judged.candidate.title for judged in checks if judged.verdict == "written"}
+    repeated = [item for item in repeated if item.candidate.title not in titles_with_check]
+    tally.judged += [*repeated, *checks]
+    added = run.draft.take([*plan_repeated(run, repeated), *plan_new_rules(run, checks)])
     return Repetitions(added, tuple(plan_checks_of_entries(run, checks)))
 
 
@@ -363,7 +315,10 @@ def _find_start_time(run: RecordRun) -> datetime:
 def _find_same_entries(
     run: RecordRun, tally: Tally, extracted: Sequence[Change]
 ) -> tuple[frozenset[str], ...]:
-    """Return groups of ids whose entries say the same according to the model."""
+    """Return groups of entries, as ids, that say the same according to the model.
+
+    Each group holds at least one of the extracted entries. Without a model there are none.
+    """
     if run.asker is None or tally.failure is not None:
         return ()
     try:
@@ -374,7 +329,16 @@ def _find_same_entries(
 
 
 def _describe_range(run: RecordRun, options: RecordOptions, tally: Tally, ref: str) -> Plan:
-    """Return the plan without its steps: the evidence read, and the judged candidates."""
+    """Return the plan with its range and counts, but without changes of memory.
+
+    Args:
+        run: the run.
+        options: the range as the caller names it.
+        tally: what was read, and the learnings that were proposed.
+        ref: the full name of the branch.
+    """
+    merged_changes = [merged for merged, _ in tally.uses if not is_own_run(merged)]
+    commits = [commit for commit in tally.history if not is_own_commit(commit)]
     return Plan(
         schema_version=PLAN_VERSION,
         ref=ref,
@@ -384,9 +348,9 @@ def _describe_range(run: RecordRun, options: RecordOptions, tally: Tally, ref: s
         is_asked=options.is_range_named,
         engine=run.model.use(run.asker, tally.failure),
         counts=Counts(
-            merged_changes=sum(not is_own_run(merged) for merged, _ in tally.uses),
+            merged_changes=len(merged_changes),
             declined_changes=tally.declined,
-            commits=sum(not is_own_commit(commit) for commit in tally.history),
+            commits=len(commits),
             redactions=tally.redactions,
             left_out=dict(sorted(tally.left_out.items())),
         ),
@@ -404,25 +368,32 @@ def _add_steps(
     first_steps: Mapping[Step, tuple[Change, ...]],
     agreement: Agreement,
 ) -> Plan:
-    """Return the plan with its steps, now that its range is known."""
+    """Return the plan with the changes of entries, grouped by the commits that will hold them.
+
+    Args:
+        plan: the plan with its range.
+        run: the run.
+        learner: the learner, which has read the range.
+        first_steps: the changes that are planned already.
+        agreement: changes that a model or a person has agreed to.
+    """
     tally = learner.tally
     reinforced, counted = _reinforce(run, tally)
-    reverts = _find_new_reverts(run, learner)
-    _amend_episodes(learner.writer, tally, reverts)
+    reverts = find_new_reverts(run, learner)
+    amend_episodes(learner.writer, tally, reverts)
 
     steps: list[PlannedStep] = []
     for step, changes in {**first_steps, "reinforce": reinforced}.items():
         if changes:
             steps.append(PlannedStep(step=step, changes=changes))
-    is_counted = run.workspace.config.extraction.repeated != "off"
-    archive = run.gatherer.archive if is_counted else None
+    counts_repetitions = run.workspace.config.extraction.repeated != "off"
     upkeep = Upkeep(
         run.since,
         run.today,
         reverts.proved,
         same=agreement.same,
         checked=agreement.checked,
-        archive=archive,
+        archive=run.gatherer.archive if counts_repetitions else None,
     )
     steps += plan_upkeep(upkeep, run.draft, STEPS)
 
@@ -432,30 +403,33 @@ def _add_steps(
 
 
 def _reinforce(run: RecordRun, tally: Tally) -> tuple[tuple[Change, ...], tuple[str, ...]]:
-    """Plan the reinforcement of the entries that merged changes used.
+    """Raise the use counts of the entries that merged changes used.
 
     Returns:
         The changes of entries, and the tips of the merged changes whose uses they count, so that no
         later run counts them again.
     """
-    repo = run.workspace.repo
-    counted = list_counted_commits(repo, run.base.sha, build_memory_test(run.workspace))
+    changes = [(merged, use) for merged, use in tally.uses if use.ids]
+    if not changes:
+        return (), ()
+    repo, is_memory = run.workspace.repo, build_memory_test(run.workspace)
+    counted_tips = list_counted_commits(repo, run.base.sha, run.since, is_memory)
     uses = []
-    tips = []
-    for merged, use in tally.uses:
-        if use.ids and merged.tip.sha not in counted:
+    new_tips = []
+    for merged, use in changes:
+        if merged.tip.sha not in counted_tips:
             uses.append(use)
-            tips.append(merged.tip.sha)
+            new_tips.append(merged.tip.sha)
     reinforced = run.draft.take(plan_reinforcement(uses, run.draft.by_id))
-    return reinforced, tuple(tips) if reinforced else ()
+    return reinforced, tuple(new_tips) if reinforced else ()
 
 
 def _add_episodes(plan: Plan, run: RecordRun, learner: Learner) -> Plan:
-    """Return the plan with the files of its episodes."""
-    tellings = map(tombstones_at(run.base).mask_all, learner.writer.tellings)
-    files, problems = plan_files(run.base, tellings)
-    learner.tally.problems += problems
+    """Return the plan with the files of its episodes, the records of merged changes."""
     writer = learner.writer
+    records = map(tombstones_at(run.base).mask_all, writer.records)
+    files, problems = plan_files(run.base, records)
+    learner.tally.problems += problems
     if writer.problem:
         learner.tally.problems.append(f"the episodes of earlier changes: {writer.problem}")
     fold_before = find_fold_day(run.base, files, run.today)
@@ -464,9 +438,10 @@ def _add_episodes(plan: Plan, run: RecordRun, learner: Learner) -> Plan:
 
 
 def _describe_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter) -> Unwritten:
-    """Return the changes whose episode git gives and that no earlier run has read.
+    """Return the newly read changes whose episode needs no file, for git's history gives it.
 
-    The cache of derived episodes gets them, so that nobody reads them in history again.
+    Their episodes are put into a cache in the git directory, so that later commands need not read
+    them from history.
     """
     if plan.until is None:
         return Unwritten()
@@ -478,22 +453,15 @@ def _describe_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter) -> Un
     if unwritten.changes:
         new_range = RecordedRange(since, plan.until, unwritten.stage)
         derived = tombstones_at(run.base).mask_all(writer.derived)
-        remember(run.workspace, new_range, derived)
+        cache_range(run.workspace, new_range, derived)
     return unwritten
 
 
-def _amend_episodes(writer: EpisodeWriter, tally: Tally, reverts: NewReverts) -> None:
-    """Note in the episodes which work was reverted."""
-    commit_times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in tally.history}
-    change_tips: dict[str, str] = {}
-    for merged, _ in tally.uses:
-        for commit in merged.commits:
-            change_tips[commit.sha[:SHA_WIDTH]] = merged.tip.sha
-    writer.amend(reverts.proved, reverts.refused, commit_times, change_tips)
-
-
 def _find_unproved_claims(run: RecordRun, tally: Tally, reverts: NewReverts) -> list[Finding]:
-    """Return a notice if commits make claims about other work and no forge says who may."""
+    """Return a notice if commit messages count without a forge that says who may write.
+
+    Those are messages that say that a commit reverts other work or used an entry.
+    """
     has_reverts = any(revert.sha not in tally.strangers for revert in reverts.proved)
     if run.gatherer.has_forge or not (tally.has_uses or has_reverts):
         return []
@@ -505,7 +473,7 @@ def _find_unproved_claims(run: RecordRun, tally: Tally, reverts: NewReverts) -> 
 
 
 def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
-    """Yield problems with where the range begins.
+    """Yield a problem if the range does not begin where the last run ended.
 
     Either the branch was rewritten below the last run, so that the range begins earlier; or the
     range begins after the last run's end, so that no later run reads the changes between.
@@ -555,48 +523,6 @@ def _find_uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
             yield Finding(file.path, 1, "not-committed", message, hint, "notice")
 
 
-def _find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
-    """Return the reverts that no earlier run has read.
-
-    A person may have decided about an older one, and that decision stays.
-    """
-    repo, cursor = run.workspace.repo, run.cursor
-    tally = learner.tally
-    claims = Claims(repo, tally.strangers, _iter_episodes(learner))
-    reverts = find_reverts(tally.history, claims.count)
-    if cursor is None:
-        return NewReverts(reverts, claims.refused)
-    refused = claims.refused
-    if reverts:
-        # A revert of a revert restores what the first one took back, and an earlier run read that.
-        new_shas = {revert.sha for revert in reverts}
-        earlier = list_reverting_commits(repo, cursor.source)
-        doubted: set[str] = set()
-        for revert in reverts:
-            if revert.sha in tally.strangers:
-                doubted |= revert.undoes
-        earlier_ranges = {
-            commit.sha[:SHA_WIDTH]: (commit.parents[0], commit.sha)
-            for commit in earlier
-            if commit.sha[:SHA_WIDTH] in doubted
-        }
-        claims = Claims(repo, tally.strangers | earlier_ranges, _iter_episodes(learner))
-        history = [*earlier, *tally.history]
-        reverts = tuple(
-            revert for revert in find_reverts(history, claims.count) if revert.sha in new_shas
-        )
-
-    def is_new(revert: Revert) -> bool:
-        return not is_ancestor(repo, revert.sha, cursor.source)
-
-    return NewReverts(tuple(filter(is_new, reverts)), tuple(filter(is_new, refused)))
-
-
-def _iter_episodes(learner: Learner) -> Iterator[Episode]:
-    """Yield the episodes of earlier runs and of this one; they are derived when one is needed."""
-    yield from learner.writer.episodes.values()
-
-
 def save_plan(plan: Plan, path: Path) -> None:
     """Write a plan as JSON.
 
@@ -614,7 +540,13 @@ def format_plan(plan: Plan) -> bytes:
 def fetch_sessions(
     workspace: Workspace, ref: str | None, environ: Mapping[str, str], base: str | None = None
 ) -> tuple[str, ...]:
-    """Fetch the sessions that others captured, if the repository has a remote.
+    """Fetch the agent sessions that others captured, if the repository has a remote.
+
+    Args:
+        workspace: the repository.
+        ref: the branch; None for the one that is checked out.
+        environ: environment variables, for the credentials of the remote.
+        base: the commit that the branch is at, if the caller knows it.
 
     Returns:
         Why that was not possible, for `RecordOptions.problems`; else nothing.
@@ -633,56 +565,3 @@ def fetch_sessions(
     except EngineError as error:
         return (f"sessions of {remote}: {error.message} [{error.slug}]",)
     return ()
-
-
-def check_branch(workspace: Workspace) -> str | None:
-    """Return the full name of the branch that is checked out, or None if it has no commit.
-
-    Raises:
-        UsageError: other-branch if it is not the default branch, where that is known.
-    """
-    tips = read_tips(workspace.repo, workspace_at(workspace.repo, "HEAD").config.publish.remote)
-    if tips.default and tips.work:
-        hint = f"Check out {tips.name!r}, or say that you mean this branch: --branch {tips.work}"
-        message = (
-            f"{tips.work!r} is checked out, and memory is recorded on {tips.name!r}, "
-            "the default branch"
-        )
-        raise UsageError(message, slug="other-branch", hint=hint)
-    return tips.branch or None
-
-
-def check_range(workspace: Workspace, options: RecordOptions, base: str) -> None:
-    """Refuse a first run that would read all history because nothing says where to begin.
-
-    Raises:
-        UsageError: nothing-committed.
-    """
-    repo = workspace.repo
-    if CONFIG_FILE in tree_at(repo, base).files or is_shallow(repo):
-        return
-    if not _is_first_run(workspace, options, base):
-        return
-    if find_addition(repo, base, CONFIG_FILE) is None:
-        message = f"{CONFIG_FILE} is not committed, so nothing says where memory begins"
-        hint = f"Commit {CONFIG_FILE} first (`memory-ci init` writes it), or say --since REV."
-        raise UsageError(message, slug="nothing-committed", hint=hint)
-
-
-def count_unasked(workspace: Workspace, options: RecordOptions, plan: Plan) -> int:
-    """Return how many new episodes a person has to agree to.
-
-    These are the episodes of a first run whose range nobody named, if they are over the limit.
-    """
-    count = len(plan.episodes)
-    if count <= FREE_EPISODES or not _is_first_run(workspace, options, plan.base):
-        return 0
-    return count
-
-
-def _is_first_run(workspace: Workspace, options: RecordOptions, base: str) -> bool:
-    """Return whether no run has recorded yet and the caller named no range."""
-    if options.is_range_named:
-        return False
-    committed = workspace_at(workspace.repo, base)
-    return find_cursor(workspace.repo, base, build_memory_test(committed)) is None

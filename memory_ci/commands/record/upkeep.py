@@ -1,12 +1,14 @@
-"""The steps that keep memory in shape: consolidation, promotion, retirement, compaction.
+"""The steps that keep memory entries in shape: consolidation, promotion, retirement, compaction.
 
-They are planned on a draft, alone or at the end of a record run. Entries that apply in any
-repository can be copied to the global memory, as a commit there.
+Consolidation resolves contradictions, promotion moves an entry to a wider scope, retirement stops
+showing it, and compaction merges entries that say the same. They are planned on a draft of memory,
+alone or at the end of a record run. Entries that apply in any repository can be copied to the
+global memory, a repository of one's own, as a commit there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import permutations
 from pathlib import Path
@@ -20,7 +22,8 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.entries import deepest_directory
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.support import find_ungrounded
-from memory_ci.gitrepo.history import find_cursor, list_commits_replacing
+from memory_ci.gitrepo.history import list_commits_replacing
+from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
 from memory_ci.lifecycle.consolidation import plan_consolidation
@@ -91,7 +94,7 @@ MAX_COMPARED = 200
 
 
 class Upkeep(msgspec.Struct, frozen=True):
-    """The state that the steps need in addition to the draft.
+    """The facts that the upkeep steps need in addition to the draft of memory.
 
     Attributes:
         since: where merged work begins; None for the first commit.
@@ -113,9 +116,12 @@ class Upkeep(msgspec.Struct, frozen=True):
 
 
 def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterator[PlannedStep]:
-    """Yield the steps that change something, each planned on the result of the step before.
+    """Yield the upkeep steps that change entries, each planned on the result of the step before.
 
-    The draft of the caller is not changed.
+    Args:
+        upkeep: the facts that the steps need.
+        draft: the entries of memory; a copy is changed, not the draft of the caller.
+        steps: the steps to plan.
     """
     draft = draft.copy()
     for step in STEPS:
@@ -127,30 +133,33 @@ def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterat
 
 
 def _unite_updates(changes: Sequence[Change]) -> list[Change]:
-    """Return the changes with one update per entry, updates first.
+    """Return the changes of one step, updates first, with a single update for each entry.
 
     The last update of an entry was planned on top of the earlier ones, so it is kept, with the
     reasons of all.
     """
     updates: dict[tuple[str, str], Change] = {}
     reasons: dict[tuple[str, str], list[str]] = {}
-    others: list[Change] = []
+    other_changes: list[Change] = []
     for change in changes:
-        key = (change.path, change.entry.id)
-        reasons.setdefault(key, []).append(change.why)
+        place = (change.path, change.entry.id)
+        reasons.setdefault(place, []).append(change.why)
         if change.kind == "update":
-            updates[key] = change
+            updates[place] = change
         else:
-            others.append(change)
-    united = [
-        replace(change, why="; ".join(dict.fromkeys(reasons[key])))
-        for key, change in updates.items()
-    ]
-    return united + others
+            other_changes.append(change)
+    united: list[Change] = []
+    for place, change in updates.items():
+        distinct_reasons = dict.fromkeys(reasons[place])
+        united.append(replace(change, why="; ".join(distinct_reasons)))
+    return united + other_changes
 
 
 def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    """Return the changes of one step; consolidation takes its first parts into the draft."""
+    """Return the changes of one step.
+
+    Each part of consolidation is planned on the draft as the part before it left it.
+    """
     base = draft.base
     match step:
         case "consolidate":
@@ -170,28 +179,33 @@ def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
 
 
 def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
-    """Return the moves of recurring entries, and of directives that become norms."""
+    """Return the moves of recurring entries to wider scopes, and of directives that become norms.
+
+    A norm is an instruction that every agent is shown at the start of its work.
+    """
     base = draft.base
 
-    def list_folders() -> dict[str, str]:
-        """Return the directory of each merged change that has an episode."""
-        tellings = load_episodes(base.workspace, base.sha).tellings
-        actions = [episode.action for episode in combine(tellings)]
-        return {
-            format_work_ref(action.pr, action.commit): deepest_directory(action.files)
-            for action in actions
-            if action.files
-        }
+    def read_directories() -> dict[str, str]:
+        """Return the directory of each merged change that has an episode, by the change's name."""
+        records = load_episodes(base.workspace, base.sha).tellings
+        directories: dict[str, str] = {}
+        for episode in combine(records):
+            action = episode.action
+            if action.files:
+                change_name = format_work_ref(action.pr, action.commit)
+                directories[change_name] = deepest_directory(action.files)
+        return directories
 
     promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(base))
-    norms = plan_norms(draft.kept, today, draft.path_of, list_folders)
+    norms = plan_norms(draft.kept, today, draft.path_of, read_directories)
     return (*promotion.changes, *norms)
 
 
 def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    """Return the retirements, one of an entry.
+    """Return the retirements of entries that no longer apply, at most one for each entry.
 
-    They are those of ended stages, withdrawn decisions, ended rules, and stale code on request.
+    An entry is retired if its project stage ended, if the decision record that it comes from was
+    withdrawn, if people stopped asking for it, or on request if its code has been gone for long.
     """
     base = draft.base
     changes = [
@@ -206,29 +220,34 @@ def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
         changes += plan_stale_retirement(
             draft.kept, verdicts, gone, upkeep.today, upkeep.stale_after
         )
-    first: dict[str, Change] = {}
+    first_by_id: dict[str, Change] = {}
     for change in changes:
-        first.setdefault(change.entry.id, change)
-    return tuple(first.values())
+        first_by_id.setdefault(change.entry.id, change)
+    return tuple(first_by_id.values())
 
 
-def _find_replaced_copies(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator[Located]:
-    """Yield the copies of an id that a commit replaced by another copy.
+def _find_replaced_copies(
+    base: Snapshot, differing_copies: Iterable[Sequence[Located]]
+) -> Iterator[Located]:
+    """Yield the copies of an entry that a commit replaced by another copy with the same id.
 
     This happens where an entry was edited on one branch, moved on another, and both were merged.
 
     Args:
         base: the commit that is compacted.
-        unlike: the copies of each id whose copies say different things.
+        differing_copies: for each id the copies that do not all have the same text.
     """
-    for copies in unlike:
+    for copies in differing_copies:
         for candidate, successor in permutations(copies, 2):
             if _was_replaced(base, candidate.entry, successor):
                 yield candidate
 
 
 def _was_replaced(base: Snapshot, entry: Entry, successor: Located) -> bool:
-    """Return whether a commit put the successor where the file had the entry."""
+    """Return whether a commit replaced the text of an entry by that of its successor in a file.
+
+    The commits are found by the longest line that the entry alone has.
+    """
     workspace = base.workspace
     path = successor.path
 
@@ -239,10 +258,10 @@ def _was_replaced(base: Snapshot, entry: Entry, successor: Located) -> bool:
         return [version.text for version in entries if version.id == entry.id]
 
     own_lines = set(entry.text.split("\n")) - set(successor.entry.text.split("\n"))
-    line = max(own_lines, key=len, default="")[:MAX_SEARCHED_CHARS]
-    if not line:
+    longest_line = max(own_lines, key=len, default="")[:MAX_SEARCHED_CHARS]
+    if not longest_line:
         return False
-    for sha in list_commits_replacing(workspace.repo, base.sha, path, line):
+    for sha in list_commits_replacing(workspace.repo, base.sha, path, longest_line):
         before, after = read_texts(f"{sha}^"), read_texts(sha)
         if before == [entry.text] and len(after) == 1 and after != before:
             return True
@@ -256,9 +275,9 @@ def plan_upkeep_alone(
     today: date,
     stale_after: int | None = None,
 ) -> Plan:
-    """Return a plan of upkeep steps on the tip of a branch.
+    """Return a plan of upkeep steps alone, for the entries at the tip of a branch.
 
-    It covers no merged work, so the next record run begins where it would have begun.
+    It reads no merged changes, so the next record run begins where it would have begun.
 
     Args:
         workspace: the repository.
@@ -282,6 +301,7 @@ def plan_upkeep_alone(
 def _build_plan(
     ref: str, base: str, steps: tuple[PlannedStep, ...], findings: tuple[Finding, ...] = ()
 ) -> Plan:
+    """Return a plan that changes entries without having read merged changes or asked a model."""
     return Plan(
         schema_version=PLAN_VERSION,
         ref=ref,
@@ -296,15 +316,16 @@ def _build_plan(
 
 
 def names_of(snapshot: Snapshot) -> frozenset[str]:
-    """Return the names of a repository and of its packages.
+    """Return the names of a repository and of its top directories.
 
     An entry that has one of these words does not apply in every repository.
     """
     repo = snapshot.workspace.repo
     root = repo.root or repo.common_dir
-    remote = find_setting(repo, "remote.origin.url") or ""
+    remote_url = find_setting(repo, "remote.origin.url") or ""
+    remote_name = remote_url.rstrip("/").rpartition("/")[2]
     top_directories = {path.partition("/")[0] for path in snapshot.tree.files if "/" in path}
-    names = {root.name, remote.rstrip("/").rpartition("/")[2], *top_directories}
+    names = {root.name, remote_name, *top_directories}
     long_names = {name.removesuffix(".git") for name in names if len(name) >= MIN_NAME_CHARS}
     return frozenset(long_names) - COMMON_NAMES
 
@@ -337,9 +358,9 @@ def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[En
 
 
 def find_same(
-    asker: Asker, places: Sequence[Located], fresh: Collection[str]
+    asker: Asker, places: Sequence[Located], new_ids: Collection[str]
 ) -> tuple[frozenset[str], ...]:
-    """Return groups of ids whose entries say the same according to a model.
+    """Return groups of entries, as ids, that say the same according to a model.
 
     Only new entries are compared, with active entries of the same file whose titles share words.
     Entries without such a pair are in no group, whatever the model says, and nothing is asked where
@@ -348,12 +369,12 @@ def find_same(
     Args:
         asker: the model.
         places: all entries.
-        fresh: the ids of new entries.
+        new_ids: the ids of new entries.
 
     Raises:
         EngineError: as the engine does.
     """
-    pairs = _pair_similar_titles(places, fresh)
+    pairs = _pair_similar_titles(places, new_ids)
     paired_ids = {entry_id for pair in pairs for entry_id in pair}
     entries = [place.entry for place in places if place.entry.id in paired_ids][:MAX_COMPARED]
     if len(entries) < 2:
@@ -368,11 +389,11 @@ def find_same(
 
 
 def _pair_similar_titles(
-    places: Sequence[Located], fresh: Collection[str]
+    places: Sequence[Located], new_ids: Collection[str]
 ) -> list[tuple[str, str]]:
     """Return pairs of ids of active entries of one file whose titles share words.
 
-    One entry of each pair is new; each pair is returned once.
+    At least one entry of each pair is new; each pair is returned once.
     """
     stems: dict[str, frozenset[str]] = {}
     for place in places:
@@ -380,24 +401,30 @@ def _pair_similar_titles(
         stems[place.entry.id] = frozenset(stem(word) for word in words)
     active = [(place.path, place.entry.id) for place in places if place.entry.status == "active"]
     pairs: list[tuple[str, str]] = []
-    for path, fresh_id in active:
-        if fresh_id not in fresh:
+    for path, new_id in active:
+        if new_id not in new_ids:
             continue
         for other_path, other_id in active:
-            is_counted_once = fresh_id < other_id or other_id not in fresh
-            if path != other_path or fresh_id == other_id or not is_counted_once:
+            if path != other_path or new_id == other_id:
                 continue
-            first, second = stems[fresh_id], stems[other_id]
+            # Two new entries meet twice, once from each side.
+            is_second_meeting = other_id in new_ids and new_id > other_id
+            if is_second_meeting:
+                continue
+            first, second = stems[new_id], stems[other_id]
             shared = len(first & second)
             if shared >= MIN_SHARED_WORDS and jaccard(first, second) >= MIN_SHARED_PART:
-                pairs.append((fresh_id, other_id))
+                pairs.append((new_id, other_id))
     return pairs
 
 
 def _ask_model(
     engine: Engine, task: Literal["promotion", "consolidation"], entries: Sequence[Entry]
 ) -> list[tuple[Learning, list[Entry]]]:
-    """Return each grounded learning that a model gives, with the entries that it quotes."""
+    """Ask a model about entries, and return each of its answers with the entries that it quotes.
+
+    An answer that quotes words which no entry has is left out.
+    """
     entry_by_key = {f"e{number}": entry for number, entry in enumerate(entries, start=1)}
     pieces: dict[str, Evidence] = {}
     for key, entry in entry_by_key.items():
@@ -421,7 +448,7 @@ def _ask_model(
 def promote_globally(
     config_path: str, entries: tuple[Entry, ...], now: datetime, *, dry_run: bool
 ) -> tuple[Entry, ...]:
-    """Copy entries to the global memory, as one commit there.
+    """Copy entries to the global memory, as one commit in its repository.
 
     The entries stay in the project too, because a job in CI has no global memory.
 
@@ -437,9 +464,6 @@ def promote_globally(
     Raises:
         UsageError: no-global-checkout, and what the writer raises.
     """
-    # GitPython takes 75 ms to import, so it is imported only to write.
-    from memory_ci.gitrepo.writer import MEMORY_CI, PlannedCommit, commit_series
-
     directory = Path(config_path).expanduser()
     workspace = _open_global_checkout(config_path, directory)
     root = (workspace.repo.root or directory).resolve()
@@ -448,28 +472,53 @@ def promote_globally(
     content = workspace.at(tip).read([path])
     loaded = load_file(path, content.get(path, b""), workspace.config.scopes)
     existing = [located.entry for located in loaded.entries]
-    new_entries = tuple(
-        entry
-        for entry in entries
-        if not any(is_same_learning(entry, existing_entry) for existing_entry in existing)
-    )
-    if not new_entries or dry_run:
-        return new_entries
-    changes = tuple(
-        Change(step="promote", kind="add", path=path, entry=entry, why="from a project")
-        for entry in new_entries
-    )
-    step = PlannedStep(step="promote", changes=changes)
-    message = render_commit_message([step], _build_plan(ref, tip, (step,)))
-    commit = PlannedCommit(apply_changes(content, changes), message)
+    new_entries: list[Entry] = []
+    for entry in entries:
+        if not any(is_same_learning(entry, existing_entry) for existing_entry in existing):
+            new_entries.append(entry)
+    if new_entries and not dry_run:
+        changes = tuple(
+            Change(step="promote", kind="add", path=path, entry=entry, why="from a project")
+            for entry in new_entries
+        )
+        plan = _build_plan(ref, tip, (PlannedStep(step="promote", changes=changes),))
+        _commit_globally(workspace, plan, content, now)
+    return tuple(new_entries)
+
+
+def _commit_globally(
+    workspace: Workspace, plan: Plan, content: Mapping[str, bytes], now: datetime
+) -> None:
+    """Commit a plan with one step in the repository of the global memory.
+
+    Args:
+        workspace: the repository of the global memory.
+        plan: the plan.
+        content: the files that it changes, as they are now.
+        now: the time of the commit.
+    """
+    # GitPython takes 75 ms to import, so it is imported only to write.
+    from memory_ci.gitrepo.writer import MEMORY_CI, PlannedCommit, commit_series
+
+    (step,) = plan.steps
+    message = render_commit_message([step], plan)
+    commit = PlannedCommit(apply_changes(content, step.changes), message)
     commit_series(
-        workspace.repo, ref=ref, expected=tip, commits=[commit], identity=MEMORY_CI, when=now
+        workspace.repo,
+        ref=plan.ref,
+        expected=plan.base,
+        commits=[commit],
+        identity=MEMORY_CI,
+        when=now,
     )
-    return new_entries
 
 
 def _open_global_checkout(config_path: str, directory: Path) -> Workspace:
-    """Open the checkout of the global memory.
+    """Open the repository of the global memory.
+
+    Args:
+        config_path: the setting `global.path`, "" if it is not set.
+        directory: the directory that it names.
 
     Raises:
         UsageError: no-global-checkout.

@@ -41,7 +41,12 @@ class RepositoryLinks(msgspec.Struct, frozen=True):
         return WebLink(sha[:SHORT_SHA], link_part(self.address, f"commit/{sha}"))
 
     def link_origin(self, ref: str) -> WebLink:
-        """Return a link for `commit:3f2ab91` or `pr:128`, claimed or not; else a label."""
+        """Return a link to the commit or pull request that an origin names, or its label alone.
+
+        Args:
+            ref: the origin, as `commit:3f2ab91` or `pr:128`; `CLAIMED` before it says that the
+                origin is not proved.
+        """
         kind, _, name = ref.removeprefix(CLAIMED).partition(":")
         if kind == "commit" and name.isalnum():
             return self.link_commit(name)
@@ -92,13 +97,14 @@ class ReportInputs(msgspec.Struct, frozen=True, kw_only=True):
         return self.links.tip
 
     def find_day_of_work(self, entry: Entry) -> date | None:
-        """Return the day of the work that taught an entry, None if it is not recorded.
+        """Return the day of the work that an entry was learned from, None if it is not recorded.
 
-        It is not the day on which memory was written: a run over old history learns in one day
-        what months taught.
+        It can be long before the day on which the entry was written: one run over old history
+        writes what was learned in months.
         """
         if entry.occurred_at is not None:
             return entry.occurred_at
+        # The source names changes, as `pr:128 commit:3f2ab91`.
         for ref in (entry.source or "").split():
             kind, _, name = ref.removeprefix(CLAIMED).partition(":")
             label = f"#{name}" if kind == "pr" else name[:SHORT_SHA]

@@ -1,10 +1,9 @@
-"""The entries in the report: their use, their faults and their lives."""
+"""The memory entries in the report: their use, their faults and the events of their lives."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import get_args
 
 import msgspec
 
@@ -12,26 +11,31 @@ from memory_ci.anchors.text import format_verdict
 from memory_ci.anchors.verdicts import judge_entry
 from memory_ci.commands.health.metrics import list_contradictions
 from memory_ci.commands.report.inputs import MAX_BODY, ReportInputs
-from memory_ci.commands.report.records import EntryFault, EntryLife, FaultKind, LifeStep
+from memory_ci.commands.report.records import (
+    FAULT_KINDS,
+    EntryFault,
+    EntryLife,
+    FaultKind,
+    LifeStep,
+)
 from memory_ci.lifecycle.episodes import find_heirs_among, replace_by_heirs
 from memory_ci.lifecycle.prominence import is_in_force, prominence
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.utility import is_idle
 from memory_ci.records.anchor import STALE_KINDS
-from memory_ci.records.entry import Entry, name_entry
+from memory_ci.records.entry import Entry, Located, name_entry
 from memory_ci.records.episode import Episode, Feedback, UseCount
 from memory_ci.text import plural, shorten
 
 MAX_STEPS = 3  # Events of one kind in the life of an entry.
-FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
 
 class EntryEvents(msgspec.Struct, frozen=True):
-    """Events of one entry, and of those that it superseded, oldest first.
+    """Events of one entry, and of the entries that it superseded, oldest first.
 
     Attributes:
-        unused: the work that it was served to and that did not use it.
-        used: the work that used it.
+        unused: the episodes of work that was served the entry and did not use it.
+        used: the episodes of work that used it.
         feedback: feedback on it.
     """
 
@@ -41,28 +45,15 @@ class EntryEvents(msgspec.Struct, frozen=True):
 
 
 def list_entries(inputs: ReportInputs) -> Iterator[EntryLife]:
-    """Yield the entries, the most prominent first."""
-    events: defaultdict[str, EntryEvents] = defaultdict(EntryEvents)
-    heirs = find_heirs_among(located.entry for located in inputs.located)
-    for episode in inputs.episodes:
-        used_ids = replace_by_heirs(episode.used, heirs)
-        served_ids = replace_by_heirs((served.id for served in episode.retrieved), heirs)
-        for entry_id in used_ids:
-            events[entry_id].used.append(episode)
-        for entry_id in served_ids - used_ids:
-            events[entry_id].unused.append(episode)
-    for event in inputs.feedback:
-        events[event.id].feedback.append(event)
-
-    ranked = [(prominence(located.entry, inputs.today), located) for located in inputs.located]
-    ranked.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].line))
+    """Yield all memory entries as the page shows them, the most prominent first."""
+    events = _group_events(inputs)
     titles = {located.entry.id: name_entry(located.entry) for located in inputs.located}
-    opponents = _map_opponents(inputs)
-    for value, located in ranked:
+    opponent_ids = _map_opponents(inputs)
+    for score, located in _sort_by_prominence(inputs):
         entry = located.entry
         verdicts = inputs.verdicts[entry.id]
         use_count = inputs.usage.get(entry.id, UseCount())
-        against = [titles[opponent] for opponent in opponents.get(entry.id, ())]
+        opponent_titles = [titles[opponent_id] for opponent_id in opponent_ids.get(entry.id, ())]
         yield EntryLife(
             id=entry.id,
             title=name_entry(entry),
@@ -74,48 +65,81 @@ def list_entries(inputs: ReportInputs) -> Iterator[EntryLife]:
             at=inputs.find_day_of_work(entry),
             links=inputs.link_origins(entry),
             place=f"{located.path}:{located.line}",
-            prominence=round(value, 3),
+            prominence=round(score, 3),
             given=use_count.given,
             used=use_count.used,
             verdict=judge_entry(verdicts) if verdicts else "",
-            faults=_list_faults(inputs, entry, use_count, against),
+            faults=_list_faults(inputs, entry, use_count, opponent_titles),
             quotes=tuple(shorten(line, MAX_BODY) for line in entry.evidence),
             life=tuple(_list_life_steps(inputs, entry, events[entry.id])),
             others=_name_relations(entry, titles),
         )
 
 
+def _group_events(inputs: ReportInputs) -> defaultdict[str, EntryEvents]:
+    """Return the use of and the feedback on each entry, by the id of the entry.
+
+    Events of an entry that was superseded count for the entry that replaced it, its heir.
+    """
+    events: defaultdict[str, EntryEvents] = defaultdict(EntryEvents)
+    heirs = find_heirs_among(located.entry for located in inputs.located)
+    for episode in inputs.episodes:
+        used_ids = replace_by_heirs(episode.used, heirs)
+        served_ids = replace_by_heirs((served.id for served in episode.retrieved), heirs)
+        for entry_id in used_ids:
+            events[entry_id].used.append(episode)
+        for entry_id in served_ids - used_ids:
+            events[entry_id].unused.append(episode)
+    for event in inputs.feedback:
+        events[event.id].feedback.append(event)
+    return events
+
+
+def _sort_by_prominence(inputs: ReportInputs) -> list[tuple[float, Located]]:
+    """Return the entries with their prominence, highest first, and equal ones by file and line."""
+    ranked = [(prominence(located.entry, inputs.today), located) for located in inputs.located]
+    return sorted(
+        ranked,
+        key=lambda score_and_entry: (
+            -score_and_entry[0],
+            score_and_entry[1].path,
+            score_and_entry[1].line,
+        ),
+    )
+
+
 def _map_opponents(inputs: ReportInputs) -> dict[str, list[str]]:
-    """Return for each entry in force the ids of those that it contradicts."""
-    in_force = [place for place in inputs.located if is_in_force(place.entry, inputs.today)]
-    opponents: defaultdict[str, list[str]] = defaultdict(list)
-    for pair in sorted(sorted(pair) for pair in list_contradictions(in_force)):
-        opponents[pair[0]].append(pair[1])
-        opponents[pair[1]].append(pair[0])
-    return opponents
+    """Return for each entry in force the ids of the entries in force that contradict it."""
+    in_force = [located for located in inputs.located if is_in_force(located.entry, inputs.today)]
+    id_pairs = sorted(sorted(pair) for pair in list_contradictions(in_force))
+    opponent_ids: defaultdict[str, list[str]] = defaultdict(list)
+    for first_id, second_id in id_pairs:
+        opponent_ids[first_id].append(second_id)
+        opponent_ids[second_id].append(first_id)
+    return opponent_ids
 
 
 def _list_faults(
-    inputs: ReportInputs, entry: Entry, use_count: UseCount, against: Iterable[str]
+    inputs: ReportInputs, entry: Entry, use_count: UseCount, opponent_titles: Iterable[str]
 ) -> tuple[EntryFault, ...]:
-    """Return the faults of an entry in force, the worst first.
+    """Return the faults of an entry, the worst first; an entry that is not in force has none.
 
     Args:
-        inputs: gives the verdicts of its cites.
+        inputs: holds the verdicts of the entry's cites: whether the cited code is unchanged.
         entry: the entry.
         use_count: how often it was served and used.
-        against: the titles of the entries that it contradicts.
+        opponent_titles: the titles of the entries that it contradicts.
     """
     if not is_in_force(entry, inputs.today):
         return ()
     faults: list[EntryFault] = []
     verdicts = inputs.verdicts[entry.id]
-    verdict = judge_entry(verdicts) if verdicts else ""
-    if verdict in STALE_KINDS:
-        details = [format_verdict(item) for item in verdicts if item.kind in STALE_KINDS]
-        kind: FaultKind = "gone" if verdict == "gone" else "changed"
-        faults.append(EntryFault(kind, "; ".join(details)))
-    faults += [EntryFault("contradicted", title) for title in against]
+    worst_kind = judge_entry(verdicts) if verdicts else ""
+    if worst_kind in STALE_KINDS:
+        stale_cites = [format_verdict(cite) for cite in verdicts if cite.kind in STALE_KINDS]
+        fault_kind: FaultKind = "gone" if worst_kind == "gone" else "changed"
+        faults.append(EntryFault(fault_kind, "; ".join(stale_cites)))
+    faults += [EntryFault("contradicted", title) for title in opponent_titles]
     if is_idle(use_count):
         faults.append(EntryFault("unused", f"served {plural(use_count.given, 'time')}, never used"))
     return tuple(sorted(faults, key=lambda fault: FAULT_KINDS.index(fault.kind)))
@@ -131,7 +155,11 @@ def _name_relations(entry: Entry, titles: Mapping[str, str]) -> tuple[tuple[str,
 
 
 def _list_life_steps(inputs: ReportInputs, entry: Entry, events: EntryEvents) -> Iterator[LifeStep]:
-    """Yield the life of an entry: learning, work, feedback, changed code, end."""
+    """Yield the events in the life of an entry, grouped by kind, for its timeline on the page.
+
+    They are: when it was learned and written, the newest work that was served it or used it, the
+    newest feedback, cited code that changed, and its retirement or end date.
+    """
     yield LifeStep(
         at=inputs.find_day_of_work(entry),
         what="learned",
@@ -141,11 +169,11 @@ def _list_life_steps(inputs: ReportInputs, entry: Entry, events: EntryEvents) ->
     if entry.created_at and entry.created_at != inputs.find_day_of_work(entry):
         yield LifeStep(at=entry.created_at, what="written")
 
-    for what, episodes in (("served", events.unused), ("used", events.used)):
+    for use, episodes in (("served", events.unused), ("used", events.used)):
         for episode in episodes[-MAX_STEPS:]:
             yield LifeStep(
                 at=episode.occurred_at.date(),
-                what=what,
+                what=use,
                 text=episode.situation.summary,
                 links=inputs.links.link_work(episode),
             )

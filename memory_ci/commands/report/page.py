@@ -9,6 +9,7 @@ script that may run by its hash.
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import json
 from collections.abc import Callable
@@ -116,21 +117,21 @@ def load_libraries() -> tuple[Any, Any]:
 
 
 def render_report(overview: Overview) -> str:
-    """Render the page.
+    """Return the HTML page of the report, with its charts as SVG.
 
     Raises:
         UsageError: missing-extra.
     """
     jinja2, vega = load_libraries()
     page = msgspec.convert(clean(msgspec.to_builtins(overview)), Overview, strict=False)
-    specs = json.loads(_read_template("charts.json"))
+    chart_specs = json.loads(_read_template("charts.json"))
 
     def draw(name: str, data: Any, label: str) -> str:  # noqa: ANN401 - the data of a chart
-        return _draw_chart(vega, specs, name, data, label)
+        return _draw_chart(vega, chart_specs, name, data, label)
 
     style = _read_template("report.css")
     script = _read_template("report.js")
-    policy = (
+    content_security_policy = (
         f"default-src 'none'; style-src '{_hash_source(style)}';"
         f" script-src '{_hash_source(script)}'; base-uri 'none'"
     )
@@ -152,7 +153,7 @@ def render_report(overview: Overview) -> str:
         data={"entries": _list_entry_rows(page)},
         style=style,
         script=script,
-        policy=policy,
+        policy=content_security_policy,
         states=STATES,
         signs=COVER_SIGNS,
         plural=plural,
@@ -162,19 +163,31 @@ def render_report(overview: Overview) -> str:
 
 
 def _list_worst(page: Overview) -> list[EntryLife]:
-    """Return the entries with the worst faults, of two that contradict each other one."""
-    entries = {entry.id: entry for entry in page.entries}
+    """Return the few entries with the worst faults.
+
+    Of two entries that contradict each other only the first is returned: the fault of one names
+    the other.
+    """
     worst: list[EntryLife] = []
-    for entry_id in page.summary.faulty if page.summary else ():
-        entry = entries[entry_id]
-        opponents = {other.title for other in worst}
-        if entry.faults[0].kind != "contradicted" or entry.faults[0].detail not in opponents:
-            worst.append(entry)
+    for entry in _list_faulty(page):
+        worst_fault = entry.faults[0]
+        listed_titles = {listed.title for listed in worst}
+        if worst_fault.kind == "contradicted" and worst_fault.detail in listed_titles:
+            continue
+        worst.append(entry)
     return worst[:MAX_WORST]
 
 
+def _list_faulty(page: Overview) -> list[EntryLife]:
+    """Return the entries with faults, the worst first; none if the page has no summary."""
+    if page.summary is None:
+        return []
+    entries = {entry.id: entry for entry in page.entries}
+    return [entries[entry_id] for entry_id in page.summary.faulty]
+
+
 def _has_history(page: Overview) -> bool:
-    """Return whether two releases or months have a value, so that a line can be drawn."""
+    """Return whether health was measured at two releases or months, so that a line can be drawn."""
     measured = [
         release
         for release in page.releases
@@ -184,7 +197,11 @@ def _has_history(page: Overview) -> bool:
 
 
 def _list_entry_rows(page: Overview) -> list[Row]:
-    """Return the entries as the script reads them, without empty values."""
+    """Return the entries as JSON objects for the page's script, without empty values.
+
+    Only the most prominent entries, which come first, have their quotes and the events of their
+    life: all of them would make the page too large.
+    """
     rows = []
     for number, entry in enumerate(page.entries):
         row = {key: value for key, value in msgspec.to_builtins(entry).items() if value}
@@ -196,14 +213,18 @@ def _list_entry_rows(page: Overview) -> list[Row]:
 
 
 def _group_faulty(page: Overview) -> dict[str, list[EntryLife]]:
-    """Return the entries with faults by `stale`, `contradicted` and `unused`, the worst first."""
+    """Return the entries with faults, grouped by the kind of fault, the worst first in each group.
+
+    An entry is in each group that it has a fault of.
+    """
     groups: dict[str, list[EntryLife]] = {"stale": [], "contradicted": [], "unused": []}
-    entries = {entry.id: entry for entry in page.entries}
-    for entry_id in page.summary.faulty if page.summary else ():
-        kinds = {fault.kind for fault in entries[entry_id].faults}
-        names = {"stale" if kind in STALE_KINDS else kind for kind in kinds}
+    for entry in _list_faulty(page):
+        names = set()
+        for fault in entry.faults:
+            is_stale = fault.kind in STALE_KINDS  # The cited code changed or is gone.
+            names.add("stale" if is_stale else fault.kind)
         for name in names:
-            groups[name].append(entries[entry_id])
+            groups[name].append(entry)
     return groups
 
 
@@ -212,12 +233,17 @@ def _read_template(name: str) -> str:
 
 
 def clean(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
-    """Return a value without credentials and without invisible or bidirectional characters."""
+    """Return a JSON value whose strings are without credentials and misleading characters.
+
+    Invisible and bidirectional characters are removed, in nested lists and objects, too.
+    """
     if isinstance(value, dict):
         return {key: clean(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [clean(item) for item in value]
-    return printable_lines(mask_secrets(value)) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return printable_lines(mask_secrets(value))
+    return value
 
 
 def _hash_source(text: str) -> str:
@@ -233,7 +259,7 @@ def _draw_chart(
     data: Any,  # noqa: ANN401 - the data of a chart
     label: str,
 ) -> str:
-    """Return the SVG of a chart in both widths.
+    """Return the SVG of a chart twice: wide for a desktop, narrow for a phone.
 
     Args:
         vega: the library that draws.
@@ -244,9 +270,11 @@ def _draw_chart(
     """
     charts = []
     for size, width in (("wide", WIDE), ("narrow", NARROW)):
-        spec = json.loads(json.dumps(specs[name]))
+        spec = copy.deepcopy(specs[name])
         spec["config"] = specs["config"]
-        FILLERS[name](spec, data, width)
+        fill_in_data = FILLERS[name]
+        fill_in_data(spec, data, width)
+        # Only the full language of Vega has `marks`; the others are in Vega-Lite.
         render = vega.vega_to_svg if "marks" in spec else vega.vegalite_to_svg
         svg = render(spec, allowed_base_urls=[]).replace(PAGE_LINK, '<a xlink:href="#')
         for markup in INVISIBLE_MARKUP:
@@ -263,7 +291,7 @@ def _milliseconds(day: date) -> int:
 
 
 def _fill_weeks(spec: Spec, page: Overview, width: int) -> None:
-    """Fill in merges as bars, and above them the changes of memory as dots by their number."""
+    """Fill in the chart of weeks: merges as bars, and above them changes of memory as dots."""
     weeks = page.weeks if width == WIDE else page.weeks[-NARROW_WEEKS:]
     bars = [_make_merge_bar(week, page.today) for week in weeks if week.merges]
     dots: list[Row] = []
@@ -273,7 +301,7 @@ def _fill_weeks(spec: Spec, page: Overview, width: int) -> None:
 
     start = _milliseconds(weeks[0].start)
     end = _milliseconds(weeks[-1].start + timedelta(days=7))
-    for chart in spec["vconcat"]:
+    for chart in spec["vconcat"]:  # The dots above, the bars below.
         chart["width"] = width - 90
         chart["encoding"]["x"]["scale"]["domain"] = [start, end]
     bar_encoding = spec["vconcat"][1]["encoding"]
@@ -282,6 +310,7 @@ def _fill_weeks(spec: Spec, page: Overview, width: int) -> None:
 
 
 def _make_merge_bar(week: WorkWeek, today: date) -> Row:
+    """Return the bar of a week's merges; that of the present week ends today."""
     return {
         "at": _milliseconds(week.start),
         "end": _milliseconds(min(week.start + timedelta(days=6), today + timedelta(days=1))),
@@ -292,6 +321,7 @@ def _make_merge_bar(week: WorkWeek, today: date) -> Row:
 
 
 def _list_memory_dots(week: WorkWeek) -> list[Row]:
+    """Return a dot for each kind of change that memory had in a week, with its number and link."""
     counts = (
         ("learned", week.learned, week.written),
         ("candidates", week.candidates, week.newest),
@@ -311,13 +341,15 @@ def _list_memory_dots(week: WorkWeek) -> list[Row]:
 
 
 def _fill_use(spec: Spec, page: Overview, width: int) -> None:
-    """Fill in a dot for each entry that was served, most served first."""
+    """Fill in the chart of use: for each entry a dot at how often it was served and used."""
     limit = MAX_DOTS if width == WIDE else MAX_DOTS // 3
-    served = [(entry.given, number) for number, entry in enumerate(page.entries) if entry.given]
-    served.sort(reverse=True)
-    dots = [_make_use_dot(page.entries[number]) for _, number in served[:limit]]
+    # Dots that are drawn later cover earlier ones, so their order is part of the picture: the
+    # most served first, and of these the least prominent.
+    served_entries = [entry for entry in reversed(page.entries) if entry.given]
+    served_entries.sort(key=lambda entry: entry.given, reverse=True)
+    dots = [_make_use_dot(entry) for entry in served_entries[:limit]]
 
-    most_served = served[0][0]
+    most_served = served_entries[0].given
     most_used = max(entry.used for entry in page.entries)
     corners: list[Row] = [{"given": most_served, "used": 0.45, "text": "noise: served, never used"}]
     if most_used:
@@ -325,24 +357,26 @@ def _fill_use(spec: Spec, page: Overview, width: int) -> None:
             {"given": most_served, "used": most_used + 0.3, "text": "gold: served and used"}
         )
     spec["datasets"] = {"dots": dots, "corners": corners}
-    for layer in spec["layer"][1:]:
-        for axis, most in (("x", most_served), ("y", most_used)):
-            ticks = layer["encoding"][axis]["axis"]
-            ticks["values"] = [tick for tick in ticks["values"] if tick <= most + 1]
+    layers_with_axes = spec["layer"][1:]
+    for layer in layers_with_axes:
+        for axis_name, highest_count in (("x", most_served), ("y", most_used)):
+            axis = layer["encoding"][axis_name]["axis"]
+            axis["values"] = [tick for tick in axis["values"] if tick <= highest_count + 1]
     spec["width"] = width - 70
 
 
 def _make_use_dot(entry: EntryLife) -> Row:
-    """Return the dot of an entry; its id moves it a little, so that equal ones do not overlap."""
+    """Return the dot of an entry in the chart of use, coloured by whether the entry was of use."""
     name = "between"
     if entry.given > 4 and not entry.used:
         name = "noise"
-    elif entry.used * 2 >= entry.given > 1:
+    elif entry.given > 1 and entry.used >= entry.given / 2:
         name = "gold"
-    right, up = hashlib.sha256(entry.id.encode()).digest()[:2]
+    # Two bytes of a hash of the id move the dot a little, so that equal dots do not overlap.
+    shift_right, shift_up = hashlib.sha256(entry.id.encode()).digest()[:2]
     return {
-        "given": entry.given + right / 500 - 0.25,
-        "used": entry.used + up / 700,
+        "given": entry.given + shift_right / 500 - 0.25,
+        "used": entry.used + shift_up / 700,
         "name": name,
         "says": f"{shorten(entry.title, 80)}: served {entry.given}, used {entry.used}",
         "url": f"#{entry.id}",
@@ -350,22 +384,30 @@ def _make_use_dot(entry: EntryLife) -> Row:
 
 
 def _fill_map(spec: Spec, page: Overview, width: int) -> None:
-    """Fill in a tile for each file, grouped by the first two directories of its path."""
+    """Fill in the map of files: a tile for each file, grouped by directory.
+
+    A tile is as large as the number of merged changes that touched its file. Groups are the first
+    two directories of paths.
+    """
     limit = MAX_TILES if width == WIDE else MAX_TILES // 2
-    least_size = sum(file.churn for file in page.files[:limit]) // limit
+    shown_files = page.files[:limit]
+    least_stale_size = sum(file.churn for file in shown_files) // limit
     rows: dict[str, Row] = {"/": {"id": "/"}}
-    for file in page.files[:limit]:
-        folder = "/".join(file.path.split("/")[:-1][:2])
+    for file in shown_files:
+        *directories, file_name = file.path.split("/")
+        folder = "/".join(directories[:2])
         if folder:
             rows[f"{folder}/"] = {"id": f"{folder}/", "parent": "/", "label": folder}
         churn = plural(file.churn, "merged change")
         entries = plural(file.entries, "entry")
+        # A file with a stale entry is to be seen even where it seldom changes.
+        least_size = least_stale_size if file.stale_id else 1
         rows[file.path] = {
             "id": file.path,
             "parent": f"{folder}/",
-            "size": max(file.churn, least_size if file.stale_id else 1),
+            "size": max(file.churn, least_size),
             "cover": file.cover,
-            "label": COVER_SIGNS[file.cover] + file.path.rpartition("/")[2],
+            "label": COVER_SIGNS[file.cover] + file_name,
             "says": f"{file.path}: {churn}, {entries}; {COVERS[file.cover]}",
             "url": f"#{file.stale_id}" if file.stale_id else file.url,
         }
@@ -374,60 +416,73 @@ def _fill_map(spec: Spec, page: Overview, width: int) -> None:
 
 
 def _fill_task(spec: Spec, task: ExplainedTask, width: int) -> None:
-    """Fill in a bar for each entry that the task finds, with the gain and loss by each factor."""
+    """Fill in the chart of a task: for each entry that it finds a bar of its score.
+
+    A bar is split into what each factor of the score added or took.
+    """
     parts = []
     scores = []
-    factors = set()
-    for place, entry in enumerate(task.found, start=1):
-        score = f"{entry.title}: {entry.score:.2f}, {STATES[entry.state]}"
-        scores.append({"place": place, "score": entry.score, "says": f"{place}. {score}"})
-        for name, value in entry.parts:
-            factors.add(name)
+    factor_names = set()
+    for rank, entry in enumerate(task.found, start=1):
+        score_text = f"{rank}. {entry.title}: {entry.score:.2f}, {STATES[entry.state]}"
+        scores.append({"place": rank, "score": entry.score, "says": score_text})
+        for factor_name, difference in entry.parts:
+            factor_names.add(factor_name)
             parts.append(
                 {
-                    "place": place,
-                    "name": name,
-                    "value": value,
+                    "place": rank,
+                    "name": factor_name,
+                    "value": difference,
                     "given": entry.state == "given",
-                    "says": f"{place}. {name} {value:+.2f}",
+                    "says": f"{rank}. {factor_name} {difference:+.2f}",
                 }
             )
     spec["datasets"] = {"parts": parts, "scores": scores}
 
-    color = spec["layer"][0]["encoding"]["color"]
+    encoding = spec["layer"][0]["encoding"]
     scale = {"domain": FACTORS}
-    color["scale"] = scale
-    spec["layer"][0]["encoding"]["stroke"]["scale"] = scale
-    color["legend"]["columns"] = width // 110
-    color["legend"]["values"] = [name for name in FACTORS if name in factors]
+    encoding["color"]["scale"] = scale
+    encoding["stroke"]["scale"] = scale
+    legend = encoding["color"]["legend"]
+    legend["columns"] = width // 110
+    legend["values"] = [name for name in FACTORS if name in factor_names]
     spec["width"] = width - 40
 
 
 def _fill_health(spec: Spec, page: Overview, width: int) -> None:
-    """Fill in a small chart for each metric, all on the same axes."""
-    values = []
+    """Fill in the charts of health: a small one for each metric, with a point for each release."""
+    points = []
     for release in page.releases:
         for metric in release.health.metrics:
-            if metric.value is not None:
-                says = f"{release.name}: {metric.name} {metric.value:.0f}; {metric.basis}"
-                row = {"metric": metric.name, "release": release.name, "value": metric.value}
-                values.append({**row, "says": says})
+            if metric.value is None:
+                continue
+            points.append(
+                {
+                    "metric": metric.name,
+                    "release": release.name,
+                    "value": metric.value,
+                    "says": f"{release.name}: {metric.name} {metric.value:.0f}; {metric.basis}",
+                }
+            )
     columns = 3 if width == WIDE else 2
     spec["columns"] = columns
     spec["spec"]["width"] = (width - columns * 52) // columns
-    spec["datasets"] = {"values": values}
+    spec["datasets"] = {"values": points}
 
 
 def _fill_budget(spec: Spec, task: ExplainedTask, width: int) -> None:
-    """Fill in one bar of the parts of an answer, with the end of the budget as a line."""
+    """Fill in the chart of the budget: a bar of the characters that each part of an answer takes.
+
+    A line marks the budget: what lies beyond it is not served.
+    """
     parts = [
         {
             "name": name,
-            "value": value,
-            "order": place,
-            "says": f"{name}: {value:,} of {task.room:,} characters",
+            "value": size,
+            "order": order,
+            "says": f"{name}: {size:,} of {task.room:,} characters",
         }
-        for place, (name, value) in enumerate(task.budget)
+        for order, (name, size) in enumerate(task.budget)
     ]
     end = {"at": task.room, "says": f"The budget: {task.room:,} characters"}
     spec["datasets"] = {"parts": parts, "room": [end]}
@@ -442,4 +497,4 @@ FILLERS: dict[str, Callable[[Spec, Any, int], None]] = {
     "health": _fill_health,
     "budget": _fill_budget,
 }
-"""The function that puts the rows of a chart into its specification."""
+"""For each chart the function that puts its rows into its specification."""

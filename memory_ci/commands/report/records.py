@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -79,6 +79,7 @@ FaultKind = Literal["gone", "contradicted", "changed", "unused"]
 gone, changed: so is the code that it cites; contradicted: another entry says the opposite;
 unused: it was served often and never used.
 """
+FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
 
 class EntryFault(msgspec.Struct, frozen=True):

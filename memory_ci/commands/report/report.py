@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ from memory_ci.commands.report.work import WEEKS, count_weeks, list_changes, lis
 from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
 from memory_ci.commands.review.queue import list_queue
 from memory_ci.config import CONFIG_FILE
-from memory_ci.gitrepo import history
+from memory_ci.gitrepo import history, record_commits
 from memory_ci.gitrepo.addresses import find_forge_address
 from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
 from memory_ci.lifecycle import episodes as episode_rules
@@ -63,18 +63,21 @@ def gather_report(
 ) -> Overview:
     """Return the values of the report: of the work tree, and of its default branch's history.
 
-    No forge and no model is asked. A part that cannot be had, say in a shallow clone, becomes
-    a note.
+    Nothing is asked of a forge or a model. For a part that cannot be read, say in a shallow
+    clone, `notes` of the result has a sentence.
 
     Args:
         workspace: the repository and its configuration.
         now: the present time.
         environ: the environment that `retrieve` reads.
-        task: a task that is explained first.
-        address: the address that links begin with; None: that of the remote.
+        task: a task whose search is explained before others.
+        address: the web address that links begin with; None: that of the remote.
     """
     today = now.date()
-    address = (_find_address(workspace) if address is None else address).rstrip("/")
+    if address is None:
+        address = _find_address(workspace)
+    address = address.rstrip("/")
+    # A bare repository has no work tree; its git directory has the name then.
     name = (workspace.repo.root or workspace.repo.common_dir).name
     tip = read_tips(workspace.repo).commit or find_commit(workspace.repo, "HEAD")
     if not tip:
@@ -110,14 +113,24 @@ def gather_report(
 def _read_inputs(
     workspace: Workspace, today: date, links: RepositoryLinks, notes: list[str]
 ) -> ReportInputs:
-    """Read the memory of the work tree, and the history of the default branch."""
+    """Read the memory of the work tree, and the history of the default branch.
+
+    Use and feedback of an entry that was superseded count for the entry that replaced it, its heir.
+
+    Args:
+        workspace: the repository and its configuration.
+        today: the day that counts as today.
+        links: the links to the commits of the history.
+        notes: gets a sentence for each part that could not be read.
+    """
     memory = load_memory(workspace, None)
-    tellings = load_written(workspace, None).tellings
-    episodes = episode_rules.combine(tellings)
+    episode_files = load_written(workspace, None).tellings
+    episodes = episode_rules.combine(episode_files)
     heirs = episode_rules.find_heirs_among(located.entry for located in memory.located)
-    feedback = episode_rules.move_to_heirs(episode_rules.list_feedback(tellings), heirs)
+    feedback = episode_rules.move_to_heirs(episode_rules.list_feedback(episode_files), heirs)
     changes = list_changes(workspace, links.tip, today, notes)
-    notes += _note_findings(memory.findings)
+    if memory.findings:
+        notes.append(_describe_findings(memory.findings))
     return ReportInputs(
         workspace=workspace,
         today=today,
@@ -144,15 +157,13 @@ def save_report(page: Overview, path: Path) -> int:
     return len(data)
 
 
-def _note_findings(findings: Iterable[Finding]) -> list[str]:
-    paths = [finding.path for finding in findings]
-    if not paths:
-        return []
-    unique_paths = list(dict.fromkeys(paths))
+def _describe_findings(findings: Collection[Finding]) -> str:
+    """Return a sentence that counts findings and names the first files that have any."""
+    unique_paths = list(dict.fromkeys(finding.path for finding in findings))
     names = ", ".join(unique_paths[:MAX_NAMED])
     if len(unique_paths) > MAX_NAMED:
         names += ", …"
-    return [f"{plural(len(paths), 'finding')} in {names}: `memory-ci check` names them."]
+    return f"{plural(len(findings), 'finding')} in {names}: `memory-ci check` names them."
 
 
 def _find_address(workspace: Workspace) -> str:
@@ -163,17 +174,23 @@ def _find_address(workspace: Workspace) -> str:
 def _judge_entries(
     workspace: Workspace, located_entries: Sequence[Located]
 ) -> dict[str, tuple[Verdict, ...]]:
-    """Return the verdicts of each entry's cites in the work tree, by id, with their edits."""
-    truth = judge_cites(workspace, located_entries, None)
-    judged = [(located.entry, truth.get(located.entry, ())) for located in located_entries]
-    verdicts = add_last_edits(workspace, judged, None)
-    return {
-        located.entry.id: entry_verdicts
-        for located, entry_verdicts in zip(located_entries, verdicts, strict=True)
-    }
+    """Return for each entry id the verdicts of the entry's cites in the work tree.
+
+    A cite names code, its verdict whether that code is unchanged, and by whom it was last edited.
+    """
+    verdicts_by_entry = judge_cites(workspace, located_entries, None)
+    judged = [
+        (located.entry, verdicts_by_entry.get(located.entry, ())) for located in located_entries
+    ]
+    verdicts_with_edits = add_last_edits(workspace, judged, None)
+    verdicts: dict[str, tuple[Verdict, ...]] = {}
+    for located, entry_verdicts in zip(located_entries, verdicts_with_edits, strict=True):
+        verdicts[located.entry.id] = entry_verdicts
+    return verdicts
 
 
 def _count_sources(located_entries: Iterable[Located]) -> tuple[SourceCount, ...]:
+    """Count the entries by the kind of their source (`pr`, `commit`) and by who extracted them."""
     counts: Counter[tuple[str, str]] = Counter()
     for located in located_entries:
         kind = (located.entry.source or "by hand").removeprefix(CLAIMED).partition(":")[0]
@@ -184,36 +201,42 @@ def _count_sources(located_entries: Iterable[Located]) -> tuple[SourceCount, ...
 def _sum_costs(inputs: ReportInputs, notes: list[str]) -> float:
     since = inputs.today - timedelta(weeks=WEEKS)
     with note_failure(notes, "Costs"):
-        return history.sum_costs(inputs.workspace.repo, since, inputs.tip)
+        return record_commits.sum_costs(inputs.workspace.repo, since, inputs.tip)
     return 0.0
 
 
 def _count_found_by_model(inputs: ReportInputs) -> int:
-    """Return how many entries a model wrote in the weeks shown."""
+    """Return how many entries a language model extracted in the weeks shown."""
     since = inputs.today - timedelta(weeks=WEEKS)
-    entries = [located.entry for located in inputs.located]
-    return sum(
-        entry.engine not in (None, "rules")
-        and entry.created_at is not None
-        and entry.created_at >= since
-        for entry in entries
-    )
+    count = 0
+    for located in inputs.located:
+        entry = located.entry
+        is_by_model = entry.engine not in (None, "rules")
+        if is_by_model and entry.created_at is not None and entry.created_at >= since:
+            count += 1
+    return count
 
 
 def _list_releases(inputs: ReportInputs, notes: list[str]) -> tuple[ReleaseHealth, ...]:
-    """Return the health at the newest releases and today.
+    """Return the health metrics at the newest releases and today, oldest first.
 
-    Where there are fewer than two releases, it is that of the ends of months.
+    With fewer than two releases since memory was set up, they are measured at the ends of months.
+
+    Args:
+        inputs: the memory and history.
+        notes: gets a sentence if health cannot be measured; the result is empty then.
     """
     workspace = inputs.workspace
     with note_failure(notes, "Health"):
-        start = history.find_addition(workspace.repo, inputs.tip, CONFIG_FILE)
+        setup_commit = history.find_addition(workspace.repo, inputs.tip, CONFIG_FILE)
         names = []
-        if start:
-            names = history.list_releases(workspace.repo, start, inputs.tip, MAX_RELEASES - 1)
+        if setup_commit:
+            names = history.list_releases(
+                workspace.repo, setup_commit, inputs.tip, MAX_RELEASES - 1
+            )
         if len(names) < 2:
-            past = measure_history(workspace, inputs.today, limit=MAX_RELEASES)
-            return tuple(ReleaseHealth(str(health.today), health) for health in reversed(past))
+            months = measure_history(workspace, inputs.today, limit=MAX_RELEASES)
+            return tuple(ReleaseHealth(str(health.today), health) for health in reversed(months))
 
         releases = [
             ReleaseHealth(name, measure_health(workspace, inputs.today, at=name))
@@ -237,31 +260,44 @@ def _list_questions(workspace: Workspace, now: datetime, notes: list[str]) -> Se
 def _summarise_questions(
     questions: Iterable[Question], links: RepositoryLinks
 ) -> tuple[AskedQuestion, ...]:
-    """Return the questions with the commands that answer them, the most useful first.
-
-    A command names an entry by its id, and a candidate by its number in `review --all`.
-    """
-    numbered = sorted(enumerate(questions, start=1), key=lambda pair: (-pair[1].score, pair[0]))
+    """Return the questions with the commands that answer them, the most useful first."""
+    numbered = list(enumerate(questions, start=1))
+    # Sorting is stable: of equally useful questions the one with the lower number comes first.
+    numbered.sort(key=lambda number_and_question: number_and_question[1].score, reverse=True)
     return tuple(_summarise_question(number, question, links) for number, question in numbered)
 
 
 def _summarise_question(number: int, question: Question, links: RepositoryLinks) -> AskedQuestion:
-    key = str(number)
-    entry_id = question.located.entry.id if question.located else ""
+    """Return a question for a maintainer, with one `memory-ci review` command for each answer.
+
+    Args:
+        number: the number of the question in the list of `memory-ci review --all`.
+        question: the question, about an entry or about a candidate that may become one.
+        links: links to the changes that the candidate was found in.
+    """
+    entry_id = ""
+    if question.located:
+        entry_id = question.located.entry.id
+    # A command names an entry by its id, and a candidate by its number.
+    argument = str(number)
     if entry_id and "keep" in question.answers:
-        key = entry_id[:8]
-    text = ""
+        argument = entry_id[:8]
+
+    quote = ""
     origins: list[str] = []
     if question.suggestion:
         candidate = question.suggestion.candidate
         origins = candidate.source.split()
-        text = " ".join(candidate.quotes[0].text.split()) if candidate.quotes else ""
+        if candidate.quotes:
+            quote = " ".join(candidate.quotes[0].text.split())
     return AskedQuestion(
         kind=question.kind,
         title=question.title,
         why=question.why,
-        quote=shorten(text, MAX_BODY),
-        commands=tuple(f"memory-ci review --all --{verb} {key}" for verb in question.answers),
+        quote=shorten(quote, MAX_BODY),
+        commands=tuple(
+            f"memory-ci review --all --{answer} {argument}" for answer in question.answers
+        ),
         entry_id=entry_id,
-        links=tuple(links.link_origin(ref) for ref in origins),
+        links=tuple(links.link_origin(origin) for origin in origins),
     )

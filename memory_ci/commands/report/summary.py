@@ -1,4 +1,4 @@
-"""The first screen of the report: the learnings, whether they helped, and the faults."""
+"""The first screen of the report: what memory learned, whether it helped, and its faults."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from memory_ci.commands.health.asked_again import Period, count_asked_again_in
 from memory_ci.commands.health.records import AskedAgain
 from memory_ci.commands.report.inputs import ReportInputs, note_failure
 from memory_ci.commands.report.records import (
+    FAULT_KINDS,
     EntryLife,
     EntryMention,
     ExplainedTask,
@@ -34,50 +35,59 @@ def summarise(
     tasks: Iterable[ExplainedTask],
     notes: list[str],
 ) -> Summary:
-    """Return the answers to the questions of the first screen.
+    """Return the counts and the named entries of the report's first screen.
 
     Args:
         inputs: the memory and history.
         entries: all entries, the most prominent first.
         tasks: the tasks that are explained on the page.
-        notes: is added a sentence on what could not be read.
+        notes: gets a sentence for each part that could not be read.
     """
     in_force = [entry for entry in entries if entry.is_in_force]
-    periods = _list_periods(inputs.today)
-    asked: tuple[AskedAgain, ...] = ()
+    recent_weeks, weeks_before = _list_periods(inputs.today)
+    repetitions: tuple[AskedAgain, ...] = ()
     with note_failure(notes, "What people asked again"):
-        asked = count_asked_again_in(inputs.workspace.at(inputs.tip), periods)
-    recent, before = (
-        _count_period(inputs, entries, period, asked[number] if asked else AskedAgain(0, 0))
-        for number, period in enumerate(periods)
-    )
-    dated = [entry for entry in in_force if entry.at is not None]
-    dated.sort(key=lambda entry: entry.at or date.min, reverse=True)
+        snapshot = inputs.workspace.at(inputs.tip)
+        repetitions = count_asked_again_in(snapshot, (recent_weeks, weeks_before))
+    # Without captured sessions nothing is known of repetitions: the counts stay 0.
+    repeated_recently, repeated_before = repetitions or (AskedAgain(0, 0), AskedAgain(0, 0))
+    faulty_entries = [entry for entry in sort_worst_first(in_force) if entry.faults]
+    over_budget = _list_norms_over_budget(inputs, entries, notes)
+    over_budget += _list_entries_without_room(tasks)
     return Summary(
-        recent=recent,
-        before=before,
-        is_heard=bool(asked),
-        newest=tuple(entry.id for entry in dated[:MAX_NEWEST]),
-        most_used=tuple(_list_most_used(inputs, in_force, periods[0])),
-        asked_again=_name_asked_rules(asked[0]) if asked else (),
-        failed_again=_name_failed_rules(asked[0]) if asked else (),
-        faulty=tuple(entry.id for entry in sort_worst_first(in_force) if entry.faults),
-        over_budget=(*_list_norms_over_budget(inputs, entries, notes), *_list_no_room(tasks)),
+        recent=_count_period(inputs, entries, recent_weeks, repeated_recently),
+        before=_count_period(inputs, entries, weeks_before, repeated_before),
+        is_heard=bool(repetitions),
+        newest=_list_newest_ids(in_force),
+        most_used=tuple(_list_most_used(inputs, in_force, recent_weeks)),
+        asked_again=_name_repeated_rules(repeated_recently),
+        failed_again=_name_failed_rules(repeated_recently),
+        faulty=tuple(entry.id for entry in faulty_entries),
+        over_budget=tuple(over_budget),
         compared=sum(entry.verdict not in ("", "unverifiable") for entry in in_force),
     )
 
 
+def _list_newest_ids(entries: Iterable[EntryLife]) -> tuple[str, ...]:
+    """Return the ids of the entries that the newest work taught, the newest first."""
+    dated = [(entry.at, entry.id) for entry in entries if entry.at is not None]
+    dated.sort(key=lambda date_and_id: date_and_id[0], reverse=True)
+    return tuple(entry_id for _, entry_id in dated[:MAX_NEWEST])
+
+
 def sort_worst_first(entries: Iterable[EntryLife]) -> list[EntryLife]:
-    """Return entries with the worst and most faults first, and of equals the most served."""
-    order = ("gone", "contradicted", "changed", "unused")
-    return sorted(
-        entries,
-        key=lambda entry: (
-            order.index(entry.faults[0].kind) if entry.faults else len(order),
-            -len(entry.faults),
-            -entry.given,
-        ),
-    )
+    """Return entries sorted by their worst fault, then the most faults, then the most served.
+
+    Entries without a fault come last.
+    """
+
+    def rank(entry: EntryLife) -> tuple[int, int, int]:
+        fault_rank = len(FAULT_KINDS)
+        if entry.faults:
+            fault_rank = FAULT_KINDS.index(entry.faults[0].kind)
+        return fault_rank, -len(entry.faults), -entry.given
+
+    return sorted(entries, key=rank)
 
 
 def _list_periods(today: date) -> tuple[Period, Period]:
@@ -88,8 +98,16 @@ def _list_periods(today: date) -> tuple[Period, Period]:
 
 
 def _count_period(
-    inputs: ReportInputs, entries: Iterable[EntryLife], period: Period, asked: AskedAgain
+    inputs: ReportInputs, entries: Iterable[EntryLife], period: Period, repeated: AskedAgain
 ) -> UsePeriod:
+    """Return the counts of one period: entries learned, sessions served, and repeated requests.
+
+    Args:
+        inputs: the memory and history.
+        entries: all entries.
+        period: its first and last day.
+        repeated: the requests and failures that were repeated in the period.
+    """
     first, last = period
     servings = 0
     used = 0
@@ -104,15 +122,15 @@ def _count_period(
         sessions=_count_sessions(inputs, period),
         servings=servings,
         used=used,
-        repetitions=asked.repetitions,
-        although_written=asked.although_written,
-        rules_served=sum(outcome.sessions for outcome in asked.outcomes),
-        failed_again=sum(outcome.failed_again for outcome in asked.outcomes),
+        repetitions=repeated.repetitions,
+        although_written=repeated.although_written,
+        rules_served=sum(outcome.sessions for outcome in repeated.outcomes),
+        failed_again=sum(outcome.failed_again for outcome in repeated.outcomes),
     )
 
 
 def _list_episodes(inputs: ReportInputs, period: Period) -> list[Episode]:
-    """Return the episodes of a period whose work was served an entry."""
+    """Return the episodes of a period whose work was served or used an entry."""
     first, last = period
     return [
         episode
@@ -122,82 +140,97 @@ def _list_episodes(inputs: ReportInputs, period: Period) -> list[Episode]:
 
 
 def _count_sessions(inputs: ReportInputs, period: Period) -> int:
-    """Count the sessions that were served an entry; work that names no session counts as one."""
+    """Count the agent sessions of a period that were served an entry.
+
+    They are found in episodes, the records of merged work, and in the local notes on sessions.
+    """
     first, last = period
-    sessions: set[str] = set()
+    session_keys: set[str] = set()
     for episode in _list_episodes(inputs, period):
-        named = episode.context.get("sessions", "").split(", ")
-        sessions.update(name or episode.id for name in named)
+        names = episode.context.get("sessions", "").split(", ")
+        # Work that names no session counts as one session, under the id of its episode.
+        session_keys.update(name or episode.id for name in names)
     for sign in list_all_signs(inputs.workspace):
-        if sign.given and first <= sign.at.astimezone(UTC).date() <= last:
-            sessions.add(sign.key)
-    return len(sessions)
+        if sign.served and first <= sign.at.astimezone(UTC).date() <= last:
+            session_keys.add(sign.key)
+    return len(session_keys)
 
 
 def _list_most_used(
     inputs: ReportInputs, in_force: Iterable[EntryLife], period: Period
 ) -> list[EntryMention]:
-    heirs = find_heirs_among(place.entry for place in inputs.located)
-    counts: Counter[str] = Counter()
+    """Return the entries in force that the work of a period used most often.
+
+    The use of an entry that was superseded counts for the entry that replaced it, its heir.
+    """
+    heirs = find_heirs_among(located.entry for located in inputs.located)
+    use_counts: Counter[str] = Counter()
     for episode in _list_episodes(inputs, period):
-        counts.update(replace_by_heirs(episode.used, heirs))
-    used = [entry for entry in in_force if counts[entry.id]]
-    used.sort(key=lambda entry: -counts[entry.id])
+        use_counts.update(replace_by_heirs(episode.used, heirs))
+    used_entries = [entry for entry in in_force if use_counts[entry.id]]
+    used_entries.sort(key=lambda entry: use_counts[entry.id], reverse=True)
     return [
-        EntryMention(entry.id, entry.title, plural(counts[entry.id], "time"))
-        for entry in used[:MAX_NAMED]
+        EntryMention(entry.id, entry.title, plural(use_counts[entry.id], "time"))
+        for entry in used_entries[:MAX_NAMED]
     ]
 
 
-def _name_asked_rules(asked: AskedAgain) -> tuple[EntryMention, ...]:
-    named = []
-    for rule in asked.rules[:MAX_NAMED]:
-        is_line = ":" in rule.place
-        reason = f"{rule.place}, " if is_line else ""
-        reason += plural(rule.sessions, "session")
-        named.append(EntryMention("" if is_line else rule.place, rule.title, reason))
-    return tuple(named)
+def _name_repeated_rules(repeated: AskedAgain) -> tuple[EntryMention, ...]:
+    """Return the written rules that people asked for again, with the number of sessions."""
+    mentions = []
+    for rule in repeated.rules[:MAX_NAMED]:
+        sessions = plural(rule.sessions, "session")
+        # The place is the id of an entry, or `path:line` of a document, which has no id.
+        if ":" in rule.place:
+            mention = EntryMention("", rule.title, f"{rule.place}, {sessions}")
+        else:
+            mention = EntryMention(rule.place, rule.title, sessions)
+        mentions.append(mention)
+    return tuple(mentions)
 
 
-def _name_failed_rules(asked: AskedAgain) -> tuple[EntryMention, ...]:
-    failed = [outcome for outcome in asked.outcomes if outcome.failed_again]
-    return tuple(
-        EntryMention(
-            outcome.id,
-            outcome.title,
-            f"{outcome.failed_again} of {plural(outcome.sessions, 'session')}",
-        )
-        for outcome in failed[:MAX_NAMED]
-    )
+def _name_failed_rules(repeated: AskedAgain) -> tuple[EntryMention, ...]:
+    """Return the entries on known failures that were served and whose command failed again."""
+    failed_rules = [outcome for outcome in repeated.outcomes if outcome.failed_again]
+    mentions = []
+    for rule in failed_rules[:MAX_NAMED]:
+        reason = f"{rule.failed_again} of {plural(rule.sessions, 'session')}"
+        mentions.append(EntryMention(rule.id, rule.title, reason))
+    return tuple(mentions)
 
 
 def _list_norms_over_budget(
     inputs: ReportInputs, entries: Iterable[EntryLife], notes: list[str]
 ) -> list[EntryMention]:
-    """Return the norms that no job is served, for the budget of all norms is used up."""
+    """Return the norms that no job is served because the budget of norms is used up.
+
+    Norms are the rules that every job is served, whatever its task.
+    """
     titles = {entry.id: entry.title for entry in entries}
     with (
         note_failure(notes, "The budget"),
         open_view(inputs.workspace, RetrieveOptions(), inputs.today) as view,
     ):
         dropped = list_dropped_norms(view.index, inputs.workspace.config, inputs.today)
-        return [
-            EntryMention(
-                norm.entry_id or "",
-                titles.get(norm.entry_id or "", f"{norm.path}:{norm.line}"),
-                "over the budget of norms that every job is served",
-            )
-            for norm in dropped
-        ]
+        reason = "over the budget of norms that every job is served"
+        mentions = []
+        for norm in dropped:
+            entry_id = norm.entry_id or ""
+            title = titles.get(entry_id, f"{norm.path}:{norm.line}")
+            mentions.append(EntryMention(entry_id, title, reason))
+        return mentions
     return []
 
 
-def _list_no_room(tasks: Iterable[ExplainedTask]) -> list[EntryMention]:
-    """Return the entries that a task of the page found and that had no room."""
-    named: dict[str, EntryMention] = {}
+def _list_entries_without_room(tasks: Iterable[ExplainedTask]) -> list[EntryMention]:
+    """Return the entries that a search for a task found and the answer had no room for.
+
+    An entry that several tasks found is named with the first of them.
+    """
+    mentions: dict[str, EntryMention] = {}
     for task in tasks:
         for entry in task.found:
-            if entry.state == "no room":
+            if entry.state == "no room" and entry.id not in mentions:
                 reason = f"had no room for the task {task.task}"
-                named.setdefault(entry.id, EntryMention(entry.id, entry.title, reason))
-    return list(named.values())
+                mentions[entry.id] = EntryMention(entry.id, entry.title, reason)
+    return list(mentions.values())

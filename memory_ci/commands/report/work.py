@@ -1,9 +1,9 @@
-"""Merged work in the report: its weeks, and the files that it changes."""
+"""Merged changes in the report: counted by week, and by the files that they touch."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, timedelta
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ import msgspec
 from memory_ci import progress
 from memory_ci.commands.report.inputs import ReportInputs, note_failure
 from memory_ci.commands.report.records import ChurnedFile, Cover, WebLink, WorkWeek
-from memory_ci.gitrepo import history
+from memory_ci.gitrepo import history, past
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.eligible import is_work, merged_on, own_commits
@@ -31,17 +31,26 @@ HOT = 4  # A file that no entry cites is hot among the 1/HOT of the files that c
 def list_changes(
     workspace: Workspace, tip: str, today: date, notes: list[str]
 ) -> tuple[MergedChange, ...]:
-    """Return the merged changes of the weeks shown that did work, oldest first."""
+    """Return the merged changes of the weeks shown, oldest first.
+
+    Changes of memory files alone are left out.
+
+    Args:
+        workspace: the repository and its configuration.
+        tip: the commit whose history is read.
+        today: the day on which the last week ends.
+        notes: gets a sentence if history cannot be read; the result is empty then.
+    """
     repo = workspace.repo
     with note_failure(notes, "What was merged"):
-        since = history.find_commit_of_day(repo, tip, _first_monday(today) - timedelta(days=1))
+        since = past.find_commit_of_day(repo, tip, _first_monday(today) - timedelta(days=1))
         planned = history.plan_range(repo, since, tip)
-        found: list[MergedChange] = []
+        changes: list[MergedChange] = []
         for done, change in enumerate(history.iter_merged_changes(repo, planned)):
             progress.report("Reading merged work", done, planned.change_count)
             if is_work(workspace, change):
-                found.append(change)
-        return tuple(found)
+                changes.append(change)
+        return tuple(changes)
     return ()
 
 
@@ -65,7 +74,12 @@ class WeekCounts(msgspec.Struct):
 
 
 def count_weeks(inputs: ReportInputs, questions: Iterable[Question]) -> Iterator[WorkWeek]:
-    """Yield each week from the first one in which anything happened to the present one."""
+    """Yield the counts of each week, from the first week in which anything happened until today.
+
+    Args:
+        inputs: the memory and history.
+        questions: the questions that wait for a maintainer; those about candidates are counted.
+    """
     weeks: defaultdict[date, WeekCounts] = defaultdict(WeekCounts)
     for change in inputs.changes:
         week = _monday(merged_on(change))
@@ -73,40 +87,47 @@ def count_weeks(inputs: ReportInputs, questions: Iterable[Question]) -> Iterator
         weeks[week].newest = inputs.links.link_commit(change.tip.sha)
 
     for question in questions:
-        labels = question.suggestion.changes[:1] if question.suggestion else ()
-        for label in labels:
-            if label in inputs.merge_days:
-                weeks[_monday(inputs.merge_days[label])].candidates += 1
+        if question.suggestion is None or not question.suggestion.changes:
+            continue
+        # A candidate counts in the week of the first change that it was found in.
+        merge_day = inputs.merge_days.get(question.suggestion.changes[0])
+        if merge_day is not None:
+            weeks[_monday(merge_day)].candidates += 1
 
-    _count_written(inputs, weeks)
+    _add_memory_commits(inputs, weeks)
 
     for located in inputs.located:
         day = inputs.find_day_of_work(located.entry)
         if day is not None:
             weeks[_monday(day)].learned += 1
 
-    first = _find_first_week(inputs)
-    shown = [monday for monday in weeks if first <= monday <= inputs.today]
-    if shown:
-        monday = min(shown)
+    first_monday = _find_first_week(inputs)
+    shown_mondays = [monday for monday in weeks if first_monday <= monday <= inputs.today]
+    if shown_mondays:
+        monday = min(shown_mondays)
         while monday <= inputs.today:
             yield WorkWeek(start=monday, **msgspec.structs.asdict(weeks[monday]))
             monday += timedelta(weeks=1)
 
 
 def _find_first_week(inputs: ReportInputs) -> date:
-    """Return the first week that is shown and that the history has."""
-    first = _first_monday(inputs.today)
+    """Return the Monday of the first week to show: 52 weeks ago, or when the history began."""
+    first_monday = _first_monday(inputs.today)
     if not inputs.changes:
-        return first
+        return first_monday
     repo = inputs.workspace.repo
-    if history.find_commit_of_day(repo, inputs.tip, first - timedelta(days=1)):
-        return first
-    return max(first, min(_monday(merged_on(change)) for change in inputs.changes))
+    has_older_commits = past.find_commit_of_day(repo, inputs.tip, first_monday - timedelta(days=1))
+    if has_older_commits:
+        return first_monday
+    mondays_of_changes = [_monday(merged_on(change)) for change in inputs.changes]
+    return max(first_monday, min(mondays_of_changes))
 
 
-def _count_written(inputs: ReportInputs, weeks: defaultdict[date, WeekCounts]) -> None:
-    """Add the commits that changed memory, and the entries that they retired, to their weeks."""
+def _add_memory_commits(inputs: ReportInputs, weeks: defaultdict[date, WeekCounts]) -> None:
+    """Add to each week the newest commit that changed memory, and how many entries were retired.
+
+    A commit that retires an entry adds the line `status: retired` to a memory file.
+    """
     paths = memory_pathspecs(inputs.workspace.config.scopes)
     line_counts = history.count_added_lines(
         inputs.workspace.repo,
@@ -116,38 +137,67 @@ def _count_written(inputs: ReportInputs, weeks: defaultdict[date, WeekCounts]) -
         ("id: ", "status: retired"),
     )
     for line_count in line_counts:  # The newest commit comes first.
-        if any(line_count.added.values()):
-            week = weeks[_monday(line_count.committed_at.astimezone(UTC).date())]
-            week.retired += max(line_count.added["status: retired"], 0)
-            if not week.written.label:
-                week.written = inputs.links.link_commit(line_count.sha)
+        if not any(line_count.added.values()):
+            continue
+        day = line_count.committed_at.astimezone(UTC).date()
+        week = weeks[_monday(day)]
+        # Where an entry is moved or deleted, more lines are removed than added.
+        week.retired += max(line_count.added["status: retired"], 0)
+        if not week.written.label:
+            week.written = inputs.links.link_commit(line_count.sha)
 
 
 def list_files(inputs: ReportInputs) -> Iterator[ChurnedFile]:
-    """Yield the files with stale entries, then those that merged changes touched most."""
+    """Yield the files of the map of the repository, with the entries that cite each of them.
+
+    First come files that an entry cites as they no longer are, then those that merged changes
+    touched most, their churn.
+    """
     churn = _count_churn(inputs)
-    marks = _list_cite_marks(inputs)
-    stale_ids: dict[str, str] = {}
-    for path, file_marks in marks.items():
-        for mark in file_marks:
-            if mark.is_stale:
-                stale_ids.setdefault(path, mark.entry_id)
-    most_churned = sorted(churn, key=lambda path: (-churn[path], path))
-    stale_paths = sorted(stale_ids, key=lambda path: (-churn[path], path))[:MAX_STALE_FILES]
-    paths = [*stale_paths, *(path for path in most_churned if path not in stale_paths)]
-    hot_churn = 2
-    if len(most_churned) >= HOT:
-        hot_churn = churn[most_churned[min(len(most_churned), MAX_FILES) // HOT]]
+    citations = _map_citations(inputs)
+    stale_ids = _map_stale_ids(citations)
+
+    def sort_by_churn(paths: Iterable[str]) -> list[str]:
+        return sorted(paths, key=lambda path: (-churn[path], path))
+
+    most_churned = sort_by_churn(churn)
+    paths = sort_by_churn(stale_ids)[:MAX_STALE_FILES]
+    paths += [path for path in most_churned if path not in paths]
+    hot_churn = _find_hot_churn([churn[path] for path in most_churned])
     for path in paths[:MAX_FILES]:
-        file_marks = marks.get(path, [])
+        file_citations = citations.get(path, [])
+        url = ""
+        if path in churn:  # A file that was deleted is cited, but not counted.
+            url = inputs.links.file_url(path)
         yield ChurnedFile(
             path=path,
             churn=churn[path],
-            entries=len(file_marks),
-            cover=_judge_cover(file_marks, is_hot=churn[path] > hot_churn),
-            url=inputs.links.file_url(path) if path in churn else "",
+            entries=len(file_citations),
+            cover=_judge_cover(file_citations, is_hot=churn[path] > hot_churn),
+            url=url,
             stale_id=stale_ids.get(path, ""),
         )
+
+
+def _map_stale_ids(citations: Mapping[str, Iterable[Citation]]) -> dict[str, str]:
+    """Return for each path with a stale citation the id of the first entry that has one."""
+    stale_ids: dict[str, str] = {}
+    for path, file_citations in citations.items():
+        for citation in file_citations:
+            if citation.is_stale:
+                stale_ids.setdefault(path, citation.entry_id)
+    return stale_ids
+
+
+def _find_hot_churn(churn: Sequence[int]) -> int:
+    """Return the churn above which a file changes often: that of the quarter that changes most.
+
+    Args:
+        churn: how many merged changes touched each file, the highest number first.
+    """
+    if len(churn) < HOT:
+        return 2  # So few files are not compared with each other.
+    return churn[min(len(churn), MAX_FILES) // HOT]
 
 
 def _count_churn(inputs: ReportInputs) -> Counter[str]:
@@ -157,40 +207,43 @@ def _count_churn(inputs: ReportInputs) -> Counter[str]:
     present_paths = {readable_path(file) for file in tree.files.values()}
     churn: Counter[str] = Counter()
     for change in inputs.changes:
-        paths: set[str] = set()
+        changed_paths: set[str] = set()
         for commit in own_commits(change):
-            paths.update(file.path for file in commit.files)
-        churn.update(path for path in paths if path in present_paths and not is_memory(path))
+            changed_paths.update(file.path for file in commit.files)
+        for path in changed_paths & present_paths:
+            if not is_memory(path):
+                churn[path] += 1
     return churn
 
 
-class CiteMark(NamedTuple):
-    """An entry in force that cites a file, and whether it cites older code of it."""
+class Citation(NamedTuple):
+    """An entry in force that cites a file, and whether the cited code has changed since."""
 
     entry_id: str
     is_stale: bool
 
 
-def _list_cite_marks(inputs: ReportInputs) -> dict[str, list[CiteMark]]:
-    """Return for each path the entries in force that cite it."""
-    marks: defaultdict[str, list[CiteMark]] = defaultdict(list)
+def _map_citations(inputs: ReportInputs) -> dict[str, list[Citation]]:
+    """Return for each path the entries in force that cite it, each of them once."""
+    citations: defaultdict[str, list[Citation]] = defaultdict(list)
     for located in inputs.located:
         entry_id = located.entry.id
         if not is_in_force(located.entry, inputs.today):
             continue
-        is_stale: dict[str, bool] = {}
+        # An entry may cite several places of a file; one that changed makes it stale.
+        stale_by_path: dict[str, bool] = {}
         for verdict in inputs.verdicts[entry_id]:
-            is_stale.setdefault(verdict.path, False)
-            if verdict.kind in STALE_KINDS:
-                is_stale[verdict.path] = True
-        for path, stale in is_stale.items():
-            marks[path].append(CiteMark(entry_id, stale))
-    return marks
+            is_stale = verdict.kind in STALE_KINDS
+            stale_by_path[verdict.path] = is_stale or stale_by_path.get(verdict.path, False)
+        for path, is_stale in stale_by_path.items():
+            citations[path].append(Citation(entry_id, is_stale))
+    return citations
 
 
-def _judge_cover(marks: Sequence[CiteMark], *, is_hot: bool) -> Cover:
-    if any(mark.is_stale for mark in marks):
+def _judge_cover(citations: Sequence[Citation], *, is_hot: bool) -> Cover:
+    """Return whether entries cover a file, given those that cite it; a hot file changes often."""
+    if any(citation.is_stale for citation in citations):
         return "stale"
-    if marks:
+    if citations:
         return "covered"
     return "hot" if is_hot else "bare"

@@ -364,9 +364,9 @@ def _note_vector_lane(job: _Job, embedder: EmbedderChoice | None, ranked: Ranked
     """Note for `doctor` whether the vectors answered, if they were asked."""
     if embedder is None or embedder.embedder is None or not (ranked.cosines or ranked.reason):
         return
-    from memory_ci.memory.embedding import note_lane  # 1 ms that words alone are spared
+    from memory_ci.memory.embedding import note_embedder  # 1 ms that words alone are spared
 
-    note_lane(job.workspace, job.today, "" if ranked.cosines else ranked.reason)
+    note_embedder(job.workspace, job.today, "" if ranked.cosines else ranked.reason)
 
 
 def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The command line of review: one list of what memory asks of people, and their answers."""
+"""The command line of review, which asks people questions about memory entries and candidates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memory_ci.commands.review.queue import Queue
     from memory_ci.commands.review.review import AnsweredReview, Answers
     from memory_ci.memory.workspace import Workspace
-    from memory_ci.records.candidate import Answer, Question, QuestionKind
+    from memory_ci.records.candidate import Answer, Question, QuestionKind, Suggestion
 
 entries = partial(option, multiple=True, metavar="N|ID", shell_complete=complete_id)
 
@@ -49,7 +49,13 @@ entries = partial(option, multiple=True, metavar="N|ID", shell_complete=complete
 @flag("--edit", help="Reword in your editor what you accept or keep.")
 @since_option
 @change_options
-def review_command(candidates: bool, stale: bool, **arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
+def review_command(
+    candidates: bool,
+    stale: bool,
+    show_all: bool,
+    since: str | None,
+    **arguments: Any,  # noqa: ANN401 - those of `_run`, each as its option makes it
+) -> None:
     """Answer what memory asks of people: a few questions a week, the most useful first.
 
     Candidates, what was quarantined, entries whose code has changed or is gone, that contradict
@@ -74,35 +80,51 @@ def review_command(candidates: bool, stale: bool, **arguments: Any) -> None:  # 
     """
     if candidates and stale:
         raise click.UsageError("--candidates and --stale are two views: choose one.")
-    _run(kinds=LISTED if candidates else None, stale=stale, **arguments)
+    view = _View(LISTED if candidates else None, stale, show_all, since)
+    _run(view, **arguments)
+
+
+class _View(NamedTuple):
+    """A selection of questions.
+
+    Attributes:
+        kinds: kinds of candidates, if only candidates are listed; None for all questions.
+        stale: list entries whose code has changed alone.
+        show_all: list all questions, or all candidates, not the first few.
+        since: read the work after this revision or age for candidates; None for the last run's.
+    """
+
+    kinds: Collection[QuestionKind] | None
+    stale: bool
+    show_all: bool
+    since: str | None
+
+    @property
+    def is_week(self) -> bool:
+        """Whether the questions of this week are listed."""
+        return not self.stale and self.kinds is None and not self.show_all
 
 
 def _run(
+    view: _View,
     *,
-    kinds: Collection[QuestionKind] | None,
-    stale: bool,
-    show_all: bool,
     accept: tuple[str, ...],
     keep: tuple[str, ...],
     retire: tuple[str, ...],
     never: tuple[str, ...],
     edit: bool,
-    since: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """List questions, or commit the answers to them.
 
     Args:
-        kinds: show these kinds of questions alone; None for a review.
-        stale: show entries whose code has changed alone.
-        show_all: show more than the questions of this week, or than the best candidates.
+        view: the questions to list.
         accept: numbers of questions whose candidate is accepted.
         keep: numbers or ids of entries that hold.
         retire: numbers or ids of entries that do not hold.
         never: numbers of questions that are not asked again.
         edit: reword in an editor what is accepted or kept.
-        since: read the work after this revision or age.
         dry_run: commit nothing.
         as_json: print JSON.
     """
@@ -110,10 +132,8 @@ def _run(
     from memory_ci.commands.review.review import answer, try_answer
 
     repository = open_current_workspace()
-    is_range_named = since is not None
-    queue = _read_queue(repository, kinds, since, stale=stale)
-    is_view = stale or kinds is not None or show_all
-    listed = queue.found if is_view else queue.week.shown
+    queue = _read_queue(repository, view)
+    listed = queue.week.shown if view.is_week else queue.found
     words: dict[Answer, tuple[str, ...]] = {
         "accept": accept,
         "keep": keep,
@@ -121,7 +141,7 @@ def _run(
         "never": never,
     }
     answers = _parse_answers(listed, words, edit=edit)
-    is_asked = not (answers.by_verb or as_json or kinds) and not has_input()
+    is_asked = not (answers.by_verb or as_json or view.kinds) and not has_input()
     if is_asked:
         answers = ask_each(listed, _edit, partial(try_answer, repository, now().date()))
     in_actions = "GITHUB_ACTIONS" in os.environ
@@ -131,27 +151,25 @@ def _run(
         lines = list(_render_done(done, dry_run=dry_run))
     elif listed and is_asked:
         lines = ["Nothing was answered."]
-    elif listed and kinds:
-        count = len(listed) if show_all else MAX_SUGGESTIONS
-        lines = list(render_questions(listed[:count], max(len(listed) - count, 0)))
-    elif listed:
-        lines = list(render_questions(listed, 0 if is_view else queue.week.waiting))
     else:
-        lines = [_render_none(queue, kinds, stale=stale, is_range_named=is_range_named)]
+        lines = list(_render_list(queue, view, listed))
 
     result: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
     result["applied"] = None if dry_run else done.applied
-    if kinds:
+    if view.kinds:
         result["candidates"] = [_row_of(question) for question in listed]
     else:
-        result["stale" if stale else "questions"] = listed
+        result["stale" if view.stale else "questions"] = listed
         result["waiting"] = queue.week.waiting
         result["plan"] = done.plan
     show(result, map(printable, lines), as_json)
 
 
 def _row_of(question: Question) -> dict[str, object]:
-    """Return the JSON row of a candidate, with its kind, and how often it was asked or failed."""
+    """Return the JSON row of a candidate.
+
+    It has the fields of its repetition or its check, if it has one, beside its own.
+    """
     row: dict[str, object] = {"kind": question.kind, **msgspec.to_builtins(question.suggestion)}
     if question.suggestion is None:
         return row
@@ -159,14 +177,19 @@ def _row_of(question: Question) -> dict[str, object]:
     for details in (candidate.repetition, candidate.proposal):
         if details is not None:
             row |= msgspec.to_builtins(details)
-    row["kind"] = question.kind
+    row["kind"] = question.kind  # The details may have a kind of their own.
     return row
 
 
 def _parse_answers(
     listed: Sequence[Question], words: Mapping[Answer, Sequence[str]], *, edit: bool
 ) -> Answers:
-    """Return the answers that options give, with other words from an editor if `edit` is set.
+    """Return the answers that the options of the command line give.
+
+    Args:
+        listed: the listed questions.
+        words: for each answer the numbers and ids that its option names.
+        edit: let the person reword accepted and kept texts in an editor.
 
     Raises:
         UsageError: unknown-candidate, unsaved-edit.
@@ -184,38 +207,44 @@ def _parse_answers(
     return Answers(by_verb, texts)
 
 
-def _read_queue(
-    repository: Workspace,
-    kinds: Collection[QuestionKind] | None,
-    since: str | None,
-    *,
-    stale: bool,
-) -> Queue:
-    """Return the questions of some kinds; candidates are those since the last record run."""
+def _read_queue(repository: Workspace, view: _View) -> Queue:
+    """Return the questions of a view; candidates are those since the last record run."""
     from memory_ci.commands.record.run import RecordOptions, fetch_sessions
     from memory_ci.commands.review.queue import KEPT, PROPOSED, STALE, find_last_range, list_queue
 
-    wanted = STALE if stale else kinds or PROPOSED | KEPT
-    if kinds and since is None:
+    wanted = view.kinds or PROPOSED | KEPT
+    if view.stale:
+        wanted = STALE
+    since = view.since
+    if view.kinds and since is None:
         since = find_last_range(repository, None)
     with progress("Reading merged work") as advance:
         problems: tuple[str, ...] = ()
-        if not stale:
+        if not view.stale:
             problems = fetch_sessions(repository, None, os.environ)
         options = RecordOptions(since=since, problems=problems)
         return list_queue(repository, options, now(), os.environ, wanted, progress=advance)
 
 
-def _render_none(
-    queue: Queue, kinds: Collection[QuestionKind] | None, *, stale: bool, is_range_named: bool
-) -> str:
-    """Return the line that says that nothing is asked."""
-    if stale:
+def _render_list(queue: Queue, view: _View, listed: Sequence[Question]) -> Iterator[str]:
+    """Yield the lines of the listed questions, or the line that says that there are none."""
+    if not listed:
+        yield _render_none(queue, view)
+    elif view.kinds:
+        count = len(listed) if view.show_all else MAX_SUGGESTIONS
+        yield from render_questions(listed[:count], max(len(listed) - count, 0))
+    else:
+        yield from render_questions(listed, queue.week.waiting if view.is_week else 0)
+
+
+def _render_none(queue: Queue, view: _View) -> str:
+    """Return the line that says that a view has no questions."""
+    if view.stale:
         return "No entry is stale."
-    if not kinds:
+    if not view.kinds:
         return _render_no_questions(queue.week.waiting)
     since = f" after {queue.since[:10]}" if queue.since else ""
-    advice = "" if is_range_named else " `--since 90d` looks further back."
+    advice = " `--since 90d` looks further back." if view.since is None else ""
     return f"No candidates in the work{since}.{advice}"
 
 
@@ -228,18 +257,21 @@ def _render_no_questions(waiting: int) -> str:
 
 
 def _render_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
-    """Yield lines on the effects of answers."""
-    wrote = "Would write" if dry_run else "Wrote"
-    promoted = "Would promote" if dry_run else "Promoted"
-    committed = "Would commit" if dry_run else "Committed"
+    """Yield lines on what answers wrote, promoted and committed, or would with `dry_run`."""
+    wrote, promoted, committed = "Wrote", "Promoted", "Committed"
+    if dry_run:
+        wrote, promoted, committed = "Would write", "Would promote", "Would commit"
     branch = short_branch(done.plan.ref)
-    yield from (f"{wrote} {note.path}" for note in done.notes)
-    yield from (f"{promoted} {entry.id[:8]} {entry.title}" for entry in done.promoted)
-    yield from (f"{committed} on {branch}: {subject}" for subject in done.applied.subjects)
+    for note in done.notes:
+        yield f"{wrote} {note.path}"
+    for entry in done.promoted:
+        yield f"{promoted} {entry.id[:8]} {entry.title}"
+    for subject in done.applied.subjects:
+        yield f"{committed} on {branch}: {subject}"
 
 
 def _choose(listed: Sequence[Question], word: str) -> Question:
-    """Return the question with a number of the list, or about the entry whose id starts so.
+    """Return the question that a word names: by its number, or by the start of its entry's id.
 
     Raises:
         UsageError: unknown-candidate.
@@ -247,10 +279,10 @@ def _choose(listed: Sequence[Question], word: str) -> Question:
     if word.isdecimal() and 0 < int(word) <= len(listed):
         return listed[int(word) - 1]
     matching: list[Question] = []
-    if len(word) > 3:
-        for question in listed:
-            if question.located and question.located.entry.id.startswith(word.lower()):
-                matching.append(question)
+    is_id = len(word) > 3
+    for question in listed:
+        if is_id and question.located and question.located.entry.id.startswith(word.lower()):
+            matching.append(question)
     if len(matching) != 1:
         count = plural(len(listed), "question")
         message = f"there is no question {printable(word)} here: {count} found"
@@ -259,22 +291,25 @@ def _choose(listed: Sequence[Question], word: str) -> Question:
     return matching[0]
 
 
-def _text_of(question: Question) -> tuple[str, str]:
-    """Return the title and the body of the candidate or entry of a question."""
+def _text_of(question: Question) -> str:
+    """Return the text that a person edits: the title, an empty line, and the body."""
+    body = ""
     if question.suggestion:
-        return question.title, question.suggestion.candidate.body
-    return question.title, question.located.entry.body if question.located else ""
+        body = question.suggestion.candidate.body
+    elif question.located:
+        body = question.located.entry.body
+    return f"{question.title}\n\n{body}\n"
 
 
 def _edit(question: Question) -> str:
-    """Return the text as saved in the editor, even if unchanged.
+    """Open the text of a question in the person's editor, and return it as saved.
 
     Raises:
-        UsageError: unsaved-edit if nothing was saved, as `git commit -t`, or no editor was found.
+        UsageError: unsaved-edit if nothing was saved, or no editor was found.
     """
     text: str | None = None
     with suppress(click.ClickException):
-        text = click.edit("{}\n\n{}\n".format(*_text_of(question)), extension=".md")
+        text = click.edit(_text_of(question), extension=".md")
     if text is None or not text.strip():
         message = f'the editor saved no text, so "{question.title}" is not accepted'
         hint = "Nothing was written. Save it, if only as it is."
@@ -283,11 +318,11 @@ def _edit(question: Question) -> str:
 
 
 def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
-    """Yield the lines of questions.
+    """Yield the lines of numbered questions, and a line on the options that answer them.
 
     Args:
         listed: the questions, numbered from 1.
-        later: how many wait for another week.
+        later: how many more there are that are not listed.
     """
     for number, question in enumerate(listed, start=1):
         yield from _render_question(number, question)
@@ -312,25 +347,30 @@ def _render_question(number: int, question: Question) -> Iterator[str]:
 
 
 def _describe_question(question: Question) -> Iterator[str]:
-    """Yield the subject of a question, then its reason and its source."""
-    from memory_ci.commands.review.dialog import describe_repetition, name_changes
-
+    """Yield the lines of a question: its title, the reason to ask, and where it comes from."""
     if question.located:
         place = question.located
         yield f"{place.entry.id[:8]} {question.title} ({place.path}:{place.line})"
         yield question.why if question.verdicts else f"{question.kind}: {question.why}"
     elif question.suggestion:
-        candidate, changes = question.suggestion.candidate, question.suggestion.changes
         yield question.title
-        if candidate.proposal is not None:
-            from memory_ci.sessions.backtest_text import describe_proposal
+        yield from _describe_suggestion(question.suggestion, question)
 
-            yield from describe_proposal(candidate.proposal)
-            return
-        if candidate.repetition is not None:
-            yield from describe_repetition(question.why, candidate.repetition)
-            return
-        quote = " ".join(candidate.quotes[0].text.split()) if candidate.quotes else ""
-        if quote.rstrip(".") != question.title:
-            yield f'"{quote}"'
-        yield f"in {name_changes(changes)}; {question.why}; {candidate.source}"
+
+def _describe_suggestion(suggestion: Suggestion, question: Question) -> Iterator[str]:
+    """Yield the lines on a candidate: its check, its repetitions, or the sentence it quotes."""
+    from memory_ci.commands.review.dialog import describe_repetition, name_changes
+
+    candidate = suggestion.candidate
+    if candidate.proposal is not None:
+        from memory_ci.sessions.backtest_text import describe_proposal
+
+        yield from describe_proposal(candidate.proposal)
+        return
+    if candidate.repetition is not None:
+        yield from describe_repetition(question.why, candidate.repetition)
+        return
+    quote = " ".join(candidate.quotes[0].text.split()) if candidate.quotes else ""
+    if quote.rstrip(".") != question.title:
+        yield f'"{quote}"'
+    yield f"in {name_changes(suggestion.changes)}; {question.why}; {candidate.source}"

@@ -1,4 +1,4 @@
-"""Questions at a terminal, one after another, with the keys of `git add -p`."""
+"""Questions to a person at a terminal, one after another, answered by keys as in `git add -p`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ ASKED: dict[QuestionKind, str] = {
 }
 """What is asked about a proposal that is not just a sentence to keep."""
 
+KEYS_FOR_REST = "ad"
+"""Keys that answer all questions that follow as well: yes, and skip."""
+
+SKIPPING_KEYS = "sd"
+"""Keys that leave a question for later."""
+
 Edit = Callable[[Question], str]
 """Returns the text of a question as a person rewords it."""
 
@@ -31,11 +37,11 @@ Try = Callable[[Question, Answer, str | None], None]
 
 
 class _Reply(NamedTuple):
-    """The answer of a person to one question.
+    """The reply of a person to one question.
 
     Attributes:
-        key: the key.
-        text: other words, None for none.
+        key: the key that the person typed.
+        text: the text as the person reworded it, None if it is unchanged.
     """
 
     key: str
@@ -43,14 +49,14 @@ class _Reply(NamedTuple):
 
 
 def ask_each(listed: Sequence[Question], edit: Edit, attempt: Try) -> Answers:
-    """Ask a person each question in turn, until there is none left or the person stops.
+    """Ask a person each question in turn, until none is left or the person stops.
 
     A question whose answer cannot be written is asked again, so that no other answer is lost.
 
     Args:
         listed: the questions.
         edit: lets the person reword the text of a question.
-        attempt: tries an answer.
+        attempt: raises the error that writing an answer would raise.
     """
     by_verb: dict[Answer, list[Question]] = {}
     texts: dict[str, str] = {}
@@ -61,10 +67,11 @@ def ask_each(listed: Sequence[Question], edit: Edit, attempt: Try) -> Answers:
         if reply is None:
             say(f"{number} of {len(listed)}\n\n{_describe(question)}\n")
             reply = _ask(question, edit, attempt)
-            key_for_rest = reply.key if reply.key in "ad" else key_for_rest
+            if reply.key in KEYS_FOR_REST:
+                key_for_rest = reply.key
         if reply.key == "q":
             break
-        if reply.key in "sd":
+        if reply.key in SKIPPING_KEYS:
             skipped.append(question)
             continue
         if reply.text is not None:
@@ -73,27 +80,32 @@ def ask_each(listed: Sequence[Question], edit: Edit, attempt: Try) -> Answers:
     return Answers(by_verb, texts, skipped)
 
 
-def _find_reply(question: Question, key: str, attempt: Try) -> _Reply | None:
-    """Return the answer that a person gave to all that follow, None if the question is asked.
+def _find_reply(question: Question, key_for_rest: str, attempt: Try) -> _Reply | None:
+    """Return the reply that a person gave to all that follow, None if the question is asked.
 
-    Nobody agrees unseen to what was withheld, or to what cannot be written.
+    Nobody agrees unseen to a candidate that was withheld, or to what cannot be written.
+
+    Args:
+        question: the question.
+        key_for_rest: the key for all that follow: `a` (yes) or `d` (skip), "" for none.
+        attempt: raises the error that writing an answer would raise.
     """
-    if key != "a":
-        return _Reply(key) if key else None
+    if key_for_rest != "a":
+        return _Reply(key_for_rest) if key_for_rest else None
     if question.kind == "quarantined":
         return None
     try:
-        attempt(question, _verb_of(question, key), None)
+        attempt(question, _verb_of(question, key_for_rest), None)
     except MemoryCIError:
         return None
-    return _Reply(key)
+    return _Reply(key_for_rest)
 
 
 def _ask(question: Question, edit: Edit, attempt: Try) -> _Reply:
-    """Return an answer that can be written."""
+    """Ask a question until the answer can be written; errors are printed."""
     while True:
         key = _ask_key(question)
-        if key in "sdq":
+        if key in SKIPPING_KEYS or key == "q":
             return _Reply(key)
         try:
             text = edit(question) if key == "e" else None
@@ -106,7 +118,10 @@ def _ask(question: Question, edit: Edit, attempt: Try) -> _Reply:
 
 
 def _verb_of(question: Question, key: str) -> Answer:
-    """Return the answer that a key gives."""
+    """Return the answer that a key gives to a question.
+
+    The answers of a question are yes, no, and for an entry also `never`: do not ask again.
+    """
     if key == "x":
         return "never"
     if key == "n":
@@ -115,7 +130,7 @@ def _verb_of(question: Question, key: str) -> Answer:
 
 
 def _ask_key(question: Question) -> str:
-    """Return the key that a person chooses.
+    """Ask for a key until the person chooses one of the question's keys, and return it.
 
     An empty answer leaves the question for later; the end of the input quits, as in git.
     """
@@ -155,22 +170,28 @@ def _list_keys(question: Question) -> dict[str, str]:
 
 
 def _takes_words(question: Question) -> bool:
-    """Return whether an answer may have other words: not where an entry is kept as it is."""
+    """Return whether a person may reword the text of a question.
+
+    It is not so for an entry that is copied to the global memory or gets a check: it stays as it
+    is.
+    """
     proposal = question.suggestion.candidate.proposal if question.suggestion else None
     is_of_entry = proposal is not None and proposal.source == "entry"
     return question.kind != "promotion" and not is_of_entry
 
 
 def _describe(question: Question) -> str:
-    """Return what is asked, why, and the proof, with an empty line between them."""
+    """Return the text of a question: what is asked, why, and the quotes or the code behind it."""
     paragraphs = [[question.title], *_describe_reason(question)]
-    return "\n".join(
-        "".join(f"  {printable(line)}\n" for line in lines) for lines in paragraphs if lines
-    )
+    texts: list[str] = []
+    for lines in paragraphs:
+        if lines:
+            texts.append("".join(f"  {printable(line)}\n" for line in lines))
+    return "\n".join(texts)
 
 
 def _describe_reason(question: Question) -> Iterator[list[str]]:
-    """Yield the lines of the reason, and those of the proof."""
+    """Yield the paragraphs of a question as lists of lines: the reason to ask, then the proof."""
     if question.located:
         place = question.located
         yield [question.why if question.verdicts else f"{question.kind}: {question.why}"]
@@ -193,14 +214,19 @@ def _describe_reason(question: Question) -> Iterator[list[str]]:
 
 
 def name_changes(changes: Sequence[str]) -> str:
-    """Return the first changes, and how many others there are."""
+    """Return the names of the first changes, and how many more there are: `#1, #2 and 3 more`."""
     names = ", ".join(changes[:MAX_CHANGES])
     others = f" and {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
     return names + others
 
 
 def describe_repetition(why: str, repetition: Repetition) -> Iterator[str]:
-    """Yield the reason and the moment of serving it, then the words of people with their days."""
+    """Yield lines on a repeated request: the reason to ask, when agents would be told, the quotes.
+
+    Args:
+        why: the reason to ask.
+        repetition: the sessions in which people repeated the request.
+    """
     moment = "" if repetition.when == "start" else f"; to be told {repetition.when}"
     yield f"{repetition.kind}: {why}{moment}"
     for quotation in repetition.quotes:

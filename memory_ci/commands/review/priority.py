@@ -1,6 +1,7 @@
-"""The choice of a week's questions by expected use x doubt, and the lines that record them.
+"""The choice of a week's questions to people, and the lines of a file that record them.
 
-A line is `asked:2026-11-16:<key>`, or `answered:…` where somebody answered. It holds for 90 days.
+The questions with the highest product of expected use and doubt are asked first. A line is
+`asked:2026-11-16:<key>`, or `answered:…` if somebody answered. It holds for 90 days.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from memory_ci.records.candidate import Question, QuestionKind
 from memory_ci.regex import Regex
 
 ASKED = Regex(r"(?P<state>asked|answered):(?P<day>\d{4}-\d\d-\d\d):(?P<key>[0-9a-f]+)", re.ASCII)
+"""The record of one question: `asked:2026-11-16:3f2ab91c`."""
 
 PAUSE_DAYS = 90
 """Days after which a question may be asked again."""
@@ -27,8 +29,9 @@ DOUBT: Mapping[QuestionKind, float] = {
     "gone": 0.25,
     "quarantined": 0.1,
 }
-"""The probability that an answer changes what agents are served, if nothing was counted. An entry
-whose code is gone is already withheld.
+"""The probability that an answer changes what agents are served, if nothing was counted.
+
+An entry whose code is gone is already withheld.
 """
 
 
@@ -52,7 +55,7 @@ class AskedLine(NamedTuple):
 
 
 def expected_use(importance: float, count: int) -> float:
-    """Return how much agents would be served an entry.
+    """Return how often agents are expected to be shown an entry, in relation to other entries.
 
     Args:
         importance: its importance, from 0 to 1.
@@ -75,7 +78,7 @@ def choose_week(
     """Return the questions of this week.
 
     These are the unanswered questions of this week, and new ones while fewer than `per_week` were
-    asked.
+    asked. A question that was asked before counts as new again after `PAUSE_DAYS`.
 
     Args:
         questions: all questions.
@@ -87,23 +90,27 @@ def choose_week(
     week_start = today - timedelta(days=today.weekday())
     pending: list[Question] = []
     due: list[Question] = []
-    for question in sorted(questions, key=lambda question: (-question.score, question.key)):
+
+    def by_urgency(question: Question) -> tuple[float, str]:
+        return -question.score, question.key
+
+    for question in sorted(questions, key=by_urgency):
         line = asked.get(question.key)
         if line is not None and line.day >= week_start and line.state == "asked":
             pending.append(question)
         if line is None or (today - line.day).days >= PAUSE_DAYS:
             due.append(question)
-    asked_this_week = sum(line.day >= week_start for line in asked.values())
-    available = max(0, per_week - asked_this_week)
+    asked_this_week = [line for line in asked.values() if line.day >= week_start]
+    available = max(0, per_week - len(asked_this_week))
     return Week((*pending, *due[:available]), len(due[available:]))
 
 
 def note_week(
     lines: Collection[str], asked: Iterable[Question], answered: Set[str], today: date
 ) -> list[str]:
-    """Return the lines with those of the week's questions.
+    """Return the lines of the file with the records of the questions asked and answered today.
 
-    Lines that are older than the pause are left out.
+    Records that are older than `PAUSE_DAYS` are dropped.
 
     Args:
         lines: the lines of the file.
@@ -126,8 +133,11 @@ def note_week(
 
 
 def _parse_lines(lines: Iterable[str]) -> dict[str, AskedLine]:
-    """Return the last record of each question, by key; lines with impossible dates are skipped."""
-    asked: dict[str, AskedLine] = {}
+    """Return the last record of each question, by its key.
+
+    Lines that are no record, or whose date does not exist, are skipped.
+    """
+    last_records: dict[str, AskedLine] = {}
     for text in lines:
         match = ASKED.fullmatch(text)
         if match is None:
@@ -136,8 +146,10 @@ def _parse_lines(lines: Iterable[str]) -> dict[str, AskedLine]:
             day = date.fromisoformat(match["day"])
         except ValueError:
             continue
-        previous = asked.get(match["key"])
-        is_answer = previous is not None and day == previous.day and match["state"] == "answered"
-        if previous is None or day > previous.day or is_answer:
-            asked[match["key"]] = AskedLine(day, match["state"])
-    return asked
+        key, state = match["key"], match["state"]
+        previous = last_records.get(key)
+        is_later = previous is None or day > previous.day
+        is_answer = previous is not None and day == previous.day and state == "answered"
+        if is_later or is_answer:
+            last_records[key] = AskedLine(day, state)
+    return last_records

@@ -1,4 +1,7 @@
-"""The review queue: questions about entries and candidates (docs/reviewing.md)."""
+"""The review queue: questions to people about memory entries and candidates for entries.
+
+A candidate is a learning that nobody has agreed to yet (docs/reviewing.md).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,8 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError
 from memory_ci.extraction.entries import candidate_key
 from memory_ci.extraction.suggestions import list_suggestions
-from memory_ci.gitrepo.history import find_addition, find_cursor
+from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.consolidation import find_contradictions
 from memory_ci.lifecycle.episodes import combine, count_usage
@@ -96,10 +100,10 @@ def list_queue(
     *,
     progress: OnProgress = ignore_progress,
 ) -> Queue:
-    """Return the questions of some kinds on the tip of a branch.
+    """Return the questions of some kinds at the tip of a branch.
 
-    Questions about candidates need the plan of a run, which judges the work of the last 90 days,
-    or of the range of the options. Nothing is saved between calls.
+    Questions about candidates need the plan of a record run, which reads the work of the last 90
+    days, or of the range of the options. Nothing is saved between calls.
 
     Args:
         workspace: the repository.
@@ -133,19 +137,24 @@ def list_queue(
 
 
 def _choose_range(options: RecordOptions) -> RecordOptions:
-    """Return the options of the run that finds candidates: without an engine, rules find them."""
+    """Return the options with a range of 90 days and without a model, unless they name others."""
     since = f"{PAUSE_DAYS}d" if options.since is None else options.since
     return replace(options, since=since, engine=options.engine or "rules")
 
 
 def find_last_range(workspace: Workspace, ref: str | None) -> str | None:
-    """Return where the last record run began: where the run before ended, or the set-up commit."""
+    """Return the commit after which the last record run read.
+
+    That is where the run before it ended, or else the commit that set memory-ci up.
+    """
     _, base = branch_tip(workspace, ref)
     is_memory = build_memory_test(workspace_at(workspace.repo, base))
-    last = find_cursor(workspace.repo, base, is_memory)
-    start = find_commit(workspace.repo, f"{last.commit}^") if last else None
-    before = find_cursor(workspace.repo, start, is_memory) if start else None
-    return before.source if before else find_addition(workspace.repo, base, CONFIG_FILE)
+    last_run = find_cursor(workspace.repo, base, is_memory)
+    start = find_commit(workspace.repo, f"{last_run.commit}^") if last_run else None
+    run_before = find_cursor(workspace.repo, start, is_memory) if start else None
+    if run_before:
+        return run_before.source
+    return find_addition(workspace.repo, base, CONFIG_FILE)
 
 
 def list_questions(
@@ -190,21 +199,21 @@ def list_questions(
 def find_week(
     workspace: Workspace,
     base: str,
-    found: Iterable[Question],
+    questions: Iterable[Question],
     today: date,
     lines: Iterable[str] = (),
 ) -> Week:
-    """Return the questions that this week asks.
+    """Return the questions of this week: a few, by what was asked before.
 
     Args:
         workspace: the repository, with the configuration at the commit.
         base: the commit, whose file records earlier questions.
-        found: all questions.
+        questions: all questions.
         today: the day.
-        lines: more such records.
+        lines: more records of earlier questions.
     """
     asked_lines = (*read_rejected(workspace.at(base)), *lines)
-    return choose_week(found, asked_lines, today, workspace.config.review.per_week)
+    return choose_week(questions, asked_lines, today, workspace.config.review.per_week)
 
 
 def note_asked(
@@ -216,11 +225,11 @@ def note_asked(
     *,
     more: Iterable[str] = (),
 ) -> bytes:
-    """Return REJECTED_FILE of a commit, with records of the questions asked and answered.
+    """Return the content of REJECTED_FILE with records of the questions asked and answered.
 
     Args:
         workspace: the repository.
-        base: the commit.
+        base: the commit whose file is continued.
         asked: the questions that were asked.
         answered: the questions that somebody answered.
         today: the day.
@@ -237,36 +246,50 @@ def note_asked(
 def _list_proposed(
     judged: Sequence[Judged], declined_keys: Collection[str], entries: Sequence[Entry]
 ) -> Iterator[Question]:
-    """Yield questions about candidates: suspected ones, the best first, and quarantined ones."""
+    """Yield questions about candidates: suspected ones, the best first, and quarantined ones.
+
+    A quarantined candidate was withheld because its words may instruct a model.
+
+    Args:
+        judged: the candidates with their verdicts.
+        declined_keys: keys of candidates that a person declined for good.
+        entries: the entries that memory has, which are not proposed again.
+    """
     suggestions: dict[str, Suggestion] = {}
     for suggestion in list_suggestions(judged, declined_keys, entries):
         if not suggestion.is_accepted:
             suggestions[suggestion.key] = suggestion
     for outcome in judged:
-        candidate = outcome.candidate
-        key = candidate_key(candidate)
+        key = candidate_key(outcome.candidate)
         if outcome.verdict == "quarantined" and key not in declined_keys:
-            suggestions[key] = Suggestion(key, candidate, outcome.reason, (outcome.change,))
-
+            suggestions[key] = Suggestion(key, outcome.candidate, outcome.reason, (outcome.change,))
     for suggestion in suggestions.values():
-        repetition = suggestion.candidate.repetition
-        kind: QuestionKind = "candidate" if suggestion.weight else "quarantined"
-        doubt = doubt_of(suggestion.weight) if suggestion.weight else DOUBT[kind]
-        repetitions = len(suggestion.changes) - 1
-        if repetition is not None:
-            kind = repetition.kind
-            repetitions = repetition.sessions - 1
-        if suggestion.candidate.proposal is not None:
-            kind = "check"
-        yield Question(
-            kind=kind,
-            key=suggestion.key,
-            title=suggestion.candidate.title,
-            why=suggestion.reason,
-            use=expected_use(suggestion.candidate.importance, repetitions),
-            doubt=doubt,
-            suggestion=suggestion,
-        )
+        yield _ask_about_candidate(suggestion)
+
+
+def _ask_about_candidate(suggestion: Suggestion) -> Question:
+    """Return the question whether to write a candidate.
+
+    A quarantined one has no weight, which is the measure of what speaks for a candidate.
+    """
+    candidate = suggestion.candidate
+    kind: QuestionKind = "candidate" if suggestion.weight else "quarantined"
+    doubt = doubt_of(suggestion.weight) if suggestion.weight else DOUBT[kind]
+    repetitions = len(suggestion.changes) - 1
+    if candidate.repetition is not None:
+        kind = candidate.repetition.kind
+        repetitions = candidate.repetition.sessions - 1
+    if candidate.proposal is not None:
+        kind = "check"
+    return Question(
+        kind=kind,
+        key=suggestion.key,
+        title=candidate.title,
+        why=suggestion.reason,
+        use=expected_use(candidate.importance, repetitions),
+        doubt=doubt,
+        suggestion=suggestion,
+    )
 
 
 def _list_kept(
@@ -332,11 +355,21 @@ def _build_question(
 def _list_stale(
     workspace: Workspace, places: Sequence[Located], base: str, usage: Mapping[str, UseCount]
 ) -> Iterator[Question]:
-    """Yield questions about entries whose code has changed or is gone."""
-    truth = judge_cites(workspace, places, base)
-    marked = [place for place in places if judge_entry(truth.get(place.entry, ())) in STALE_KINDS]
-    entries = [(place.entry, truth[place.entry]) for place in marked]
-    for place, verdicts in zip(marked, add_last_edits(workspace, entries, base), strict=True):
+    """Yield questions about entries whose code has changed or is gone.
+
+    Args:
+        workspace: the repository.
+        places: the entries with their places.
+        base: the commit whose code is compared with the cites of entries.
+        usage: how often each entry was served and used.
+    """
+    verdicts_of = judge_cites(workspace, places, base)
+    stale: list[Located] = []
+    for place in places:
+        if judge_entry(verdicts_of.get(place.entry, ())) in STALE_KINDS:
+            stale.append(place)
+    entries = [(place.entry, verdicts_of[place.entry]) for place in stale]
+    for place, verdicts in zip(stale, add_last_edits(workspace, entries, base), strict=True):
         kind: QuestionKind = "gone" if judge_entry(verdicts) == "gone" else "changed"
         why = "; ".join(
             format_verdict(verdict) for verdict in verdicts if verdict.kind in STALE_KINDS
@@ -348,7 +381,7 @@ def _list_stale(
 def _list_contradictions(
     active: Sequence[Located], usage: Mapping[str, UseCount]
 ) -> Iterator[Question]:
-    """Yield questions about the older entry of each pair that contradicts itself."""
+    """Yield questions about the older entry of each pair whose entries contradict each other."""
     for first, second, reason in find_contradictions(active):
         pair = sorted((first, second), key=lambda place: place.entry.created_at or date.min)
         older, newer = pair
@@ -357,7 +390,7 @@ def _list_contradictions(
 
 
 def _list_unused(active: Sequence[Located], usage: Mapping[str, UseCount]) -> Iterator[Question]:
-    """Yield questions about entries that much work was served and none used."""
+    """Yield questions about entries that agents were often shown and never used."""
     for place in active:
         count = usage.get(place.entry.id)
         if count and is_idle(count):
@@ -372,15 +405,22 @@ def _list_doubted_rules(
     today: date,
     usage: Mapping[str, UseCount],
 ) -> Iterator[Question]:
-    """Yield questions about counted rules: a person said the opposite, or nobody asked for a year.
+    """Yield questions about rules that people repeated in sessions, if they may not hold any more.
 
-    Silence alone says nothing against a rule, so a person is asked and nothing decays.
+    A person said the opposite since, or nobody repeated the rule for a year. Silence alone proves
+    nothing against a rule, so a person is asked.
+
+    Args:
+        workspace: the repository.
+        active: the entries that are in force.
+        base: the commit whose sessions are read.
+        today: the day.
+        usage: how often each entry was served and used.
     """
-    rules = [
-        place
-        for place in active
-        if place.entry.type == "directive" and place.entry.engine == REPETITION
-    ]
+    rules: list[Located] = []
+    for place in active:
+        if place.entry.type == "directive" and place.entry.engine == REPETITION:
+            rules.append(place)
     if not rules:
         return
     turns = read_archive(workspace, base).turns
@@ -400,7 +440,10 @@ def _list_doubted_checks(
     today: date,
     usage: Mapping[str, UseCount],
 ) -> Iterator[Question]:
-    """Yield questions about entries whose check is often ignored or skipped, or never applies."""
+    """Yield questions about entries whose check is often ignored or skipped, or never applies.
+
+    Args as in `_list_doubted_rules`; the outcomes of checks are read from history.
+    """
     by_id = {place.entry.id: place for place in active if place.entry.check is not None}
     if not by_id:
         return
@@ -408,9 +451,13 @@ def _list_doubted_checks(
         place = by_id.get(outcome.id)
         if place is None:
             continue
-        judged = min(outcome.applicable, LAST)
-        if judged >= LEAST_JUDGED and outcome.last_passed > MOST_PASSED * judged:
-            why = f"its check was ignored or skipped in {outcome.last_passed} of the last {judged}"
+        counted_changes = min(outcome.applicable, LAST)
+        is_often_passed = outcome.last_passed > MOST_PASSED * counted_changes
+        if counted_changes >= LEAST_JUDGED and is_often_passed:
+            why = (
+                f"its check was ignored or skipped in {outcome.last_passed} of the last "
+                f"{counted_changes}"
+            )
             yield _build_question("unused", place, why, usage, "check")
         elif not outcome.applicable and outcome.since and today - outcome.since >= QUIET:
             why = "its check was about no merged change in a year"
@@ -420,7 +467,9 @@ def _list_doubted_checks(
 def _list_promotions(
     workspace: Workspace, draft: Draft, now: datetime, usage: Mapping[str, UseCount]
 ) -> Iterator[Question]:
-    """Yield questions about entries that the global memory lacks.
+    """Yield questions whether to copy entries to the global memory, a repository of one's own.
+
+    Only entries that recur and that the global memory lacks are asked about.
 
     Raises:
         MemoryCIError: if there is no global memory.

@@ -1,4 +1,4 @@
-"""Commits of the answers of people to the questions of the review queue."""
+"""Commits of people's answers to questions about memory entries and candidates for entries."""
 
 from __future__ import annotations
 
@@ -22,16 +22,28 @@ from memory_ci.memory.apply import Applied, ExtraFiles, apply_plan, preview_plan
 from memory_ci.memory.cites import anchor_entries
 from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.memory.maintainer_decisions import TITLE_WIDTH
-from memory_ci.memory.workspace import Workspace, workspace_at
+from memory_ci.memory.workspace import Snapshot, Workspace, workspace_at
 from memory_ci.records.anchor import STALE_KINDS, Anchor
 from memory_ci.records.candidate import Answer, Question
 from memory_ci.records.entry import Entry
 from memory_ci.records.names import SHA_WIDTH
-from memory_ci.records.plan import PLAN_VERSION, Change, Counts, EngineUse, Plan, PlannedStep, Step
+from memory_ci.records.plan import (
+    PLAN_VERSION,
+    STEPS,
+    Change,
+    Counts,
+    EngineUse,
+    Plan,
+    PlannedStep,
+    Step,
+)
 from memory_ci.sessions.repetitions import REPETITION
 from memory_ci.store.edits import format_entry
 from memory_ci.store.manual_notes import demote_headings
 from memory_ci.text import plural, shorten
+
+NOTED_ANSWERS: tuple[Answer, ...] = ("accept", "keep")
+"""Answers that may be written as a note in the inbox."""
 
 KEPT = "kept in a review: it holds for the code as it is"
 CHECKED = "a check that was accepted in a review"
@@ -106,22 +118,8 @@ def answer(
     """
     _refuse_wrong_answers(answers)
     today = now.date()
-    reworded = [question for question in answers.to("keep") if question.key in answers.texts]
-    checked = [question for question in answers.to("accept") if _find_checked(question)]
-    accepted_candidates = [
-        question for question in answers.to("accept") if _makes_note(question, "accept", None)
-    ]
-    notes = tuple(
-        _make_note(workspace, question, answers.texts.get(question.key), today)
-        for question in (*accepted_candidates, *reworded)
-    )
-    kept = [
-        question
-        for question in answers.to("keep")
-        if _confirms(question) and question not in reworded
-    ]
-    answered = AnsweredEntries(kept, answers.to("retire"), checked)
-    plan = plan_review(workspace, queue, answered, today)
+    notes = _list_notes(workspace, answers, today)
+    plan = plan_review(workspace, queue, _select_entries(answers), today)
     promoted = _promote(workspace, answers, now, dry_run=dry_run)
     files = {note.path: format_entry(note.entry).encode() for note in notes if note.is_new}
     if answers.answered or answers.skipped:
@@ -134,17 +132,41 @@ def answer(
     return AnsweredReview(plan, applied, notes, promoted)
 
 
+def _list_notes(workspace: Workspace, answers: Answers, today: date) -> tuple[Added, ...]:
+    """Return the notes that answers make: accepted candidates, then reworded entries."""
+    notes: list[Added] = []
+    for verb in NOTED_ANSWERS:
+        for question in answers.to(verb):
+            text = answers.texts.get(question.key)
+            if _makes_note(question, verb, text):
+                notes.append(_make_note(workspace, question, text, today))
+    return tuple(notes)
+
+
+def _select_entries(answers: Answers) -> AnsweredEntries:
+    """Return the answered questions that change an entry in place.
+
+    A reworded entry is replaced by a note instead.
+    """
+    kept: list[Question] = []
+    for question in answers.to("keep"):
+        if question.key not in answers.texts and _confirms(question):
+            kept.append(question)
+    checked = [question for question in answers.to("accept") if _find_checked(question)]
+    return AnsweredEntries(kept, answers.to("retire"), checked)
+
+
 def try_answer(
     workspace: Workspace, today: date, question: Question, verb: Answer, text: str | None
 ) -> None:
-    """Raise the error that an answer would lead to; nothing is written.
+    """Check that an answer can be written; nothing is written.
 
     Args:
         workspace: the repository.
         today: the day.
         question: the question.
         verb: the answer.
-        text: other words, None for none.
+        text: the text as the person reworded it, None if it is unchanged.
 
     Raises:
         UsageError: empty-entry.
@@ -155,21 +177,25 @@ def try_answer(
 
 
 def _makes_note(question: Question, verb: Answer, text: str | None) -> bool:
-    """Return whether an answer is written as a note in the inbox."""
+    """Return whether an answer is written as a note in the inbox, which the next run files.
+
+    That is an accepted candidate, but not a check of an existing entry, and a reworded entry.
+    """
     if verb == "keep":
         return text is not None
     return verb == "accept" and question.suggestion is not None and not _find_checked(question)
 
 
 def _make_note(workspace: Workspace, question: Question, text: str | None, today: date) -> Added:
+    """Return the note of an answer as a file of the inbox, which is not written yet."""
     return add_entry(workspace, _draft_note(workspace, question, text, today), dry_run=True)
 
 
 def _confirms(question: Question) -> bool:
-    """Return whether a question that is answered by `keep` confirms an entry as of today.
+    """Return whether the answer `keep` to a question confirms its entry as of today.
 
-    That is one about its code, and any about a rule that was counted in sessions: its year begins
-    anew.
+    It does for questions about changed code, and for any question about a rule that was counted in
+    sessions: nobody is asked about such a rule for another year.
     """
     is_rule = question.located is not None and question.located.entry.engine == REPETITION
     return is_rule or question.kind in STALE
@@ -195,7 +221,7 @@ def _refuse_wrong_answers(answers: Answers) -> None:
 def _promote(
     workspace: Workspace, answers: Answers, now: datetime, *, dry_run: bool
 ) -> tuple[Entry, ...]:
-    """Copy accepted entries to the global memory."""
+    """Copy entries to the global memory, if a person agreed that they hold in any repository."""
     accepted = [question.located for question in answers.to("accept") if question.located]
     if not accepted:
         return ()
@@ -204,7 +230,10 @@ def _promote(
 
 
 def _note_answers(workspace: Workspace, queue: Queue, answers: Answers, today: date) -> bytes:
-    """Return REJECTED_FILE with the questions asked, answered and declined for good."""
+    """Return the content of REJECTED_FILE with new lines.
+
+    They record the questions of this week, those that were answered, and those declined for good.
+    """
     asked = (*queue.week.shown, *answers.skipped)
     declined = [
         f"{question.key} {shorten(question.title, TITLE_WIDTH)}" for question in answers.to("never")
@@ -213,29 +242,28 @@ def _note_answers(workspace: Workspace, queue: Queue, answers: Answers, today: d
 
 
 def _describe(answers: Answers) -> str:
-    """Return the message of the commit."""
-    counts = [
-        f"{verb} {plural(len(questions), 'question')}"
-        for verb, questions in answers.by_verb.items()
-        if questions
-    ]
+    """Return the message of the commit: `memory: accept 2 questions, never 1 question`."""
+    counts: list[str] = []
+    for verb, questions in answers.by_verb.items():
+        if questions:
+            counts.append(f"{verb} {plural(len(questions), 'question')}")
     return f"memory: {', '.join(counts) or 'put off what was asked'}\n"
 
 
 def _find_author(workspace: Workspace) -> str:
-    """Return the person whom git's configuration names, or ""."""
+    """Return the person whom git's configuration names (`Ann <ann@example.org>`), or ""."""
     name = find_setting(workspace.repo, "user.name")
     mail = find_setting(workspace.repo, "user.email")
     return f"{name} <{mail}>" if name and mail else ""
 
 
 def _draft_note(workspace: Workspace, question: Question, text: str | None, today: date) -> Entry:
-    """Return the note of an accepted candidate, or the note that replaces an entry.
+    """Return the note of an accepted candidate, or the note that replaces a reworded entry.
 
     Args:
         workspace: the repository.
         question: the question.
-        text: other words, title first.
+        text: the text as the person reworded it, title first; None if it is unchanged.
         today: the day.
 
     Raises:
@@ -253,7 +281,10 @@ def _draft_note(workspace: Workspace, question: Question, text: str | None, toda
 
 
 def _draft_replacement(question: Question, text: str, today: date) -> Entry:
-    """Return a note that rewords an entry and supersedes it."""
+    """Return a note that rewords an entry and supersedes it.
+
+    Its id is derived from the entry and the text, so that the same answer makes the same note.
+    """
     entry = _entry_of(question)
     digest = hashlib.sha256(f"{entry.id} {text}".encode()).digest()
     note_id = uuid.UUID(bytes=digest[:16], version=4)
@@ -270,13 +301,14 @@ def _draft_replacement(question: Question, text: str, today: date) -> Entry:
 
 
 def _entry_of(question: Question) -> Entry:
+    """Return the entry that a question is about."""
     if question.located is None:
         raise ValueError(f"{question.kind} is no question about an entry")
     return question.located.entry
 
 
 def _find_checked(question: Question) -> str:
-    """Return the id of the entry that gets the check of a question, "" for none."""
+    """Return the id of the existing entry to which the proposed check belongs, "" for none."""
     proposal = question.suggestion.candidate.proposal if question.suggestion else None
     return proposal.place if proposal is not None and proposal.source == "entry" else ""
 
@@ -296,12 +328,10 @@ class AnsweredEntries(NamedTuple):
 
 
 def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, today: date) -> Plan:
-    """Return the plan that anchors the entries that hold, and retires those that do not.
+    """Return the plan that changes entries as people answered.
 
-    An entry whose check was accepted gets it.
-
-    A cite whose code is gone is taken out. An entry without cites is confirmed today: names that no
-    longer exist by then say nothing against it.
+    Entries that hold are confirmed, entries that do not hold are retired, and entries whose check
+    was accepted get it.
 
     Args:
         workspace: the repository.
@@ -309,38 +339,17 @@ def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, t
         answered: the questions with their answers.
         today: the day.
     """
-    kept, ended, checked = answered
-    committed = workspace_at(workspace.repo, queue.base)
-    paths = committed.at(queue.base).tree.files.keys()
-    recited = [
-        replace(_entry_of(question), cites=tuple(_cite_again(question, queue.base, paths)))
-        for question in kept
+    base = workspace_at(workspace.repo, queue.base).at(queue.base)
+    changes = [
+        *_confirm_entries(base, answered.kept, today),
+        *_add_checks(base, answered.checked),
+        *_retire_entries(answered.ended),
     ]
-    changes: dict[Step, list[Change]] = {"reinforce": [], "consolidate": [], "retire": []}
-    for question, anchored in zip(kept, anchor_entries(committed, recited), strict=True):
-        entry = _entry_of(question)
-        if anchored != entry:
-            changes["consolidate"].append(_update("consolidate", question, anchored, KEPT))
-        else:
-            confirmed = replace(entry, last_reinforced=max(today, entry.last_reinforced))
-            changes["reinforce"].append(_update("reinforce", question, confirmed, KEPT))
-    by_id = {place.entry.id: place for place in committed.at(queue.base).memory.located}
-    for question in checked:
-        place = by_id.get(_find_checked(question))
-        proposal = question.suggestion.candidate.proposal if question.suggestion else None
-        if place is not None and proposal is not None:
-            entry = replace(place.entry, check=proposal.check)
-            changes["consolidate"].append(
-                Change(step="consolidate", kind="update", path=place.path, entry=entry, why=CHECKED)
-            )
-    for question in ended:
-        retired = replace(_entry_of(question), status="retired")
-        changes["retire"].append(_update("retire", question, retired, RETIRED))
-    steps = [
-        PlannedStep(step=step, changes=tuple(planned))
-        for step, planned in changes.items()
-        if planned
-    ]
+    steps: list[PlannedStep] = []
+    for step in STEPS:
+        step_changes = tuple(change for change in changes if change.step == step)
+        if step_changes:
+            steps.append(PlannedStep(step=step, changes=step_changes))
     return Plan(
         schema_version=PLAN_VERSION,
         ref=queue.ref,
@@ -353,16 +362,70 @@ def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, t
     )
 
 
+def _confirm_entries(base: Snapshot, kept: Sequence[Question], today: date) -> Iterator[Change]:
+    """Yield the updates of entries that hold.
+
+    Their cites are anchored at the commit, without those whose code is gone. An entry without cites
+    is dated as of today: names that no longer exist by then say nothing against it.
+
+    Args:
+        base: the commit.
+        kept: the questions that were answered by `keep`.
+        today: the day.
+    """
+    paths = base.tree.files.keys()
+    recited = [
+        replace(_entry_of(question), cites=tuple(_cite_again(question, base.sha, paths)))
+        for question in kept
+    ]
+    for question, anchored in zip(kept, anchor_entries(base.workspace, recited), strict=True):
+        entry = _entry_of(question)
+        if anchored != entry:
+            yield _update("consolidate", question, anchored, KEPT)
+        else:
+            confirmed = replace(entry, last_reinforced=max(today, entry.last_reinforced))
+            yield _update("reinforce", question, confirmed, KEPT)
+
+
+def _add_checks(base: Snapshot, checked: Sequence[Question]) -> Iterator[Change]:
+    """Yield the updates of entries that get the check that a person accepted."""
+    for question in checked:
+        place = base.entries_by_id.get(_find_checked(question))
+        proposal = question.suggestion.candidate.proposal if question.suggestion else None
+        if place is not None and proposal is not None:
+            entry = replace(place.entry, check=proposal.check)
+            yield Change(
+                step="consolidate", kind="update", path=place.path, entry=entry, why=CHECKED
+            )
+
+
+def _retire_entries(ended: Sequence[Question]) -> Iterator[Change]:
+    """Yield the updates that retire entries: agents are not shown them any more."""
+    for question in ended:
+        retired = replace(_entry_of(question), status="retired")
+        yield _update("retire", question, retired, RETIRED)
+
+
 def _update(step: Step, question: Question, entry: Entry, why: str) -> Change:
+    """Return the change that writes an entry in place of that of a question."""
     path = question.located.path if question.located else ""
     return Change(step=step, kind="update", path=path, entry=entry, why=why)
 
 
 def _cite_again(question: Question, commit: str, paths: Container[str]) -> Iterator[str]:
-    """Yield the cites of a kept entry: valid ones unchanged, the others at the commit."""
+    """Yield the cites of an entry that holds: fresh ones unchanged, the others at a commit.
+
+    A cite (`src/a.py:10-20@3f2ab91c`) whose code is gone is left out.
+
+    Args:
+        question: the question about the entry, with a verdict on each of its cites.
+        commit: the commit.
+        paths: the files of the commit.
+    """
     verdicts = iter(question.verdicts)
     for cite in _entry_of(question).cites:
-        verdict = next(verdicts, None) if parse_anchor(cite) else None
+        is_anchor = parse_anchor(cite) is not None
+        verdict = next(verdicts, None) if is_anchor else None
         if verdict is None or verdict.kind not in STALE_KINDS:
             yield cite
             continue

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from memory_ci.errors import UsageError
-from memory_ci.gitrepo.edits import Brought, blame_lines
+from memory_ci.gitrepo.edits import BlamedRange, blame_lines
 from memory_ci.gitrepo.forges import find_number
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.repo import Repository
@@ -22,28 +23,43 @@ MAX_FILES = 50  # Files of one piece of work whose lines are blamed.
 
 
 def blame(workspace: Workspace, place: str, view: str | None) -> tuple[BlamedLines, ...]:
-    """Return the lines of `PATH` or `PATH:A-B` with their work.
+    """Return the lines of a file, each block with the work that wrote it.
 
     Args:
+        workspace: the repository and its configuration.
+        place: the file, or some of its lines: `PATH` or `PATH:A-B`.
         view: a revision; None is the work tree.
 
     Raises:
         RepositoryError: unknown-revision.
         UsageError: unknown-cite, if it is not a file or its lines.
     """
-    path, lines = _parse_place(place)
+    path, line_range = _parse_place(place)
     if path not in _list_existing(workspace, view, [path]):
         hint = "Name it from the top of the repository: src/client.py:10-20."
         raise UsageError(f"there is no file {path} here", slug="unknown-cite", hint=hint)
-    located = load_memory(workspace, view).located
-    episodes = _map_episodes(workspace, view)
-    return tuple(
-        _blame_file(workspace, path, view, lines=lines, located=located, episodes=episodes)
-    )
+    memory = _load_blamed_memory(workspace, view)
+    return tuple(_blame_file(workspace, path, view, memory, line_range))
+
+
+class BlamedMemory(NamedTuple):
+    """The memory of a view that lines are joined with.
+
+    Attributes:
+        located: the entries.
+        episodes: the episodes, the records of work, by references to the work.
+    """
+
+    located: Sequence[Located]
+    episodes: Mapping[str, Episode]
+
+
+def _load_blamed_memory(workspace: Workspace, view: str | None) -> BlamedMemory:
+    return BlamedMemory(load_memory(workspace, view).located, _map_episodes(workspace, view))
 
 
 def _parse_place(place: str) -> tuple[str, tuple[int, int] | None]:
-    """Split `PATH:A-B` or `PATH:A` into path and lines; None is the whole file."""
+    """Split `PATH:A-B` or `PATH:A` into the path, and the first and last line or None."""
     path, _, line_range = place.rpartition(":")
     first, _, last = line_range.partition("-")
     last = last or first
@@ -72,29 +88,28 @@ def list_lines_of(workspace: Workspace, prefix: str, view: str | None) -> tuple[
     Raises:
         UsageError: unknown-entry, ambiguous-entry.
     """
-    memory = load_memory(workspace, view)
-    entry = find_entry(memory.located, prefix, memory.findings).entry
-    episodes = _map_episodes(workspace, view)
-    paths = _list_changed_files(entry, episodes)
+    loaded = load_memory(workspace, view)
+    entry = find_entry(loaded.located, prefix, loaded.findings).entry
+    memory = BlamedMemory(loaded.located, _map_episodes(workspace, view))
+    paths = _list_changed_files(entry, memory.episodes)
     existing_paths = _list_existing(workspace, view, paths)
 
-    lines_of_entry = []
+    blocks_of_entry = []
     for path in paths[:MAX_FILES]:
         if path not in existing_paths:
             continue
-        all_lines = _blame_file(workspace, path, view, located=memory.located, episodes=episodes)
-        for lines in all_lines:
-            if entry.id in {learned.id for learned in lines.learned}:
-                lines_of_entry.append(lines)
-    return tuple(lines_of_entry)
+        for block in _blame_file(workspace, path, view, memory):
+            if entry.id in {learned.id for learned in block.learned}:
+                blocks_of_entry.append(block)
+    return tuple(blocks_of_entry)
 
 
 def _list_changed_files(entry: Entry, episodes: Mapping[str, Episode]) -> list[str]:
-    """Return the files that the work changed that an entry was learned from, each once.
+    """Return the files that were changed by the work that an entry was learned from, each once.
 
     Args:
         entry: the entry.
-        episodes: the episodes by reference to their work.
+        episodes: the episodes, the records of work, by references to the work.
     """
     paths: dict[str, None] = {}
     for ref in set(_list_sources(entry)):
@@ -112,30 +127,29 @@ def _blame_file(
     workspace: Workspace,
     path: str,
     view: str | None,
-    *,
-    lines: tuple[int, int] | None = None,
-    located: Sequence[Located],
-    episodes: Mapping[str, Episode],
+    memory: BlamedMemory,
+    line_range: tuple[int, int] | None = None,
 ) -> Iterator[BlamedLines]:
-    """Yield the lines of a file with the work that wrote them.
+    """Yield the lines of a file in blocks, each with the work that wrote it.
+
+    Of the work a block has the commit, the entries that it was served, and those learned from it.
 
     Args:
         workspace: the repository.
         path: the file.
         view: a revision; None is the work tree.
-        lines: the first and last line; None is the whole file.
-        located: the entries of memory.
-        episodes: the episodes by reference to their work.
+        memory: the entries and episodes of the view.
+        line_range: the first and last line; None is the whole file.
     """
-    titles = {place.entry.id: place.entry.title for place in located}
-    hunks = blame_lines(workspace.repo, path, lines, view)
+    titles = {located.entry.id: located.entry.title for located in memory.located}
+    hunks = blame_lines(workspace.repo, path, line_range, view)
     numbers = _find_numbers(workspace.repo, hunks)
     for hunk in hunks:
         number = numbers.get(hunk.sha)
         refs: tuple[str, ...] = ()
-        if hunk.sha:
+        if hunk.sha:  # Lines that are not committed have none.
             refs = (format_work_ref(number, hunk.sha), f"commit:{hunk.sha[:SHA_WIDTH]}")
-        episode = next((episodes[ref] for ref in refs if ref in episodes), None)
+        episode = _find_episode(memory.episodes, refs)
         yield BlamedLines(
             path=path,
             first=hunk.first,
@@ -145,11 +159,18 @@ def _blame_file(
             subject=hunk.subject,
             number=number,
             given=_list_served(episode, titles),
-            learned=_list_learned(located, refs),
+            learned=_list_learned(memory.located, refs),
         )
 
 
-def _find_numbers(repo: Repository, hunks: Sequence[Brought]) -> dict[str, int | None]:
+def _find_episode(episodes: Mapping[str, Episode], refs: Iterable[str]) -> Episode | None:
+    for ref in refs:
+        if ref in episodes:
+            return episodes[ref]
+    return None
+
+
+def _find_numbers(repo: Repository, hunks: Sequence[BlamedRange]) -> dict[str, int | None]:
     """Return the number of the pull request of each commit, or None, by commit id."""
     shas = sorted({hunk.sha for hunk in hunks if hunk.sha})
     if not shas:
@@ -162,25 +183,32 @@ def _list_served(episode: Episode | None, titles: Mapping[str, str]) -> tuple[Na
     """List the entries that the work of an episode was served or used."""
     if episode is None:
         return ()
-    ids = dict.fromkeys([*(served.id for served in episode.retrieved), *episode.used])
-    return tuple(NamedEntry(id_, titles.get(id_, ""), id_ in episode.used) for id_ in ids)
+    served_ids = [served.id for served in episode.retrieved]
+    unique_ids = dict.fromkeys([*served_ids, *episode.used])
+    return tuple(
+        NamedEntry(entry_id, titles.get(entry_id, ""), is_used=entry_id in episode.used)
+        for entry_id in unique_ids
+    )
 
 
-def _list_learned(located: Sequence[Located], refs: Sequence[str]) -> tuple[NamedEntry, ...]:
-    """List the entries that were learned from a piece of work, which has these references."""
+def _list_learned(
+    located_entries: Sequence[Located], refs: Sequence[str]
+) -> tuple[NamedEntry, ...]:
+    """Return the entries whose source is a piece of work, which is named by any of `refs`."""
     learned = []
-    for place in located:
-        if not set(refs).isdisjoint(_list_sources(place.entry)):
-            learned.append(NamedEntry(place.entry.id, place.entry.title))
+    for located in located_entries:
+        if not set(refs).isdisjoint(_list_sources(located.entry)):
+            learned.append(NamedEntry(located.entry.id, located.entry.title))
     return tuple(learned)
 
 
 def _map_episodes(workspace: Workspace, view: str | None) -> dict[str, Episode]:
-    """Map `pr:128` and `commit:9d0c3f2` to the episode of that work."""
+    """Return the episodes of work by references to it, such as `pr:128` and `commit:9d0c3f2`."""
     episodes: dict[str, Episode] = {}
     for episode in combine(load_episodes(workspace, view).tellings):
         action = episode.action
-        request = f"pr:{action.pr}" if action.pr else ""
-        episodes[request] = episode
-        episodes[f"commit:{action.commit[:SHA_WIDTH]}"] = episode
+        if action.pr:
+            episodes[f"pr:{action.pr}"] = episode
+        if action.commit:
+            episodes[f"commit:{action.commit[:SHA_WIDTH]}"] = episode
     return episodes

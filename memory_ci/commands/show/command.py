@@ -51,7 +51,7 @@ def list_command(**arguments: Any) -> None:  # noqa: ANN401 - those of shortcut.
 @flag("--graph", help="Show what it is related to.")
 @option(
     "--blame",
-    "place",
+    "blamed_place",
     metavar="PATH[:A-B]",
     help="Instead of an entry: say which work brought each line, what it was given and used, and "
     "what was learned of it.",
@@ -66,7 +66,7 @@ def show_command(
     lines: bool,
     log: bool,
     graph: bool,
-    place: str | None,
+    blamed_place: str | None,
     view: str | None,
     as_json: bool,
 ) -> None:
@@ -87,11 +87,11 @@ def show_command(
       memory-ci show 0f6f --graph
       memory-ci show --blame src/client.py:10-40
     """
-    if (entry_id is None) == (place is None):
+    if (entry_id is None) == (blamed_place is None):
         raise click.UsageError("Give the ID of an entry, or --blame PATH.")
-    if place is not None:
-        refuse_others(ctx, "place", ("view", "as_json"))
-        _show_blame(decode_argument(place), view, as_json)
+    if blamed_place is not None:
+        refuse_others(ctx, "blamed_place", ("view", "as_json"))
+        _show_blame(decode_argument(blamed_place), view, as_json)
         return
     shown_id = decode_argument(entry_id or "")
     if why:
@@ -111,6 +111,7 @@ def show_command(
 
 
 def _show_entry(entry_id: str, view: str | None, as_json: bool) -> None:
+    """Print an entry: for a person on a terminal, as its file has it for a pipe, or as JSON."""
     from memory_ci.memory.lookup import show_entry
 
     shown = show_entry(open_current_workspace(), entry_id, view, today())
@@ -130,7 +131,7 @@ def _show_entry(entry_id: str, view: str | None, as_json: bool) -> None:
 
 
 def _show_log(entry_id: str, as_json: bool) -> None:
-    """Print what commits did to an entry."""
+    """Print the commits that added, changed or removed an entry, the newest first."""
     from memory_ci.memory.lookup import list_entry_versions
 
     with progress("Reading history"):
@@ -154,7 +155,7 @@ def _show_log(entry_id: str, as_json: bool) -> None:
 
 
 def _show_graph(entry_id: str, as_json: bool) -> None:
-    """Print what an entry is related to."""
+    """Print the entries that an entry is related to, and notes on them to standard error."""
     from memory_ci.commands.show.graph import build_graph
     from memory_ci.commands.show.text import render_tree
 
@@ -177,7 +178,7 @@ def _show_blame(place: str, view: str | None, as_json: bool) -> None:
 
 
 def _show_lines(entry_id: str, view: str | None, as_json: bool) -> None:
-    """Print the lines that the work brought which taught an entry."""
+    """Print the lines of code that were written by the work that an entry was learned from."""
     from memory_ci.commands.show.blame import list_lines_of
     from memory_ci.commands.show.text import render_blame
 
@@ -188,7 +189,7 @@ def _show_lines(entry_id: str, view: str | None, as_json: bool) -> None:
 
 
 def _show_why(entry_id: str, view: str | None, as_json: bool) -> None:
-    """Print what an entry counts, and what made it so."""
+    """Print the weight of an entry in ranking, and what it depends on."""
     from memory_ci.commands.show.text import render_why
     from memory_ci.commands.show.why import explain_entry
 

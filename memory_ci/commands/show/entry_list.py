@@ -1,4 +1,4 @@
-"""The list of entries, with what people compare them by."""
+"""The list of entries with their prominence and their use."""
 
 from __future__ import annotations
 
@@ -39,25 +39,26 @@ class EntryList(msgspec.Struct, frozen=True):
 
 
 def list_by_prominence(workspace: Workspace, view: str | None, today: date) -> EntryList:
-    """Return the entries of a view by prominence, highest first.
+    """Return the entries of a view by prominence (their rank without a task), highest first.
 
     Args:
         workspace: the repository.
         view: None for the work tree, with the notes that wait for a commit; or a revision.
-        today: the day for the prominence.
+        today: the day for the prominence, which falls with the age of an entry.
     """
     memory = load_memory(workspace, view)
-    places = list(memory.located)
+    located_entries = list(memory.located)
     if view is None:
-        places += load_pending(workspace)
+        located_entries += load_pending(workspace)
 
-    listed = [ListedEntry(place, prominence(place.entry, today)) for place in places]
+    listed = [ListedEntry(located, prominence(located.entry, today)) for located in located_entries]
     listed.sort(key=lambda item: (-item.prominence, item.located.path, item.located.line))
     usage: Mapping[str, UseCount] = {}
     if _may_have_episodes(workspace, view):
-        from memory_ci.memory.episodes import load_usage  # 10 ms that others are spared
+        # Imported here, for it takes 10 ms.
+        from memory_ci.memory.episodes import load_usage
 
-        usage = load_usage(workspace, view, [place.entry for place in places])
+        usage = load_usage(workspace, view, [located.entry for located in located_entries])
     return EntryList(tuple(listed), usage, memory.findings)
 
 

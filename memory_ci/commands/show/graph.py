@@ -1,4 +1,4 @@
-"""The neighbourhood of an entry: stated relations, superseded entries, and similar entries."""
+"""The graph around an entry: entries that it is related to, supersedes, or is similar to."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ MAX_NODES = 200  # Nobody reads more, and the index is queried for each of them.
 def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_NODES) -> Graph:
     """Return the graph around the entry whose id starts with a prefix.
 
-    Stated edges are followed both ways. Retired entries are shown if an entry names them; they
-    have no similar entries.
+    Edges are the relations that entries state, which are followed both ways, and similarity.
+    Retired entries are shown if an entry names them; they have no similar entries.
 
     Args:
+        workspace: the repository and its configuration.
+        prefix: the first characters of the entry's id.
         depth: how many edges away from the entry to look.
-        most: the number of nodes at most.
+        most: the largest number of nodes.
 
     Raises:
         UsageError: unknown-entry, ambiguous-entry.
     """
     with synced_index(workspace) as index:
         all_located = list_entries(index)
-        center = find_entry(all_located, prefix).entry.id
-        builder = _GraphBuilder(index, all_located, center, most)
+        center_id = find_entry(all_located, prefix).entry.id
+        builder = _GraphBuilder(index, all_located, center_id, most)
         for distance in range(1, depth + 1):
             builder.add_level(distance)
 
@@ -49,7 +51,8 @@ def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_N
     if builder.left_out:
         count = plural(len(builder.left_out), "entry")
         notes.append(f"Only {most} entries are shown; {count} around them left out.")
-    return Graph(center, depth, builder.list_nodes(), tuple(builder.edges.values()), tuple(notes))
+    edges = tuple(builder.edges.values())
+    return Graph(center_id, depth, builder.list_nodes(), edges, tuple(notes))
 
 
 class _GraphBuilder:
@@ -62,8 +65,16 @@ class _GraphBuilder:
     """
 
     def __init__(
-        self, index: Index, all_located: Sequence[Located], center: str, max_nodes: int
+        self, index: Index, all_located: Sequence[Located], center_id: str, max_nodes: int
     ) -> None:
+        """Start the search at one entry.
+
+        Args:
+            index: the index that similar entries are searched in.
+            all_located: all entries of memory.
+            center_id: the id of the first entry.
+            max_nodes: the largest number of nodes.
+        """
         self.edges: dict[tuple[frozenset[str] | tuple[str, str], str], Edge] = {}
         self.left_out: set[str] = set()
         self.is_by_words = False
@@ -71,32 +82,33 @@ class _GraphBuilder:
         self._max_nodes = max_nodes
         # Of several entries with one id the first counts.
         self._located = {located.entry.id: located for located in reversed(all_located)}
-        self._stated = _list_stated(self._located)
-        self._distances = {center: 0}
-        self._frontier = [center]
+        self._stated_edges = _map_stated_edges(self._located)
+        self._distances = {center_id: 0}
+        self._frontier = [center_id]  # The ids of the nodes that were reached last.
 
     def add_level(self, distance: int) -> None:
         """Add the edges of the frontier; the nodes that they reach become the new frontier."""
-        edges = {id_: list(self._stated[id_]) for id_ in self._frontier}
+        edges_by_id = {node_id: list(self._stated_edges[node_id]) for node_id in self._frontier}
         for edge in self._find_similar_edges():
-            edges[edge.source].append(edge)
+            edges_by_id[edge.source].append(edge)
 
         self._frontier = []
-        for id_, node_edges in edges.items():
-            for edge in node_edges:
-                self._add_edge(id_, edge, distance)
+        for node_id, edges in edges_by_id.items():
+            for edge in edges:
+                self._add_edge(node_id, edge, distance)
 
     def list_nodes(self) -> tuple[Node, ...]:
         """List the nodes, the nearest first."""
         return tuple(
-            _make_node(id_, distance, self._located.get(id_))
-            for id_, distance in self._distances.items()
+            _make_node(node_id, distance, self._located.get(node_id))
+            for node_id, distance in self._distances.items()
         )
 
     def _find_similar_edges(self) -> list[Edge]:
+        """Return edges from the entries of the frontier to the entries similar to them."""
         located_entries = []
-        for id_ in self._frontier:
-            located = self._located.get(id_)
+        for node_id in self._frontier:
+            located = self._located.get(node_id)
             if located is not None and located.entry.status != "retired":
                 located_entries.append(located)
         results = find_similar(self._index, located_entries, words_of, scopes=None)
@@ -111,8 +123,15 @@ class _GraphBuilder:
                 edges.append(Edge(located.entry.id, neighbour_id, "similar", weight))
         return edges
 
-    def _add_edge(self, id_: str, edge: Edge, distance: int) -> None:
-        other_id = edge.target if edge.source == id_ else edge.source
+    def _add_edge(self, node_id: str, edge: Edge, distance: int) -> None:
+        """Add an edge of a node, and the node at its other end if there is room for it.
+
+        Args:
+            node_id: the node from which the edge is followed.
+            edge: the edge.
+            distance: the distance of the other end from the center, if it is new.
+        """
+        other_id = edge.target if edge.source == node_id else edge.source
         if other_id not in self._distances:
             if len(self._distances) >= self._max_nodes:
                 self.left_out.add(other_id)
@@ -124,24 +143,27 @@ class _GraphBuilder:
         self.edges.setdefault((key, edge.kind), edge)
 
 
-def _list_stated(located_by_id: Mapping[str, Located]) -> defaultdict[str, list[Edge]]:
-    """List by id the edges that entries state, in the order of kinds and of other ids."""
-    edges: defaultdict[str, list[Edge]] = defaultdict(list)
-    for id_, located in sorted(located_by_id.items()):
-        stated = [Edge(id_, relation.id, relation.kind) for relation in relations_of(located.entry)]
-        stated += [Edge(id_, older_id, "supersedes") for older_id in located.entry.supersedes]
-        for edge in dict.fromkeys(stated):
-            for end in {edge.source, edge.target}:
-                edges[end].append(edge)
-    return edges
+def _map_stated_edges(located_by_id: Mapping[str, Located]) -> defaultdict[str, list[Edge]]:
+    """Return for each id the edges that an entry states and that begin or end at the id."""
+    edges_by_id: defaultdict[str, list[Edge]] = defaultdict(list)
+    for entry_id, located in sorted(located_by_id.items()):
+        entry = located.entry
+        edges = [Edge(entry_id, relation.id, relation.kind) for relation in relations_of(entry)]
+        edges += [Edge(entry_id, older_id, "supersedes") for older_id in entry.supersedes]
+        unique_edges = dict.fromkeys(edges)
+        for edge in unique_edges:
+            for end_id in {edge.source, edge.target}:
+                edges_by_id[end_id].append(edge)
+    return edges_by_id
 
 
-def _make_node(id_: str, distance: int, located: Located | None) -> Node:
+def _make_node(node_id: str, distance: int, located: Located | None) -> Node:
+    """Return the node of an entry; None for an id that no memory file has."""
     if located is None:
-        return Node(id_, distance, is_missing=True)
+        return Node(node_id, distance, is_missing=True)
     entry = located.entry
     return Node(
-        id=id_,
+        id=node_id,
         distance=distance,
         title=entry.title,
         type=entry.type,

@@ -47,7 +47,14 @@ def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any]
 
 
 def run(types: tuple[str, ...], view: str | None, form: str, as_json: bool) -> None:
-    """Print the entries, the most prominent first."""
+    """Print the entries of memory, the most prominent first.
+
+    Args:
+        types: print only entries of these types; () prints all.
+        view: a revision; None is the work tree.
+        form: the format: `table`, `json`, `csv` or `ids`.
+        as_json: print JSON whatever the format.
+    """
     from memory_ci.api import Memory
 
     listing = Memory(open_current_workspace(), view).list()
@@ -79,20 +86,20 @@ def run(types: tuple[str, ...], view: str | None, form: str, as_json: bool) -> N
 def _make_records(
     ranked: Sequence[tuple[float, Located]], listing: EntryList
 ) -> list[dict[str, Any]]:
-    """Return each entry as JSON has it, with its place, its prominence and its use."""
+    """Return each entry as a JSON object, with its place, its prominence and its use."""
     from msgspec import to_builtins
 
     from memory_ci.records.episode import UseCount
 
     records = []
     for prominence, located in ranked:
-        count = listing.usage.get(located.entry.id, UseCount())
+        use_count = listing.usage.get(located.entry.id, UseCount())
         record = to_builtins(located.entry)
         record["scope"] = located.scope.target
         record["path"] = located.path
         record["line"] = located.line
         record["prominence"] = prominence
-        record["given"] = count.given
-        record["used"] = count.used
+        record["given"] = use_count.given
+        record["used"] = use_count.used
         records.append(record)
     return records

@@ -31,13 +31,13 @@ VERDICT_SENTENCES: Sequence[tuple[VerdictKind, str]] = (
 
 
 def render_why(why: Why) -> str:
-    """Return lines, each safe to print whatever the entry and its episodes hold."""
+    """Return the text of `show --why`: an entry, its weight in words, and the figures behind it."""
     lines = [*_describe_entry(why), "", *_sum_up(why), "", *_list_figures(why)]
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def _describe_entry(why: Why) -> Iterator[str]:
-    """Describe the entry and its origin."""
+    """Yield lines on an entry, its place in memory, and its origin."""
     located = why.located
     entry = located.entry
     yield f"{entry.id[:8]} {shorten(entry.title, MAX_TITLE)}"
@@ -56,7 +56,7 @@ def _describe_entry(why: Why) -> Iterator[str]:
 
 
 def _sum_up(why: Why) -> Iterator[str]:
-    """Sum up the figures in words."""
+    """Yield sentences on the weight, the use, the feedback and the cited code of an entry."""
     entry = why.located.entry
     weight = _describe_weight(dict(why.parts))
     reinforced = "never reinforced"
@@ -72,12 +72,20 @@ def _sum_up(why: Why) -> Iterator[str]:
         feedback += f", which speaks {side} it"
     yield f"It was given to {plural(why.given, 'job')} and used by {why.used}, with {feedback}."
 
+    yield _describe_verdicts(why)
+
+
+def _describe_verdicts(why: Why) -> str:
+    """Return a sentence on the worst change of the code that an entry cites."""
     kinds = {verdict.kind for verdict in why.verdicts}
-    sentences = (sentence for kind, sentence in VERDICT_SENTENCES if kind in kinds)
-    yield next(sentences, "It cites no code.")
+    for kind, sentence in VERDICT_SENTENCES:
+        if kind in kinds:
+            return sentence
+    return "It cites no code."
 
 
 def _describe_weight(parts: Mapping[str, float]) -> str:
+    """Return importance and recency, each from 0 to 1, in words: `important and fresh`."""
     words = []
     if parts["importance"] >= HIGH:
         words.append("important")
@@ -93,15 +101,16 @@ def _describe_weight(parts: Mapping[str, float]) -> str:
 
 
 def _list_figures(why: Why) -> Iterator[str]:
+    """Yield the numbers that the rank of an entry depends on, a table of labels and values."""
     yield f"prominence {why.prominence:.3f}"
     yield from _bars(why.parts)
     events = plural(len(why.heard) - why.touched, "event")
     low = " (low)" if why.is_low else ""
     yield f"utility    {why.utility:.3f} from {events}{low}"
     yield from (f"  {_describe_feedback(feedback)}" for feedback in why.heard)
-    rate = f" ({why.used / why.given:.0%})" if why.given else ""
+    used_share = f" ({why.used / why.given:.0%})" if why.given else ""
     touched = f", {why.touched} about the same thing" if why.touched else ""
-    yield f"given      to {plural(why.given, 'job')}, used by {why.used}{rate}{touched}"
+    yield f"given      to {plural(why.given, 'job')}, used by {why.used}{used_share}{touched}"
     if why.factors:
         yield "ranking    what it has in common with a task, times"
         yield from _bars(why.factors)
@@ -110,18 +119,18 @@ def _list_figures(why: Why) -> Iterator[str]:
 
 
 def _describe_feedback(feedback: CountedFeedback) -> str:
-    """Return one line on an event.
+    """Return one line on an event of feedback: its effect on the utility, its author and work.
 
     Example:
     `2026-11-20 confirmed +0.200 -> 0.700 by ada, pr:128; pr-128 (success): retry failed charges`.
     """
-    line = f"{feedback.at:%Y-%m-%d} {feedback.kind} {feedback.delta:+.3f} -> {feedback.value:.3f}"
-    by = f"by {feedback.by}" if feedback.by else ""
-    origin = _join_non_empty(", ", by, feedback.ref)
+    effect = f"{feedback.at:%Y-%m-%d} {feedback.kind} {feedback.delta:+.3f} -> {feedback.value:.3f}"
+    author = f"by {feedback.by}" if feedback.by else ""
+    origin = _join_non_empty(", ", author, feedback.ref)
     outcome = f" ({feedback.outcome})" if feedback.outcome else ""
     episode = f"{feedback.episode}{outcome}" if feedback.episode else ""
-    story = _join_non_empty(": ", episode, shorten(feedback.summary, MAX_SUMMARY))
-    return _join_non_empty("; ", _join_non_empty(" ", line, origin), story)
+    work = _join_non_empty(": ", episode, shorten(feedback.summary, MAX_SUMMARY))
+    return _join_non_empty("; ", _join_non_empty(" ", effect, origin), work)
 
 
 def _join_non_empty(separator: str, *parts: str) -> str:
@@ -136,21 +145,24 @@ def _bars(factors: Sequence[tuple[str, float]]) -> Iterator[str]:
 
 
 def render_entry(shown: ShownEntry) -> str:
-    """Return an entry for a person: title, text, then what is known about it, and its place."""
+    """Return an entry for a person: its title, its text, its other fields, and its place."""
     located = shown.located
     entry = located.entry
-    parts = [
+    paragraphs = [
         [name_entry(entry)],
         entry.body.splitlines(),
         list(_list_facts(shown)),
         [f"{entry.id}  {located.path}:{located.line}"],
     ]
-    paragraphs = ["".join(f"{printable(line)}\n" for line in lines) for lines in parts if lines]
-    return "\n".join(paragraphs)
+    texts = []
+    for lines in paragraphs:
+        if lines:
+            texts.append("".join(f"{printable(line)}\n" for line in lines))
+    return "\n".join(texts)
 
 
 def _list_facts(shown: ShownEntry) -> Iterator[str]:
-    """Yield what the front matter of an entry says, in words."""
+    """Yield lines on the fields of an entry, without those that are empty."""
     entry = shown.located.entry
     status = "" if entry.status == "active" else f", {entry.status}"
     scope = shown.located.scope.target
@@ -163,12 +175,13 @@ def _list_facts(shown: ShownEntry) -> Iterator[str]:
     origin = _join_non_empty(", ", learned, source)
     if origin:
         yield origin
-    for label, values in (
+    lists = (
         ("cites", entry.cites),
         ("evidence", entry.evidence),
         ("relations", entry.relations),
         ("supersedes", entry.supersedes),
-    ):
+    )
+    for label, values in lists:
         if values:
             yield f"{label}:"
         yield from (f"- {value}" for value in values)
@@ -179,10 +192,11 @@ ID_WIDTH = 8
 
 
 def render_tree(graph: Graph) -> str:
-    """Return a line for each edge, under the entry that is its first end in the tree.
+    """Return the graph around an entry as a tree, with a line for each edge.
 
-    An entry that has a line further up is only named again. `→`: the entry above says it of the
-    entry on the line; `←`: the other way round; `~`: without direction.
+    A line is below the entry at one end of its edge, and names the entry at the other end. The
+    arrow `→` says that the entry above states the relation, `←` that the other does; `~` has no
+    direction. An entry that has a line further up is only named again.
     """
     return "".join(f"{printable(line)}\n" for line in _Tree(graph).lines)
 
@@ -198,60 +212,71 @@ class _Tree:
         self.lines = [_describe_node(self._nodes[graph.center])]
         self._draw_edges_of(graph.center, "")
 
-    def _draw_edges_of(self, id_: str, indent: str) -> None:
+    def _draw_edges_of(self, node_id: str, indent: str) -> None:
+        """Add a line for each edge of a node that has none yet, followed by those of its other end.
+
+        Args:
+            node_id: the node, which has a line already.
+            indent: the beginning of the new lines.
+        """
         edges = [
             edge
             for edge in self._edges
-            if id_ in (edge.source, edge.target) and edge not in self._drawn_edges
+            if node_id in (edge.source, edge.target) and edge not in self._drawn_edges
         ]
         self._drawn_edges.update(edges)
-        other_ids = [edge.target if edge.source == id_ else edge.source for edge in edges]
+        other_ids = [edge.target if edge.source == node_id else edge.source for edge in edges]
+        # Marked before the recursion, so that a node is described as near to the root as it can be.
         new_ids = set(other_ids) - self._shown_ids
         self._shown_ids.update(new_ids)
 
         for number, (edge, other_id) in enumerate(zip(edges, other_ids, strict=True), start=1):
             is_last = number == len(edges)
             branch = "└─" if is_last else "├─"
-            label = f"{edge.kind} {edge.weight:.2f} {_arrow(edge, id_)}"
-            if other_id in new_ids:
-                new_ids.remove(other_id)
-                self.lines.append(
-                    f"{indent}{branch} {label} {_describe_node(self._nodes[other_id])}"
-                )
-                self._draw_edges_of(other_id, indent + ("   " if is_last else "│  "))
-            else:
-                self.lines.append(f"{indent}{branch} {label} {other_id[:ID_WIDTH]} (above)")
+            prefix = f"{indent}{branch} {edge.kind} {edge.weight:.2f} {_arrow(edge, node_id)}"
+            if other_id not in new_ids:
+                self.lines.append(f"{prefix} {other_id[:ID_WIDTH]} (above)")
+                continue
+            new_ids.remove(other_id)  # A second edge to the same node only names it.
+            self.lines.append(f"{prefix} {_describe_node(self._nodes[other_id])}")
+            self._draw_edges_of(other_id, indent + ("   " if is_last else "│  "))
 
 
-def _arrow(edge: Edge, id_: str) -> str:
+def _arrow(edge: Edge, node_id: str) -> str:
     if edge.kind == "similar":
         return "~"
-    return "→" if edge.source == id_ else "←"
+    return "→" if edge.source == node_id else "←"
 
 
 def _describe_node(node: Node) -> str:
     """Return `0f6f1f0e Retry a POST only with a key (corrective, project)`."""
-    id_ = node.id[:ID_WIDTH]
+    short_id = node.id[:ID_WIDTH]
     if node.is_missing:
-        return f"{id_} (not in memory)"
+        return f"{short_id} (not in memory)"
     status = f", {node.status}" if node.status != "active" else ""
-    return f"{id_} {shorten(node.title, NODE_WIDTH)} ({node.type}, {node.scope}{status})"
+    return f"{short_id} {shorten(node.title, NODE_WIDTH)} ({node.type}, {node.scope}{status})"
 
 
 def render_blame(blamed: Sequence[BlamedLines]) -> str:
-    """Return lines with the work that wrote them, the entries it was served, and those learned."""
+    """Return the text of `show --blame`: for each block of lines the work that wrote it.
+
+    Below the work are the entries that it was served, and those that were learned from it.
+    """
     lines = []
     for block in blamed:
-        span = f"{block.first}-{block.last}" if block.last > block.first else f"{block.first}"
-        lines.append(f"{block.path}:{span}  {_describe_work(block)}")
-        for named in block.given:
-            used = "  (used)" if named.is_used else ""
-            lines.append(f"    given    {_name_entry(named)}{used}")
-        lines += [f"    learned  {_name_entry(named)}" for named in block.learned]
+        line_range = str(block.first)
+        if block.last > block.first:
+            line_range += f"-{block.last}"
+        lines.append(f"{block.path}:{line_range}  {_describe_work(block)}")
+        for served in block.given:
+            used = "  (used)" if served.is_used else ""
+            lines.append(f"    given    {_name_entry(served)}{used}")
+        lines += [f"    learned  {_name_entry(learned)}" for learned in block.learned]
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def _describe_work(block: BlamedLines) -> str:
+    """Return the commit that wrote a block, as `9d0c3f2 2026-11-20 #128 Retry failed charges`."""
     if not block.commit:
         return "not committed"
     subject = block.subject

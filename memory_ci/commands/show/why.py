@@ -16,7 +16,7 @@ from memory_ci.errors import UsageError
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle import episodes as lifecycle_episodes
 from memory_ci.lifecycle.prominence import effective_importance, prominence
-from memory_ci.lifecycle.utility import list_turns, replay
+from memory_ci.lifecycle.utility import list_steps, replay
 from memory_ci.memory.edits import add_last_edits
 from memory_ci.memory.episodes import Episodes, load_episodes, mask_feedback
 from memory_ci.memory.index import synced_index
@@ -39,10 +39,13 @@ LOW = (
 
 
 def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None = None) -> Why:
-    """Explain why the entry whose id starts with a prefix ranks as it does.
+    """Return all that the rank of an entry depends on, except the words of a task.
 
     Args:
-        at: a commit or a day, which then counts as today.
+        workspace: the repository and its configuration.
+        prefix: the first characters of the entry's id.
+        today: the present day.
+        at: a commit or a day, which then counts as today; None: the work tree.
 
     Raises:
         RepositoryError: unknown-revision, shallow-clone.
@@ -61,19 +64,29 @@ def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None
 
 
 def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -> Why:
-    """Explain the rank of an entry of a view on a day."""
+    """Return all that the rank of an entry depends on, as of a revision and a day.
+
+    Args:
+        workspace: the repository and its configuration.
+        prefix: the first characters of the entry's id.
+        view: a revision; None is the work tree.
+        today: the day that counts as today.
+    """
     episodes = load_episodes(workspace, view)
     located, all_located = _find_located(workspace, prefix, view)
     entry = located.entry
+    # Feedback on and use of a superseded entry count for the entry that replaced it, its heir.
     heirs = lifecycle_episodes.find_heirs_among(other.entry for other in all_located)
-    utilities = replay(lifecycle_episodes.list_feedback(episodes.tellings), heirs=heirs)
-    standing = FeedbackWeights(today, utilities)
+    feedback = lifecycle_episodes.list_feedback(episodes.tellings)
+    utilities = replay(feedback, heirs=heirs)
+    feedback_weights = FeedbackWeights(today, utilities)
     usage = _count_usage(entry, episodes, heirs)
     is_low = entry.id in utilities and utilities[entry.id].is_low
 
-    # Global memory cites other repositories.
-    truth = {} if located.scope.name == "global" else judge_cites(workspace, [located], view)
-    factors = _rank_factors(located, standing, truth)
+    verdicts: Truth = {}
+    if located.scope.name != "global":  # Global memory cites other repositories.
+        verdicts = judge_cites(workspace, [located], view)
+    factors = _list_rank_factors(located, feedback_weights, verdicts)
     notes = [*_note_duplicate_ids(located, all_located)]
     if is_low:
         notes.append(LOW)
@@ -83,15 +96,15 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
         located=located,
         today=today,
         prominence=prominence(entry, today),
-        parts=_list_parts(entry, standing),
-        utility=standing.utility(entry),
+        parts=_list_prominence_factors(entry, feedback_weights),
+        utility=feedback_weights.utility(entry),
         given=usage.given,
         used=usage.used,
-        touched=standing.touched(entry),
-        heard=tuple(_list_counted(entry.id, episodes.tellings, heirs)),
+        touched=feedback_weights.touched(entry),
+        heard=tuple(_iter_counted_feedback(entry.id, episodes.tellings, heirs)),
         is_low=is_low,
         factors=factors,
-        verdicts=add_last_edits(workspace, [(entry, truth.get(entry, ()))], view)[0],
+        verdicts=add_last_edits(workspace, [(entry, verdicts.get(entry, ()))], view)[0],
         notes=tuple(notes),
         findings=episodes.findings,
     )
@@ -109,16 +122,25 @@ def _find_located(
     return find_entry(all_located, prefix, memory.findings), all_located
 
 
-def _rank_factors(
-    located: Located, standing: FeedbackWeights, truth: Truth
+def _list_rank_factors(
+    located: Located, feedback_weights: FeedbackWeights, verdicts: Truth
 ) -> tuple[tuple[str, float], ...]:
-    """Return the factors of an entry's score without its relevance; none if it is not ranked."""
+    """Return the factors by which `retrieve` multiplies an entry's relevance to a task.
+
+    Args:
+        located: the entry; one that is not ranked has no factors.
+        feedback_weights: the weights by feedback and age.
+        verdicts: whether the code that the entry cites is unchanged.
+    """
     if located.scope.name == "institutional":
         return ()
-    weights = make_weights(RetrieveOptions(), standing)
-    weights = replace(weights, truth=partial(weigh_truth, truth, stale=False))
+    weights = make_weights(RetrieveOptions(), feedback_weights)
+    weights = replace(weights, truth=partial(weigh_truth, verdicts, stale=False))
     hits = rank([Match(located, 1.0)], weights)
-    return hits[0].factors[1:] if hits else ()
+    if not hits:
+        return ()
+    _relevance, *other_factors = hits[0].factors
+    return tuple(other_factors)
 
 
 def _count_usage(entry: Entry, episodes: Episodes, heirs: lifecycle_episodes.Heirs) -> UseCount:
@@ -126,34 +148,48 @@ def _count_usage(entry: Entry, episodes: Episodes, heirs: lifecycle_episodes.Hei
     return lifecycle_episodes.count_usage(combined, heirs).get(entry.id, UseCount())
 
 
-def _list_parts(entry: Entry, standing: FeedbackWeights) -> tuple[tuple[str, float], ...]:
-    """Return the factors of an entry's prominence."""
-    parts = [
+def _list_prominence_factors(
+    entry: Entry, feedback_weights: FeedbackWeights
+) -> tuple[tuple[str, float], ...]:
+    """Return the factors of an entry's prominence, its rank without a task, as (name, value)."""
+    factors = [
         ("importance", effective_importance(entry)),
-        ("recency", standing.recency(entry)),
+        ("recency", feedback_weights.recency(entry)),
         ("reinforcement", 1.0 + entry.reinforcement_count),
     ]
     if entry.status == "retired":
-        parts.append(("retired", 0.0))
-    return tuple(parts)
+        factors.append(("retired", 0.0))
+    return tuple(factors)
 
 
-def _list_counted(
+def _iter_counted_feedback(
     entry_id: str,
-    tellings: Sequence[EpisodeRecord],
+    records: Sequence[EpisodeRecord],
     heirs: lifecycle_episodes.Heirs,
 ) -> Iterator[CountedFeedback]:
-    """Yield the feedback on an entry in the order of replay, each with its episode."""
-    episodes = _map_episodes(tellings, heirs)
-    events = lifecycle_episodes.list_feedback(tellings)
-    for turn in list_turns(events, heirs=heirs):
-        if turn.said.id != entry_id:
+    """Yield each feedback on an entry with its effect on the utility, in the order of time.
+
+    Args:
+        entry_id: the id of the entry.
+        records: all episodes, which have feedback, and their amendments.
+        heirs: which entry replaced which: feedback on the old one counts for the new one.
+    """
+    episodes = _map_episodes(records, heirs)
+    all_feedback = lifecycle_episodes.list_feedback(records)
+    for step in list_steps(all_feedback, heirs=heirs):
+        feedback = step.event
+        if feedback.id != entry_id:
             continue
-        event = mask_feedback(turn.said)
+        safe_feedback = mask_feedback(feedback)
         counted = CountedFeedback(
-            event.at, event.kind, turn.delta, turn.utility.value, event.by, event.ref
+            at=safe_feedback.at,
+            kind=safe_feedback.kind,
+            delta=step.delta,
+            value=step.utility.value,
+            by=safe_feedback.by,
+            ref=safe_feedback.ref,
         )
-        episode = episodes.get(lifecycle_episodes.event_key(turn.said))
+        episode = episodes.get(lifecycle_episodes.event_key(feedback))
         if episode is not None:
             summary = episode.situation.summary or episode.text
             counted = replace(
@@ -166,18 +202,19 @@ def _list_counted(
 
 
 def _map_episodes(
-    tellings: Sequence[EpisodeRecord], heirs: lifecycle_episodes.Heirs
+    records: Sequence[EpisodeRecord], heirs: lifecycle_episodes.Heirs
 ) -> dict[object, Episode]:
-    """Map the key of each feedback event to its episode, the first of several."""
+    """Return the episode of each feedback event by the key of the event, the first of several."""
     episodes: dict[object, Episode] = {}
-    for episode in reversed(lifecycle_episodes.combine(tellings)):
+    # Reversed, so that of several episodes the first is stored last.
+    for episode in reversed(lifecycle_episodes.combine(records)):
         for event in lifecycle_episodes.move_to_heirs(episode.feedback, heirs):
             episodes[lifecycle_episodes.event_key(event)] = episode
     return episodes
 
 
 def _note_check(workspace: Workspace, entry: Entry, view: str | None, today: date) -> Iterator[str]:
-    """Yield what became of the check of an entry in merged changes."""
+    """Yield a sentence on how often merged changes broke the check that an entry has."""
     commit = find_commit(workspace.repo, view or "HEAD")
     if entry.check is None or commit is None:
         return
@@ -189,19 +226,19 @@ def _note_check(workspace: Workspace, entry: Entry, view: str | None, today: dat
 
 
 def _note_duplicate_ids(located: Located, all_located: Sequence[Located]) -> Iterator[str]:
-    """Note other places of the same id; only the first place counts."""
-    places = []
+    """Yield a sentence if other places in memory have the same id; only the first place counts."""
+    other_places = []
     for other in all_located:
         place = (other.path, other.line)
         if other.entry.id == located.entry.id and place != (located.path, located.line):
-            places.append(place)
-    if places:
-        names = [f"{path}:{line}" for path, line in sorted(places)]
+            other_places.append(place)
+    if other_places:
+        names = [f"{path}:{line}" for path, line in sorted(other_places)]
         yield f"Its id stands at {', '.join(names[:MAX_NAMED])} as well; this is the first place."
 
 
 def _note_absence(located: Located, today: date, *, is_ranked: bool) -> Iterator[str]:
-    """Say why `retrieve` does not serve an entry, or not by its rank."""
+    """Yield reasons why `retrieve` does not serve an entry, or not by its rank."""
     entry = located.entry
     if located.scope.name == "institutional":
         yield "Institutional memory is given whole and never ranked."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from memory_ci.extraction import norms, wording
+from memory_ci.extraction import decisions, norms, suspects, weakness, wording
 from memory_ci.extraction.entries import base_importance
 from memory_ci.extraction.gate import BODY_WIDTH
 from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
@@ -38,12 +38,12 @@ class RulesEngine:
 
 def has_learning_signs(text: str) -> bool:
     """Return whether a rule matches a message or turn, so that a model should read it."""
-    return wording.is_suspicious(text) or bool(wording.find_steering(text))
+    return suspects.is_suspicious(text) or bool(suspects.find_steering(text))
 
 
 def _find_learnings(piece: Evidence) -> Iterator[Learning]:
     if piece.kind == "adr":
-        decision = wording.find_decision(piece.text)
+        decision = decisions.find_decision(piece.text)
         if decision:
             yield _learn_mark(decision, piece, doubt=None)
         return
@@ -52,7 +52,7 @@ def _find_learnings(piece: Evidence) -> Iterator[Learning]:
 
     marks = [*find_marks(piece.text), *find_remembered(piece.text)]
     for mark in marks:
-        yield _learn_mark(mark, piece, doubt=wording.find_weakness(mark))
+        yield _learn_mark(mark, piece, doubt=weakness.find_weakness(mark))
     if piece.trust in QUOTABLE:
         for suspect in _find_suspects(piece, marks):
             is_spoken = piece.kind not in MESSAGES
@@ -83,26 +83,26 @@ def _learn_mark(mark: Mark, piece: Evidence, *, doubt: str | None) -> Learning:
     )
 
 
-def _find_suspects(piece: Evidence, marks: Sequence[Mark]) -> list[wording.Suspect]:
+def _find_suspects(piece: Evidence, marks: Sequence[Mark]) -> list[suspects.Suspect]:
     if piece.kind in MESSAGES:
-        return wording.find_suspects(piece.text)
+        return suspects.find_suspects(piece.text)
     return _find_unmarked_steering(piece.text, marks)
 
 
-def _find_unmarked_steering(turn: str, marks: Iterable[Mark]) -> list[wording.Suspect]:
+def _find_unmarked_steering(turn: str, marks: Iterable[Mark]) -> list[suspects.Suspect]:
     """Return the sentences of a turn that steer, except in lines of its marks."""
     marked_lines: list[str] = []
     for mark in marks:
         marked_lines += [line.strip() for line in mark.quote.splitlines()]
-    if marked_lines and len(turn) <= wording.MAX_LENGTH:
+    if marked_lines and len(turn) <= suspects.MAX_LENGTH:
         ends = tuple(marked_lines)
         lines = [line for line in turn.splitlines() if not line.rstrip().endswith(ends)]
         turn = "\n".join(lines)
-    return wording.find_steering(turn)
+    return suspects.find_steering(turn)
 
 
 def _learn_suspect(
-    suspect: wording.Suspect, piece: Evidence, *, is_spoken: bool = False
+    suspect: suspects.Suspect, piece: Evidence, *, is_spoken: bool = False
 ) -> Learning:
     statement = norms.strip_errand(wording.fold_space(suspect.text))
     if is_spoken and norms.weigh_norm(statement, is_spoken=True):

@@ -1,4 +1,4 @@
-"""Reader of aider's `.aider.chat.history.md`: all chats of a repository, one session each.
+"""Reader of aider's chat history, a Markdown file with all chats of a repository.
 
 Facts from aider's own `io.py` and `commands.py`: it writes each line of the user's input as
 `#### …` with two spaces at its end, after an empty line; its own words and those of tools as
@@ -62,7 +62,7 @@ ERROR_LINE = Regex(r"[\w.]*(?:Error|Exception)\b: ")
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether a file that starts with `head` is aider's history."""
+    """Return whether a file that starts with `head` is a chat history of aider."""
     return bool(START.match(head))
 
 
@@ -78,7 +78,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     for number, text in read_lines(stream):
         header = CHAT.match(text or "") if reader.blanks else None
         if not header:
-            reader.take(number, text)
+            reader.add_line(number, text)
             continue
         yield from reader.finish()
         started = raw.time(header[1])
@@ -87,7 +87,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
 
 
 def _choose_id(name: str, started: datetime | None, ids: set[str]) -> str:
-    """Return an id for a chat that is not among `ids`, and add it to them."""
+    """Return an id for a chat, with a number at its end if it is taken, and add it to `ids`."""
     base = dated_name(name, started)
     session_id = base
     number = 1
@@ -135,7 +135,7 @@ class _Reader(SessionBuilder):
         if self.started or self.events:
             yield self.build()
 
-    def take(self, number: int, text: str | None) -> None:
+    def add_line(self, number: int, text: str | None) -> None:
         """Add one line of the chat, None for a line that cannot be read."""
         self.records += 1
         if text is None:
@@ -154,10 +154,12 @@ class _Reader(SessionBuilder):
     def _classify(self, text: str) -> str:
         """Return the kind of a line (turn, tool or text), by its mark and the lines before it.
 
-        A reply that was cut off closes no fence; two empty lines follow it.
+        A turn begins after a blank line. Inside of a code block it begins after two of them: aider
+        writes these behind a reply that was cut off, which closes no block.
         """
         is_marked = text.startswith("#### ") and text.endswith("  ")
-        if is_marked and (self.kind == "turn" or self.blanks > self.is_in_code):
+        needed_blanks = 2 if self.is_in_code else 1
+        if is_marked and (self.kind == "turn" or self.blanks >= needed_blanks):
             self.is_in_code = False
             return "turn"
         is_quoted = text.startswith(">") and not text.startswith(">>>>>>>")
@@ -166,12 +168,12 @@ class _Reader(SessionBuilder):
             return "tool"
         if self.kind == "tool" and text.strip():
             return "tool"  # aider marks only the first line of a text
-        if self.kind != "turn" or text.strip():
-            self.is_in_code ^= text.startswith("```")
+        if text.startswith("```"):
+            self.is_in_code = not self.is_in_code
         return "text"
 
     def _flush(self) -> None:
-        """Add the collected lines as events."""
+        """Add the collected lines, which are of one kind, as one or more events."""
         kind = self.kind
         lines = self.lines
         self.kind = ""
@@ -182,27 +184,35 @@ class _Reader(SessionBuilder):
             self._add_tool_lines([line.removeprefix(">").strip() for line in lines])
         elif text := "\n".join(lines).strip():
             if self.is_printing:
-                self.add("tool", "tool_result", text)
+                self.add_event("tool", "tool_result", text)
             else:
-                self.add("agent", "text", text)
+                self.add_event("agent", "text", text)
         self.lines = []
 
     def _add_tool_lines(self, lines: list[str]) -> None:
+        """Add lines of aider itself as a tool's result, and events for what some of them report.
+
+        A line may report a commit, that the person interrupted the agent, or how aider was started.
+        """
         for number, text in enumerate(lines, self.line):
             place = Place(number, self.started)
             if not self.events and SCRIPTED.match(text[:MAX_COMMAND]):
                 self.is_scripted = True
             elif commit := COMMIT.fullmatch(text):
-                self.add("agent", "commit", commit[2], place, labels=(("sha", commit[1]),))
+                self.add_event("agent", "commit", commit[2], place, labels=(("sha", commit[1]),))
             elif text.startswith("^C") and self.is_working:
-                self.add("human", "interrupt", text, place)
+                self.add_event("human", "interrupt", text, place)
                 self.is_working = False
             elif text.startswith("Tokens: "):
                 self.is_working = False
         if text := "\n".join(lines).strip():
-            self.add("tool", "tool_result", text)
+            self.add_event("tool", "tool_result", text)
 
     def _add_turn(self, text: str) -> None:
+        """Add one input: a message to the agent, or a command with its argument.
+
+        Aider writes the message of a command like `/ask` a second time, as an input of its own.
+        """
         match = COMMAND.match(text)
         command = match["name"] if match else ""
         argument = match["rest"].strip() if match else ""
@@ -212,21 +222,22 @@ class _Reader(SessionBuilder):
             self.echo_uid = f"{self.id}:{self.line}"
             self._add_words(argument, uid=self.echo_uid)
         elif command == UNDO:
-            self.add("human", "rejection", tool=UNDO)
+            self.add_event("human", "rejection", tool=UNDO)
         elif command:
-            self.add("system", "tool_call", argument, tool=command)
+            self.add_event("system", "tool_call", argument, tool=command)
         elif self.echo and text.strip() == self.echo:
-            self.add("human", "text", text, Place(self.line), uid=self.echo_uid)
+            self.add_event("human", "text", text, Place(self.line), uid=self.echo_uid)
             self.echo = ""
         else:
             self._add_words(text)
 
     def _add_words(self, text: str, uid: str = "") -> None:
-        """Add a turn; if it begins like the output of programs, all of it is the tool's."""
+        """Add a message to the agent; the output of a program in it makes it no person's."""
         self.is_working = True
-        first_line = next((line for line in text.split("\n") if line.strip()), "")
+        written_lines = [line for line in text.split("\n") if line.strip()]
+        first_line = written_lines[0] if written_lines else ""
         is_output = first_line.startswith(FED_BACK) or ERROR_LINE.match(first_line)
         if self.is_scripted or is_output:
-            self.add("injected", "text", text, uid=uid)
+            self.add_event("injected", "text", text, uid=uid)
         else:
-            self.say("human", text.strip(), uid)
+            self.add_text("human", text.strip(), uid)

@@ -1,4 +1,4 @@
-"""The builder of sessions that transcript readers share, bounded file reading, merged copies."""
+"""What all readers of agent transcripts share: a session builder, bounded reads, merged copies."""
 
 from __future__ import annotations
 
@@ -95,21 +95,23 @@ class SessionBuilder:
         self._open_calls: deque[Event] = deque(maxlen=MAX_OPEN)
         self._unknown: Counter[str] = Counter()
 
-    def unknown(self, type_name: object, otherwise: str = "untyped") -> None:
+    def count_unknown(self, type_name: object, otherwise: str = "untyped") -> None:
         """Count a record of a type that this reader does not know."""
         self._unknown[(raw.text(type_name) or otherwise)[:60]] += 1
 
-    def say(self, actor: Actor, text: str, uid: str = "") -> None:
+    def add_text(self, actor: Actor, text: str, uid: str = "") -> None:
         """Add a text, unless it is blank."""
         if text.strip():
-            self.add(actor, "text", text, uid=uid)
+            self.add_event(actor, "text", text, uid=uid)
 
-    def call(self, actor: Actor, text: str, uid: str, tool: str, paths: tuple[str, ...]) -> None:
-        """Add a call of a tool, whose result has the same `uid`."""
+    def add_call(
+        self, actor: Actor, text: str, uid: str, tool: str, paths: tuple[str, ...]
+    ) -> None:
+        """Add a call of a tool, and remember the tool for the result, which has the same `uid`."""
         self.tools[uid] = tool
-        self.add(actor, "tool_call", text, uid=uid and f"{uid}:call", tool=tool, paths=paths)
+        self.add_event(actor, "tool_call", text, uid=uid and f"{uid}:call", tool=tool, paths=paths)
 
-    def add(
+    def add_event(
         self,
         actor: Actor,
         kind: EventKind,
@@ -125,8 +127,8 @@ class SessionBuilder:
     ) -> None:
         """Add one event, unless its `uid` was seen before: that is counted as a duplicate.
 
-        A text of our own, which some agents return as a prompt, is attributed to the tool. A
-        rejection gets the input of its call as a label.
+        A text that memory-ci wrote, which some agents record as a prompt, gets the actor
+        "injected" instead of "human". A rejection gets the input of the refused call as a label.
 
         Args:
             actor: whose event it is.
@@ -180,14 +182,18 @@ class SessionBuilder:
             self._open_calls.append(event)
 
     def _close_call(self, tool: str | None, paths: tuple[str, ...]) -> Event | None:
-        """Remove and return the open call that a result answers.
+        """Remove and return the call that a result answers, None if no call waits for one.
 
-        That is the first call of this tool with these files, else the first of this tool.
+        It is the first call of this tool with these files, else the first of this tool.
         """
         calls = [call for call in self._open_calls if tool in (None, call.tool)]
         if not calls:
             return None
-        answered = next((call for call in calls if call.paths == paths), calls[0])
+        answered = calls[0]
+        for call in calls:
+            if call.paths == paths:
+                answered = call
+                break
         self._open_calls.remove(answered)
         return answered
 
@@ -215,7 +221,10 @@ class SessionBuilder:
 
 
 def recount(counts: SessionCounts, events: Sequence[Event]) -> SessionCounts:
-    """Return counts with all numbers that events determine replaced by those of `events`."""
+    """Return the counts of a session, with all that depend on its events counted from `events`.
+
+    Counts of the file, such as that of its records, stay.
+    """
     by_actor = Counter(event.actor for event in events)
     by_kind = Counter(event.kind for event in events)
     by_both = Counter((event.actor, event.kind) for event in events)
@@ -247,9 +256,9 @@ def touched_paths(arguments: object, *names: str, root: str = "") -> tuple[str, 
 def relative_paths(paths: Iterable[str], root: str) -> tuple[str, ...]:
     """Return paths relative to `root`, each once.
 
-    A path outside of it is left out: it would disclose somebody's machine.
+    A path outside of `root` is left out: it would disclose how somebody's machine is laid out.
     """
-    inside: dict[str, None] = {}
+    inside: dict[str, None] = {}  # a dict, because it keeps the order
     for name in paths:
         path = PurePosixPath(name)
         if root and path.is_relative_to(root):
@@ -282,7 +291,9 @@ def _bounded_lines(stream: BinaryIO, limit: int) -> Iterator[tuple[int, bytes | 
     number = 0
     while line := stream.readline(limit + 1):
         number += 1
-        yield number, line if len(line) <= limit else None
+        is_too_long = len(line) > limit
+        yield number, None if is_too_long else line
+        # Skip the rest of a long line in pieces of bounded size.
         while len(line) >= limit and not line.endswith(b"\n"):
             line = stream.readline(limit)
 
@@ -290,18 +301,20 @@ def _bounded_lines(stream: BinaryIO, limit: int) -> Iterator[tuple[int, bytes | 
 def read_records(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """Yield the object on each line of a JSONL file that is not blank, with the line's number.
 
-    The object is None for a line without a JSON object.
+    The object is None for a line that is too long or holds no JSON object.
     """
     for number, line in _bounded_lines(stream, MAX_LINE):
-        if line is None or line.strip():
-            record = raw.decode(line or b"")
+        if line is None:
+            yield number, None
+        elif line.strip():
+            record = raw.decode(line)
             yield number, record if isinstance(record, dict) else None
 
 
 def read_objects(stream: BinaryIO, builder: SessionBuilder) -> Iterator[dict[str, Any]]:
-    """Yield each JSON object of a JSONL file, with the builder's `place` set to it.
+    """Yield each JSON object of a JSONL file, with the builder's `place` set to its line.
 
-    All lines that are not blank are counted by the builder.
+    The builder counts all lines that are not blank, and those of them that hold no object.
     """
     for number, record in read_records(stream):
         builder.records += 1
@@ -313,9 +326,9 @@ def read_objects(stream: BinaryIO, builder: SessionBuilder) -> Iterator[dict[str
 
 
 def read_lines(stream: BinaryIO) -> Iterator[tuple[int, str | None]]:
-    """Yield each line of a text without its end, with its number.
+    """Yield the number of each line of a file, and its text without the line break.
 
-    The text is None for a line that is too long or no UTF-8 text.
+    The text is None for a line that is too long or not UTF-8.
     """
     for number, line in _bounded_lines(stream, MAX_TEXT_LINE):
         if line is None or b"\0" in line:
@@ -349,13 +362,15 @@ class Document:
             builder.bad_lines += 1
 
     def line_of(self, uid: object) -> int:
-        """Return the line, from 1, of the next "id" with the value `uid`.
+        """Return the line, from 1, of the JSON key "id" with the value `uid`.
 
-        Without such an "id", return the line of the last one found.
+        The search goes on from the key that the last call found. If there is no such key, return
+        the line of the last call.
         """
         if uid == "" or not isinstance(uid, str | int) or self._missed > MAX_MISSED:
             return self._line
         value = str(uid) if isinstance(uid, int) else f'"{uid}"'
+        # Matches `"id": 12`, but not the beginning of `"id": 123`.
         pattern = re.compile(rb'"id"\s*:\s*' + re.escape(value.encode()) + rb"(?![\w.])")
         match = pattern.search(self._data, self._offset)
         if match is None:
@@ -372,17 +387,17 @@ class Document:
 def merge_sessions(sessions: Iterable[Session]) -> tuple[Session, ...]:
     """Return one session for each agent and id, the earliest first, with each event once.
 
-    Copies of an event have its uid; without one, the n-th event of an actor, kind and text in one
-    file is the n-th in another. A resumed session that repeats an earlier one under a new id keeps
-    only its own events. The longest copy of a session gives the order of events: it is the most
-    complete. A long text that two of the sessions repeat is attributed to the tool.
+    Several files may hold copies of one session, and a resumed session repeats events of an
+    earlier one under a new id: it keeps only its own. Copies of an event have its uid; without
+    one, the n-th event of an actor, kind and text in one file is the n-th in another. A long text
+    that two of the sessions repeat is no person's: its actor becomes "injected".
     """
     copies: dict[str, list[Session]] = {}
-    for session in sorted(sessions, key=_merge_order):
+    for session in sorted(sessions, key=_earliest_and_longest_first):
         copies.setdefault(session.key, []).append(session)
 
     seen: set[Hashable] = set()
-    merged = [_merge_copies(same_session, seen) for same_session in copies.values()]
+    merged = [_merge_copies(copies_of_one, seen) for copies_of_one in copies.values()]
 
     repeated = RepeatedTexts()
     for session in merged:
@@ -390,7 +405,8 @@ def merge_sessions(sessions: Iterable[Session]) -> tuple[Session, ...]:
     return tuple(_without_repeated(session, repeated) for session in merged)
 
 
-def _merge_order(session: Session) -> tuple[datetime, str, int, str]:
+def _earliest_and_longest_first(session: Session) -> tuple[datetime, str, int, str]:
+    """Return the key to sort by: of the copies of a session the longest is the most complete."""
     started = session.started or UNKNOWN_TIME
     return started, session.key, -len(session.events), session.path
 
@@ -403,11 +419,11 @@ def _without_repeated(session: Session, repeated: RepeatedTexts) -> Session:
 
 
 def _merge_copies(copies: list[Session], seen: set[Hashable]) -> Session:
-    """Return the copies of one session as one.
+    """Return the copies of one session, read from several files, as one session.
 
     Args:
-        copies: the copies, the longest first.
-        seen: keys of the events seen so far; those of the copies are added.
+        copies: the copies, the longest first: it gives the order of events without a time.
+        seen: the keys of all events so far; those of the copies are added.
     """
     events: list[Event] = []
     for session in copies:
@@ -416,32 +432,53 @@ def _merge_copies(copies: list[Session], seen: set[Hashable]) -> Session:
         events.sort(key=lambda event: event.at)
     numbered = tuple(replace(event, seq=number) for number, event in enumerate(events))
 
-    unknown: Counter[str] = Counter()
+    branches = [session.branch for session in copies if session.branch]
+    starts = [session.started for session in copies if session.started]
+    ends = [session.ended for session in copies if session.ended]
     pull_requests: dict[int, None] = {}
     for session in copies:
-        unknown += Counter(session.counts.unknown)
         pull_requests.update(dict.fromkeys(session.pull_requests))
-    repeated = sum(len(session.events) for session in copies) - len(numbered)
-    counts = SessionCounts(
-        records=sum(session.counts.records for session in copies),
-        bad_lines=sum(session.counts.bad_lines for session in copies),
-        duplicates=sum(session.counts.duplicates for session in copies) + repeated,
-        unknown=dict(sorted(unknown.items())),
-    )
-
     return replace(
         copies[0],
         events=numbered,
-        counts=recount(counts, numbered),
-        branch=next((session.branch for session in copies if session.branch), ""),
-        started=min((session.started for session in copies if session.started), default=None),
-        ended=max((session.ended for session in copies if session.ended), default=None),
+        counts=recount(_sum_file_counts(copies, len(numbered)), numbered),
+        branch=branches[0] if branches else "",
+        started=min(starts, default=None),
+        ended=max(ends, default=None),
         pull_requests=tuple(pull_requests),
     )
 
 
+def _sum_file_counts(copies: list[Session], merged_count: int) -> SessionCounts:
+    """Return the sums over copies of a session of the counts that do not depend on its events.
+
+    Args:
+        copies: the copies.
+        merged_count: how many events they have together; all others are duplicates.
+    """
+    records = 0
+    bad_lines = 0
+    duplicates = -merged_count
+    unknown: Counter[str] = Counter()
+    for session in copies:
+        records += session.counts.records
+        bad_lines += session.counts.bad_lines
+        duplicates += session.counts.duplicates + len(session.events)
+        unknown += Counter(session.counts.unknown)
+    return SessionCounts(
+        records=records,
+        bad_lines=bad_lines,
+        duplicates=duplicates,
+        unknown=dict(sorted(unknown.items())),
+    )
+
+
 def _list_new_events(session: Session, seen: set[Hashable]) -> list[Event]:
-    """Return the events of one file whose keys were not seen yet, and add their keys."""
+    """Return the events of a session that are not in `seen` yet, and add their keys to it.
+
+    The key is the uid if it is unique everywhere, else the uid within this session. An event
+    without a uid is known by its words, and by how often the same words came before it.
+    """
     events = []
     occurrences: Counter[Hashable] = Counter()
     for event in session.events:

@@ -55,13 +55,15 @@ OF_RESULTS = ("toolUseResult", "sourceToolAssistantUUID")
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether a file that starts with `head` is Claude Code's."""
+    """Return whether a file that starts with `head` is a session file of Claude Code."""
     if not head.lstrip().startswith(b"{"):
         return False
     for line in head.split(b"\n")[:SNIFFED_LINES]:
         record = raw.fields(raw.decode(line))
-        if record.get(MARKS.get(raw.text(record, "type"), "")):
+        key = MARKS.get(raw.text(record, "type"))
+        if key and record.get(key):
             return True
+    # A first line that is longer than `head` cannot be decoded.
     is_cut_line = b"\n" not in head
     return is_cut_line and b'"parentUuid":' in head and b'"sessionId":' in head
 
@@ -81,12 +83,12 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
         current = readers.get(session_id, current)
         waiting.append((number, record))
         if current:
-            current.take_all(waiting)
+            current.add_records(waiting)
             waiting.clear()
 
     if waiting:  # no record names a session
         readers[""] = _Reader("", name)
-        readers[""].take_all(waiting)
+        readers[""].add_records(waiting)
     for reader in readers.values():
         yield reader.build()
 
@@ -100,7 +102,7 @@ class _Reader(SessionBuilder):
         is_headless: whether a program runs the session.
         expects_summary: whether the next summary repeats a compaction that was already added.
         names_senders: whether any record of the session names its sender.
-        unproved: indices of a person's events whose records do not prove that they were typed.
+        unproved: indices of turns that count as a person's, but whose record names no sender.
         queued_events: indices of the events of queued messages, by their text.
     """
 
@@ -114,12 +116,12 @@ class _Reader(SessionBuilder):
         self.unproved: list[int] = []
         self.queued_events: dict[str, int] = {}
 
-    def take_all(self, records: list[tuple[int, Record | None]]) -> None:
+    def add_records(self, records: list[tuple[int, Record | None]]) -> None:
         """Add records with their line numbers."""
         for line, record in records:
-            self.take(line, record)
+            self.add_record(line, record)
 
-    def take(self, line: int, record: Record | None) -> None:
+    def add_record(self, line: int, record: Record | None) -> None:
         """Add one record of the file, None for a line that holds no object."""
         if record is None:
             self.bad_lines += 1
@@ -133,29 +135,29 @@ class _Reader(SessionBuilder):
         if handler := HANDLERS.get(record_type):
             handler(self, record)
         elif record_type not in IGNORED:
-            self.unknown(record_type, "(none)")
+            self.count_unknown(record_type, "(none)")
 
     def build(self) -> Session:
         """Return the session, with the messages that are still in its queue.
 
-        No turn with these was seen, but they were typed all the same.
+        The file has no turn with these, but a person typed them. If the version names senders, or a
+        program ran the session, a turn without a sender is not a person's.
         """
         for message in (*self.queue.dequeued.values(), *self.queue.waiting.values()):
             self._add_queued(message, is_person=not self.is_headless)
         if self.names_senders or self.is_headless:
             for index in self.unproved:
-                self._disown(index)
+                self._mark_injected(index)
         return super().build()
 
-    def _disown(self, index: int) -> None:
-        """Attribute a turn to the tool: a later record shows that no person need have typed it."""
+    def _mark_injected(self, index: int) -> None:
+        """Attribute an event to the tool: a later record shows that a program may have typed it."""
         self.events[index] = replace(self.events[index], actor="injected", labels=())
 
     def user(self, record: Record) -> None:
-        """Add a record under `role: user`: results of tools, or words.
+        """Add a record of role user: results of tools, and texts that a person may have typed.
 
-        The words count as a person's only with proof. Words in the record of a tool's result were
-        typed before the result came.
+        Texts beside a tool's result were typed while the tool ran.
         """
         if is_of_subagent(record):
             self._add_message(record, "subagent", record)
@@ -175,29 +177,33 @@ class _Reader(SessionBuilder):
 
         is_of_tool = not has_results and any(record.get(key) for key in OF_RESULTS)
         is_person = is_by_person(record) and not is_of_tool
-        typed = self._take_typed(record, [text for text in texts if text], is_person=is_person)
+        typed = self._split_typed(record, [text for text in texts if text], is_person=is_person)
         if not typed:
             return
-        count = len(self.events)
+        count_before = len(self.events)
         text = raw.join(typed, "\n\n")
         self._add_turn(text, uid_of(record, "t"), is_beside_result=has_results)
         if not is_named:
-            self.unproved += range(count, len(self.events))
+            self.unproved += range(count_before, len(self.events))
 
-    def _take_typed(self, record: Record, texts: list[str], *, is_person: bool) -> list[str]:
-        """Return the words that a person typed; add all other texts as events.
+    def _split_typed(self, record: Record, texts: list[str], *, is_person: bool) -> list[str]:
+        """Return the words of a record that a person typed, and add all its other texts as events.
 
-        One injected text makes all of the record the tool's: it also holds the text of a command.
-        Then only the arguments of a command were typed.
+        One text that Claude Code wrote makes all texts of the record its own, except the arguments
+        that a person typed behind a slash command.
+
+        Args:
+            record: the record.
+            texts: the texts in it.
+            is_person: whether its keys let a person be the sender.
         """
         is_of_tool = any(prose.is_injected(text) for text in texts)
-        is_proved = names_sender(record) or not any(
-            prose.has_machine_lines(prose.strip_asides(text)) for text in texts
-        )
+        has_machine_lines = any(prose.has_machine_lines(prose.strip_asides(text)) for text in texts)
+        is_proved = names_sender(record) or not has_machine_lines
         typed = []
         for number, text in enumerate(texts):
             if text.startswith(INTERRUPT):
-                self.add("human", "interrupt", text, uid=uid_of(record, f"i{number}"))
+                self.add_event("human", "interrupt", text, uid=uid_of(record, f"i{number}"))
                 continue
             words = ""
             if is_person and is_of_tool:
@@ -211,22 +217,28 @@ class _Reader(SessionBuilder):
         return typed
 
     def _add_injected(self, record: Record, text: str, number: int) -> None:
-        """Add a text of the tool; a summary is a compaction unless that was already added."""
+        """Add a text that Claude Code wrote, as a compaction if it is the summary of one.
+
+        A compaction that was already added is not added again for its summary.
+        """
         self.queue.has_waited(text.strip())
         kind: EventKind = "text"
         if record.get("isCompactSummary") is True or text.startswith(SUMMARY):
             if not self.expects_summary:
                 kind = "compaction"
             self.expects_summary = False
-        self.add("injected", kind, text, uid=uid_of(record, f"n{number}"))
+        self.add_event("injected", kind, text, uid=uid_of(record, f"n{number}"))
 
     def _add_turn(self, text: str, uid: str, *, is_beside_result: bool) -> None:
-        """Add a person's turn, unless it is the second record of a queued message."""
+        """Add a person's turn, unless it is the second record of a message that was queued.
+
+        A turn that was typed while the agent worked gets the label MID_TURN.
+        """
         has_waited = self.queue.has_waited(text)
         if self.queue.is_delivered(text):
             return
         labels = (MID_TURN,) if has_waited or is_beside_result else ()
-        self.add("human", "text", text, uid=uid, labels=labels)
+        self.add_event("human", "text", text, uid=uid, labels=labels)
 
     def assistant(self, record: Record) -> None:
         """Add an agent's texts and its calls of tools; its thinking is left out."""
@@ -246,7 +258,7 @@ class _Reader(SessionBuilder):
             block_type = block.get("type")
             uid = uid_of(message, number)
             if block_type == "text":
-                self.say(actor, raw.text(block, "text"), uid)
+                self.add_text(actor, raw.text(block, "text"), uid)
             elif block_type == "tool_use":
                 self._add_call(block, actor, uid, raw.text(record, "cwd"))
             elif block_type == "tool_result":
@@ -258,13 +270,13 @@ class _Reader(SessionBuilder):
         tool = raw.text(block, "name") or None
         self.calls[raw.text(block, "id")] = tool, paths
         text = raw.text(arguments, "command") or raw.encode(arguments)
-        self.add(actor, "tool_call", text, uid=uid, tool=tool, paths=paths)
+        self.add_event(actor, "tool_call", text, uid=uid, tool=tool, paths=paths)
 
     def _add_result(self, record: Record, block: Record, actor: Actor, uid: str) -> None:
-        """Add the result of a call, which may be a rejection by a person or a rule.
+        """Add the result of a tool call, which may be that a person or a rule refused the call.
 
-        A rejection is a person's only if the record names its kind: any program can print the
-        text of one.
+        A refusal is a person's only if the record says so by its `toolDenialKind`, because any
+        program can print the text of one.
         """
         tool, paths = self.calls.get(raw.text(block, "tool_use_id"), (None, ()))
         text = raw.joined(block, "content")
@@ -274,10 +286,9 @@ class _Reader(SessionBuilder):
         if is_error and denial in ("", USER_REJECTED):
             reason = prose.find_rejection(text)
             if reason is not None:
-                if actor == "tool" and denial == USER_REJECTED:
-                    actor = "human"
-                self.add(
-                    actor,
+                is_by_user = actor == "tool" and denial == USER_REJECTED
+                self.add_event(
+                    "human" if is_by_user else actor,
                     "rejection",
                     reason,
                     uid=uid,
@@ -291,7 +302,7 @@ class _Reader(SessionBuilder):
         severity: Severity | None = None
         if is_error and (denial or prose.DENIED.match(text)):
             severity = "warn"
-        self.add(
+        self.add_event(
             actor,
             "tool_result",
             text,
@@ -306,16 +317,19 @@ class _Reader(SessionBuilder):
             self._add_answers(record)
 
     def _add_answers(self, record: Record) -> None:
+        """Add the agent's questions and a person's answers to them as texts."""
         for number, answer in enumerate(list_answers(record)):
-            self.add("agent", "text", answer.question, uid=uid_of(record, f"q{number}"))
+            self.add_event("agent", "text", answer.question, uid=uid_of(record, f"q{number}"))
             actor: Actor = "injected" if answer.is_of_options else "human"
-            self.add(actor, "text", answer.text, uid=uid_of(record, f"a{number}"))
+            self.add_event(actor, "text", answer.text, uid=uid_of(record, f"a{number}"))
 
     def system(self, record: Record) -> None:
         """Add a compaction; other notices of the tool do not matter."""
         if record.get("subtype") == "compact_boundary":
             self.expects_summary = True
-            self.add("system", "compaction", raw.text(record, "content"), uid=uid_of(record, 0))
+            self.add_event(
+                "system", "compaction", raw.text(record, "content"), uid=uid_of(record, 0)
+            )
 
     def pr_link(self, record: Record) -> None:
         """Note the number of a pull request that the session opened."""
@@ -331,7 +345,10 @@ class _Reader(SessionBuilder):
             self._add_queued(message, is_person=not self.is_headless)
 
     def attachment(self, record: Record) -> None:
-        """Add a message handed to the running turn; its `origin`, if any, names the sender."""
+        """Add a message that was queued and is handed to the running turn by this record.
+
+        If the queue already added the message, correct who sent it.
+        """
         attached = raw.fields(record, "attachment")
         if attached.get("type") != "queued_command":
             return
@@ -349,12 +366,12 @@ class _Reader(SessionBuilder):
         elif text in self.queued_events:
             index = self.queued_events.pop(text)
             if not is_person:
-                self._disown(index)
+                self._mark_injected(index)
             elif is_named and index in self.unproved:
                 self.unproved.remove(index)
 
     def _add_queued(self, message: Waiting, *, is_person: bool, is_named: bool = False) -> None:
-        """Add a message of the queue as a person's words if nothing speaks against it.
+        """Add a message that waited in the queue: a person's turn, or a text of Claude Code.
 
         Args:
             message: the message.
@@ -363,16 +380,16 @@ class _Reader(SessionBuilder):
         """
         text, place = message
         words = ""
-        if is_person and (is_named or not prose.has_machine_lines(prose.strip_asides(text))):
-            is_injected = prose.is_injected(text)
-            words = prose.command_arguments(text) if is_injected else prose.strip_asides(text)
+        typed = prose.strip_asides(text)
+        if is_person and (is_named or not prose.has_machine_lines(typed)):
+            words = prose.command_arguments(text) if prose.is_injected(text) else typed
         if not words:
-            self.add("injected", "text", text, place)
+            self.add_event("injected", "text", text, place)
             return
         self.queued_events[text] = len(self.events)
         if not is_named:
             self.unproved.append(len(self.events))
-        self.add("human", "text", words, place, labels=(MID_TURN,))
+        self.add_event("human", "text", words, place, labels=(MID_TURN,))
 
 
 HANDLERS = {
@@ -416,12 +433,12 @@ def names_sender(record: Record) -> bool:
 
 
 def is_by_person(record: Record) -> bool:
-    """Return whether a record lets a person be its sender.
+    """Return whether a person can be the sender of a record, by the keys that it has.
 
     Newer versions name the sender: `turnOrigin` (human, sdk, task_notification …), `origin.kind`
-    (human, peer, task-notification, coordinator …), `promptSource` (typed, queued, system, sdk; an
-    app that a person types into says sdk too, so it counts last). All senders that are named must
-    be a person. A headless run (`claude -p`) is a program's.
+    (human, peer, task-notification, coordinator …), `promptSource` (typed, queued, system, sdk).
+    All senders that the first two name must be human. The last counts only without these, for an
+    app that a person types into has sdk there, too. A run of `claude -p` is a program's.
     """
     if any(is_set(record, key) for key in NOT_TYPED):
         return False
@@ -458,7 +475,10 @@ class Answer(NamedTuple):
 
 
 def list_answers(record: Record) -> Iterator[Answer]:
-    """Yield the answers to the questions that an agent asked by its tool."""
+    """Yield the answers in a record to the questions that an agent asked by its tool.
+
+    An answer consists of labels and descriptions of options, or has words of the person as well.
+    """
     result = raw.fields(record, "toolUseResult")
     for question in raw.items(result, "questions"):
         question_text = raw.text(question, "question")
@@ -470,12 +490,13 @@ def list_answers(record: Record) -> Iterator[Answer]:
         wordings = labels + [raw.text(option, "description") for option in options]
 
         own_words = answer
+        # The longest first: a label may be part of a description.
         for wording in sorted(wordings, key=len, reverse=True):
             if wording:
                 own_words = own_words.replace(wording, "")
         yield Answer(
-            f"{' / '.join(labels)}\n{question_text}".strip(),
-            answer,
+            question=f"{' / '.join(labels)}\n{question_text}".strip(),
+            text=answer,
             is_of_options=not own_words.strip(" ,;\n"),
         )
 
@@ -506,7 +527,11 @@ class Queue:
         self._attached = 0
 
     def operate(self, operation: object, message: Waiting) -> Waiting | None:
-        """Apply one `queue-operation`.
+        """Apply one operation on the queue: `enqueue`, `dequeue`, `remove` or `popAll`.
+
+        Args:
+            operation: the name of the operation.
+            message: the message that the record of the operation names, with the record's place.
 
         Returns:
             The message that reached the agent by this operation and by nothing else, or None.
@@ -529,10 +554,10 @@ class Queue:
         return None
 
     def attach(self, message: Waiting) -> Waiting | None:
-        """Apply the attachment of a message to the running turn.
+        """Take a message out of the queue that an attachment hands to the running turn.
 
         Returns:
-            The message as it was typed; None if a `remove` returned it before.
+            The message as it was queued; None if a `remove` returned it before.
         """
         if message.text in self._delivered:
             self._delivered.remove(message.text)
@@ -543,21 +568,21 @@ class Queue:
         return self.waiting.pop(message.text, message)
 
     def is_delivered(self, text: str) -> bool:
-        """Return whether a turn is the second record of a message handed over before.
+        """Return whether a turn repeats a message that already reached the agent.
 
-        Only the next turn can be.
+        That can only be the next turn, so all delivered messages are forgotten then.
         """
         is_second = text in self._delivered
         self._delivered.clear()
         return is_second
 
     def has_waited(self, text: str) -> bool:
-        """Take the messages in a turn out of the queue, and return whether there were any.
+        """Take the messages that a turn consists of out of the queue; return whether any did.
 
         Several messages may have become one turn.
         """
-        parts = [queued for queued in self.dequeued if queued in text]
-        for part in parts:
+        dequeued_parts = [queued for queued in self.dequeued if queued in text]
+        for part in dequeued_parts:
             del self.dequeued[part]
         message = self.waiting.pop(text, None)
-        return bool(message or parts)
+        return bool(message or dequeued_parts)

@@ -1,4 +1,4 @@
-"""Reader of Codex's rollout files, one JSON record a line.
+"""Reader of the session files of Codex (rollouts), one JSON record a line.
 
 The old form has bare items, the new one `type` and `payload`. Facts from the public source of Codex
 and from a file that version 0.169 wrote: messages to the model are `response_item` records, where
@@ -76,7 +76,7 @@ FAILED = (
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether one of the first lines is a record of a rollout, or the old form's header."""
+    """Return whether a file that starts with `head` is a rollout of Codex, in either form."""
     lines = head.lstrip().split(b"\n")
     if len(lines) == 1 and b'"type":"session_meta"' in head and b'"payload":{' in head:
         return True  # one line, longer than the head
@@ -84,6 +84,7 @@ def sniff(head: bytes) -> bool:
 
 
 def _is_record(record: dict[str, Any]) -> bool:
+    """Return whether an object is a record of the new form, or the header of the old form."""
     if isinstance(record.get("payload"), dict):
         return record.get("type") in ("session_meta", "response_item", "event_msg", "turn_context")
     return {"id", "timestamp", "instructions"} <= record.keys() and "type" not in record
@@ -93,7 +94,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """Yield the one session of a rollout file; `Origin.line` is the line of its record."""
     reader = _Reader(name)
     for record in read_objects(stream, reader):
-        reader.take(record)
+        reader.add_record(record)
     yield reader.build()
 
 
@@ -102,8 +103,9 @@ class _Reader(SessionBuilder):
 
     Attributes:
         unproved: place and text of messages of role user that no event proved to be typed yet.
-        proved: texts proved to be typed whose copy of role user was not met yet.
-        proof: the form of event that proves in this file; a second form repeats the first.
+        proved: texts proved to be typed whose copy of role user was not read yet.
+        proof: the form of event by which this file proves what was typed, "item" or "event"; an
+            event of the other form repeats one of this form.
         has_meta: whether the header was read.
         is_in_turn: whether a turn has begun.
         is_busy: whether the agent works in this turn.
@@ -118,39 +120,43 @@ class _Reader(SessionBuilder):
         self.is_in_turn = False
         self.is_busy = False
 
-    def take(self, record: dict[str, Any]) -> None:
-        """Add one record."""
+    def add_record(self, record: dict[str, Any]) -> None:
+        """Add one record of the file: a header, a message, a call, an event or a compaction."""
         record_type = raw.text(record, "type")
         payload = raw.fields(record, "payload")
         if not isinstance(record.get("payload"), dict):
-            self._take_old(record_type, record)
+            self._handle_old_form(record_type, record)
         elif record_type == "session_meta":
-            self._take_meta(payload)
+            self._read_meta(payload)
         elif record_type == "response_item":
-            self._take_item(payload, is_old=False)
+            self._handle_item(payload, is_old=False)
         elif record_type == "event_msg":
-            self._take_event(payload)
+            self._handle_event(payload)
         elif record_type == "compacted":
             self._flush()
-            self.add("injected", "compaction", raw.text(payload, "message"))
+            self.add_event("injected", "compaction", raw.text(payload, "message"))
         elif record_type not in SILENT:
-            self.unknown(record_type)
+            self.count_unknown(record_type)
 
-    def _take_old(self, record_type: str, record: dict[str, Any]) -> None:
+    def _handle_old_form(self, record_type: str, record: dict[str, Any]) -> None:
+        """Add a record of the form before `payload`; only its header has an id and no type."""
         if record_type:
-            self._take_item(record, is_old=True)
+            self._handle_item(record, is_old=True)
         elif "id" in record:
-            self._take_meta(record)
+            self._read_meta(record)
         elif record.get("record_type") != "state":
-            self.unknown("")
+            self.count_unknown("")
 
     def build(self) -> Session:
         """Return the session."""
         self._flush()
         return super().build()
 
-    def _take_meta(self, meta: dict[str, Any]) -> None:
-        """Read the first header; those after it are copies of a fork's ancestors."""
+    def _read_meta(self, meta: dict[str, Any]) -> None:
+        """Read id, directory and branch from the first header, and who gives the prompts.
+
+        The headers after it are those of the sessions that this one was forked from.
+        """
         if self.has_meta:
             return
         self.has_meta = True
@@ -161,17 +167,18 @@ class _Reader(SessionBuilder):
         thread_source = meta.get("thread_source")
         is_of_user = thread_source is None or thread_source == "user"
         if isinstance(meta.get("source"), dict) or not is_of_user:
-            # Started by an agent, a review or a guardian.
+            # Another agent, a review or an approval by a model started the session.
             self.person = "subagent"
             self.worker = "subagent"
         elif meta.get("source") == "exec":
             self.person = "injected"  # `codex exec`: a script may have written the prompt
 
-    def _take_event(self, payload: dict[str, Any]) -> None:
+    def _handle_event(self, payload: dict[str, Any]) -> None:
+        """Add an event: a typed message, the begin or end of a turn, an abort or a rollback."""
         event_type = raw.text(payload, "type")
         item = raw.fields(payload, "item") if event_type == "item_completed" else {}
         if event_type == "user_message" or item.get("type") == "UserMessage":
-            self._take_proof(payload, item)
+            self._handle_proof(payload, item)
         elif event_type in STARTS | ENDS:
             self._flush()
             self.is_in_turn = event_type in STARTS
@@ -184,25 +191,34 @@ class _Reader(SessionBuilder):
         elif event_type == "thread_rolled_back":
             self._roll_back(payload.get("num_turns"))
         elif f"event_msg/{event_type}" not in SILENT:
-            self.unknown(f"event_msg/{event_type}")
+            self.count_unknown(f"event_msg/{event_type}")
 
     def _roll_back(self, turns: object) -> None:
-        """Remove the turns that a person took back, and add that they did."""
+        """Remove the last turns, which a person took back, and add an interrupt in their place.
+
+        Args:
+            turns: how many turns, as the record has it.
+        """
         self._flush()
-        typed = [
-            event.seq
-            for event in self.events
+        turn_starts = [
+            index
+            for index, event in enumerate(self.events)
             if event.actor == self.person and event.kind == "text"
         ]
-        if isinstance(turns, int) and turns > 0 and typed:
-            first = typed[-min(turns, len(typed))]
-            del self.events[first:]
-        self.add(self.person, "interrupt", labels=(("via", "rollback"),))
+        if isinstance(turns, int) and turns > 0 and turn_starts:
+            first_removed = turn_starts[-min(turns, len(turn_starts))]
+            del self.events[first_removed:]
+        self.add_event(self.person, "interrupt", labels=(("via", "rollback"),))
 
-    def _take_proof(self, payload: dict[str, Any], item: dict[str, Any]) -> None:
-        """Add a message that an event proves to be typed, unless it repeats or wraps one.
+    def _handle_proof(self, payload: dict[str, Any], item: dict[str, Any]) -> None:
+        """Add a message that an event proves to be typed.
 
-        It is paired with its copy of role user, which may come before or after it.
+        Its copy among the messages of role user, which may come before or after the event, is left
+        out.
+
+        Args:
+            payload: the payload of the event.
+            item: the item in the payload, empty for the older form of event.
         """
         form = "item" if item else "event"
         self.proof = self.proof or form
@@ -210,9 +226,9 @@ class _Reader(SessionBuilder):
         if form != self.proof or not text.strip():
             return
 
-        for message in self.unproved:
-            if text in message[1]:
-                self.unproved.remove(message)
+        for place, message_text in self.unproved:
+            if text in message_text:
+                self.unproved.remove((place, message_text))
                 break
         else:
             self.proved.append(text)
@@ -220,7 +236,7 @@ class _Reader(SessionBuilder):
         if text.lstrip().startswith(ABORTED):
             self._add_interrupt()
         elif is_codex_wrapper(text) or payload.get("kind", "plain") != "plain":
-            self.add("injected", "text", text)
+            self.add_event("injected", "text", text)
         else:
             self._add_typed(text, raw.text(item, "id"))
 
@@ -229,26 +245,29 @@ class _Reader(SessionBuilder):
         if text.startswith(IDE_CONTEXT):
             text = text.partition(IDE_REQUEST)[2].strip()
         if is_envelope(text):
-            self.add("injected", "text", text, uid=uid)
+            self.add_event("injected", "text", text, uid=uid)
             return
         is_mid_turn = self.is_in_turn and self.is_busy and self.person == "human"
-        self.add(self.person, "text", text, uid=uid, labels=(MID_TURN,) if is_mid_turn else ())
+        self.add_event(
+            self.person, "text", text, uid=uid, labels=(MID_TURN,) if is_mid_turn else ()
+        )
 
     def _add_interrupt(self) -> None:
         """Add an interruption once: an event and a marker of role user record the same one."""
         if not self.events or self.events[-1].kind != "interrupt":
-            self.add(self.person, "interrupt")
+            self.add_event(self.person, "interrupt")
 
-    def _take_item(self, item: dict[str, Any], *, is_old: bool) -> None:
+    def _handle_item(self, item: dict[str, Any], *, is_old: bool) -> None:
+        """Add a message, a tool call or the output of a call, as the model's API exchanged it."""
         item_type = raw.text(item, "type")
         if item_type == "message":
-            self._take_message(item, raw.joined(item, "content"), is_old=is_old)
+            self._handle_message(item, raw.joined(item, "content"), is_old=is_old)
         elif item_type in CALLS:
             self._add_call(item_type, item)
         elif item_type in OUTPUTS:
             self._add_output(item)
         elif f"response_item/{item_type}" not in SILENT:
-            self.unknown(f"response_item/{item_type}")
+            self.count_unknown(f"response_item/{item_type}")
 
     def _add_call(self, item_type: str, item: dict[str, Any]) -> None:
         self._start_work()
@@ -256,34 +275,41 @@ class _Reader(SessionBuilder):
         text = arguments if isinstance(arguments, str) else raw.encode(arguments)
         paths = relative_paths(PATCHED.findall(text.replace("\\n", "\n")), self.root)
         tool = raw.text(item, "name") or item_type.removesuffix("_call")
-        self.call(self.worker, text, raw.text(item, "call_id"), tool, paths)
+        self.add_call(self.worker, text, raw.text(item, "call_id"), tool, paths)
 
     def _add_output(self, item: dict[str, Any]) -> None:
+        """Add the output of a call: a tool's result, or that the person refused the call."""
         uid = raw.text(item, "call_id")
         tool = self.tools.get(uid)
         text, ok = outcome(item.get("output"))
         if text.strip() in REJECTED and self.person == "human":
-            self.add("human", "rejection", uid=uid, tool=tool, ok=False)
+            self.add_event("human", "rejection", uid=uid, tool=tool, ok=False)
         else:
-            self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=ok)
+            self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=ok)
 
-    def _take_message(self, item: dict[str, Any], text: str, *, is_old: bool) -> None:
+    def _handle_message(self, item: dict[str, Any], text: str, *, is_old: bool) -> None:
+        """Add a message by its role: user, assistant, or one of Codex itself (developer)."""
         if not text:
             return
         if item.get("role") == "user":
-            self._take_user_message(text, is_old=is_old)
+            self._handle_user_message(text, is_old=is_old)
         elif item.get("role") == "assistant":
             self._start_work()
-            self.add(self.worker, "text", text, uid=raw.text(item, "id"))
+            self.add_event(self.worker, "text", text, uid=raw.text(item, "id"))
         else:
-            self.add("injected", "text", text, uid=raw.text(item, "id"))
+            self.add_event("injected", "text", text, uid=raw.text(item, "id"))
 
-    def _take_user_message(self, text: str, *, is_old: bool) -> None:
+    def _handle_user_message(self, text: str, *, is_old: bool) -> None:
+        """Add a message of role user that Codex wrote, or keep it until an event proves it typed.
+
+        A text that an event proved before is left out, because it was added then. The old form of
+        the file has no such events: there each text counts as typed.
+        """
         if text.lstrip().startswith(ABORTED):
             self._add_interrupt()
             return
         if is_codex_wrapper(text):
-            self.add("injected", "text", text)
+            self.add_event("injected", "text", text)
             return
         if is_old:
             self._add_typed(text)
@@ -299,29 +325,34 @@ class _Reader(SessionBuilder):
         self.is_busy = True
 
     def _flush(self) -> None:
-        """Attribute the messages of role user that no event proved to the tool."""
+        """Add the messages of role user that no event proved as texts that Codex wrote."""
         for place, text in self.unproved:
-            self.add("injected", "text", text, place)
+            self.add_event("injected", "text", text, place)
         self.unproved = []
         self.proved = []
 
 
 def outcome(output: object) -> tuple[str, bool | None]:
-    """Return text and success of a tool's output; None for a success that is not recorded.
+    """Return the text of a tool's output, and whether the tool succeeded, None if unknown.
 
-    The output is a text, parts, or an object (as such or as JSON in a text).
+    The output is a text, a list of parts, or an object (as such or as JSON in a text).
     """
     if isinstance(output, str) and output.startswith("{"):
         output = raw.fields(raw.decode(output.encode(errors="replace"))) or output
     answer = raw.fields(output)
     content = answer.get("output", answer.get("content")) if answer else output
     text = raw.joined(content)
+    return text, _is_success(answer, text)
 
-    code = raw.fields(answer.get("metadata")).get("exit_code")
-    if isinstance(code, int):
-        return text, code == 0
-    if isinstance(answer.get("success"), bool):
-        return text, answer["success"]
+
+def _is_success(answer: dict[str, Any], text: str) -> bool | None:
+    """Return whether a tool succeeded, by the fields or the text of its output; or None."""
+    exit_code = raw.value(answer, "metadata", "exit_code")
+    if isinstance(exit_code, int):
+        return exit_code == 0
+    success = answer.get("success")
+    if isinstance(success, bool):
+        return success
     if match := EXIT_CODE.search(text):
-        return text, match[1] == "0"
-    return text, False if text.startswith(FAILED) else None
+        return match[1] == "0"
+    return False if text.startswith(FAILED) else None

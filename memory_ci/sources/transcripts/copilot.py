@@ -1,4 +1,4 @@
-"""Reader of GitHub Copilot CLI's `session-state/<id>/events.jsonl`, one event a line.
+"""Reader of the session files of GitHub Copilot CLI (`events.jsonl`), one event a line.
 
 Facts from files that version 1.0.102 wrote. A hook's answer at the end of a turn comes back as a
 message of the person; `content` was typed, and `transformedContent` is the text for the model.
@@ -26,7 +26,7 @@ SILENT = (
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether a file begins with the event of a session that names Copilot."""
+    """Return whether a file's first line is the start of a session of Copilot CLI."""
     first = raw.fields(raw.decode(head.partition(b"\n")[0]))
     producer = raw.text(first, "data", "producer")
     return first.get("type") == "session.start" and producer == "copilot-agent"
@@ -36,15 +36,15 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """Yield the one session of a file."""
     reader = _Reader("copilot", "copilot-events", name)
     for record in read_objects(stream, reader):
-        reader.take(record)
+        reader.add_record(record)
     yield reader.build()
 
 
 class _Reader(SessionBuilder):
     """The builder of the session of one file."""
 
-    def take(self, record: dict[str, Any]) -> None:
-        """Add one event."""
+    def add_record(self, record: dict[str, Any]) -> None:
+        """Add one event of the file by its type: a message, a tool call, its result, an abort."""
         event_type = raw.text(record, "type")
         data = raw.fields(record, "data")
         uid = raw.text(record, "id")
@@ -53,25 +53,26 @@ class _Reader(SessionBuilder):
         worker: Actor = "subagent" if is_inner else "agent"
 
         if event_type == "session.start":
-            self._take_start(data)
+            self._read_start(data)
         elif event_type == "user.message":
             person: Actor = "subagent" if is_inner else "human"
             is_injected = bool(raw.text(data, "source")) or is_envelope(text)
-            self.say("injected" if is_injected else person, text, uid)
+            self.add_text("injected" if is_injected else person, text, uid)
         elif event_type == "assistant.message":
-            self.say(worker, text, uid)
+            self.add_text(worker, text, uid)
         elif event_type == "system.message":
-            self.say("injected", text, uid)
+            self.add_text("injected", text, uid)
         elif event_type == "tool.execution_start":
             self._add_call(worker, data)
         elif event_type == "tool.execution_complete":
             self._add_result(data)
         elif event_type == "abort":
-            self.add("human", "interrupt", uid=uid)
+            self.add_event("human", "interrupt", uid=uid)
         elif not event_type.startswith(SILENT):
-            self.unknown(event_type)
+            self.count_unknown(event_type)
 
-    def _take_start(self, data: dict[str, Any]) -> None:
+    def _read_start(self, data: dict[str, Any]) -> None:
+        """Read the session's id, branch and directory."""
         self.id = raw.text(data, "sessionId") or self.id
         self.branch = raw.text(data, "context", "branch")
         self.root = raw.text(data, "context", "gitRoot") or raw.text(data, "context", "cwd")
@@ -80,12 +81,13 @@ class _Reader(SessionBuilder):
         arguments = data.get("arguments")
         paths = touched_paths(arguments, "path", root=self.root)
         uid = raw.text(data, "toolCallId")
-        self.call(worker, raw.encode(arguments), uid, raw.text(data, "toolName"), paths)
+        self.add_call(worker, raw.encode(arguments), uid, raw.text(data, "toolName"), paths)
 
     def _add_result(self, data: dict[str, Any]) -> None:
+        """Add the result or the error of a tool call; a shell that exits with 1 or more failed."""
         uid = raw.text(data, "toolCallId")
         answer = raw.fields(data, "result") or raw.fields(data, "error")
         text = raw.joined(answer, "content") or raw.text(answer, "message")
         exit_code = raw.fields(data, "shellExecution").get("exitCode")
         ok = data.get("success") is not False and exit_code in (None, 0)
-        self.add("tool", "tool_result", text, uid=uid, tool=self.tools.get(uid), ok=ok)
+        self.add_event("tool", "tool_result", text, uid=uid, tool=self.tools.get(uid), ok=ok)

@@ -1,10 +1,10 @@
-"""Reader of Cursor's `agent-transcripts/<id>/<id>.jsonl` (its CLI: `<id>.jsonl`), or `<id>.txt`.
+"""Reader of Cursor's session files: JSON Lines, or a text form that is older than 2026.
 
-The text form is older than 2026. Facts from files that people published and from the documents of
-programs that read them: a message has no id, no time (but for `<timestamp>` before a prompt, since
-2026) and no result of a tool. Typed words are in `<user_query>`, and not escaped there; Cursor's
-additions are around it. In the text form nothing separates a prompt from words of the agent that
-look like one.
+The paths are `agent-transcripts/<id>/<id>.jsonl` (Cursor's CLI: `<id>.jsonl`), and `<id>.txt`.
+Facts from files that people published and from the documents of programs that read them: a message
+has no id, no time (but for `<timestamp>` before a prompt, since 2026) and no result of a tool.
+Typed words are in `<user_query>`, and not escaped there; Cursor's additions are around it. In the
+text form nothing separates a prompt from words of the agent that look like one.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ WHEN = Regex(
     r"<timestamp>\w+, (?P<month>[A-Z][a-z]{2})[a-z]* (?P<rest>\d{1,2}, \d{4}, \d{1,2}:\d\d [AP]M)"
     r" \(UTC(?:(?P<hours>[+-]\d{1,2})(?::(?P<minutes>\d\d))?)?\)</timestamp>"
 )
+"""`<timestamp>Monday, March 2, 2026, 4:05 PM (UTC+5:30)</timestamp>`."""
+
 WITHHELD = Regex(r"\s*\[REDACTED\]\s*")  # Reasoning that Cursor does not keep.
 ABORTED = "aborted"
 HEAD = Regex(rb"\s*user:\r?\n<user_query>")
@@ -50,18 +52,34 @@ THINKING = "[Thinking]"
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether a file has the text form, or a first message of role and content only."""
+    """Return whether a file that starts with `head` is Cursor's.
+
+    The text form begins with a prompt. In the JSON form, the first record that is no status has
+    the keys `role` and `message`, and at most a `timestamp` beside them.
+    """
     if HEAD.match(head):
         return True
-    records = (raw.fields(raw.decode(line)) for line in head.splitlines() if line.strip())
-    first = next((record for record in records if "status" not in record), {})
-    if first.get("role") not in ROLES or not first.keys() <= {"role", "message", "timestamp"}:
+    first_message: dict[str, Any] = {}
+    for line in head.splitlines():
+        record = raw.fields(raw.decode(line))
+        if line.strip() and "status" not in record:
+            first_message = record
+            break
+    if first_message.get("role") not in ROLES:
         return False
-    return isinstance(raw.value(first, "message", "content"), list | str)
+    if not first_message.keys() <= {"role", "message", "timestamp"}:
+        return False
+    return isinstance(raw.value(first_message, "message", "content"), list | str)
 
 
 def read(stream: BinaryIO, name: str, roots: Sequence[Path] = ()) -> Iterator[Session]:
-    """Yield the one session of a file; in a directory `subagents` it is a sub-agent's."""
+    """Yield the one session of a file; in a directory `subagents` it is a sub-agent's.
+
+    Args:
+        stream: the file, which must be seekable.
+        name: the path of the file.
+        roots: work trees, to which paths are made relative.
+    """
     is_text = bool(HEAD.match(stream.read(100)))
     stream.seek(0)
     reader = _Reader("cursor", "cursor-text" if is_text else "cursor-jsonl", name)
@@ -73,7 +91,7 @@ def read(stream: BinaryIO, name: str, roots: Sequence[Path] = ()) -> Iterator[Se
         reader.read_text(stream)
     else:
         for record in read_objects(stream, reader):
-            reader.take(record)
+            reader.add_record(record)
     yield reader.build()
 
 
@@ -88,32 +106,32 @@ class _Reader(SessionBuilder):
     roots: Sequence[Path] = ()
     at: datetime | None = None
 
-    def take(self, record: dict[str, Any]) -> None:
-        """Add one line of JSON."""
+    def add_record(self, record: dict[str, Any]) -> None:
+        """Add one record of the JSON form: a message of the person or the agent, or an abort."""
         self.place = Place(self.place.line, self.at)
         if record.get("role") not in ROLES:
             if record.get("status") == ABORTED:
-                self.add("human", "interrupt")
+                self.add_event("human", "interrupt")
             elif "status" not in record:
-                self.unknown(record.get("type"))
+                self.count_unknown(record.get("type"))
             return
         content = raw.fields(record, "message").get("content")
         for part in raw.items(content) or [content]:
             block = raw.fields(part) or {"type": "text", "text": part}
             block_type = block.get("type")
             if block_type == "text" and record["role"] == "user":
-                self.ask(raw.text(block, "text"))
+                self.add_prompt(raw.text(block, "text"))
             elif block_type == "text":
-                self.answer(raw.text(block, "text"))
+                self.add_agent_text(raw.text(block, "text"))
             elif block_type == "tool_use":
-                self.use(raw.text(block, "name"), block.get("input"))
+                self.add_tool_call(raw.text(block, "name"), block.get("input"))
             else:
-                self.unknown(block_type)
+                self.count_unknown(block_type)
 
     def read_text(self, stream: BinaryIO) -> None:
-        """Read the text form: each block begins with a line that marks it.
+        """Read the text form: each block begins with a line like `user:` or `[Tool call] Read`.
 
-        A prompt ends with its closing tag.
+        Inside of `<user_query>` in a prompt, such lines are the person's words.
         """
         kind = ""
         tool = ""
@@ -126,8 +144,10 @@ class _Reader(SessionBuilder):
             mark = None if is_in_query else MARK.fullmatch(line.rstrip())
             if mark is None:
                 lines.append(line)
-                is_in_query = is_in_query or line.startswith(OPEN)
-                is_in_query = is_in_query and kind == "user" and CLOSE not in line
+                if kind == "user" and line.startswith(OPEN):
+                    is_in_query = True
+                if CLOSE in line:
+                    is_in_query = False
                 continue
             self._finish(kind, tool, lines)
             self.records += 1
@@ -138,24 +158,30 @@ class _Reader(SessionBuilder):
         self._finish(kind, tool, lines)
 
     def _finish(self, kind: str, tool: str, lines: list[str]) -> None:
-        """Add one block of the text form."""
+        """Add one block of the text form.
+
+        Args:
+            kind: the mark of the block, as `MARK` matches it; "" for lines before the first.
+            tool: the tool of a call or a result.
+            lines: the lines after the mark; of a call each is `name: value`.
+        """
         text = "\n".join(lines).strip()
         if kind == "user":
-            self.ask(text)
+            self.add_prompt(text)
         elif kind == "Tool call":
             arguments: dict[str, str] = {}
             for line in lines:
                 if line.strip():
                     name, _, value = line.strip().partition(": ")
                     arguments[name] = value
-            self.use(tool, arguments)
+            self.add_tool_call(tool, arguments)
         elif kind == "Tool result":
-            self.add("tool", "tool_result", text, Place(self.place.line), tool=tool)
+            self.add_event("tool", "tool_result", text, Place(self.place.line), tool=tool)
         else:
-            self.answer(text.removeprefix(THINKING))
+            self.add_agent_text(text.removeprefix(THINKING))
 
-    def ask(self, text: str) -> None:
-        """Add a message to the agent: the typed words, and apart from them Cursor's additions."""
+    def add_prompt(self, text: str) -> None:
+        """Add a message to the agent: what the person typed, and before it Cursor's additions."""
         timestamp = WHEN.search(text)
         if timestamp:
             self.at = _parse_timestamp(timestamp) or self.at
@@ -165,23 +191,23 @@ class _Reader(SessionBuilder):
         before, opening, query = text.rpartition(OPEN)
         typed, closing, after = query.rpartition(CLOSE)
         if not opening or not closing or NOTIFIED in before:
-            self.add("injected", "text", text)
+            self.add_event("injected", "text", text)
             return
         if timestamp:
             before = before.replace(timestamp[0], "")
-        self.say("injected", (before + after).strip())
-        self.say("injected" if is_envelope(typed) else self.person, typed.strip())
+        self.add_text("injected", (before + after).strip())
+        self.add_text("injected" if is_envelope(typed) else self.person, typed.strip())
 
-    def answer(self, text: str) -> None:
+    def add_agent_text(self, text: str) -> None:
         """Add a text of the agent."""
-        self.say(self.worker, WITHHELD.sub("\n\n", text).strip())
+        self.add_text(self.worker, WITHHELD.sub("\n\n", text).strip())
 
-    def use(self, tool: str, arguments: object) -> None:
+    def add_tool_call(self, tool: str, arguments: object) -> None:
         """Add a call of a tool, with the files of the work tree that it names."""
         paths = [raw.text(arguments, name) for name in PATHS]
         text = arguments if isinstance(arguments, str) else raw.encode(arguments)
         inside = relative_paths([path for path in paths if path], self._find_root(paths))
-        self.add(self.worker, "tool_call", text, tool=tool, paths=inside)
+        self.add_event(self.worker, "tool_call", text, tool=tool, paths=inside)
 
     def _find_root(self, paths: Sequence[str]) -> str:
         """Return the first work tree that holds one of some paths, or ""."""
@@ -193,6 +219,7 @@ class _Reader(SessionBuilder):
 
 
 def _parse_timestamp(timestamp: re.Match[str]) -> datetime | None:
+    """Return the time that a match of `WHEN` has, in UTC; None if there is no such time."""
     hours = int(timestamp["hours"] or 0)
     minutes = int(timestamp["minutes"] or 0)
     if hours < 0:

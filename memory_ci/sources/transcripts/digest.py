@@ -1,4 +1,4 @@
-"""Digests, our own format of JSON lines for the parts of a session that are worth keeping.
+"""Digests: memory-ci's own JSON Lines format for the parts of a session that are worth keeping.
 
 The first line identifies the session. Then comes one line per event, with its address in the
 transcript: texts of people, whole; the end of texts of the agent and the beginning of failures;
@@ -114,17 +114,17 @@ def write_digest(
     redact: Callable[[str], str],
     name_known: Callable[[str], str] = lambda _command: "",
 ) -> bytes:
-    """Return the digest of a session; it is the same bytes each time.
+    """Return the digest of a session as JSON lines; the same session gives the same bytes.
 
-    Over the limit the least valuable events are left out first: tool calls, then texts of no
-    person, then texts of people between their first and their last, the oldest of each first. The
-    header alone may exceed a tiny limit.
+    If they exceed the limit, events are left out, the least valuable and oldest first: tool calls,
+    then texts that no person wrote, then texts of people between their first and their last. The
+    header is never left out.
 
     Args:
         session: the session.
         max_bytes: the limit.
         redact: a function that masks secrets; all texts of the digest are its results.
-        name_known: returns the forms to keep of a command line that succeeded, or "".
+        name_known: returns the part to keep of a command line that succeeded, or "".
     """
     commands = _choose_commands(session, name_known)
     events = [event for event in session.events if _is_kept(event) or event.seq in commands]
@@ -136,7 +136,8 @@ def write_digest(
     limit = max_bytes - len(_header(session, redact, len(events)))
 
     values = _rate(events)
-    for index in sorted(range(len(events)), key=values.__getitem__):
+    least_valuable_first = sorted(range(len(events)), key=values.__getitem__)
+    for index in least_valuable_first:
         if total <= limit:
             break
         total -= len(lines.pop(index))
@@ -155,7 +156,7 @@ def read(
 ) -> Iterator[Session]:
     """Yield the session of a digest, none if its first line is not a header.
 
-    The addresses of its events are those in the transcript.
+    The paths and lines of its events are those of the transcript that the digest was made from.
     """
     try:
         header = msgspec.json.decode(stream.readline(), type=Header)
@@ -190,9 +191,11 @@ def read(
 
 
 def _choose_commands(session: Session, name_known: Callable[[str], str]) -> dict[int, str]:
-    """Return the texts to keep of the shell's calls and results, by `seq`.
+    """Return the text to keep of each shell call and result that a digest keeps, by its number.
 
-    A result that is kept for its call alone has no text.
+    Of a command that failed and the few after it, the whole command line is kept. Of a command
+    that succeeded, only the names of milestones (`git commit` …) and what `name_known` returns. A
+    result has no text: it is kept to tell that its command was run.
     """
     runs = list_shell_runs(session.events)
     texts: dict[int, str] = {}
@@ -203,11 +206,11 @@ def _choose_commands(session: Session, name_known: Callable[[str], str]) -> dict
                 texts.setdefault(next_result.seq, "")
             continue
         command = read_command(call.text)
-        kept = dict.fromkeys(MILESTONE.findall(QUOTED.sub("", command)))
-        if known := name_known(command):
-            kept[known] = None
-        if kept:
-            texts.setdefault(call.seq, " && ".join(kept))
+        kept_parts = dict.fromkeys(MILESTONE.findall(QUOTED.sub("", command)))
+        if known_part := name_known(command):
+            kept_parts[known_part] = None
+        if kept_parts:
+            texts.setdefault(call.seq, " && ".join(kept_parts))
             texts.setdefault(result.seq, "")
     return texts
 
@@ -221,6 +224,7 @@ def _is_kept(event: Event) -> bool:
 
 
 def _header(session: Session, redact: Callable[[str], str], left_out: int) -> bytes:
+    """Return the first line of a digest, with all texts redacted."""
     unknown = {_clean(name, redact): count for name, count in session.counts.unknown.items()}
     header = Header(
         version=1,
@@ -241,6 +245,14 @@ def _header(session: Session, redact: Callable[[str], str], left_out: int) -> by
 def _line(
     event: Event, session: Session, commands: Mapping[int, str], redact: Callable[[str], str]
 ) -> Line:
+    """Return the line of a digest for one event, with all texts redacted.
+
+    Args:
+        event: the event.
+        session: the session that it is part of.
+        commands: the command lines to keep of shell calls, by the number of the event.
+        redact: a function that masks secrets.
+    """
     path = event.origin.path or session.path
     return Line(
         seq=event.seq,
@@ -260,9 +272,10 @@ def _line(
 
 
 def _shorten_text(event: Event, commands: Mapping[int, str], redact: Callable[[str], str]) -> str:
-    """Return the text of an event, masked and cut.
+    """Return the text of an event with secrets masked, and cut unless a person wrote it.
 
-    It is masked before it is cut, for no pattern recognises half a credential.
+    Of the agent's text the end is kept, of a tool's result the beginning. A text is masked before
+    it is cut, because no pattern recognises half a credential.
     """
     if event.kind == "tool_call":
         return _clean(commands.get(event.seq, ""), redact)[:MAX_COMMAND]
@@ -277,25 +290,27 @@ def _shorten_text(event: Event, commands: Mapping[int, str], redact: Callable[[s
 
 
 def _rate(events: Sequence[Event]) -> list[int]:
-    """Return how valuable each event is; among equals the caller drops the oldest first."""
+    """Return how valuable each event is, from 0 for a tool call to 4 for the first human turn."""
     values = []
-    turns = []
+    human_turns = []
     for index, event in enumerate(events):
         if event.actor == "human":
-            turns.append(index)
+            human_turns.append(index)
             values.append(2)
+        elif event.kind == "tool_call":
+            values.append(0)
         else:
-            values.append(0 if event.kind == "tool_call" else 1)
-    if turns:
-        values[turns[-1]] = 3
-        values[turns[0]] = 4
+            values.append(1)
+    if human_turns:
+        values[human_turns[-1]] = 3
+        values[human_turns[0]] = 4
     return values
 
 
 def safe_id(text: str, redact: Callable[[str], str]) -> str:
-    """Return an id without control characters; an id that must be masked becomes its hash.
+    """Return an id without control characters, or its hash if redaction would change it.
 
-    So two ids that must be masked stay different.
+    A mask would make two different ids equal; their hashes differ.
     """
     valid = text.encode("utf-8", "replace").decode()
     printable = "".join(char for char in valid if char.isprintable())

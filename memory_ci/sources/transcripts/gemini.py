@@ -1,4 +1,4 @@
-"""Reader of Gemini CLI's files: one JSON object (until 0.4x), or one record a line (since).
+"""Reader of Gemini CLI's session files: one JSON object (until 0.4x), or one record a line (since).
 
 The records are replayed into messages. Facts from the public source (`chatRecordingService`) and
 from a file that version 0.61 wrote: a message is written in full again whenever its tool calls
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
-from memory_ci.records.event import Actor, EventKind, Session
+from memory_ci.records.event import Actor, Session
 from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import (
@@ -70,7 +70,7 @@ REWIND = "$rewind"
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether a file has the header of the JSONL form, or the first keys of the object."""
+    """Return whether a file that starts with `head` is Gemini CLI's, in either form."""
     if header := raw.fields(raw.decode(head.lstrip().partition(b"\n")[0])):
         return {"sessionId", "projectHash"} <= header.keys() and "uuid" not in header
     keys = (rb'"sessionId"\s*:\s*"', rb'"projectHash"\s*:\s*"', rb'"startTime"\s*:\s*"')
@@ -80,8 +80,8 @@ def sniff(head: bytes) -> bool:
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """Yield the one session of a file of either form.
 
-    In the JSONL form, `Origin.line` is the line of the message's last version; in the single
-    object, the line of the message's id.
+    In the JSONL form, the line of an event is that of the message's last version; in the single
+    object, that of the message's id.
 
     Args:
         stream: the file, which must be seekable.
@@ -93,14 +93,14 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     log = _Log("gemini", "gemini-json" if is_document else "gemini-jsonl", name)
     if is_document:
         document = Document(stream, log)
-        log.take_header(raw.fields(document.value))
+        log.read_header(raw.fields(document.value))
         for message in raw.items(document.value, "messages"):
             log.records += 1
             line = document.line_of(raw.text(message, "id"))
-            log.take_message(line, raw.fields(message))
+            log.replay_message(line, raw.fields(message))
     else:
         for record in read_objects(stream, log):
-            log.take(log.place.line, record)
+            log.replay(log.place.line, record)
     yield log.build()
 
 
@@ -109,7 +109,7 @@ class _Log(SessionBuilder):
 
     Attributes:
         project: the SHA-256 of the project's directory.
-        messages: line and last version of each message by its id, in the order of their first.
+        messages: line and last version of each message by its id, the first recorded first.
         recorded: the ids of messages with a record of their own, not only in a rewritten history.
     """
 
@@ -119,23 +119,23 @@ class _Log(SessionBuilder):
         self.messages: dict[str, tuple[int, dict[str, Any]]] = {}
         self.recorded: set[str] = set()
 
-    def take(self, line: int, record: dict[str, Any]) -> None:
-        """Replay one record."""
+    def replay(self, line: int, record: dict[str, Any]) -> None:
+        """Apply one record of the JSONL form: a message, a rewind, a header or a patch of it."""
         if "$rewindTo" in record:
             self._rewind(line, raw.text(record, "$rewindTo"))
         elif isinstance(record.get("$set"), dict):
-            self.take_header(record["$set"])
+            self.read_header(record["$set"])
             for message in raw.items(record, "$set", "messages"):
                 if uid := raw.text(message, "id"):
                     self.messages.setdefault(uid, (line, message))
         elif "sessionId" in record:
-            self.take_header(record)
+            self.read_header(record)
             for message in raw.items(record, "messages"):
-                self.take_message(line, raw.fields(message))
+                self.replay_message(line, raw.fields(message))
         else:
-            self.take_message(line, record)
+            self.replay_message(line, record)
 
-    def take_header(self, header: dict[str, Any]) -> None:
+    def read_header(self, header: dict[str, Any]) -> None:
         """Read a header or a patch of it; most patches only move `lastUpdated`."""
         self.id = raw.text(header, "sessionId") or self.id
         self.project = raw.text(header, "projectHash") or self.project
@@ -143,18 +143,18 @@ class _Log(SessionBuilder):
             self.person = "subagent"
             self.worker = "subagent"
 
-    def take_message(self, line: int, message: dict[str, Any]) -> None:
-        """Replay a message with a record of its own."""
+    def replay_message(self, line: int, message: dict[str, Any]) -> None:
+        """Keep a message with a record of its own, instead of its earlier version if it has one."""
         if uid := raw.text(message, "id"):
             self.messages[uid] = (line, message)
             self.recorded.add(uid)
         else:
-            self.unknown("")
+            self.count_unknown("")
 
     def _rewind(self, line: int, uid: str) -> None:
-        """Remove the messages that a person took back, and note that they did."""
+        """Remove a message and all after it, which a person took back, and keep a mark for that."""
         if uid not in self.messages:
-            self.unknown("$rewindTo")
+            self.count_unknown("$rewindTo")
             return
         order = list(self.messages)
         for later in order[order.index(uid) :]:
@@ -172,31 +172,41 @@ class _Log(SessionBuilder):
             elif message_type == "gemini":
                 self._add_agent_message(uid, message)
             elif message_type == REWIND:
-                self.add(self.person, "interrupt", labels=(("via", "rewind"),))
+                self.add_event(self.person, "interrupt", labels=(("via", "rewind"),))
             elif message_type in ("info", "warning", "error"):
                 text = raw.joined(message, "content")
                 is_compaction = "history compressed from" in text.lower()
-                self.add("system", "compaction" if is_compaction else "text", text, uid=uid)
+                self.add_event("system", "compaction" if is_compaction else "text", text, uid=uid)
             else:
-                self.unknown(message_type)
+                self.count_unknown(message_type)
         return super().build()
 
     def _find_typed(self) -> set[str]:
-        """Return the ids of user messages that may be typed: those recorded, or all without any."""
+        """Return the ids of the messages of type user that a person may have typed.
+
+        A message without a record of its own, in a rewritten history only, is the program's. If
+        none has a record of its own, each may be typed.
+        """
         user_ids = {
             uid for uid, (_, message) in self.messages.items() if message.get("type") == "user"
         }
-        return user_ids & self.recorded or user_ids
+        recorded_ids = user_ids & self.recorded
+        return recorded_ids or user_ids
 
     def _add_user_message(self, uid: str, message: dict[str, Any], person: Actor) -> None:
-        """Add the parts of a message of type user.
+        """Add the parts of a message of type user: typed words, attached files, results of tools.
 
-        `displayContent` is the text that the person saw in the prompt, where it differs from the
-        text that the model got.
+        The key `displayContent` has the text that the person saw in the prompt, if the model got
+        another one.
+
+        Args:
+            uid: the id of the message.
+            message: the message.
+            person: the actor of the texts in it that Gemini CLI did not write itself.
         """
         content = message.get("content")
         if self._repeats_last_turn(message, person):
-            self.add("injected", "text", raw.joined(content), uid=uid)
+            self.add_event("injected", "text", raw.joined(content), uid=uid)
             return
 
         typed, attached = split_typed(raw.texts(message.get("displayContent") or content))
@@ -204,19 +214,19 @@ class _Log(SessionBuilder):
             part_uid = f"{uid}:{number}" if number else uid
             is_injected = text.lstrip().startswith(INJECTED) or is_envelope(text)
             if SUMMARY in text:
-                self.add("injected", "compaction", text, uid=part_uid)
+                self.add_event("injected", "compaction", text, uid=part_uid)
             else:
-                self.add("injected" if is_injected else person, "text", text, uid=part_uid)
+                self.add_event("injected" if is_injected else person, "text", text, uid=part_uid)
         if attached:
-            self.add("injected", "text", attached)
+            self.add_event("injected", "text", attached)
         for part in raw.items(content):
             if answer := raw.fields(part, "functionResponse"):
                 self._add_result(answer, raw.text(answer, "id"), raw.text(answer, "name"), None)
 
     def _repeats_last_turn(self, message: dict[str, Any], person: Actor) -> bool:
-        """Return whether the model got a hook's words while the person's last turn was shown again.
+        """Return whether a message holds a hook's words, and only displays the person's last turn.
 
-        That is so after a denied AfterAgent.
+        Gemini CLI records such a message if a hook of AfterAgent makes the agent continue.
         """
         displayed = raw.joined(message, "displayContent").strip()
         if not displayed or displayed in raw.joined(message, "content").strip():
@@ -227,11 +237,12 @@ class _Log(SessionBuilder):
         return False
 
     def _add_agent_message(self, uid: str, message: dict[str, Any]) -> None:
+        """Add the text of an agent's message without its thoughts, and its tool calls."""
         content = message.get("content")
         parts = raw.items(content)
         answer_parts = [part for part in parts if not raw.fields(part).get("thought")]
         if text := raw.joined(answer_parts if parts else content):
-            self.add(self.worker, "text", text, uid=uid)
+            self.add_event(self.worker, "text", text, uid=uid)
         for call in raw.items(message, "toolCalls"):
             self._add_call(raw.fields(call))
         for part in parts:
@@ -245,24 +256,29 @@ class _Log(SessionBuilder):
         arguments = call.get("args")
         root = find_root(raw.fields(arguments), self.project)
         paths = touched_paths(arguments, *PATHS, root=root)
-        self.call(self.worker, raw.encode(arguments), uid, tool, paths)
+        self.add_call(self.worker, raw.encode(arguments), uid, tool, paths)
 
-        results = (raw.fields(part, "functionResponse") for part in raw.items(call, "result"))
-        answer = next((result for result in results if result), {})
+        answer: dict[str, Any] = {}
+        for part in raw.items(call, "result"):
+            answer = answer or raw.fields(part, "functionResponse")
         if call.get("status") == "cancelled":
             self._add_cancellation(answer, uid, tool)
         elif answer or "status" in call:
             self._add_result(answer, uid, tool, call.get("status"))
 
     def _add_cancellation(self, answer: dict[str, Any], uid: str, tool: str) -> None:
+        """Add that a person interrupted or refused a call, with the reason that they typed."""
         match = CANCELLED.match(raw.text(answer, "response", "error"))
         reason = match[1].strip() if match else ""
-        bare = reason.rstrip(".").lower()
-        kind: EventKind = "interrupt" if bare in ABORTS else "rejection"
-        text = "" if bare in ABORTS | DENIALS else reason
-        self.add(self.person, kind, text, uid=uid, tool=tool, ok=False)
+        phrase = reason.rstrip(".").lower()
+        if phrase in ABORTS:
+            self.add_event(self.person, "interrupt", uid=uid, tool=tool, ok=False)
+            return
+        typed_reason = "" if phrase in DENIALS else reason
+        self.add_event(self.person, "rejection", typed_reason, uid=uid, tool=tool, ok=False)
 
     def _add_result(self, answer: dict[str, Any], uid: str, tool: str, status: object) -> None:
+        """Add the result of a call: its error, its output, or its whole answer as JSON."""
         response = raw.fields(answer, "response")
         error = raw.text(response, "error")
         text = error or raw.text(response, "output")
@@ -271,11 +287,11 @@ class _Log(SessionBuilder):
         exit_code = EXIT_CODE.search(text)
         has_failed_exit = exit_code is not None and exit_code[1] != "0"
         is_failed = status == "error" or bool(error) or has_failed_exit
-        self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=not is_failed)
+        self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=not is_failed)
 
 
 def split_typed(texts: list[str]) -> tuple[list[str], str]:
-    """Return the texts that were typed, and the files that the command line added after them."""
+    """Return the texts that were typed, and the files that Gemini CLI added after them, as text."""
     typed: list[str] = []
     for number, text in enumerate(texts):
         words, mark, attached = text.partition(REFERENCED)
@@ -287,9 +303,13 @@ def split_typed(texts: list[str]) -> tuple[list[str], str]:
 
 
 def find_root(arguments: dict[str, Any], project: str) -> str:
-    """Return the directory of the project, above a path in the arguments of a tool; or "".
+    """Return the directory of the project, which a transcript has only as its hash; "" if unknown.
 
-    A header has only its SHA-256.
+    It is the directory with that hash among the parents of a path in the arguments of a tool.
+
+    Args:
+        arguments: the arguments of a tool.
+        project: the SHA-256 of the directory, in hexadecimal.
     """
     for name in PATHS:
         path = PurePosixPath(raw.text(arguments, name)[:MAX_PATH])

@@ -1,10 +1,11 @@
-"""Reader of git-ai's authorship notes (`authorship/3.x`) under `refs/notes/ai`.
+"""Reader of the notes on commits that git-ai writes under `refs/notes/ai`, with agents' sessions.
 
-A note may hold the prompts behind a commit. It is a list of files and line ranges, a line `---`,
-and a JSON object. Messages of type user are not all a person's: older versions wrote Claude's tool
-results so, and skills and commands still come so. A turn is a person's if it comes after a message
-of the agent, not while a tool works; Cursor's always are, without the text that Cursor wraps around
-them. As results could forge a reason for a rejection, the reason is not taken from here.
+A note (`authorship/3.x`) may hold the prompts behind a commit. It is a list of files and line
+ranges, a line `---`, and a JSON object. Messages of type user are not all a person's: older
+versions wrote Claude's tool results so, and skills and commands still come so. A turn is a person's
+if it comes after a message of the agent, not while a tool works; Cursor's always are, without the
+text that Cursor wraps around them. As results could forge a reason for a rejection, the reason is
+not taken from here.
 """
 
 from __future__ import annotations
@@ -45,12 +46,16 @@ FILES = ("file_path", "path", "notebook_path")
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether a note starts with `head`: only files and line ranges come before its JSON."""
+    """Return whether a file that starts with `head` is a note of git-ai."""
     return bool(NOTE.match(head))
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """Yield the sessions of a note, one a prompt record; `Origin.line` is that of the message."""
+    """Yield the sessions of a note, one for each record in its `prompts`.
+
+    The line of an event is that of its message. A note that cannot be read is one session without
+    events and with a bad line.
+    """
     data = stream.read(MAX_DOCUMENT + 1)
     divider = DIVIDER.search(data)
     note: object = None
@@ -71,16 +76,16 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
             reader.records += 1
             if isinstance(message, dict):
                 reader.place = Place(next(lines), raw.time(message, "timestamp"))
-                reader.take(message)
+                reader.add_message(message)
             else:
                 reader.bad_lines += 1
         yield reader.build()
 
 
 def _iter_message_lines(data: bytes) -> Iterator[int]:
-    """Yield the line of each message in order, from 1, and then the last one for ever.
+    """Yield the line number of each message in order, from 1, and then the last number for ever.
 
-    A note may be laid out in another way than git-ai does it.
+    A note that is laid out in another way than git-ai's has fewer such lines than messages.
     """
     line = 1
     offset = 0
@@ -99,7 +104,8 @@ class _Reader(SessionBuilder):
         open_calls: how many calls of tools have no result yet.
         is_working: whether a tool works, so that a message of type user is its result.
         stopped_at: when a person refused or interrupted the last open call.
-        wrapped_at: the time of the text of a command or skill, in a tuple; None for none.
+        wrapped_at: the time of the last message that holds a command or a skill, in a tuple,
+            because it may be None; None if a message of another kind came after it.
     """
 
     open_calls = 0
@@ -107,38 +113,41 @@ class _Reader(SessionBuilder):
     stopped_at: datetime | None = None
     wrapped_at: tuple[datetime | None] | None = None
 
-    def take(self, message: dict[str, Any]) -> None:
-        """Add one message."""
+    def add_message(self, message: dict[str, Any]) -> None:
+        """Add one message of the user or the agent, or one tool call."""
         message_type = message.get("type")
         text = raw.text(message, "text")
         if message_type == "user" and self.agent == "cursor":
-            self._take_cursor(text)
+            self._handle_cursor_message(text)
         elif message_type == "user":
-            self._take_user(text)
+            self._handle_user_message(text)
         elif message_type in ("assistant", "plan"):
             self.is_working = False
             self.open_calls = 0
             self.wrapped_at = None
-            self.say("agent", text)
+            self.add_text("agent", text)
         elif message_type == "tool_use":
             self._add_call(message)
         elif message_type != "thinking":
-            self.unknown(message_type, "(none)")
+            self.count_unknown(message_type, "(none)")
 
     def _add_call(self, message: dict[str, Any]) -> None:
+        """Add a tool call, and count it as open until its result comes."""
         self.is_working = True
         self.stopped_at = None
         self.open_calls += 1
         arguments = message.get("input")
         text = raw.text(arguments, "command") or raw.encode(arguments)
         tool = raw.text(message, "name") or None
-        self.add("agent", "tool_call", text, tool=tool, paths=touched_paths(arguments, *FILES))
+        self.add_event(
+            "agent", "tool_call", text, tool=tool, paths=touched_paths(arguments, *FILES)
+        )
 
-    def _take_user(self, text: str) -> None:
-        """Add a message of type user: the result of a working tool, or a turn.
+    def _handle_user_message(self, text: str) -> None:
+        """Add a message of type user: the result of a tool if a tool works, else a turn.
 
-        After a refusal, with all calls answered, the next turn is a person's. The text of a command
-        or skill that Claude Code adds has the time of the command.
+        A person's next turn may come after a refusal, though no message of the agent came between.
+        Claude Code adds the text of a command or skill with the same time as the command.
         """
         at = self.place.at
         is_after_stop = bool(self.stopped_at and at and at > self.stopped_at)
@@ -148,24 +157,26 @@ class _Reader(SessionBuilder):
         if self.agent == TOOLS["claude"]:
             is_warm_up = text.strip() == WARM_UP and not self.events
             if self.wrapped_at == (at,) or is_warm_up:
-                self.add("injected", "text", text)
+                self.add_event("injected", "text", text)
                 return
         self.is_working = False
         self.wrapped_at = None if typed_words(text) else (at,)
         add_turn(self, text)
 
     def _add_result(self, text: str) -> None:
+        """Add the result of a call, or that the person refused or interrupted it."""
         self.open_calls -= 1
         if REJECTED.match(text):
-            self.add("human", "rejection")
+            self.add_event("human", "rejection")
         elif text.startswith(INTERRUPT):
-            self.add("human", "interrupt", text)
+            self.add_event("human", "interrupt", text)
         else:
-            self.add("tool", "tool_result", text)
+            self.add_event("tool", "tool_result", text)
             return
         self.stopped_at = self.place.at if self.open_calls <= 0 else None
 
-    def _take_cursor(self, text: str) -> None:
+    def _handle_cursor_message(self, text: str) -> None:
+        """Add a message of type user in Cursor: typed words, and before them Cursor's additions."""
         before, tag, query = text.rpartition(QUERY_START)
         if tag and query.rstrip().endswith(QUERY_END):
             words = query.rstrip().removesuffix(QUERY_END).strip()
@@ -175,5 +186,5 @@ class _Reader(SessionBuilder):
         else:
             before = ""
             words = text
-        self.say("injected", before)
+        self.add_text("injected", before)
         add_turn(self, words)

@@ -1,4 +1,7 @@
-"""Reader of neutral JSON (docs/agents.md), for agents without a reader of their own."""
+"""Reader of memory-ci's own JSON format for transcripts, for agents without a reader of their own.
+
+docs/agents.md describes it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """Yield the one session of a document; `Origin.line` is that of the event's id, if any."""
+    """Yield the one session of a document; an event's line is that of its id, if it has one."""
     builder = SessionBuilder("neutral", "neutral-json", name)
     document = Document(stream, builder)
     transcript = document.value
@@ -39,14 +42,14 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     for value in raw.items(transcript, "events"):
         builder.records += 1
         event = raw.fields(value)
-        actor = next((actor for actor in ACTORS if actor == event.get("actor")), None)
-        kind = next((kind for kind in KINDS if kind == event.get("kind", "text")), None)
-        if actor is None or kind is None:
-            builder.unknown(f"{event.get('actor')} {event.get('kind')}")
+        actor = event.get("actor")
+        kind = event.get("kind", "text")
+        if actor not in ACTORS or kind not in KINDS:
+            builder.count_unknown(f"{actor} {event.get('kind')}")
             continue
         uid = raw.text(event, "id")
         ok = event.get("ok")
-        builder.add(
+        builder.add_event(
             actor,
             kind,
             raw.text(event, "text"),

@@ -66,57 +66,58 @@ MESSAGE_PREFIX = "msg"
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether a file begins as an exported session does."""
+    """Return whether a file that starts with `head` is an exported session."""
     return bool(FIRST.match(head))
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """Yield the one session of an export."""
+    """Yield the one session of an export; the line of an event is that of its message's id."""
     reader = _Reader("opencode", "opencode-export", name)
     document = Document(stream, reader)
     info = raw.fields(document.value, "info")
     reader.id = raw.text(info, "id") or reader.id
-    messages = raw.items(document.value, "messages")
-    numbered = (
-        (document.line_of(raw.text(message, "info", "id")), message) for message in messages
-    )
-    yield reader.fill(info, numbered)
+    numbered_messages = []
+    for message in raw.items(document.value, "messages"):
+        line = document.line_of(raw.text(message, "info", "id"))
+        numbered_messages.append((line, message))
+    yield reader.fill(info, numbered_messages)
 
 
 def read_database(
-    path: Path, name: str, roots: Sequence[Path] = (), own: str = ""
+    path: Path, name: str, roots: Sequence[Path] = (), session_id: str = ""
 ) -> Iterator[Session]:
-    """Yield the sessions of a database, the earliest first.
+    """Yield the sessions of opencode's database, the earliest first.
 
-    A database of another program, or an unreadable database, has no sessions.
+    A database of another program, or one that cannot be read, has no sessions.
 
     Args:
         path: the database.
         name: the path that the sessions get.
         roots: work trees; if any, only sessions made in these are read.
-        own: an id; if not empty, only this session is read.
+        session_id: an id; if not empty, only this session is read.
     """
     with (
         suppress(sqlite3.Error, ValueError, OSError),
         closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database,
     ):
-        for session_id, directory, parent in database.execute(SESSIONS).fetchall():
-            place = Path(str(directory)).resolve()
-            if own not in ("", session_id):
+        for row_id, directory, parent_id in database.execute(SESSIONS).fetchall():
+            if session_id not in ("", row_id):
                 continue
-            if roots and not any(place.is_relative_to(root) for root in roots):
+            session_directory = Path(str(directory)).resolve()
+            if roots and not any(session_directory.is_relative_to(root) for root in roots):
                 continue
-            reader = _Reader("opencode", "opencode-db", name, session_id)
-            messages = enumerate(_iter_messages(database, session_id), 1)
-            yield reader.fill({"directory": directory, "parentID": parent}, messages)
+            reader = _Reader("opencode", "opencode-db", name, row_id)
+            numbered_messages = enumerate(_iter_messages(database, row_id), 1)
+            session_info = {"directory": directory, "parentID": parent_id}
+            yield reader.fill(session_info, numbered_messages)
 
 
 def _iter_messages(database: sqlite3.Connection, session_id: str) -> Iterator[dict[str, Any]]:
-    """Yield the messages of a session in the form of an export."""
-    for uid, data in database.execute(MESSAGES, (session_id,)).fetchall():
-        rows = database.execute(PARTS, (uid,))
-        parts = [_decode_with_id(part, part_id) for part_id, part in rows]
-        yield {"info": _decode_with_id(data, uid), "parts": parts}
+    """Yield the messages of a session in a database, in the form that they have in an export."""
+    for message_id, data in database.execute(MESSAGES, (session_id,)).fetchall():
+        part_rows = database.execute(PARTS, (message_id,))
+        parts = [_decode_with_id(part_data, part_id) for part_id, part_data in part_rows]
+        yield {"info": _decode_with_id(data, message_id), "parts": parts}
 
 
 def _decode_with_id(data: object, uid: str) -> dict[str, Any]:
@@ -127,9 +128,9 @@ class _Reader(SessionBuilder):
     """The builder of one session, of an export or a database."""
 
     def fill(self, session: dict[str, Any], messages: Iterable[tuple[int, object]]) -> Session:
-        """Add messages with their lines, and return the session.
+        """Add messages, each with its line, and return the session.
 
-        The messages of a session that another one started are of a sub-agent.
+        All messages of a session that another session started are a sub-agent's.
         """
         is_inner = bool(raw.text(session, "parentID"))
         if is_inner:
@@ -140,7 +141,7 @@ class _Reader(SessionBuilder):
             info = raw.fields(message, "info")
             role = info.get("role")
             if role not in ("user", "assistant"):
-                self.unknown(f"role {role}")
+                self.count_unknown(f"role {role}")
                 continue
             self.place = Place(line, _parse_time(raw.value(info, "time", "created")))
             self.root = raw.text(info, "path", "root").rstrip("/") or raw.text(session, "directory")
@@ -161,35 +162,35 @@ class _Reader(SessionBuilder):
             return
         uid = raw.text(info, "id")
         event_uid = f"{uid}:aborted" if uid.startswith(MESSAGE_PREFIX) else ""
-        self.add("human", "interrupt", uid=event_uid)
+        self.add_event("human", "interrupt", uid=event_uid)
 
-    def _add_part(self, part: dict[str, Any], speaker: Actor) -> None:
+    def _add_part(self, part: dict[str, Any], author: Actor) -> None:
+        """Add a part of a message by its type: a text, a tool call or a compaction."""
         part_type = raw.text(part, "type")
         uid = raw.text(part, "id")
         if not uid.startswith(PART_PREFIX):
             uid = ""
         if part_type == "text":
-            self._add_text(raw.text(part, "text"), speaker, uid)
+            self._add_words(raw.text(part, "text"), author, uid)
         elif part_type == "tool":
             self._add_tool(uid, raw.text(part, "tool"), raw.fields(part, "state"))
         elif part_type == "compaction":
-            self.add("injected", "compaction", uid=uid)
+            self.add_event("injected", "compaction", uid=uid)
         elif part_type not in SILENT:
-            self.unknown(part_type)
+            self.count_unknown(part_type)
 
-    def _add_text(self, text: str, speaker: Actor, uid: str) -> None:
-        if speaker == "human":
+    def _add_words(self, text: str, author: Actor, uid: str) -> None:
+        """Add a text; of a person's text only the words that were typed, if any were."""
+        if author == "human":
             words = typed_words(text)
             if words:
-                self.say("human", words, uid)
+                self.add_text("human", words, uid)
                 return
-            speaker = "injected"
-        self.say(speaker, text, uid)
+            author = "injected"
+        self.add_text(author, text, uid)
 
     def _add_tool(self, uid: str, tool: str, state: dict[str, Any]) -> None:
-        """Add a call of a tool, and then its result or the refusal of a person.
-
-        A call that still waits or runs has neither.
+        """Add a call of a tool, and its result or a person's refusal if the call has ended.
 
         Args:
             uid: the id of the part, "" if it has none.
@@ -199,31 +200,32 @@ class _Reader(SessionBuilder):
         arguments = raw.fields(state, "input")
         patched_paths = PATCHED.findall(raw.text(arguments, "patchText"))
         paths = relative_paths([raw.text(arguments, "filePath"), *patched_paths], self.root)
-        self.call(self.worker, raw.encode(arguments), uid, tool, paths)
+        self.add_call(self.worker, raw.encode(arguments), uid, tool, paths)
 
         status = state.get("status")
         if status == "completed":
             exit_code = raw.fields(state, "metadata").get("exit")
             self._add_result(uid, tool, state, ok=exit_code in (None, 0))
         elif status == "error":
-            # Another tool may word its errors like a refusal, and a sub-agent has no person.
+            # A tool of another server may word an error like a refusal; nobody asks about the
+            # calls of a sub-agent.
             refusal = None
             if tool in OWN_TOOLS and self.worker == "agent":
                 refusal = REFUSED.fullmatch(raw.text(state, "error"))
             if refusal:
                 reason = refusal[1] or ""
-                self.add("human", "rejection", reason, uid=uid, tool=tool, paths=paths)
+                self.add_event("human", "rejection", reason, uid=uid, tool=tool, paths=paths)
             else:
                 self._add_result(uid, tool, state, ok=False)
 
     def _add_result(self, uid: str, tool: str, state: dict[str, Any], *, ok: bool) -> None:
         """Add the output of a tool, or its error if it has no output."""
         text = raw.text(state, "output") or raw.text(state, "error")
-        self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=ok)
+        self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=ok)
 
 
 def _parse_time(value: object) -> datetime | None:
-    """Return a time in milliseconds since the epoch."""
+    """Return the time of a number of milliseconds since the epoch, None for another value."""
     if not isinstance(value, int | float):
         return None
     try:

@@ -45,20 +45,20 @@ FORM = Regex(
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether a file is a list of events with a source, and a form of V0 or V1."""
+    """Return whether a file that starts with `head` is a list of OpenHands' events."""
     is_list = re.match(rb"\s*\[\s*\{", head) is not None
     return is_list and EVENT.search(head) is not None and FORM.search(head) is not None
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """Yield the one session of a file; `Origin.line` is the line of the event's id."""
+    """Yield the one session of a file; the line of an event is that of its id."""
     reader = _Reader("openhands", "openhands", name)
     document = Document(stream, reader)
     for value in raw.items(document.value):
         reader.records += 1
         event = raw.fields(value)
         reader.place = Place(document.line_of(event.get("id", "")), raw.time(event, "timestamp"))
-        reader.take(event)
+        reader.add_record(event)
     yield reader.build()
 
 
@@ -73,28 +73,35 @@ class _Reader(SessionBuilder):
     delegates = 0
     tool = ""
 
-    def take(self, event: dict[str, Any]) -> None:
-        """Add one event."""
+    def add_record(self, event: dict[str, Any]) -> None:
+        """Add one event, of the SDK if it has a `kind`, else an action or an observation of V0."""
         if kind := raw.text(event, "kind"):
-            self._take_sdk_event(kind, event, raw.text(event, "id"))
+            self._handle_sdk_event(kind, event, raw.text(event, "id"))
         elif action := raw.text(event, "action"):
-            self._take_action(action, event, raw.fields(event, "args"))
+            self._handle_action(action, event, raw.fields(event, "args"))
         elif observation := raw.text(event, "observation"):
-            self._take_observation(observation, event)
+            self._handle_observation(observation, event)
         elif event:
-            self.unknown("")
+            self.count_unknown("")
         else:
             self.bad_lines += 1
 
-    def _take_action(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
+    def _handle_action(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
+        """Add an action of V0: a message, a tool call, or that the person stopped the agent.
+
+        Args:
+            action: the name of the action.
+            event: the event.
+            args: the arguments of the action.
+        """
         source = event.get("source")
         if action == "change_agent_state":
             if source == "user" and args.get("agent_state") in ("stopped", "paused"):
-                self.add("human", "interrupt")
+                self.add_event("human", "interrupt")
         elif action == "system":
-            self.add("injected", "text", raw.text(args, "content"))
+            self.add_event("injected", "text", raw.text(args, "content"))
         elif action == "condensation":
-            self.add("injected", "compaction", raw.text(args, "summary"))
+            self.add_event("injected", "compaction", raw.text(args, "summary"))
         elif action == "message":
             self._add_message(source, raw.text(args, "content") or raw.text(event, "message"))
         elif action == "finish":
@@ -103,18 +110,20 @@ class _Reader(SessionBuilder):
                 raw.text(args, "thought"),
                 raw.text(event, "message"),
             )
-            self._add_message("agent", next((text for text in texts if text.strip()), ""))
+            written = [text for text in texts if text.strip()]
+            self._add_message("agent", written[0] if written else "")
         elif source == "agent":
             self._add_call(action, event, args)
         elif action not in SILENT:
-            self.unknown(f"{raw.text(source)}/{action}")
+            self.count_unknown(f"{raw.text(source)}/{action}")
 
     def _add_call(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
+        """Add the thought of an action as the agent's text, and the action as a tool call."""
         self._add_message("agent", raw.text(args, "thought"))
         arguments = {name: value for name, value in args.items() if name != "thought"}
         paths = touched_paths(args, "path", root=WORKSPACE)
         self.tool = _find_tool(action, event)
-        self.add(self.worker, "tool_call", raw.encode(arguments), tool=self.tool, paths=paths)
+        self.add_event(self.worker, "tool_call", raw.encode(arguments), tool=self.tool, paths=paths)
         if action == "delegate":
             self._count_delegates(1)
 
@@ -125,26 +134,28 @@ class _Reader(SessionBuilder):
 
     def _add_message(self, source: object, text: str) -> None:
         if source == "agent":
-            self.say(self.worker, text)
+            self.add_text(self.worker, text)
         elif source != "user" or text.lstrip().startswith(CANNED):
-            self.say("injected", text)
+            self.add_text("injected", text)
         else:
-            self.say(self.person, text)
+            self.add_text(self.person, text)
 
-    def _take_observation(self, name: str, event: dict[str, Any]) -> None:
+    def _handle_observation(self, name: str, event: dict[str, Any]) -> None:
+        """Add an observation of V0: a tool's result, or that a person refused an action."""
         text = raw.text(event, "content")
         if name == "delegate":
             self._count_delegates(-1)
         if name == "user_rejected":
             self._add_rejection(text, self.tool)
         elif name == "condense":
-            self.add("injected", "compaction", text)
+            self.add_event("injected", "compaction", text)
         elif name == "recall" and text:
-            self.add("injected", "text", text)
+            self.add_event("injected", "text", text)
         elif name not in SILENT:
             self._add_result(name, event, text)
 
     def _add_result(self, name: str, event: dict[str, Any], text: str) -> None:
+        """Add the result of a tool; by its name, its `success` or its exit code it has failed."""
         code = _find_exit_code(event.get("extras"))
         success = event.get("success")
         ok: bool | None = None
@@ -155,13 +166,14 @@ class _Reader(SessionBuilder):
         elif isinstance(code, int):
             ok = code == 0
         text = text or raw.text(event, "message")
-        self.add("tool", "tool_result", text, tool=_find_tool(name, event), ok=ok)
+        self.add_event("tool", "tool_result", text, tool=_find_tool(name, event), ok=ok)
 
     def _add_rejection(self, reason: str, tool: str, uid: str = "") -> None:
         text = "" if reason.strip().rstrip(".").lower() in BARE_NO else reason
-        self.add("human", "rejection", text, uid=uid, tool=tool, ok=False)
+        self.add_event("human", "rejection", text, uid=uid, tool=tool, ok=False)
 
-    def _take_sdk_event(self, kind: str, event: dict[str, Any], uid: str) -> None:
+    def _handle_sdk_event(self, kind: str, event: dict[str, Any], uid: str) -> None:
+        """Add an event of the agent SDK (V1) by its kind."""
         tool = raw.text(event, "tool_name")
         reason = raw.text(event, "rejection_reason")
         if kind == "MessageEvent":
@@ -174,20 +186,20 @@ class _Reader(SessionBuilder):
             self._add_rejection(reason, tool, uid)
         elif kind in ("AgentErrorEvent", "UserRejectObservation", "ConversationErrorEvent"):
             text = raw.text(event, "error") or reason
-            self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=False)
+            self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=False)
         elif kind in ("PauseEvent", "InterruptEvent"):
-            self.add("human", "interrupt", uid=uid)
+            self.add_event("human", "interrupt", uid=uid)
         elif kind == "Condensation":
-            self.add("injected", "compaction", raw.text(event, "summary"), uid=uid)
+            self.add_event("injected", "compaction", raw.text(event, "summary"), uid=uid)
         elif kind == "SystemPromptEvent":
-            self.add("injected", "text", raw.joined(event, "system_prompt"), uid=uid)
+            self.add_event("injected", "text", raw.joined(event, "system_prompt"), uid=uid)
         elif kind not in SILENT:
-            self.unknown(kind)
+            self.count_unknown(kind)
 
     def _add_sdk_message(self, event: dict[str, Any], uid: str) -> None:
-        """Add a message.
+        """Add a message of the SDK: a person's only if its source is user and it has no sender.
 
-        `extended_content` is added by skills and microagents; `sender` names another agent.
+        `sender` names another agent; skills and microagents add `extended_content`.
         """
         source = raw.text(event, "source")
         actor: Actor = "injected"
@@ -195,29 +207,31 @@ class _Reader(SessionBuilder):
             actor = "subagent" if event.get("sender") else "human"
         elif source == "agent":
             actor = "agent"
-        self.say(actor, raw.joined(event, "llm_message", "content"), uid)
-        self.say("injected", raw.joined(event, "extended_content"))
+        self.add_text(actor, raw.joined(event, "llm_message", "content"), uid)
+        self.add_text("injected", raw.joined(event, "extended_content"))
 
     def _add_sdk_call(self, event: dict[str, Any], uid: str, tool: str) -> None:
-        self.say("agent", raw.joined(event, "thought"))
+        """Add the thought and the tool call of an action; the last action is only a message."""
+        self.add_text("agent", raw.joined(event, "thought"))
         action = raw.fields(event, "action")
         if action.get("kind") == "FinishAction":
-            self.add("agent", "text", raw.text(action, "message"), uid=uid)
+            self.add_event("agent", "text", raw.text(action, "message"), uid=uid)
             return
         arguments = {name: value for name, value in action.items() if name != "kind"}
         paths = touched_paths(action, "path", root=WORKSPACE)
         text = raw.encode(arguments)
-        self.add("agent", "tool_call", text, uid=uid, tool=tool, paths=paths)
+        self.add_event("agent", "tool_call", text, uid=uid, tool=tool, paths=paths)
 
     def _add_sdk_result(self, answer: dict[str, Any], uid: str, tool: str) -> None:
+        """Add the result of a tool; with `is_error` or an exit code other than 0 it has failed."""
         if answer.get("kind") == "FinishObservation":
             return
-        values = [answer.get(name) for name in ("content", "output", "agent_observation")]
-        content = next((value for value in values if value), "")
-        code = answer.get("exit_code", _find_exit_code(answer))
-        is_failed = answer.get("is_error") is True or (isinstance(code, int) and code != 0)
+        content = answer.get("content") or answer.get("output") or answer.get("agent_observation")
+        exit_code = answer.get("exit_code", _find_exit_code(answer))
+        has_failed_exit = isinstance(exit_code, int) and exit_code != 0
+        is_failed = answer.get("is_error") is True or has_failed_exit
         text = raw.joined(content)
-        self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=not is_failed)
+        self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=not is_failed)
 
 
 def _find_tool(name: str, event: dict[str, Any]) -> str:

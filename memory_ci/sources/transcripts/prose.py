@@ -1,4 +1,4 @@
-"""Rules on which texts under a user's name a person typed, and which an agent's program wrote.
+"""Rules to tell the texts that a person typed from those that an agent's program wrote for them.
 
 They know the wordings of Claude Code (versions 1.0 to 2.1) and of Codex. A text is a person's only
 after all of these are ruled out.
@@ -142,9 +142,10 @@ def is_json(text: str) -> bool:
 
 
 def is_envelope(text: str) -> bool:
-    """Return whether a text looks like a program's.
+    """Return whether a text looks as if a program wrote it.
 
-    That is JSON, a tag of two words, a hook's feedback, or the output of a screen, a log or a test.
+    That is JSON, a tag whose name has two words, the feedback of a hook, a copy of an agent's
+    screen, or the output of a log or a test run.
 
     >>> is_envelope("<ci-monitor-event>failed</ci-monitor-event>")
     True
@@ -159,24 +160,25 @@ def is_envelope(text: str) -> bool:
 
 
 def is_output(lines: Sequence[str]) -> bool:
-    """Return whether lines are of a log or a test run: half of them, or the first and the last.
+    """Return whether lines are the output of a log or a test run.
 
-    At least two lines must begin like a log's.
+    At least two of them, and either half of them or the first and the last, begin as such lines do.
 
     >>> is_output(["--- FAIL: TestRetry (0.05s)", "    got 2", "FAIL"])
     True
     >>> is_output(["ERROR is a level"])
     False
     """
-    matches = [bool(OUTPUT_LINE.match(line)) for line in lines if line.strip()]
-    count = sum(matches)
-    if count < 2:
+    is_match = [bool(OUTPUT_LINE.match(line)) for line in lines if line.strip()]
+    match_count = sum(is_match)
+    if match_count < 2:
         return False
-    return 2 * count >= len(matches) or (matches[0] and matches[-1])
+    is_half = match_count >= len(is_match) / 2
+    return is_half or (is_match[0] and is_match[-1])
 
 
 def has_machine_lines(text: str) -> bool:
-    """Return whether a line begins with a tag or with JSON: then the text proves no person."""
+    """Return whether any line of a text begins with a tag or with JSON, which nobody types."""
     return bool(MACHINE_LINE.search(text))
 
 
@@ -195,14 +197,15 @@ def command_arguments(text: str) -> str:
 
 
 def strip_asides(text: str) -> str:
-    """Return a text without the tool's additions.
+    """Return a text without the additions of an agent's program, such as reminders in tags.
 
     >>> strip_asides("<system-reminder>Be brief.</system-reminder>use pnpm")
     'use pnpm'
     """
     while opening := ASIDE.search(text):
         closing_tag = f"</{opening['tag']}>"
-        # To the last closing tag: a reminder may quote a file that has one. Unclosed, to the end.
+        # It ends at the last closing tag, for a reminder may quote a file that has one. If there is
+        # none, it ends with the text.
         end = text.rfind(closing_tag, opening.end())
         after = text[end + len(closing_tag) :] if end >= 0 else ""
         text = text[: opening.start()] + after
@@ -210,9 +213,10 @@ def strip_asides(text: str) -> str:
 
 
 def find_rejection(text: str) -> str | None:
-    """Return the reason a person typed for refusing a tool call, "" without one.
+    """Return the reason that a person typed for refusing a tool call, from the call's result.
 
-    None means that the text is not the result of a refused call.
+    Returns:
+        The reason, "" if they typed none; None if the result is not that of a refused call.
     """
     if not REJECTED.match(text):
         return None
@@ -227,7 +231,7 @@ def is_codex_wrapper(text: str) -> bool:
 
 
 def typed_words(text: str) -> str:
-    """Return the part of a text that a person may have typed; "" if a tool wrote it."""
+    """Return the part of a text that a person may have typed; "" if an agent's program wrote it."""
     if text.startswith(IDE_CONTEXT):
         text = text.rpartition(IDE_REQUEST)[2] if IDE_REQUEST in text else ""
     if is_injected(text) or is_codex_wrapper(text):
@@ -236,12 +240,12 @@ def typed_words(text: str) -> str:
 
 
 def add_turn(builder: SessionBuilder, text: str) -> None:
-    """Add a turn under a user's name: an interrupt, a person's words, or a text of the tool."""
+    """Add a message of role user: an interrupt, words that a person typed, or a program's text."""
     if text.startswith(INTERRUPT):
-        builder.add("human", "interrupt", text)
+        builder.add_event("human", "interrupt", text)
     elif words := typed_words(text):
-        builder.add("human", "text", words)
+        builder.add_event("human", "text", words)
     elif text.startswith(SUMMARY):
-        builder.add("injected", "compaction", text)
+        builder.add_event("injected", "compaction", text)
     elif text.strip():
-        builder.add("injected", "text", text)
+        builder.add_event("injected", "text", text)

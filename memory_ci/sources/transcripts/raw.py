@@ -1,4 +1,4 @@
-"""Access to decoded JSON of any shape, as an agent wrote it: another type reads as an empty value.
+"""Access to decoded JSON of unknown shape: a missing value or another type reads as empty.
 
 The loop over the keys is repeated in each function: a long transcript needs millions of values.
 """
@@ -92,15 +92,18 @@ def joined(data: object, *keys: str) -> str:
 def join(parts: list[str], separator: str) -> str:
     """Return the parts of one message with a separator between them.
 
-    Parts over which a credential runs on get no separator, so that redaction recognises it.
+    If the border between two parts is in the middle of a credential, no separator is put there:
+    redaction would not recognise the halves.
     """
-    end = "".join(parts[:1])
-    pieces = [end]
+    if not parts:
+        return ""
+    pieces = [parts[0]]
+    tail = parts[0]
     for part in parts[1:]:
-        tail = end[-MAX_SECRET:]
+        tail = tail[-MAX_SECRET:]
         secrets = find_secrets(tail + part[:MAX_SECRET])
-        is_cut = any(secret.start < len(tail) < secret.end for secret in secrets)
-        between = "" if is_cut else separator
+        is_credential_cut = any(secret.start < len(tail) < secret.end for secret in secrets)
+        between = "" if is_credential_cut else separator
         pieces += [between, part]
-        end = tail + between + part
+        tail += between + part
     return "".join(pieces)

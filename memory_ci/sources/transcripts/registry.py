@@ -1,4 +1,4 @@
-"""The readers of transcripts, chosen by the content of a file, and where agents keep transcripts.
+"""Choice of a transcript's reader by the file's content, and where agents keep their transcripts.
 
 The name or label of a file never counts.
 """
@@ -49,7 +49,7 @@ MAX_FILE_BYTES = 200_000_000
 def read_transcript(
     path: Path, name: str | None = None, roots: Sequence[Path] = (), session_id: str = ""
 ) -> tuple[Session, ...]:
-    """Return the sessions of a file; none if no reader recognises it.
+    """Return the agent sessions that a transcript holds; none if no reader knows its format.
 
     Args:
         path: the file.
@@ -86,7 +86,13 @@ def is_database(path: Path) -> bool:
 
 
 def read_stream(data: BinaryIO, name: str, roots: Sequence[Path] = ()) -> tuple[Session, ...]:
-    """Return the sessions of a seekable stream; none if no reader recognises it."""
+    """Return the sessions of a seekable stream; none if no reader knows its format.
+
+    Args:
+        data: the stream.
+        name: the path that the sessions get.
+        roots: work trees, for the readers that make paths relative to them.
+    """
     head = data.read(HEAD_BYTES)
     for reader in _iter_readers():
         if not reader.sniff(head):
@@ -126,6 +132,7 @@ def find_transcripts(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _walk(directory: Path) -> Iterator[Path]:
+    """Yield the files below a directory, in the order of their names, that are not too large."""
     for parent, folders, files in os.walk(directory):
         folders[:] = sorted(set(folders) - {".git"})
         for name in sorted(files):
@@ -142,11 +149,11 @@ def default_places(home: Path, project: Path) -> tuple[Path, ...]:
 
 
 def usual_places(home: Path, project: Path) -> tuple[Path, ...]:
-    """Return where agents keep the sessions of a project, whether the places exist or not.
+    """Return the paths where agents keep the sessions of a project, whether these exist or not.
 
-    Claude Code names a directory after the project's path, Codex, Copilot and opencode keep all
-    projects in one, Gemini under a hash. Cursor names a directory after the path, each run of other
-    characters one hyphen, and keeps the sessions of sub-agents below their session.
+    Claude Code names a directory after the project's path, with a hyphen for each character that is
+    no letter or digit. Codex, Copilot and opencode keep all projects in one directory, Gemini CLI
+    names one after a hash. Cursor keeps the sessions of sub-agents below their session.
     """
     escaped = re.sub(r"[^A-Za-z0-9]", "-", str(project))
     copilot = home / ".copilot" / "session-state"
@@ -185,6 +192,7 @@ def find_cursor_session(home: Path, project: Path, session: str) -> Path | None:
 
 
 def _cursor_directory(home: Path, project: Path) -> Path:
+    """Return the directory that Cursor names after a project's path: `/home/x` is `home-x`."""
     slug = re.sub(r"[^A-Za-z0-9]+", "-", str(project)).strip("-")
     return home / ".cursor" / "projects" / slug / "agent-transcripts"
 

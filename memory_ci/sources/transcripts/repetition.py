@@ -1,6 +1,6 @@
-"""Long texts that two sessions repeat word for word: they are a program's, whatever their record.
+"""Detection of long texts that two sessions repeat word for word: a program wrote them, no person.
 
-Clients without marks put the text of a command, a template or a workflow under the person's name.
+Some agents record the text of a command, a template or a workflow as if the person had typed it.
 Copies of one turn, as a resumed session has them, are no repetition: they have the same id.
 """
 
@@ -30,7 +30,11 @@ class RepeatedTexts:
         self._turns: defaultdict[bytes, dict[str, str]] = defaultdict(dict)
 
     def see(self, events: Iterable[Event]) -> None:
-        """Remember the long texts of people among events, by session and id."""
+        """Remember the long texts that people seem to have typed, by the session they are in.
+
+        A text is kept as its digest, with the id of its turn in each session; a turn without an id
+        that is unique everywhere is known by its session.
+        """
         for event in events:
             if is_long_turn(event):
                 session = event.session or ""
@@ -39,7 +43,7 @@ class RepeatedTexts:
                 self._turns[_digest(event)].setdefault(session, turn)
 
     def withdraw(self, events: Iterable[Event]) -> tuple[Event, ...]:
-        """Return events, the long texts that another session repeats attributed to the tool."""
+        """Return the events, with actor "injected" for long texts that other sessions repeat."""
         withdrawn = []
         for event in events:
             if is_long_turn(event) and self._is_repeated(event):

@@ -26,10 +26,10 @@ def is_shell(event: Event) -> bool:
 
 
 def list_shell_runs(events: Iterable[Event]) -> list[ShellRun]:
-    """Return the calls of shells that have a result, in the order of the results.
+    """Return the shell commands of a session that have a result, in the order of the results.
 
-    A result answers the first open call of its tool. Calls without text are left out: a digest does
-    not say what they ran.
+    A result answers the oldest call of its tool that has none yet; if that tool has none, the
+    oldest of any shell. Calls without text are left out: it is not known what they ran.
     """
     open_calls: defaultdict[str, deque[Event]] = defaultdict(deque)
     runs = []
@@ -47,7 +47,7 @@ def list_shell_runs(events: Iterable[Event]) -> list[ShellRun]:
 
 
 def _find_oldest(open_calls: Iterable[deque[Event]]) -> deque[Event] | None:
-    """Return the calls of the tool whose open call is the oldest; None if none is open."""
+    """Return the queue, of one queue of calls per tool, whose first call is the oldest; or None."""
     waiting = [calls for calls in open_calls if calls]
     return min(waiting, key=lambda calls: calls[0].seq) if waiting else None
 
@@ -57,7 +57,7 @@ def _name_tool(event: Event) -> str:
 
 
 def read_command(text: str) -> str:
-    """Return the command line of a call, which is the text itself or an argument in JSON."""
+    """Return the command line in the text of a call: the text itself, or its JSON argument."""
     arguments = raw.decode(text.encode("utf-8", "replace")) if text.startswith("{") else None
     for name in ("command", "cmd"):
         value = raw.value(arguments, name)

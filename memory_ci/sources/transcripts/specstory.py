@@ -49,19 +49,19 @@ def sniff(head: bytes) -> bool:
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """Yield the sessions of an export, mostly one.
 
-    `Origin.line` is the line where the words or the block of a turn begin.
+    The line of an event is where its words or its block begin.
     """
     reader = _Reader(name)
     for number, text in read_lines(stream):
         header = SESSION.match(text or "")
-        if header and reader.is_open():
+        if header and reader.may_begin_turn():
             if reader.has_turn:
                 yield reader.build()
                 reader = _Reader(name)
             slug = re.sub(r"[^a-z0-9]+", "-", header["agent"].lower()).strip("-")
             reader.agent = AGENTS.get(slug, slug or "specstory")
             reader.id = header["id"]
-        reader.take(number, text)
+        reader.add_line(number, text)
     yield reader.build()
 
 
@@ -91,16 +91,16 @@ class _Reader(SessionBuilder):
         super().__init__("specstory", "specstory-md", name, dated_name(name))
         self.part: list[tuple[int, str]] = []
 
-    def is_open(self) -> bool:
-        """Return whether a header may come here, outside of all blocks and fences."""
+    def may_begin_turn(self) -> bool:
+        """Return whether the next line may be a header: not inside of a block or a fence."""
         return not self.block and not self.fence and self.is_after_blank
 
-    def take(self, number: int, text: str | None) -> None:
+    def add_line(self, number: int, text: str | None) -> None:
         """Add one line of the file, None for a line that cannot be read."""
         if text is None:
             self.bad_lines += 1
             return
-        header = TURN.match(text) if self.is_open() else None
+        header = TURN.match(text) if self.may_begin_turn() else None
         if header:
             self._begin_turn(number, header)
         elif self.has_turn:
@@ -108,6 +108,7 @@ class _Reader(SessionBuilder):
         self.is_after_blank = not text.strip()
 
     def _begin_turn(self, number: int, header: re.Match[str]) -> None:
+        """Begin the turn whose header, a match of `TURN`, is on the line `number`."""
         self.records += 1
         self._flush()
         self.has_turn = True
@@ -123,6 +124,10 @@ class _Reader(SessionBuilder):
         return super().build()
 
     def _collect(self, number: int, text: str) -> None:
+        """Add a line to the part that is being collected, and end the part if it is complete.
+
+        A part is a block like `<tool-use>…</tool-use>`, or the words between two blocks.
+        """
         if not self.block and not self.fence:
             for opening in BLOCKS:
                 if text.startswith(opening):
@@ -132,17 +137,25 @@ class _Reader(SessionBuilder):
         self.part.append((number, text))
 
         if self.block:
-            self.depth += text.startswith(self.block) - (BLOCKS[self.block] in text)
+            if text.startswith(self.block):
+                self.depth += 1
+            if BLOCKS[self.block] in text:
+                self.depth -= 1
             if self.depth <= 0:
                 self._flush()
-        elif not self.is_user and (fence := FENCE.match(text)):
-            if not self.fence:
-                self.fence = fence[1]
-            elif fence[1].startswith(self.fence) and not fence[2].strip():
-                self.fence = ""
+        elif not self.is_user:
+            self._follow_fence(text)
+
+    def _follow_fence(self, text: str) -> None:
+        """Note if a line opens a fence of code, or closes the open one."""
+        match = FENCE.match(text)
+        if match and not self.fence:
+            self.fence = match[1]
+        elif match and match[1].startswith(self.fence) and not match[2].strip():
+            self.fence = ""
 
     def _flush(self) -> None:
-        """Add the collected part as an event, and begin the next part."""
+        """Add the collected part as an event (thinking is left out), and begin the next part."""
         first_line = next((number for number, text in self.part if text.strip()), 0)
         text = "\n".join(text for _, text in self.part).strip()
         if text == SEPARATOR or text.endswith(f"\n{SEPARATOR}"):
@@ -161,12 +174,12 @@ class _Reader(SessionBuilder):
         elif self.is_user and not self.is_side:
             add_turn(self, text)
         else:
-            self.say("subagent" if self.is_side else "agent", text)
+            self.add_text("subagent" if self.is_side else "agent", text)
 
     def _add_tool(self, text: str) -> None:
-        """Add a call and its output, which is between the first fence and the last.
+        """Add the call of a tool and its output, from the text of a `<tool-use>` block.
 
-        An output may hold fences, too.
+        The output is between the first fence and the last, because it may hold fences itself.
         """
         call_text = text
         output = ""
@@ -180,10 +193,10 @@ class _Reader(SessionBuilder):
         tool = name[1] if name else None
         paths = tuple(TOOL_PATH.findall(call_text)[:1])
         worker: Actor = "subagent" if self.is_side else "agent"
-        self.add(worker, "tool_call", call_text, tool=tool, paths=paths)
+        self.add_event(worker, "tool_call", call_text, tool=tool, paths=paths)
         if REJECTED.match(output):
-            self.add("human", "rejection", tool=tool, paths=paths)
+            self.add_event("human", "rejection", tool=tool, paths=paths)
         elif output:
             ok = not output.startswith("<tool_use_error>")
             actor: Actor = "subagent" if self.is_side else "tool"
-            self.add(actor, "tool_result", output, tool=tool, ok=ok)
+            self.add_event(actor, "tool_result", output, tool=tool, ok=ok)

@@ -94,7 +94,9 @@ def test_rules_that_are_agreed_take_their_lines_first(call: Call, shop: Project)
 def test_it_is_noted_which_requests_a_session_was_told(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT)
     start(call, session_id="s7")
-    told = [sign.told for sign in list_signs(shop.workspace, "s7") if sign.told]
+    told = [
+        sign.served_requests for sign in list_signs(shop.workspace, "s7") if sign.served_requests
+    ]
     assert told == [(content_key(DRAFT, ""),)]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.commands.check.check import CheckReport, check_memory
-from memory_ci.commands.check.verify import add_range_findings, verify_change
+from memory_ci.commands.check.range_findings import add_range_findings
+from memory_ci.commands.check.verify import verify_change
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
 from memory_ci.store.edits import format_entry

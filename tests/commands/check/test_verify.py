@@ -65,6 +65,17 @@ def test_an_entry_that_was_removed_and_comes_back_is_an_error(shop: Project) -> 
     assert found(shop) == {("src/MEMORY.md", "resurrected-entry", "error")}
 
 
+def test_a_removed_entry_is_known_by_the_history_since_it_was_created(shop: Project) -> None:
+    shop.checkout("main")
+    today = shop.clock.now.date()
+    dated = format_entry(make_entry(3, title="Three", created_at=today))
+    shop.commit("Add a third", {"MEMORY.md": memory(ONE, TWO, dated)})
+    shop.commit("Take it out", {"MEMORY.md": memory(ONE, TWO)})
+    shop.branch("stale")
+    shop.commit("Bring it back", {"src/MEMORY.md": memory(dated)})
+    assert found(shop) == {("src/MEMORY.md", "resurrected-entry", "error")}
+
+
 def test_an_entry_that_was_united_with_another_and_comes_back_is_an_error(shop: Project) -> None:
     shop.checkout("main")
     united = format_entry(make_entry(2, title="Two", supersedes=(make_id(9),)))

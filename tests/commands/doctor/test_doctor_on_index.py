@@ -10,7 +10,12 @@ import pytest
 
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve
-from memory_ci.memory.embedding import LaneNote, build_vectors, load_note, note_lane
+from memory_ci.memory.embedding import (
+    EmbedderNote,
+    build_vectors,
+    load_embedder_note,
+    note_embedder,
+)
 from memory_ci.memory.index import build_index
 from memory_ci.memory.workspace import index_path
 from tests.commands.doctor.diagnosed_projects import one
@@ -129,19 +134,19 @@ def test_an_embedder_that_lacks_its_key_is_degraded(healthy: Project) -> None:
 
 def test_words_alone_leave_no_note(healthy: Project) -> None:
     ask(healthy, {"MEMORY_CI_EMBEDDER": "none"})
-    assert load_note(healthy.workspace) == LaneNote()
+    assert load_embedder_note(healthy.workspace) == EmbedderNote()
 
 
 def test_a_note_holds_the_first_day_of_a_failure_and_is_written_only_when_it_changes(
     healthy: Project,
 ) -> None:
-    note_lane(healthy.workspace, TODAY - timedelta(days=3))
-    note_lane(healthy.workspace, TODAY - timedelta(days=2), "no answer")
-    note_lane(healthy.workspace, TODAY, "no answer")
-    assert load_note(healthy.workspace) == LaneNote(
+    note_embedder(healthy.workspace, TODAY - timedelta(days=3))
+    note_embedder(healthy.workspace, TODAY - timedelta(days=2), "no answer")
+    note_embedder(healthy.workspace, TODAY, "no answer")
+    assert load_embedder_note(healthy.workspace) == EmbedderNote(
         TODAY - timedelta(days=3), TODAY - timedelta(days=2), "no answer"
     )
     path = healthy.path / ".git/memory-ci/vectors.json"
     before = path.stat().st_ino
-    note_lane(healthy.workspace, TODAY, "no answer")
+    note_embedder(healthy.workspace, TODAY, "no answer")
     assert path.stat().st_ino == before

@@ -44,7 +44,7 @@ def test_a_rule_that_was_served_and_asked_for_again_is_named(
     keep_asking(agreed, tmp_path, DRAFT[0], "Fix the retry in the client.")
     for number in (1, 2):
         at = agreed.clock.now + number * DAY - timedelta(minutes=1)
-        sign = Sign(agent="claude-code", session=session_id(number), at=at, given=(RULE.id,))
+        sign = Sign(agent="claude-code", session=session_id(number), at=at, served=(RULE.id,))
         note_sign(agreed.workspace, sign)
     lines = run("health").stdout.splitlines()
     at_line = lines.index("followed when served: 1 of 2 times, 1 rule")

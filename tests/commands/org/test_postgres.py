@@ -17,7 +17,7 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg", reason="the extra org-postgres is not installed")
 
-from memory_ci.commands.org import postgres, server  # noqa: E402
+from memory_ci.commands.org import server, statements  # noqa: E402
 from memory_ci.commands.org.index import open_engine  # noqa: E402
 from memory_ci.commands.org.records import OrgFilters  # noqa: E402
 from memory_ci.commands.org.server import close_idle  # noqa: E402
@@ -195,7 +195,7 @@ def test_a_sync_that_fails_leaves_what_was_there(
 ) -> None:
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry first"))
-        monkeypatch.setattr(postgres, "ADD_REPOSITORY", "SELECT 1/0, %s, %s, %s, %s, %s")
+        monkeypatch.setattr(statements, "ADD_REPOSITORY", "SELECT 1/0, %s, %s, %s, %s, %s")
         with pytest.raises(EngineError, match="division by zero"):
             engine.sync(make_repository("a"), "2", make_entries(5, "Retry second"))
         assert engine.heads()["forge.example#a"].head == "1"
@@ -266,7 +266,9 @@ def test_a_statement_ends_at_the_deadline(
     reader = place.read(clock.now + 3_600)
     assert reader.count(["retry"], ["internal"])[0] == 1
     monkeypatch.setattr(
-        postgres, "COUNT", "SELECT 1, 1, (SELECT pg_sleep(3600)::text WHERE %s::text[] IS NOT NULL)"
+        statements,
+        "COUNT",
+        "SELECT 1, 1, (SELECT pg_sleep(3600)::text WHERE %s::text[] IS NOT NULL)",
     )
     clock.now += 3_599.999
     with pytest.raises(TimeoutError) as caught:

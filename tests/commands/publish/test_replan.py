@@ -11,7 +11,7 @@ from memory_ci.commands.publish.carry_over import COVERED, is_covered, move_plan
 from memory_ci.commands.publish.publish import PublishOptions, publish
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
-from memory_ci.gitrepo.history import find_cursor
+from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.memory.apply import apply_plan
 from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.records.entry import Entry

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from memory_ci.commands.record.learn import Backfill, Pending, Wait
+from memory_ci.commands.record.batches import Backfill, Pending, Wait
 from memory_ci.commands.record.run import RecordOptions
 from memory_ci.memory.apply import apply_plan
 from memory_ci.records.plan import Plan

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.commands.record import learn as module
-from memory_ci.commands.record.learn import Estimate, Pending, split_requests
+from memory_ci.commands.record import batches as module
+from memory_ci.commands.record.batches import Estimate, Pending, split_requests
 from memory_ci.commands.setup.init import init_repository
 from memory_ci.errors import EngineError, MemoryCIError, RepositoryError, UsageError
 from memory_ci.extras import how_to_install

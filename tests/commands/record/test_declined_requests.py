@@ -308,7 +308,7 @@ def test_what_is_read_is_new_or_was_left_and_is_of_the_house(
     request_: PullRequest, told_before: tuple[str, ...], expected: list[int]
 ) -> None:
     window = DeclinedWindow(
-        since=JUNE + timedelta(days=10), start=JUNE, told=frozenset(told_before)
+        since=JUNE + timedelta(days=10), start=JUNE, episode_ids=frozenset(told_before)
     )
     assert [one.number for one in choose_declined([request_], window)] == expected
 
@@ -329,7 +329,7 @@ def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: 
     episodes = [make_told(1, 2), make_told(2, 4), make_told(3, 8, "f" * 40)]
     known = frozenset(one.id for one in episodes)
     window = find_window(base, JUNE + timedelta(days=10), known, episodes)
-    assert (window.start, window.told) == (
+    assert (window.start, window.episode_ids) == (
         JUNE + timedelta(days=4),
         frozenset({"pr-1", "pr-2", "pr-3"}),
     )
@@ -351,7 +351,7 @@ def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without
 
 def test_the_oldest_come_first_and_what_was_told_comes_last() -> None:
     found = [make_closed(3, 14), make_closed(1, 12), make_closed(2, 13)]
-    window = DeclinedWindow(since=JUNE, start=JUNE, told=frozenset({"pr-1"}))
+    window = DeclinedWindow(since=JUNE, start=JUNE, episode_ids=frozenset({"pr-1"}))
     assert [one.number for one in choose_declined(found, window)] == [2, 3, 1]
 
 

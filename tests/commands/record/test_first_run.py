@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.record import run as firstrun
+from memory_ci.commands.record import run_checks
 from tests.command_line import Run
 from tests.project import Project
 from tests.repos import RepoBuilder, make_repo
@@ -39,7 +39,7 @@ def test_record_before_init_is_committed_is_refused(fresh: RepoBuilder, run: Run
 @pytest.fixture
 def many(fresh: RepoBuilder, monkeypatch: pytest.MonkeyPatch) -> RepoBuilder:
     """The same, committed, with more changes since than are written unasked."""
-    monkeypatch.setattr(firstrun, "FREE_EPISODES", 2)
+    monkeypatch.setattr(run_checks, "FREE_EPISODES", 2)
     fresh.git("add", ".")
     fresh.commit("Add memory")
     for number in range(3):

@@ -188,6 +188,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return plan
 
     monkeypatch.setattr("memory_ci.commands.record.learn.plan_record", count)
+    monkeypatch.setattr("memory_ci.commands.record.batches.plan_record", count)
     return engines
 
 

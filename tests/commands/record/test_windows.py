@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.commands.record.gatherer import in_order
+from memory_ci.commands.record.gatherer import sort_events
 from tests.agents_at_work import WORDS, keep_session, make_session, merge_branch, put_tree, refusing
 from tests.evidence.make import AT, make_event
 from tests.make import examples
@@ -89,7 +89,7 @@ def test_time_never_steps_back_in_a_session(drawn: list[tuple[str, int]]) -> Non
         make_event(seq=seq, session=session, at=AT + timedelta(minutes=minute))
         for seq, (session, minute) in enumerate(drawn)
     ]
-    ordered = in_order(events)
+    ordered = sort_events(events)
     assert sorted(ordered, key=lambda event: event.seq) == events, "none is lost or told twice"
     assert len([key for key, _ in groupby(ordered, lambda event: event.session)]) == len(
         {key for key, _ in drawn}

@@ -36,7 +36,7 @@ from memory_ci.commands.report.records import (
     UsePeriod,
     WorkWeek,
 )
-from memory_ci.gitrepo.history import AGE
+from memory_ci.gitrepo.past import AGE
 from memory_ci.records.candidate import QuestionKind
 from memory_ci.records.retrieval import Match
 from memory_ci.search.rank import Weights, rank

@@ -86,7 +86,7 @@ def test_sessions_and_use_are_counted_in_each_period(kept: Project) -> None:
 
 
 def test_a_session_that_is_not_merged_yet_counts_as_served(kept: Project) -> None:
-    sign = Sign(agent="codex", session="new", at=NOW - timedelta(days=1), given=(make_id(1),))
+    sign = Sign(agent="codex", session="new", at=NOW - timedelta(days=1), served=(make_id(1),))
     note_sign(kept.workspace, sign)
     recent = summarise(kept).recent
     assert (recent.sessions, recent.servings) == (1, 0)
@@ -116,7 +116,7 @@ def test_a_rule_of_this_period_is_named(project: Project, tmp_path: Path) -> Non
     project.commit("Agree", {"institutional.md": f"{format_entry(rule)}\n"})
     keep_asking(project, tmp_path, *DRAFT[:4])
     served_at = project.clock.now + DAY - timedelta(minutes=1)
-    sign = Sign(agent="claude-code", session=session_id(1), at=served_at, given=(make_id(7),))
+    sign = Sign(agent="claude-code", session=session_id(1), at=served_at, served=(make_id(7),))
     note_sign(project.workspace, sign)
     summary = summarise(project)
     assert [(named.id, named.reason) for named in summary.asked_again] == [

@@ -92,7 +92,7 @@ def test_what_git_s_hook_prints_counts_as_served(
     put_due_line(project)
     run_git(project.path, "commit --allow-empty -m x")
     (sign,) = list_signs(project.workspace, "s1")
-    assert (sign.key, sign.given) == ("codex:s1", (make_id(1),))
+    assert (sign.key, sign.served) == ("codex:s1", (make_id(1),))
 
 
 def test_a_commit_in_a_linked_work_tree_prints_what_is_due(

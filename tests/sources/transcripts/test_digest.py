@@ -33,29 +33,29 @@ def make_session() -> Session:
     builder = SessionBuilder("claude-code", "claude-code", "79e9becd.jsonl")
     builder.branch = "retry"
     builder.pull_requests.append(128)
-    builder.unknown("mystery")
-    builder.add("injected", "text", "AGENTS.md says", Place(1, START))
-    builder.add("human", "text", "Charge the card once.", Place(2, START), uid="u2")
-    builder.add(
+    builder.count_unknown("mystery")
+    builder.add_event("injected", "text", "AGENTS.md says", Place(1, START))
+    builder.add_event("human", "text", "Charge the card once.", Place(2, START), uid="u2")
+    builder.add_event(
         "agent", "text", "I shall.\nFirst the client.", Place(4, START + timedelta(seconds=3))
     )
-    builder.add("agent", "tool_call", "rm -rf build", Place(5), tool="Bash", paths=("build",))
-    builder.add("tool", "tool_result", "all went well", Place(6), tool="Bash", ok=True)
-    builder.add(
+    builder.add_event("agent", "tool_call", "rm -rf build", Place(5), tool="Bash", paths=("build",))
+    builder.add_event("tool", "tool_result", "all went well", Place(6), tool="Bash", ok=True)
+    builder.add_event(
         "tool", "tool_result", "E" * 5000, Place(8), tool="Bash", ok=False, severity="error"
     )
-    builder.add(
+    builder.add_event(
         "human", "rejection", "not that file", Place(9), tool="Edit", paths=("src/client.py",)
     )
-    builder.add(
+    builder.add_event(
         "human",
         "text",
         "Use a key.",
         Place(12, START + timedelta(minutes=1)),
         labels=(("via", "queue"),),
     )
-    builder.add("system", "compaction", "This session is being continued", Place(13))
-    builder.add("human", "interrupt", "", Place(14, START + timedelta(minutes=2)))
+    builder.add_event("system", "compaction", "This session is being continued", Place(13))
+    builder.add_event("human", "interrupt", "", Place(14, START + timedelta(minutes=2)))
     return builder.build()
 
 
@@ -93,16 +93,16 @@ def test_what_tools_were_given_and_answered_is_left_out_and_failures_are_shorten
 
 def test_what_a_person_said_is_never_shortened() -> None:
     builder = SessionBuilder("codex", "codex", "s.jsonl")
-    builder.add("human", "text", "word " * 3000, Place(1))
+    builder.add_event("human", "text", "word " * 3000, Place(1))
     assert reread(write_digest(builder.build(), LIMIT, unmasked)).events[0].text == "word " * 3000
 
 
 def test_nothing_of_a_credential_is_kept_not_even_where_a_text_is_cut() -> None:
     token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
     builder = SessionBuilder("codex", "codex", "/home/ada/s.jsonl")
-    builder.add("agent", "text", "x" * (MAX_TEXT - 20) + " " + token, Place(1))
-    builder.add("human", "text", f"the token is {token}", Place(2), labels=(("note", token),))
-    builder.add(
+    builder.add_event("agent", "text", "x" * (MAX_TEXT - 20) + " " + token, Place(1))
+    builder.add_event("human", "text", f"the token is {token}", Place(2), labels=(("note", token),))
+    builder.add_event(
         "agent",
         "tool_call",
         "",
@@ -198,8 +198,8 @@ def make_commands(*told: tuple[str, bool]) -> Session:
     """Commands of a shell, each with its result: whether it succeeded."""
     builder = SessionBuilder("codex", "codex", "s.jsonl")
     for number, (command, ok) in enumerate(told):
-        builder.add("agent", "tool_call", command, Place(2 * number + 1), tool="shell")
-        builder.add(
+        builder.add_event("agent", "tool_call", command, Place(2 * number + 1), tool="shell")
+        builder.add_event(
             "tool", "tool_result", f"it said {number}", Place(2 * number + 2), tool="shell", ok=ok
         )
     return builder.build()

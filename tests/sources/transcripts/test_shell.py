@@ -17,7 +17,7 @@ def make_events(*told: tuple[str, str, str]) -> tuple[Event, ...]:
     builder = SessionBuilder("codex", "codex", "s.jsonl")
     for kind, tool, text in told:
         is_call = kind == "call"
-        builder.add(
+        builder.add_event(
             "agent" if is_call else "tool",
             "tool_call" if is_call else "tool_result",
             text,

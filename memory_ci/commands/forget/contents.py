@@ -1,0 +1,165 @@
+"""Memory files without the words to forget, which are removed or masked.
+
+The words are known by salted hashes only (tombstones).
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from memory_ci.errors import MemoryCIError
+from memory_ci.extraction.tombstones import Tombstones
+from memory_ci.gitrepo.sessionrefs import DIGEST
+from memory_ci.memory.forgotten import REJECTED_FILE
+from memory_ci.memory.workspace import Workspace, holds_entries
+from memory_ci.records.entry import Entry
+from memory_ci.store.document import MemoryFile, parse_memory_file, render_memory_file
+from memory_ci.store.edits import edit_file
+from memory_ci.store.episodes import edit_tellings, is_episode_path
+from memory_ci.store.layout import is_fragment
+from memory_ci.text import plural
+
+TEXT_FIELDS = ("source", "session", "engine", "scope", "promoted_from", "aka", "instead")
+LIST_FIELDS = ("evidence", "occurrences", "cites", "relations", "extra")
+
+
+class Target(msgspec.Struct, frozen=True):
+    """The words or the entry to forget.
+
+    Attributes:
+        tombstones: the hashes of the words.
+        entry_id: the id of the entry to remove, "" for none.
+    """
+
+    tombstones: Tombstones
+    entry_id: str = ""
+
+    def names(self, data: bytes) -> bool:
+        """Return whether a file holds the id of the entry."""
+        return bool(self.entry_id) and self.entry_id.encode() in data
+
+
+def forget_in_entry(target: Target, entry: Entry) -> Entry | None:
+    """Return an entry without the words, None if its title or body holds them.
+
+    A line of evidence that holds them is removed as a whole.
+    """
+    tombstones = target.tombstones
+    if entry.id == target.entry_id or tombstones.refuses(entry.title, entry.body):
+        return None
+    changes: dict[str, Any] = {}
+    for name in LIST_FIELDS:
+        items = getattr(entry, name)
+        changes[name] = tuple(item for item in items if not _is_refused(target, item))
+    for name in TEXT_FIELDS:
+        value = getattr(entry, name)
+        if value and _is_refused(target, value):
+            changes[name] = None
+    return tombstones.mask_all(replace(entry, **changes))
+
+
+def _is_refused(target: Target, item: object) -> bool:
+    """Return whether an item of an entry's field holds the words, or the id of the entry."""
+    text = " ".join(item) if isinstance(item, tuple) else str(item)
+    if target.entry_id and target.entry_id in text:
+        return True
+    return target.tombstones.refuses(text)
+
+
+def rewrite_file(
+    workspace: Workspace, target: Target, path: str, data: bytes
+) -> tuple[bytes | None, str]:
+    """Return a memory file without the words.
+
+    In a file of entries or episodes the fields with the words are removed or masked. Words that are
+    left, and those in other files, are masked in the text.
+
+    Args:
+        workspace: the repository and its configuration.
+        target: the words to forget.
+        path: the path of the file.
+        data: its content.
+
+    Returns:
+        The new content, None to remove the file; and the action in words, "" for none.
+    """
+    tombstones = target.tombstones
+    if path == REJECTED_FILE:
+        return _rewrite_rejected(tombstones, data)
+    new_data = data
+    actions: list[str] = []
+    if is_episode_path(path):
+        with suppress(MemoryCIError):
+            new_data = edit_tellings(path, data, tombstones.mask_all)
+        if new_data != data:
+            actions.append("masked in its episodes")
+    elif holds_entries(workspace, path):
+        with suppress(MemoryCIError):
+            file, actions = forget_in_file(target, parse_memory_file(path, data))
+            new_data = render_memory_file(file)
+            if is_fragment(path) and not file.entries and actions:
+                return None, "the note goes"
+    if tombstones.holds(new_data):
+        new_data = mask_raw(tombstones, path, new_data)
+        actions.append("masked in its text")
+    return new_data, ", ".join(actions)
+
+
+def _rewrite_rejected(tombstones: Tombstones, data: bytes) -> tuple[bytes, str]:
+    """Return the file of tombstones without lines that hold the words; comments stay."""
+    lines = data.decode("utf-8", "replace").splitlines()
+    kept_lines = [line for line in lines if line.startswith("#") or not tombstones.find(line)]
+    action = "its lines go" if tombstones.holds(data) else ""
+    return "".join(f"{line}\n" for line in kept_lines).encode(), action
+
+
+def forget_in_file(target: Target, file: MemoryFile) -> tuple[MemoryFile, list[str]]:
+    """Return a file of entries without the words, and the actions in words."""
+    removed: list[Entry] = []
+    updated: list[Entry] = []
+    replaced: list[Entry] = []
+    replacements: list[Entry] = []
+    for old_entry in file.entries:
+        new_entry = forget_in_entry(target, old_entry)
+        if new_entry is None:
+            removed.append(old_entry)
+        elif new_entry.extra != old_entry.extra:  # `edit_file` does not update unknown keys
+            replaced.append(old_entry)
+            replacements.append(new_entry)
+        elif new_entry != old_entry:
+            updated.append(new_entry)
+
+    actions: list[str] = []
+    if removed:
+        actions.append(f"{plural(len(removed), 'entry')} removed")
+    if updated or replaced:
+        actions.append(f"struck from {plural(len(updated) + len(replaced), 'entry')}")
+    edited = edit_file(file, updated=updated, removed=[*removed, *replaced], added=replacements)
+    return edited, actions
+
+
+def mask_raw(tombstones: Tombstones, path: str, data: bytes) -> bytes:
+    """Return a file with masked words; in JSON Lines the texts of each line are masked."""
+    text = data.decode("utf-8", "surrogateescape")
+    if path.endswith((".jsonl", DIGEST)):
+        lines = text.splitlines(keepends=True)
+        text = "".join(_mask_json(tombstones, line) for line in lines)
+    return tombstones.mask(text).encode("utf-8", "surrogateescape")
+
+
+def _mask_json(tombstones: Tombstones, line: str) -> str:
+    """Return a line of JSON Lines with masked words.
+
+    A line without the words, and one that is no JSON, is returned as it is.
+    """
+    with suppress(ValueError):
+        value = json.loads(line)
+        masked = tombstones.mask_all(value)
+        if masked != value:
+            return json.dumps(masked, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return line

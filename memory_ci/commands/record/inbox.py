@@ -1,0 +1,142 @@
+"""The inbox of notes that people and agents added: who committed each, and where it moves to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from msgspec.structs import replace
+
+from memory_ci.commands.record.gatherer import RecordRun
+from memory_ci.commands.record.learner import Tally
+from memory_ci.errors import EngineError, RepositoryError
+from memory_ci.gitrepo.history import FileVersion, list_versions
+from memory_ci.lifecycle.fold import plan_fold, strip_claims
+from memory_ci.memory.claims import change_of_tip, find_note_claims, prove
+from memory_ci.memory.draft import Draft
+from memory_ci.memory.forgotten import find_forgotten, tombstones_at
+from memory_ci.memory.named_code import cite_named
+from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.workspace import Snapshot
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.plan import Change
+from memory_ci.records.report import Finding
+from memory_ci.sessions.repetitions import REPETITION
+
+
+def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Change, ...]:
+    """Plan how the notes of the inbox move into the memory files of their scopes.
+
+    The inbox is a directory of new notes that nobody has filed yet. Notes that must not be shown to
+    agents stay there, with a finding. If it cannot be found out who committed the notes, all of
+    them stay, and that is a problem of the run.
+    """
+    draft = run.draft
+    unsafe = _find_unsafe_notes(draft)
+    unsafe_paths = {finding.path for finding in unsafe}
+    safe_notes = [note for note in draft.inbox if note.path not in unsafe_paths]
+    try:
+        outsiders_paths = _list_notes_of_outsiders(run, {note.path for note in safe_notes})
+    except (EngineError, RepositoryError) as error:
+        tally.findings += unsafe
+        reason = f"{error.message} [{error.slug}]"
+        problems.append(f"who brought the notes of the inbox, which wait: {reason}")
+        return ()
+    notes: list[Located] = []
+    claims: list[Finding] = []
+    for note in safe_notes:
+        if note.path in outsiders_paths:
+            claims += find_note_claims(note, run.today, "notice")
+            notes.append(strip_claims(note, run.today))
+        else:
+            notes.append(replace(note, entry=_prove_note(run, note.entry)))
+    target_paths = {note.path: draft.path_of(note.scope) for note in notes}
+    planned, findings = plan_fold(notes, draft.kept, target_paths, outsiders_paths)
+    tally.findings += (*findings, *claims, *unsafe)
+    return draft.take(_cite_moved_notes(draft.base, planned))
+
+
+def _find_unsafe_notes(draft: Draft) -> list[Finding]:
+    """Return findings on notes of the inbox that must not be shown to agents.
+
+    They hold credentials or instructions to a model, or what was removed from memory for good.
+    """
+    forgotten = tombstones_at(draft.base)
+    findings: list[Finding] = []
+    for note in draft.inbox:
+        findings += find_unsafe(note)
+        findings += find_forgotten(forgotten, note)
+    return findings
+
+
+def _cite_moved_notes(base: Snapshot, changes: Sequence[Change]) -> list[Change]:
+    """Return the changes of the inbox, in which each moved note cites the code that it names."""
+    cited = cite_named(base.workspace, [change.entry for change in changes], base.sha)
+    result: list[Change] = []
+    for change, entry in zip(changes, cited, strict=True):
+        is_move = change.kind == "move"
+        result.append(replace(change, entry=entry) if is_move else change)
+    return result
+
+
+def _prove_note(run: RecordRun, entry: Entry) -> Entry:
+    """Return the entry of a note, with a mark on each source that does not hold its quotes.
+
+    What a person repeated in several sessions is looked up in all sessions.
+    """
+    is_typed = run.gatherer.is_typed if entry.engine == REPETITION else None
+    return prove(run.draft.base, entry, is_typed)
+
+
+def _list_notes_of_outsiders(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
+    """Return the paths of notes that somebody without write access added or changed.
+
+    Each note is followed along first parents back to the commit that added it.
+
+    Args:
+        run: the run.
+        paths: the notes.
+
+    Raises:
+        EngineError: `forge-…` if the forge cannot be queried.
+        RepositoryError: shallow-clone if history does not hold the addition.
+    """
+    outsiders_paths: set[str] = set()
+    for version in _list_bringing_commits(run, paths):
+        merged = change_of_tip(run.workspace, version.commit.sha)
+        request = run.gatherer.find_request(merged)
+        for commit in _list_commits_of_file(merged, version.path):
+            if not run.gatherer.may_claim(commit, merged, request):
+                outsiders_paths.add(version.path)
+    return frozenset(outsiders_paths)
+
+
+def _list_commits_of_file(merged: MergedChange, path: str) -> Sequence[Commit]:
+    """Return the commits of a merged change that changed a file, without merges; else its tip."""
+    commits: list[Commit] = []
+    for commit in merged.commits:
+        is_merge = len(commit.parents) > 1
+        if not is_merge and any(file.path == path for file in commit.files):
+            commits.append(commit)
+    return commits or [merged.tip]
+
+
+def _list_bringing_commits(run: RecordRun, paths: Collection[str]) -> list[FileVersion]:
+    """Return the first-parent commits that changed one of the notes, each back to its addition."""
+    if not paths:
+        return []
+    bringing: list[FileVersion] = []
+    unfinished = set(paths)
+    pathspecs = [f":(top,literal){path}" for path in paths]
+    for version in list_versions(run.workspace.repo, run.base.sha, pathspecs):
+        if version.path in unfinished:
+            bringing.append(version)
+            if _adds_or_deletes(version.commit, version.path):
+                unfinished.remove(version.path)
+        if not unfinished:
+            break
+    return bringing
+
+
+def _adds_or_deletes(commit: Commit, path: str) -> bool:
+    return any(file.path == path and file.status in "AD" for file in commit.files)

@@ -1,0 +1,69 @@
+"""Checks of a record run's branch, its range and its size, before anything is written."""
+
+from __future__ import annotations
+
+from memory_ci.commands.record.run import RecordOptions
+from memory_ci.config import CONFIG_FILE
+from memory_ci.errors import UsageError
+from memory_ci.gitrepo.blobs import tree_at
+from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.record_commits import find_cursor
+from memory_ci.gitrepo.repo import is_shallow, read_tips
+from memory_ci.memory.workspace import Workspace, build_memory_test, workspace_at
+from memory_ci.records.plan import Plan
+
+FREE_EPISODES = 50
+"""New episode files that a first run writes without asking."""
+
+
+def check_branch(workspace: Workspace) -> str | None:
+    """Return the full name of the branch that is checked out, or None if it has no commit.
+
+    Raises:
+        UsageError: other-branch if it is not the default branch, where that is known.
+    """
+    tips = read_tips(workspace.repo, workspace_at(workspace.repo, "HEAD").config.publish.remote)
+    if tips.default and tips.work:
+        hint = f"Check out {tips.name!r}, or say that you mean this branch: --branch {tips.work}"
+        message = (
+            f"{tips.work!r} is checked out, and memory is recorded on {tips.name!r}, "
+            "the default branch"
+        )
+        raise UsageError(message, slug="other-branch", hint=hint)
+    return tips.branch or None
+
+
+def check_range(workspace: Workspace, options: RecordOptions, base: str) -> None:
+    """Refuse a first run that would read all history because nothing says where to begin.
+
+    Raises:
+        UsageError: nothing-committed.
+    """
+    repo = workspace.repo
+    if CONFIG_FILE in tree_at(repo, base).files or is_shallow(repo):
+        return
+    if not _is_first_run(workspace, options, base):
+        return
+    if find_addition(repo, base, CONFIG_FILE) is None:
+        message = f"{CONFIG_FILE} is not committed, so nothing says where memory begins"
+        hint = f"Commit {CONFIG_FILE} first (`memory-ci init` writes it), or say --since REV."
+        raise UsageError(message, slug="nothing-committed", hint=hint)
+
+
+def count_unasked(workspace: Workspace, options: RecordOptions, plan: Plan) -> int:
+    """Return how many new episode files a person has to agree to before they are written.
+
+    A first run whose range nobody named may write `FREE_EPISODES` without asking.
+    """
+    count = len(plan.episodes)
+    if count <= FREE_EPISODES or not _is_first_run(workspace, options, plan.base):
+        return 0
+    return count
+
+
+def _is_first_run(workspace: Workspace, options: RecordOptions, base: str) -> bool:
+    """Return whether no run has recorded yet and the caller named no range."""
+    if options.is_range_named:
+        return False
+    committed = workspace_at(workspace.repo, base)
+    return find_cursor(workspace.repo, base, build_memory_test(committed)) is None

@@ -1,0 +1,257 @@
+"""Commits in which a record run wrote memory files, and the cursor: how far such runs have read.
+
+A record run reads the merged changes of a branch, and commits what it learned from them. Such a
+commit changes memory files only, and has the trailers below.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
+
+import msgspec
+
+from memory_ci.gitrepo.history import group_commits, list_parents, walk_first_parents
+from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, read_commit, read_log
+from memory_ci.gitrepo.process import run_git
+from memory_ci.gitrepo.repo import Repository, is_ancestor, is_in_history
+from memory_ci.gitrepo.trailers import find_trailers, split_ids
+from memory_ci.records.history import Commit
+from memory_ci.records.names import FULL_ID
+
+STEP = "Memory-CI-Step"
+SOURCE = "Memory-CI-Source"
+COST = "Memory-CI-Cost"
+RANGE = "Memory-CI-Range"
+COUNTED = "Memory-CI-Counted"
+
+INBOX = ".memory/inbox/"
+"""Where strangers may write notes. A record run deletes them and writes their content elsewhere."""
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """How far earlier record runs have read history.
+
+    Attributes:
+        source: the newest commit that they read.
+        commit: the record commit that names it in its trailer `Memory-CI-Source`.
+    """
+
+    source: str
+    commit: str
+
+
+def is_markdown(path: str) -> bool:
+    """Return whether a path may be that of a memory file, wherever memory is configured to live."""
+    return path.endswith(".md")
+
+
+def find_cursor(
+    repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown
+) -> Cursor | None:
+    """Return how far record runs have read the history of `rev`; None before the first run.
+
+    The newest record commit names that in a trailer. Anyone can write a trailer, so a source that
+    is not in the history of its commit is skipped. A record commit off the first-parent line counts
+    if it was merged by a merge that changed memory only, such as that of a memory pull request.
+
+    Args:
+        repo: the repository.
+        rev: a revision.
+        is_memory: whether a path is that of a memory file.
+    """
+    on_first_parents = next(_iter_cursors(repo, rev, is_memory, "--first-parent"), None)
+    exclusions = [f"^{on_first_parents.commit}"] if on_first_parents else []
+    for cursor in _iter_cursors(repo, rev, is_memory, *exclusions):
+        if _is_further(repo, rev, cursor, on_first_parents, is_memory):
+            return cursor
+    return on_first_parents
+
+
+def find_lost_cursor(
+    repo: Repository,
+    rev: str,
+    cursor: Cursor | None,
+    is_memory: Callable[[str], bool] = is_markdown,
+) -> Cursor | None:
+    """Return the cursor of the newest record commit whose source is not in its history.
+
+    That happens when the branch was rewritten. None if there is no such commit.
+
+    Args:
+        repo: the repository.
+        rev: the revision whose first parents are searched.
+        cursor: the result of `find_cursor`; only record commits after it are searched.
+        is_memory: whether a path is that of a memory file.
+    """
+    exclusions = [f"^{cursor.commit}"] if cursor else []
+    for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, "--first-parent", *exclusions):
+        for source in reversed(_list_sources(commit)):
+            if not is_in_history(repo, source, commit.sha):
+                return Cursor(source, commit.sha)
+    return None
+
+
+def list_counted_commits(
+    repo: Repository,
+    rev: str,
+    since: str | None = None,
+    is_memory: Callable[[str], bool] = is_markdown,
+) -> frozenset[str]:
+    """Return the commits whose trailers earlier record runs counted.
+
+    A run that reads a range again counts none of them twice. All parents are searched: record
+    commits of a merged memory pull request are not on the first-parent line.
+
+    Args:
+        repo: the repository.
+        rev: the revision whose history is searched.
+        since: where the range of the run begins; None for all of history. A record commit descends
+            from what it counts, so no older one counts a commit of the range.
+        is_memory: whether a path is that of a memory file.
+    """
+    exclusions = [f"^{since}"] if since else []
+    counted: set[str] = set()
+    for commit in _iter_record_commits(repo, rev, COUNTED, is_memory, *exclusions):
+        for _, value in find_trailers(commit.message, (COUNTED,)):
+            counted.update(split_ids(value))
+    return frozenset(counted)
+
+
+def sum_costs(repo: Repository, since: date, *revs: str) -> float:
+    """Return the sum of what record runs cost, in USD, as they noted it in trailers of commits.
+
+    Args:
+        repo: the repository.
+        since: commits since the start of this day, UTC.
+        revs: revisions and options as for `git log`.
+    """
+    options = (
+        f"--since={since}T00:00:00Z",
+        f"--grep=^{COST}:",
+        f"--format=%(trailers:key={COST},valueonly)",
+    )
+    listing = run_git(repo.cwd, *LOG_SETTINGS, "log", *options, *revs, "--")
+
+    total = 0.0
+    for line in listing.decode("utf-8", "replace").splitlines():
+        amount = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) USD", line.strip())
+        if amount:
+            total += float(amount[1])
+    return total
+
+
+def _iter_cursors(
+    repo: Repository, rev: str, is_memory: Callable[[str], bool], *options: str
+) -> Iterator[Cursor]:
+    """Yield the cursors of record commits of `rev`, newest first; options as for `git log`."""
+    for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, *options):
+        for source in reversed(_list_sources(commit)):
+            if is_in_history(repo, source, commit.sha):
+                yield Cursor(source, commit.sha)
+                break
+
+
+def _list_sources(commit: Commit) -> list[str]:
+    """Return the commit ids that a message names in trailers `Memory-CI-Source`.
+
+    A squash of record commits has several, the newest last.
+    """
+    trailers = find_trailers(commit.message, (SOURCE,))
+    return [value for _, value in trailers if re.fullmatch(FULL_ID, value)]
+
+
+def _is_further(
+    repo: Repository,
+    rev: str,
+    cursor: Cursor,
+    on_first_parents: Cursor | None,
+    is_memory: Callable[[str], bool],
+) -> bool:
+    """Return whether a cursor off the first-parent line of `rev` is valid for it, and newer.
+
+    It is valid if the first parents of both `rev` and the record commit lead back to its source,
+    and the merge that contains the record commit changed memory only. Thus the cursor of another
+    branch does not count, and a change of code cannot carry a forged cursor.
+
+    Args:
+        repo: the repository.
+        rev: the revision.
+        cursor: the cursor to judge.
+        on_first_parents: the newest cursor on the first-parent line.
+        is_memory: whether a path is that of a memory file.
+    """
+    if on_first_parents is not None and is_ancestor(repo, cursor.source, on_first_parents.source):
+        return False
+
+    parents = list_parents(repo, cursor.source, rev)
+    tip = next(iter(parents))
+    for start in (tip, cursor.commit):
+        if not _is_first_parent_descendant(parents, start, cursor.source):
+            return False
+
+    groups = group_commits(parents, tip)
+    merge_sha = next(group[-1] for group in groups if cursor.commit in group)
+    merge = read_commit(repo, merge_sha, *FILE_OPTIONS, "--no-renames")
+    return bool(merge.files) and all(is_memory(file.path) for file in merge.files)
+
+
+def _is_first_parent_descendant(
+    parents: Mapping[str, tuple[str, ...]], commit: str, source: str
+) -> bool:
+    """Return whether first parents lead from a commit back to `source`.
+
+    Args:
+        parents: the parents of each commit that is not in the history of `source`.
+        commit: the id of the commit.
+        source: the id of the commit to find.
+    """
+    first_parents = walk_first_parents(parents, commit)
+    if not first_parents:
+        return False
+    oldest = first_parents[-1]
+    return parents[oldest][:1] == (source,)
+
+
+def _iter_record_commits(
+    repo: Repository, rev: str, key: str, is_memory: Callable[[str], bool], *options: str
+) -> Iterator[Commit]:
+    """Yield the record commits of `rev` with `key:` in the message, newest first.
+
+    The newest match has a process of its own: its end is known when git ends, and git must not
+    search all of history for a second match that nobody asks for.
+
+    Args:
+        repo: the repository.
+        rev: a revision.
+        key: the key of a trailer.
+        is_memory: whether a path is that of a memory file.
+        options: more options and revisions for `git log`.
+    """
+    grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
+    arguments = (*options, *FILE_OPTIONS, "--no-renames", *grep, "--end-of-options", rev, "--")
+    for window in ("--max-count=1", "--skip=1"):
+        matches = 0
+        for commit, _ in read_log(repo, window, *arguments):
+            matches += 1
+            if _is_record_commit(commit, is_memory):
+                yield commit
+        if matches == 0:
+            return
+
+
+def _is_record_commit(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
+    """Return whether a record run made a commit, or the commit is a squash of such commits.
+
+    It has a trailer `Memory-CI-Step` and changes memory only. A commit that strangers may make does
+    not count: it writes notes into the inbox, or does nothing but delete some.
+    """
+    notes = [file for file in commit.files if file.path.startswith(INBOX)]
+    has_only_notes = len(notes) == len(commit.files)
+    writes_notes = any(note.status != "D" for note in notes)
+    if has_only_notes or writes_notes:
+        return False
+    if not find_trailers(commit.message, (STEP,)):
+        return False
+    return all(is_memory(file.path) for file in commit.files)
