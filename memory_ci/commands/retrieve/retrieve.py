@@ -355,6 +355,8 @@ def _choose_embedder(
 ) -> EmbedderChoice | None:
     if environ is None or config.retrieve.embedder == "none" or _is_elsewhere(options):
         return None
+    if environ.get("MEMORY_CI_EMBEDDER") == "none":
+        return None
     from memory_ci.search.embedders import choose_embedder
 
     return choose_embedder(config.retrieve, environ)
