@@ -428,6 +428,7 @@ LETTERS = bytes(
 NO_BLANKS = bytes(ord(" ") if chr(byte).isspace() else ord("x") for byte in range(256))
 """A table for bytes.translate: all but white space becomes an x."""
 
+LONG_TEXT = 10_000  # Characters from which the words of a text are searched instead of the text.
 LONG_WORD = b"x" * SHORTEST_ANCHORED
 
 NAME_OR_QUANTITY = Regex(r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*|\d[\d.,]*[A-Za-z]{1,3}")
@@ -610,8 +611,16 @@ def _near_keywords(lowered: str) -> dict[int, list[str]]:
 
     Most texts hold none.
     """
-    pairs = [(number, keyword) for number, keyword in WITHIN_WORDS if keyword in lowered]
-    for word in KEYWORD_WORDS.intersection(letter_words(lowered)):
+    words = letter_words(lowered)
+    letters = lowered
+    if len(lowered) > LONG_TEXT:
+        # All different words together are far shorter than the text.
+        letters = " ".join(set(words))
+    pairs = []
+    for number, keyword in WITHIN_WORDS:
+        if keyword in (letters if keyword.isalpha() else lowered):
+            pairs.append((number, keyword))
+    for word in KEYWORD_WORDS.intersection(words):
         pairs += BY_WORD[word]
     keywords: dict[int, list[str]] = {}
     for number, keyword in sorted(pairs):

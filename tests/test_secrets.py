@@ -125,6 +125,16 @@ def test_the_beginning_of_a_key_is_sought_to_the_next_one_only() -> None:
 KEY_BLOCK = "-----BEGIN PRIVATE KEY-----\nabc,\n-----END PRIVATE KEY-----\n"
 
 
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_in_a_long_text_the_same_credentials_are_found(text: str) -> None:
+    padding = "wait for the lock \n" * 600
+    long_text = f"{padding}{text}\n{padding}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets, "LONG_TEXT", len(long_text))
+        expected = find_secrets(long_text)
+    assert find_secrets(long_text) == expected
+
+
 @pytest.mark.parametrize("pattern", PATTERNS, ids=[pattern.kind for pattern in PATTERNS])
 @examples(10)
 @given(data=st.data())

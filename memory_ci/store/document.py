@@ -446,7 +446,7 @@ def load_file(
     loaded: LoadedFile | None = None
     if not is_fragment(path):
         loaded = _load_pieces(path, data, patterns, set(known_hashes))
-    return loaded or locate_entries(parse_memory_file(path, data), patterns)
+    return loaded or locate_entries(parse_memory_file(path, data), patterns, with_sources=True)
 
 
 def _load_pieces(
@@ -471,7 +471,7 @@ def _load_pieces(
             continue
         if not _is_closed(piece.text, piece.separators):
             return None
-        part = locate_entries(parse_memory_file(path, piece.text), patterns)
+        part = locate_entries(parse_memory_file(path, piece.text), patterns, with_sources=True)
         if piece.separators and (not part.entries or part.prose):
             return None  # In the whole file this text may be part of something else.
         above = piece.line - 1
@@ -587,10 +587,17 @@ def _hash_entries(
             yield segment.line, hasher(piece if end == sys.maxsize else piece.removesuffix(b"\n"))
 
 
-def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
+def locate_entries(
+    file: MemoryFile, patterns: ScopePatterns, *, with_sources: bool = False
+) -> LoadedFile:
     """Return the entries of a parsed file, each with its place and scope.
 
     The scope of an entry is that of its file; an inbox fragment names its own.
+
+    Args:
+        file: the file.
+        patterns: which files have which scope.
+        with_sources: hash the texts of entries (`LoadedFile.sources`), which only an index needs.
     """
     path = file.path
     scope = classify_scope(path, patterns) or PROJECT
@@ -612,7 +619,9 @@ def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
         message = "an inbox file must hold exactly one entry"
         hint = "Write one with `memory-ci add`, or move the others into files of their own."
         findings.append(Finding(path, 1, "bad-fragment", message, hint))
-    sources: Mapping[int, bytes] = dict(_hash_entries(file, scope, findings)) if entries else {}
+    sources: Mapping[int, bytes] = {}
+    if with_sources and entries:
+        sources = dict(_hash_entries(file, scope, findings))
     return LoadedFile(
         path=path,
         scope=scope,

@@ -348,7 +348,8 @@ def test_a_file_is_read_entry_by_entry_as_it_is_read_whole(
         for number, (title, body) in enumerate(below)
     ]
     data = "\n".join(["# Memory\n", *texts]).encode()
-    whole = locate_entries(parse_memory_file("MEMORY.md", data), ScopePatterns())
+    parsed = parse_memory_file("MEMORY.md", data)
+    whole = locate_entries(parsed, ScopePatterns(), with_sources=True)
     assert load_file("MEMORY.md", data, ScopePatterns()) == whole
 
 
