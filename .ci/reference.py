@@ -221,7 +221,7 @@ LIMITS = {
     """,
     "Sessions of agents": """
         commands.agents.conduct.MAX_LINES commands.agents.conduct.MAX_CHARS
-        commands.agents.conduct.MAX_PENDING sessions.moments.MAX_TOLD sessions.moments.MAX_WHEN
+        commands.agents.conduct.MAX_PENDING sessions.moments.MAX_SERVED sessions.moments.MAX_WHEN
         sessions.moments.MAX_MOMENTS sessions.session_note.DAYS_KEPT
         sessions.capture.MAX_TRANSCRIPT_BYTES sources.transcripts.builder.MAX_LINE
         gitrepo.sessionrefs.DIGEST_SIZE sessions.captured_sessions.MAX_SESSIONS

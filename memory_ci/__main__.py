@@ -14,7 +14,10 @@ INFORMATION = ("--help", "-h", "--version")
 
 
 def main() -> None:
-    """Run the command line, unless MEMORY_CI is `off`: the switch for a whole fleet."""
+    """Run the command line, unless the environment switches memory-ci off (MEMORY_CI=off).
+
+    Commands that hooks run often take a shortcut, which does not load click.
+    """
     is_off = os.environ.get("MEMORY_CI", "").lower() == "off"
     if is_off and not any(argument in INFORMATION for argument in sys.argv):
         sys.stderr.write("memory-ci is off (MEMORY_CI=off): nothing was done.\n")
@@ -26,7 +29,7 @@ def main() -> None:
 
     # A process that ignores it (`&`, nohup) continues to do so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
+        signal.signal(signal.SIGINT, interrupt)
     from memory_ci.cli.plain import guard_job_log
 
     guard_job_log(os.environ)
@@ -46,7 +49,10 @@ def main() -> None:
 
 
 def _print_version() -> bool:
-    """Print what click prints, and return whether it could be written; if not, click says so."""
+    """Print the version as click would, and return whether that was possible.
+
+    If it was not, click reports why.
+    """
     from memory_ci import __version__
 
     if sys.stdout is None:
@@ -59,8 +65,8 @@ def _print_version() -> bool:
     return True
 
 
-def _interrupt(_number: int, _frame: object) -> NoReturn:
-    """Exit at once, even in the middle of an import; open files are closed.
+def interrupt(_number: int, _frame: object) -> NoReturn:
+    """Handle SIGINT: exit at once with status 130, even in the middle of an import.
 
     With KeyboardInterrupt click would exit with status 1, and Python print a traceback.
     """

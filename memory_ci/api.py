@@ -115,7 +115,8 @@ class Memory:
     def list(self) -> EntryList:
         """Return every entry with its prominence and its usage, the most prominent first.
 
-        In the work tree it has also the notes that wait for a commit.
+        The prominence says how likely an entry is to be useful. In the work tree, the notes of
+        agents that wait for a commit are listed, too.
 
         Returns:
             The entries, and the findings on files that cannot be read.
@@ -184,16 +185,19 @@ class Memory:
         sessions: Sequence[str] | None = None,
         dry_run: bool = False,
     ) -> Added:
-        """Write a learning into the inbox of the work tree, unless memory has it already.
+        """Add an entry to memory: write it as a file into the inbox of the work tree.
+
+        The inbox holds proposed entries until they are committed and recorded. If memory has an
+        entry that says the same, nothing is written.
 
         Args:
-            title: one sentence that says the learning by itself; "" takes the first line of `body`.
+            title: one sentence that says what was learned; "" takes the first line of `body`.
             body: why, when, and what to do, as Markdown.
             type: declarative, procedural, directive or corrective.
             domain: task, or team for what outlives it.
             scope: project, institutional, `team:<directory>` or `session:<job>`.
             importance: how much it matters, from 0 to 1.
-            when: the moment at which agents are told it, such as `before:commit`.
+            when: the moment at which agents are served it, such as `before:commit`.
             check: what a change must be like, such as `untouched: [vendor/]`.
             source: where it comes from, such as `pr:128`.
             cites: code of HEAD that it speaks about: `PATH`, `PATH::SYMBOL` or `PATH:A-B`.
@@ -229,12 +233,13 @@ class Memory:
             from memory_ci.store.checkfield import parse_check_text
 
             fields["check"] = parse_check_text(check)
-        learning = split_text(f"{' '.join(title.split())}\n{body}")
+        title_line = " ".join(title.split())
+        title_and_body = split_text(f"{title_line}\n{body}")
         if cites:
             from memory_ci.memory.named_code import read_cite
 
             fields["cites"] = tuple(read_cite(self._workspace, cite) for cite in cites)
-        entry = draft_entry(str(uuid.uuid4()), self._today, learning, **fields)
+        entry = draft_entry(str(uuid.uuid4()), self._today, title_and_body, **fields)
 
         if quote is not None:
             if sessions is None:

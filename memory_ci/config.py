@@ -1,4 +1,4 @@
-"""The reader of `.memory-ci.yaml`; its errors name file, line, key and the nearest known key."""
+"""The reader of the configuration file `.memory-ci.yaml`; its errors name the line and the key."""
 
 from __future__ import annotations
 
@@ -32,13 +32,23 @@ OUTSIDE = frozenset(
 """Words in the names of credentials, addresses and programs, which no file may configure."""
 
 
+REMOVED_KEYS = frozenset(
+    """ci.fail_on engine.max_tokens engine.prompt_tokens episodes.fold_after_days
+    episodes.ignored_policy extraction.norms nudge.unit org.deadline_ms org.max_share org.weight
+    prominence publish.draft retrieve.fusion retrieve.institutional_max_chars retrieve.prominence
+    retrieve.reinforcement retrieve.type_max_chars retrieve.vector_weight retrieve.walk
+    sessions.keep_full sessions.max_bytes stage""".split()
+)
+"""Keys that 0.2 had; each has the value that was the default (docs/upgrading.md)."""
+
+
 def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None = None) -> Config:
-    """Parse the text of a configuration.
+    """Return the configuration in the text of a `.memory-ci.yaml`.
 
     Args:
         text: the text of the file.
         path: the name of the file in errors.
-        found: receives warnings about keys and formats that a newer version may have written.
+        found: receives warnings about unknown keys and formats, as a newer version may write them.
 
     Raises:
         UsageError: bad-config.
@@ -46,10 +56,12 @@ def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None
     findings = [] if found is None else found
     if len(text) > MAX_BYTES:
         raise _error(path, 1, f"the file is longer than {MAX_BYTES} characters")
+    # A file of comments alone is common, and PyYAML takes 20 ms to load.
     has_content = any(line.strip() and not line.startswith("#") for line in text.splitlines())
-    with _quoting(text):
+    with _adding_source_line(text):
         node = _compose(text, path) if has_content else None
-        if node is None or (node.id == "scalar" and node.tag == CORE + "null"):
+        is_empty = node is None or (node.id == "scalar" and node.tag == CORE + "null")
+        if is_empty:
             return Config()
         plain = _Reader(path, findings).read(node, Config, "")
         config = msgspec.convert(plain, Config, strict=True)
@@ -60,7 +72,7 @@ def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None
 
 
 def parse_policy(text: str, path: str = POLICY_FILE) -> Policy:
-    """Parse the text of a policy, in which an unknown key is an error.
+    """Return the policy (limits that an organisation sets) in a text; an unknown key is an error.
 
     Args:
         text: the text of the file.
@@ -70,7 +82,7 @@ def parse_policy(text: str, path: str = POLICY_FILE) -> Policy:
         UsageError: bad-config.
     """
     findings: list[Finding] = []
-    with _quoting(text):
+    with _adding_source_line(text):
         node = _compose(text, path)
         policy = Policy()
         if node:
@@ -82,8 +94,8 @@ def parse_policy(text: str, path: str = POLICY_FILE) -> Policy:
 
 
 @contextmanager
-def _quoting(text: str) -> Iterator[None]:
-    """Add to errors the line of the text that they are about."""
+def _adding_source_line(text: str) -> Iterator[None]:
+    """Add to a `UsageError` of the block the text of the line that it is about, for its excerpt."""
     try:
         yield
     except UsageError as error:
@@ -122,6 +134,15 @@ def apply_policy(config: Config, policy: bytes | None, required: str = "") -> Co
 
 
 def _load_policy(policy: bytes | None, digest: str) -> Policy:
+    """Return the policy in the content of POLICY_FILE.
+
+    Args:
+        policy: the content, None if the file is missing.
+        digest: the SHA-256 that the content must have.
+
+    Raises:
+        UsageError: policy-changed, bad-config.
+    """
     import hashlib  # Not at the top: the import takes 4 ms, and few projects have a policy.
 
     if policy is None or hashlib.sha256(policy).hexdigest() != digest:
@@ -132,7 +153,7 @@ def _load_policy(policy: bytes | None, digest: str) -> Policy:
 
 
 def _check_narrowed(config: Config) -> None:
-    """Check the version of memory-ci and the way of publishing.
+    """Raise an error if this version, or the way of publishing, is not allowed.
 
     Raises:
         UsageError: policy-forbids.
@@ -150,6 +171,7 @@ def _check_narrowed(config: Config) -> None:
 
 
 def _narrow(config: Config, policy: Policy) -> Config:
+    """Return a configuration with the limits of a policy where they are narrower than its own."""
     engine = replace(
         config.engine,
         allowed=_intersect(config.engine.allowed, policy.engine.allowed, "rules"),
@@ -166,7 +188,10 @@ def _narrow(config: Config, policy: Policy) -> Config:
 
 
 def _intersect(ours: tuple[T, ...], theirs: tuple[T, ...], default: T) -> tuple[T, ...]:
-    """Return the common values of two lists of allowed values; an empty list allows all."""
+    """Return the values that two lists allow; an empty list allows all.
+
+    If no value is in both, return `default`, because an empty list would allow all.
+    """
     if not ours or not theirs:
         return ours or theirs
     return tuple(value for value in ours if value in theirs) or (default,)
@@ -182,6 +207,11 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def _compose(text: str, path: str) -> Any:  # noqa: ANN401 - PyYAML's nodes are untyped
+    """Return the root node of a YAML text, None for an empty one.
+
+    Raises:
+        UsageError: bad-config, for invalid YAML, anchors, tags or deep nesting.
+    """
     import yaml  # 20 ms that a repository without a configuration is spared
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -194,11 +224,19 @@ def _compose(text: str, path: str) -> Any:  # noqa: ANN401 - PyYAML's nodes are 
 
 
 def _refuse_tricks(events: Any, path: str) -> None:  # noqa: ANN401
-    """Refuse anchors, tags and deep nesting, which cost a reader its memory or its stack."""
+    """Raise an error for anchors, tags and deep nesting, by which a small file can use much memory.
+
+    Args:
+        events: the events of PyYAML's parser.
+        path: the name of the file in errors.
+    """
     depth = 0
     for event in events:
         name = type(event).__name__
-        depth += name.endswith("StartEvent") - name.endswith("EndEvent")
+        if name.endswith("StartEvent"):
+            depth += 1
+        elif name.endswith("EndEvent"):
+            depth -= 1
         is_alias = name == "AliasEvent" or getattr(event, "anchor", None)
         if depth > MAX_DEPTH or is_alias or getattr(event, "tag", None):
             message = "anchors, tags and deep nesting are not read here"
@@ -206,18 +244,18 @@ def _refuse_tricks(events: Any, path: str) -> None:  # noqa: ANN401
 
 
 class _Reader:
-    """A walk over YAML nodes along the types of a record, so that errors have a line."""
+    """A walk over the nodes of a YAML file that checks each value and names its line in errors."""
 
     def __init__(self, path: str, findings: list[Finding]) -> None:
         self.path = path
         self.findings = findings
 
     def read(self, node: Any, type_: Any, where: str) -> Any:  # noqa: ANN401
-        """Return the plain value of a node.
+        """Return the value of a YAML node as plain dicts, lists, texts and numbers, checked.
 
         Args:
             node: a node of PyYAML.
-            type_: the type that the value should have.
+            type_: the type that the value must have: a record for a mapping of keys.
             where: the dotted key of the value, "" for the file.
 
         Raises:
@@ -236,12 +274,17 @@ class _Reader:
         return value
 
     def _check_patterns(self, values: tuple[object, ...], line: int, where: str) -> None:
+        """Raise an error if a text in a list is no valid pattern of paths."""
         for pattern in values:
             fault = find_fault(pattern) if isinstance(pattern, str) else None
             if fault:
                 raise _error(self.path, line, f"{where}: {pattern!r} {fault}")
 
     def _mapping(self, node: Any, type_: type[msgspec.Struct], where: str) -> dict[str, Any]:  # noqa: ANN401
+        """Return a mapping node as a dict with the keys of a record.
+
+        An unknown key is left out, with a warning among the findings.
+        """
         if node.id != "mapping":
             message = f"{where or 'the file'} must be a mapping of keys"
             raise _error(self.path, node.start_mark.line + 1, message)
@@ -254,12 +297,18 @@ class _Reader:
                 continue
             message = f"unknown key {full_key!r}"
             hint = _suggest_key(key, tuple(types))
+            if full_key in REMOVED_KEYS:
+                hint = "This setting is gone since 0.3: delete the line."
             finding = Finding(self.path, line, "unknown-key", message, hint, "warning")
             self.findings.append(finding)
         return values
 
     def _pairs(self, node: Any, where: str) -> Iterator[tuple[str, int, Any]]:  # noqa: ANN401
-        """Yield key, line, and node of the value for each key of a mapping; none may repeat."""
+        """Yield key, line, and node of the value for each key of a mapping.
+
+        Raises:
+            UsageError: bad-config, for a key that is no text or is repeated.
+        """
         seen: set[str] = set()
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
@@ -274,6 +323,7 @@ class _Reader:
             yield key, line, value_node
 
     def _value(self, node: Any, where: str) -> Any:  # noqa: ANN401
+        """Return the value of a node by its YAML tag, as an int, a text or a list, unchecked."""
         if node.id == "sequence":
             return [self._value(child, where) for child in node.value]
         if node.id == "mapping":
@@ -288,7 +338,7 @@ class _Reader:
 
 
 def find_fault(pattern: str) -> str | None:
-    """Return why a text cannot be a pattern of the configuration, or None."""
+    """Return why a text is no valid pattern of paths (a glob), None if it is one."""
     if not pattern or "\0" in pattern:
         return "is no pattern"
     if pattern.count("{where}") > 1:
@@ -304,43 +354,47 @@ def find_fault(pattern: str) -> str | None:
 
 
 def describe(kind: inspect.Type, *, plural: bool = False) -> str:
-    """Describe a type in plain words.
+    """Return a type of the configuration in plain words, for messages and documentation.
 
     Args:
         kind: a type, as msgspec inspects it.
-        plural: describe the items of a list.
+        plural: in the plural, as the items of a list.
 
     >>> describe(inspect.type_info(tuple[bool, ...]))
     'a list of true or false'
     """
-    article = "" if plural else "a "
-    s = "s" if plural else ""
     match kind:
         case inspect.LiteralType():
             values = ", ".join(str(value) for value in kind.values)
-            return f"{'any' if plural else 'one'} of {values}"
+            return f"any of {values}" if plural else f"one of {values}"
         case inspect.BoolType():
             return "true or false"
         case inspect.IntType() | inspect.FloatType():
-            whole = "whole " if isinstance(kind, inspect.IntType) else ""
-            return f"{article}{whole}number{s}{_range(kind)}"
+            noun = "whole number" if isinstance(kind, inspect.IntType) else "number"
+            return _inflect(noun, plural) + _range(kind)
         case inspect.Metadata(extra_json_schema={"examples": examples}):
             quoted = ", ".join(repr(example) for example in examples)
             return f"{describe(kind.type, plural=plural)} like {quoted}"
         case inspect.StrType():
-            return f"{article}text{s}"
+            return _inflect("text", plural)
         case inspect.VarTupleType():
-            return f"{article}list{s} of {describe(kind.item_type, plural=True)}"
+            items = describe(kind.item_type, plural=True)
+            return f"{_inflect('list', plural)} of {items}"
         case inspect.TupleType():
             items = describe(kind.item_types[0], plural=True)
-            return f"{article}list{s} of {len(kind.item_types)} {items}"
+            return f"{_inflect('list', plural)} of {len(kind.item_types)} {items}"
         case inspect.DictType():
             keys = describe(kind.key_type, plural=True)
             values = describe(kind.value_type, plural=True)
-            return f"{article}mapping{s} from {keys} to {values}"
+            return f"{_inflect('mapping', plural)} from {keys} to {values}"
         case inspect.UnionType():
             return " or ".join(describe(part, plural=plural) for part in kind.types)
     return "nothing"
+
+
+def _inflect(noun: str, plural: bool) -> str:
+    """Return a noun in the plural, or with its article."""
+    return f"{noun}s" if plural else f"a {noun}"
 
 
 def _range(kind: inspect.IntType | inspect.FloatType) -> str:
@@ -348,7 +402,10 @@ def _range(kind: inspect.IntType | inspect.FloatType) -> str:
 
 
 def _suggest_key(key: str, valid_keys: tuple[str, ...]) -> str:
-    """Return a hint on an unknown key: a typing error, or a key that no file may have."""
+    """Return a hint on an unknown key: a similar key, or that the environment has such values.
+
+    Credentials, addresses and programs may not be in a file, which any contributor can change.
+    """
     from difflib import get_close_matches  # 1 ms that only an unknown key costs
 
     is_typo = bool(get_close_matches(key, valid_keys, n=1, cutoff=0.8))

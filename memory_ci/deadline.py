@@ -1,4 +1,4 @@
-"""Deadlines for whole calls, and the end of programs that exceed theirs."""
+"""Time limits for whole calls, and the end of programs that exceed them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 def call_bounded(call: Callable[[float], T], seconds: float) -> T:
-    """Return the result of a call within a time.
+    """Return the result of a call, or raise TimeoutError if all of it takes too long.
 
-    The timeout of an HTTP client bounds each read: a reply of one byte a second never ends. So the
-    call runs in its own thread, which after a timeout ends with its connection or the process.
+    The timeout of an HTTP client limits each read only: a reply of one byte a second never ends. So
+    the call runs in a thread, which after a timeout ends with its connection or the process.
 
     Args:
         call: the call, which gets `seconds` as its own timeout.
@@ -34,6 +34,7 @@ def call_bounded(call: Callable[[float], T], seconds: float) -> T:
     outcome: Future[T] = Future()
 
     def work() -> None:
+        """Set the result or the error of the call."""
         try:
             outcome.set_result(call(seconds))
         except BaseException as error:  # noqa: BLE001 - it belongs to the thread that waits

@@ -1,4 +1,4 @@
-"""Untrusted text made harmless inside the block that agents read."""
+"""Make untrusted text harmless between the tags that wrap what agents read (`recalled-memory`)."""
 
 from __future__ import annotations
 
@@ -62,9 +62,10 @@ REACH = 16  # Signs next to the name that are replaced at most.
 
 
 def neutralise(text: str) -> str:
-    """Return text without invisible characters and without tags that look like the wrapper's.
+    """Return text without invisible characters, and without tags that look like the wrapper's.
 
-    A tag is recognised by its name, whatever its case, spacing, script or accents; its brackets
+    All that agents are served is between the tags of the wrapper, and untrusted text must not close
+    it. A tag is recognised by its name, whatever its case, spacing, script or accents; its brackets
     become round ones. HTML entities of brackets count as brackets in a text with the name.
     """
     visible = INVISIBLE.sub("", "\n".join(text.splitlines()))
@@ -90,7 +91,13 @@ def neutralise(text: str) -> str:
 
 
 def _round_brackets(chars: list[str], indices: Iterable[int], bracket: str) -> None:
-    """Replace signs that are not harmless in place, up to the next letter or digit."""
+    """Replace characters that may be brackets, up to the next letter or digit.
+
+    Args:
+        chars: the characters of a text, which are changed.
+        indices: the places to look at, in order.
+        bracket: the round bracket to put there.
+    """
     for index in indices:
         if chars[index].isalnum() and chars[index] not in LETTER_BRACKETS:
             return

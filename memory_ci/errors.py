@@ -23,6 +23,7 @@ class MemoryCIError(Exception):
     def __init__(
         self, message: str, *, slug: str, hint: str = "", place: tuple[str, int, str] | None = None
     ) -> None:
+        """Create an error; see the attributes of the class."""
         super().__init__(message)
         self.place = place
         self.message = message

@@ -1,4 +1,4 @@
-"""Reading of regular files (a pipe could block), atomic replacement, and locks."""
+"""Safe access to files: reads of regular files only, atomic replacement, and locks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_LINK = 1 << 14
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file.
+    """Open a regular file for reading; a pipe or a device could block.
 
     Raises:
         OSError: it cannot be opened, or is a directory, a pipe, a socket or a device.
@@ -36,7 +36,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def is_regular_or_absent(path: Path | str) -> bool:
-    """Tell whether a path is free or a regular file: no link, directory, pipe or device."""
+    """Return whether a path does not exist or is a regular file, and no link, directory or pipe."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except FileNotFoundError:
@@ -47,11 +47,11 @@ def is_regular_or_absent(path: Path | str) -> bool:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Replace a file atomically by the temporary file that the block writes.
+    """Yield a temporary file for the block to write, and replace a file by it atomically.
 
     The temporary file is flushed to disk and renamed to `path`. If the block or the disk fails,
-    `path` stays unchanged. Inside a repository the temporary file is below the git directory: if a
-    kill leaves it behind, it is never committed.
+    `path` stays unchanged. In a repository the temporary file is below the git directory, so that
+    it cannot be committed if the process is killed.
 
     Raises:
         OSError: `path` cannot be written.
@@ -75,9 +75,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _scratch_directory(target: Path) -> Path:
-    """Return the directory for temporary files: below the git directory, else the target itself.
+    """Return the directory for the temporary file that will be renamed into a directory.
 
-    It is on the same device as the target, because a rename does not cross devices.
+    It is below the git directory, or else `target` itself: outside of a repository, or if the git
+    directory is on another device, which a rename cannot cross.
     """
     for directory in (target, *target.parents):
         git_dir = _find_git_directory(directory / ".git")
@@ -93,7 +94,10 @@ def _scratch_directory(target: Path) -> Path:
 
 
 def _find_git_directory(path: Path) -> Path | None:
-    """Return the git directory that `.git` is, or that it names (work tree, submodule)."""
+    """Return the git directory that a path `.git` is or names, None if it is none.
+
+    In a linked work tree and a submodule `.git` is a file with the path of the directory.
+    """
     try:
         text = read_regular(path, MAX_LINK).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -139,9 +143,9 @@ def lock_file(handle: int, *, wait: bool = False) -> bool:
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Hold the lock of a file in this block, after other processes have released it.
+    """Lock a file for the block, after other processes have released their locks.
 
-    The file is created with its directory if it is missing, and stays.
+    A missing file is created, with its directory. It is not deleted afterwards.
 
     Raises:
         OSError: the file cannot be opened or locked, or is no regular file.
@@ -162,9 +166,9 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 
 def save_if_changed(path: Path, data: bytes) -> None:
-    """Replace a file of ours in the git directory, if its content changes.
+    """Write a file of derived data into the git directory, unless it has that content already.
 
-    What cannot be written is left as it is: it is made again by the next run.
+    Errors are ignored: the next run makes the data again.
     """
     with suppress(OSError):
         if read_regular(path, len(data)) == data:

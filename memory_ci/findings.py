@@ -1,4 +1,4 @@
-"""Untrusted text made safe to print, and findings as lines or as annotations of GitHub."""
+"""Findings (remarks on lines of files) as text and GitHub annotations; safe printing of text."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def count_levels(findings: Iterable[Finding]) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text in which nothing moves the cursor or hides.
+    """Return text with escapes for control characters and those that cannot be encoded.
 
-    Control characters and those that cannot be encoded become escapes.
+    So nothing in it moves the cursor of a terminal, or is hidden.
     """
     return "".join(_escape_unprintable(char) for char in text)
 
@@ -55,19 +55,22 @@ GitHub shows no more, and does not say so (docs.github.com, "Limits for annotati
 
 
 def render_annotations(findings: Sequence[Finding], token: str) -> str:
-    """Return all findings as text, then the first of each level as annotations.
+    """Return the log of a GitHub Actions step: all findings as text, then annotations.
+
+    Annotations are commands in the log by which GitHub shows findings beside the code.
 
     Args:
         findings: the findings of a step.
-        token: a random word; untrusted text is fenced and cannot guess the word that ends it.
+        token: a random word that ends the part of the log in which the runner obeys no commands;
+            untrusted text cannot guess it.
     """
     log = "".join(f"{render_finding(finding)}\n" for finding in findings)
     commands = []
     for level in get_args(Level):
-        of_level = [finding for finding in findings if finding.level == level]
-        commands += [_render_annotation(finding) for finding in of_level[:MAX_ANNOTATIONS]]
-        if len(of_level) > MAX_ANNOTATIONS:
-            count = plural(len(of_level) - MAX_ANNOTATIONS, f"more {level}")
+        level_findings = [finding for finding in findings if finding.level == level]
+        commands += [_render_annotation(finding) for finding in level_findings[:MAX_ANNOTATIONS]]
+        if len(level_findings) > MAX_ANNOTATIONS:
+            count = plural(len(level_findings) - MAX_ANNOTATIONS, f"more {level}")
             commands.append(f"{count} in the log above\n")
     return fence(log, token) + "".join(commands)
 
@@ -81,7 +84,7 @@ def _render_annotation(finding: Finding) -> str:
 
 
 def render_stop(level: Level, reason: str) -> str:
-    """Return the annotation of a run that ended before its range did, without a file.
+    """Return a GitHub annotation that a run stopped before it read all changes.
 
     >>> render_stop("warning", "no answer")
     '::warning title=memory stopped::no answer\\n'
@@ -90,7 +93,11 @@ def render_stop(level: Level, reason: str) -> str:
 
 
 def fence(text: str, token: str) -> str:
-    """Return untrusted text that the runner prints and does not obey; "" for no text.
+    """Return untrusted text for the log of GitHub Actions, whose runner obeys no command in it.
+
+    Args:
+        text: the text; for no text, return "".
+        token: a random word that ends the part without commands.
 
     >>> fence("::error::x", "t1")
     '::stop-commands::t1\\n::error::x\\n::t1::\\n'

@@ -20,7 +20,7 @@ _listener: ContextVar[Listener | None] = ContextVar("progress", default=None)
 
 @contextmanager
 def listen(listener: Listener) -> Iterator[None]:
-    """Pass all reports of the block to a listener."""
+    """Pass all progress that is reported in the block to a listener."""
     token = _listener.set(listener)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Patterns of credentials, and the search for them.
+"""Search for credentials (keys, tokens, passwords) in text, by patterns.
 
 A pattern is tried only where one of its literal keywords is, and compiled at the first such place;
 a keyword is searched only in a text that holds its word. A match is the group `secret` of the
@@ -385,6 +385,7 @@ own documentation of its tokens. Only facts are taken: prefix, alphabet and leng
 
 
 def _read_keys(table: str) -> Iterator[Pattern]:
+    """Yield the pattern of each line of a table like `KEYS`."""
     for line in table.strip().split("\n"):
         kind, source, *prefixes, suffix = line.split()
         edge = f"{EDGE}(?<!-)" if source.endswith("-") else EDGE
@@ -443,7 +444,7 @@ EXAMPLES = frozenset(
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """Return the credentials in a text in order; of overlapping ones the first and longest."""
+    """Return the credentials in a text, in order; of overlapping ones the first and longest."""
     masked = MASK.sub(_fill, text)
     escapes = list(ESCAPED.finditer(masked))
     candidates = _find_escaped(masked, escapes) if escapes else _find_plain(masked)
@@ -459,10 +460,15 @@ def _fill(match: re.Match[str]) -> str:
 
 
 def _find_escaped(text: str, escapes: Sequence[re.Match[str]]) -> Iterator[Secret]:
-    """Find credentials in the text that escapes mean, at their places in the escaped text."""
-    # A colour may be within a key, or between two words.
-    has_colours = any(match["colour"] for match in escapes)
-    for colour in ("", " ") if has_colours else ("",):
+    """Yield the credentials in a text once its escapes (`%3D`, colours …) are resolved.
+
+    Their offsets are those in the escaped text.
+    """
+    # A colour of a terminal may be within a key, or between two words: both are tried.
+    colour_meanings = [""]
+    if any(match["colour"] for match in escapes):
+        colour_meanings.append(" ")
+    for colour in colour_meanings:
         plain, breaks = _unescape(text, escapes, colour)
         for kind, start, end in _find_plain(plain):
             yield Secret(kind, _map_offset(breaks, start), _map_offset(breaks, end - 1) + 1)
@@ -471,10 +477,16 @@ def _find_escaped(text: str, escapes: Sequence[re.Match[str]]) -> Iterator[Secre
 def _unescape(
     text: str, escapes: Iterable[re.Match[str]], colour: str
 ) -> tuple[str, list[tuple[int, int]]]:
-    """Resolve escapes.
+    """Return a text with its escapes resolved, and how offsets in it map to the escaped text.
+
+    Args:
+        text: the escaped text.
+        escapes: the matches of `ESCAPED` in it.
+        colour: the text that an escape for a colour becomes.
 
     Returns:
-        The text without its escapes, and the offset of each piece in it and in the escaped text.
+        The resolved text; and for each piece that is unchanged, or made from an escape, its offset
+        in the resolved and in the escaped text.
     """
     pieces = [""]
     breaks = [(0, 0)]
@@ -492,6 +504,7 @@ def _unescape(
 
 
 def _resolve_escape(escape: re.Match[str], colour: str) -> str:
+    """Return the text that a match of `ESCAPED` means: `=` for `%3D`, `colour` for a colour."""
     code = escape["code"] or escape["hex"]
     if code:
         return chr(int(code, 16))
@@ -503,14 +516,19 @@ def _resolve_escape(escape: re.Match[str], colour: str) -> str:
 
 
 def _map_offset(breaks: list[tuple[int, int]], offset: int) -> int:
-    """Return the offset in the escaped text."""
+    """Return the offset in the escaped text for one in the resolved text (see `_unescape`)."""
     plain_start, escaped_start = breaks[bisect_right(breaks, offset, key=itemgetter(0)) - 1]
     return escaped_start + offset - plain_start
 
 
 def _find_plain(text: str) -> Iterator[Secret]:
+    """Yield the credentials in a text without escapes; they may overlap.
+
+    To save time, a pattern is tried only if the text has one of its keywords, and patterns without
+    keywords only if the text has a long word.
+    """
     lowered = lower_case(text)
-    for number, keywords in _near_keywords(lowered).items():
+    for number, keywords in list_near_keywords(lowered).items():
         yield from _match_pattern(PATTERNS[number], keywords, text, lowered)
     longest_word = max(map(len, text.split()), default=0)
     if longest_word >= SHORTEST_ANCHORED:
@@ -579,7 +597,7 @@ def _has_long_word(text: str) -> bool:
 
 
 def mask_secrets(text: str) -> str:
-    """Return a text with every credential in it replaced."""
+    """Return a text with each credential replaced by `[redacted:KIND]`."""
     for secret in reversed(find_secrets(text)):
         text = f"{text[: secret.start]}[redacted:{secret.kind}]{text[secret.end :]}"
     return text
@@ -588,8 +606,8 @@ def mask_secrets(text: str) -> str:
 def lower_case(text: str) -> str:
     """Return a text in lower case, of the same length.
 
-    `re.IGNORECASE` takes three characters for letters of a-z that `str.lower` leaves unchanged, or
-    makes two of.
+    Two kinds of i and the long s are replaced first: `re.IGNORECASE` takes them for letters of a-z,
+    but `str.lower` leaves them unchanged or makes two characters of one.
     """
     if not text.isascii():
         text = text.replace("\u0130", "i").replace("\u0131", "i").replace("\u017f", "s")
@@ -606,8 +624,8 @@ def letter_words(lowered: str) -> list[str]:
     return lowered.encode("ascii", "replace").translate(LETTERS).decode("ascii").split()
 
 
-def _near_keywords(lowered: str) -> dict[int, list[str]]:
-    """Return the keywords that a text may hold, by the number of their pattern.
+def list_near_keywords(lowered: str) -> dict[int, list[str]]:
+    """Return the keywords that a lower-case text may hold, by the number of their pattern.
 
     Most texts hold none.
     """
@@ -616,14 +634,14 @@ def _near_keywords(lowered: str) -> dict[int, list[str]]:
     if len(lowered) > LONG_TEXT:
         # All different words together are far shorter than the text.
         letters = " ".join(set(words))
-    pairs = []
+    candidates = []
     for number, keyword in WITHIN_WORDS:
         if keyword in (letters if keyword.isalpha() else lowered):
-            pairs.append((number, keyword))
+            candidates.append((number, keyword))
     for word in KEYWORD_WORDS.intersection(words):
-        pairs += BY_WORD[word]
+        candidates += BY_WORD[word]
     keywords: dict[int, list[str]] = {}
-    for number, keyword in sorted(pairs):
+    for number, keyword in sorted(candidates):
         if _has_companion(PATTERNS[number].companions, lowered):
             keywords.setdefault(number, []).append(keyword)
     return keywords
@@ -637,30 +655,45 @@ def _has_companion(companions: Sequence[str], lowered: str) -> bool:
 def _match_pattern(
     pattern: Pattern, keywords: list[str], text: str, lowered: str
 ) -> Iterator[Secret]:
+    """Yield the credentials that one pattern finds in a text.
+
+    It is tried only at its keywords or anchors, and up to `reach` characters before them.
+
+    Args:
+        pattern: the pattern.
+        keywords: those of its keywords that the text may hold.
+        text: the text.
+        lowered: the text in lower case.
+    """
     offsets: list[int] = []
     if pattern.anchor:
         offsets = [match.start() for match in re.finditer(pattern.anchor, text)]
     else:
         for keyword in keywords:
             offsets += _find_all(keyword, lowered)
-    starts = list(_list_starts(offsets, pattern.reach))
+    starts = list(list_starts(offsets, pattern.reach))
     if not starts:
         return
     regex = re.compile(pattern.regex)
     group = "secret" if "secret" in regex.groupindex else 0
-    free_from = 0
+    last_end = 0
     for start in starts:
-        match = regex.match(text, start) if start >= free_from else None
+        match = regex.match(text, start) if start >= last_end else None
         if match is None:
             continue
-        free_from = match.end()
+        last_end = match.end()
         value = match.group(group)
-        if not _is_example(value) and (not pattern.needs_entropy or _is_random(value)):
+        if _is_example(value):
+            continue
+        if not pattern.needs_entropy or _is_random(value):
             yield Secret(pattern.kind, match.start(group), match.end(group))
 
 
-def _list_starts(offsets: Iterable[int], reach: int) -> Iterator[int]:
-    """Yield each place where a match may start, once and in order."""
+def list_starts(offsets: Iterable[int], reach: int) -> Iterator[int]:
+    """Yield the offsets where a match may start, each once and in order.
+
+    These are the offsets of keywords, and up to `reach` characters before each.
+    """
     next_start = 0
     for offset in sorted(offsets):
         yield from range(max(next_start, offset - reach), offset + 1)
@@ -680,9 +713,9 @@ def _is_example(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Tell whether a value has letters, digits and three bits a character at least (Shannon).
+    """Return whether a value looks random: letters, digits, and an entropy of 3 bits a character.
 
-    A name made of words, or a quantity, is not random.
+    The entropy is Shannon's. A name made of words, or a quantity, is not random.
     """
     if NAME_OR_QUANTITY.fullmatch(value):
         return False

@@ -1,4 +1,4 @@
-"""Pure functions on words, lines and Markdown."""
+"""Functions on the words, lines and Markdown of a text."""
 
 from __future__ import annotations
 
@@ -91,8 +91,10 @@ def count_words(text: str) -> int:
 
 
 def _mixed_words(text: str) -> Iterator[str]:
+    """Yield the words of a text, in scripts without blanks the pairs of neighbouring letters."""
     for index, piece in enumerate(UNSPACED.split(text)):
-        if index % 2 == 0:
+        is_unspaced = index % 2 == 1  # split puts the matches of a group between the other pieces
+        if not is_unspaced:
             yield from map(str.lower, WORD.findall(piece))
             continue
         # The index of entries ends words at vowel signs, which are not alphanumeric.
@@ -133,9 +135,13 @@ CITED = Regex(r"(?P<path>[^@\n]+?)(?:\.\w+)?(?::\d[\d-]*)?@\S+(?:\s+symbol:(?P<s
 
 
 def cited_words(cites: Iterable[str], aka: str | None = None) -> str:
-    """Return the words of cites, and the other words that an entry is known by.
+    """Return the words in the cites of an entry (places of code that it names), for the index.
 
-    These are paths without their endings, names, and the parts of both.
+    These are paths without their endings, names of symbols, and the parts of both.
+
+    Args:
+        cites: the cites, as an entry has them.
+        aka: other words that the entry is to be found by, if any.
 
     >>> cite = "src/http_client.py:3-9@3f2ab91aa5a1 symbol:Client.getUser words:0f"
     >>> cited_words([cite], "timeout")
@@ -159,7 +165,7 @@ def content_words(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 14)
 def stem(word: str) -> str:
-    """Return a word without its ending, as for `retries`, `retried` and `retrying`.
+    """Return a word without its English ending, so that `retries` and `retrying` become equal.
 
     An identifier stays unchanged.
 
@@ -168,13 +174,19 @@ def stem(word: str) -> str:
     """
     if not word.isalpha():
         return word
-    word = re.sub(r"i(?:es|ed)\Z", "y", word) if len(word) > 4 else word
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
-        word = word[:-2] if word.endswith(("shes", "ches", "sses", "xes")) else word[:-1]
+    if len(word) > 4:
+        word = re.sub(r"i(?:es|ed)\Z", "y", word)
+    is_plural = word.endswith("s") and not word.endswith(("ss", "us", "is"))
+    if is_plural and len(word) > 3:
+        ending = "es" if word.endswith(("shes", "ches", "sses", "xes")) else "s"
+        word = word.removesuffix(ending)
     base = re.sub(r"(?:ing|ed)\Z", "", word)
     if base != word and len(base) > 2 and VOWEL.search(base):
-        word = base[:-1] if re.search(r"([bgmnprt])\1\Z", base) else base
-    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+        has_double_letter = re.search(r"([bgmnprt])\1\Z", base) is not None  # `running`
+        word = base[:-1] if has_double_letter else base
+    if len(word) > 3:
+        word = word.removesuffix("e")
+    return word
 
 
 def jaccard(left: Set[str], right: Set[str]) -> float:
@@ -189,7 +201,9 @@ def jaccard(left: Set[str], right: Set[str]) -> float:
 
 
 def unfenced_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines, with those of Markdown fences blanked; an unclosed fence runs to the end.
+    """Yield lines of Markdown, with those in fenced code blocks replaced by "".
+
+    A fence that is not closed runs to the end.
 
     >>> list(unfenced_lines(["one", "~~~", "two", "~~~", "three"]))
     ['one', '', '', '', 'three']
@@ -205,15 +219,18 @@ def unfenced_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def unquoted_lines(lines: Sequence[str]) -> Iterator[str]:
-    """Yield lines, with those of HTML block quotations blanked; an unclosed quotation is text.
+    """Yield lines of Markdown, with those in HTML block quotations replaced by "".
+
+    A quotation that is not closed is text.
 
     >>> list(unquoted_lines(["one", "<blockquote>", "two", "</blockquote>", "three"]))
     ['one', '', '', '', 'three']
     """
     folded = [line.casefold() for line in lines]
-    last_close = max(
-        (number for number, line in enumerate(folded) if "</blockquote" in line), default=-1
-    )
+    last_close = -1
+    for number, line in enumerate(folded):
+        if "</blockquote" in line:
+            last_close = number
     depth = 0
     for number, line in enumerate(folded):
         is_opening = number <= last_close and line.lstrip().startswith("<blockquote")
@@ -225,9 +242,13 @@ def unquoted_lines(lines: Sequence[str]) -> Iterator[str]:
 
 
 def strip_comments(text: str, *, keeps_lines: bool = False) -> str:
-    """Return text without HTML comments; an unclosed one is text.
+    """Return text without HTML comments; a comment that is not closed is text.
 
-    It takes linear time; a lazy pattern would look for each end again.
+    It takes linear time; a lazy regular expression would search for each end again.
+
+    Args:
+        text: the text.
+        keeps_lines: keep the line breaks of comments, so that lines keep their numbers.
 
     >>> strip_comments("a <!-- b --> c <!-- d")
     'a  c <!-- d'
@@ -292,20 +313,21 @@ def plural(count: int, noun: str) -> str:
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text for a language model, without a tokenizer and rather too high.
+    """Return about how many tokens a text has for a language model, rather too many.
 
-    A third of its ASCII characters count (English prose has about four to a token, code about
+    Three ASCII characters count as a token (English prose has about four to a token, code about
     three), and each other character.
 
     >>> estimate_tokens("retry once"), estimate_tokens("\u518d\u8bd5")
     (4, 2)
     """
     ascii_count = len(text.encode("ascii", "ignore"))
-    return -(-ascii_count // 3) + len(text) - ascii_count
+    rounded_third = (ascii_count + 2) // 3
+    return rounded_third + len(text) - ascii_count
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown word: the most similar option, if any.
+    """Return `; did you mean 'OPTION'?` with the option most similar to a word, "" if none is.
 
     >>> did_you_mean("typ", ("type", "domain")), did_you_mean("owner", ("type", "domain"))
     ("; did you mean 'type'?", '')
@@ -337,7 +359,11 @@ UNCLOSED = (
 
 
 def yaml_fault(error: Any) -> tuple[int, str]:  # noqa: ANN401 - PyYAML's errors, which have one owner
-    """Return the line, from 0, where the text that PyYAML could not read begins, and the reason."""
+    """Return the line (from 0) and the reason of an error of PyYAML.
+
+    For an unclosed list, key or quotation it is the line where that begins, and not the end of the
+    file, where PyYAML notices it.
+    """
     reason: str = getattr(error, "problem", None) or str(error).partition("\n")[0]
     mark = getattr(error, "problem_mark", None)
     start_mark = getattr(error, "context_mark", None)

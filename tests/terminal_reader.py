@@ -84,9 +84,13 @@ class TerminalReader:
         self._ids: dict[str, str] = {}
 
     def run(self, command: str, answers: Sequence[str] = ()) -> list[str]:
-        """Return the lines that a command prints at a terminal, without progress."""
+        """Return the lines that a command prints at a terminal, without progress.
+
+        A reader types the account that holds memory-ci for the placeholder OWNER.
+        """
         for shown, actual in self._ids.items():
             command = command.replace(shown, actual)
+        command = command.replace("OWNER/", "acme/")
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
         waiting = [*answers, END_OF_INPUT]

@@ -140,6 +140,22 @@ def test_an_unknown_key_is_passed_over_with_a_warning(
     assert finding.hint.startswith(hint)
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("publish:\n  draft: true\n", "publish.draft"),
+        ("retrieve:\n  walk: 1\n", "retrieve.walk"),
+        ("stage:\n  file: x\n", "stage"),
+    ],
+)
+def test_the_warning_about_a_removed_key_says_to_delete_its_line(text: str, key: str) -> None:
+    found: list[Finding] = []
+    assert parse_config(text, found=found) == Config()
+    (finding,) = found
+    assert finding.message == f"unknown key {key!r}"
+    assert finding.hint == "This setting is gone since 0.3: delete the line."
+
+
 def test_a_newer_format_is_a_warning_and_no_number_an_error() -> None:
     found: list[Finding] = []
     assert parse_config("format: 2\n", found=found).format == 2

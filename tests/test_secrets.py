@@ -23,11 +23,11 @@ def find_everywhere(text: str) -> list[Secret]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             secrets,
-            "_near_keywords",
+            "list_near_keywords",
             lambda lowered: {number: [] for number in range(len(PATTERNS))},
         )
         patch.setattr(secrets, "ANCHORED", [])
-        patch.setattr(secrets, "_list_starts", lambda places, reach: range(len(text)))
+        patch.setattr(secrets, "list_starts", lambda places, reach: range(len(text)))
         return find_secrets(text)
 
 
@@ -42,16 +42,16 @@ def test_whatever_a_pattern_matches_is_met_at_its_keywords(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             secrets,
-            "_near_keywords",
+            "list_near_keywords",
             lambda lowered: {number: near_keywords(lowered).get(number, [])},
         )
         patch.setattr(secrets, "ANCHORED", [])
         found = find_secrets(text)
-        patch.setattr(secrets, "_list_starts", lambda places, reach: range(len(text)))
+        patch.setattr(secrets, "list_starts", lambda places, reach: range(len(text)))
         assert found == find_secrets(text)
 
 
-near_keywords = secrets._near_keywords
+near_keywords = secrets.list_near_keywords
 
 
 PIECES = [

@@ -424,6 +424,77 @@ def test_the_name_of_a_trailer_stands_in_one_constant(trailer: str) -> None:
     assert holding == ["names.py"]
 
 
+NOT_PRIVATE = frozenset({"_replace", "_asdict", "_fields", "_make", "_exit"})
+"""Public names of named tuples and of `os` that begin with an underscore."""
+
+
+def is_private(name: str) -> bool:
+    """Whether a name is private; `__main__` and `__init__` are not."""
+    return name.startswith("_") and not name.startswith("__") and name not in NOT_PRIVATE
+
+
+def list_private_names(source: str) -> list[str]:
+    """The private names of the package that a test imports, reads or replaces, with their lines.
+
+    What a test's own class keeps is behind `self` or `cls`.
+    """
+    found: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("memory_ci."):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Attribute):
+            is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            names = [] if is_own else [node.attr]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("setattr", "delattr") and len(node.args) > 1:
+                name = node.args[1]
+                names = [str(name.value)] if isinstance(name, ast.Constant) else []
+        elif isinstance(node, ast.Constant) and str(node.value).startswith("memory_ci."):
+            names = str(node.value).split(".")
+        line = getattr(node, "lineno", 0)
+        found += [f"{line}: {name}" for name in names if is_private(name)]
+    return found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from memory_ci.text import _cut",
+        "text._cut('words')",
+        "engine._server.deadline",
+        "monkeypatch.setattr(text, '_cut', None)",
+        "monkeypatch.setattr('memory_ci.text._cut', None)",
+        "monkeypatch.delattr(memory_ci.text, '_cut')",
+    ],
+)
+def test_a_test_that_uses_a_private_name_is_found(line: str) -> None:
+    assert len(list_private_names(line)) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from memory_ci.__main__ import main",
+        "from memory_ci.text import shorten",
+        "step._replace(what='x')",
+        "self._repo = 1",
+        "monkeypatch.setattr('memory_ci.text.WIDTH', 1)",
+    ],
+)
+def test_public_names_and_those_of_a_test_class_are_free(line: str) -> None:
+    assert list_private_names(line) == []
+
+
+def test_no_test_uses_a_private_name_of_the_package() -> None:
+    used = {}
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        names = list_private_names(path.read_text("utf-8"))
+        if names:
+            used[path.relative_to(ROOT).as_posix()] = names
+    assert used == {}
+
+
 def test_every_page_stands_in_the_site() -> None:
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
     pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}

@@ -1,4 +1,4 @@
-"""Options, completion and output of all commands with click."""
+"""Options, completion, questions and output that all click commands share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,13 @@ DIRECTORY = click.Path(path_type=Path, file_okay=False)
 
 
 def option(*names: str, choices: Sequence[str] = (), **settings: Any) -> Callable[[C], C]:  # noqa: ANN401 - click's
-    """Return an option of click, with choices if there are any; its help names the default."""
+    """Return a decorator that adds a click option; its help names the default, if it has one.
+
+    Args:
+        names: the flags and the parameter, as `click.option` takes them.
+        choices: the allowed values, none for any.
+        settings: other arguments of `click.option`.
+    """
     if choices:
         settings["type"] = click.Choice(choices)
     show_default = settings.get("default") not in (None, "", Path())
@@ -72,7 +78,7 @@ def view_options(command: C) -> C:
 
 
 def refuse_others(ctx: click.Context, mode: str, allowed: Iterable[str] = ()) -> None:
-    """Refuse what the command line has but a mode of the command does not take.
+    """Raise an error if a parameter is given that one mode of a command does not take.
 
     Args:
         ctx: the context of the command.
@@ -84,9 +90,10 @@ def refuse_others(ctx: click.Context, mode: str, allowed: Iterable[str] = ()) ->
     """
     flags: dict[str, str] = {}
     for parameter in ctx.command.params:
-        is_argument = isinstance(parameter, click.Argument)
-        name = str(parameter.name)
-        flags[name] = parameter.make_metavar(ctx) if is_argument else parameter.opts[0]
+        flag_name = parameter.opts[0]
+        if isinstance(parameter, click.Argument):
+            flag_name = parameter.make_metavar(ctx)
+        flags[str(parameter.name)] = flag_name
     for name, flag_name in flags.items():
         is_default = ctx.get_parameter_source(name) == ParameterSource.DEFAULT
         if name not in (mode, *allowed) and not is_default:
@@ -94,9 +101,10 @@ def refuse_others(ctx: click.Context, mode: str, allowed: Iterable[str] = ()) ->
 
 
 def table_options(options: Sequence[Option]) -> Callable[[C], C]:
-    """Return a decorator that adds the options of a table, in its order."""
+    """Return a decorator that adds the options of a table to a click command, in its order."""
 
     def decorate(command: C) -> C:
+        """Add the options; the last decorator that is applied comes first in the help."""
         for table_option in reversed(options):
             flags = table_option.flag
             if table_option.negation:
@@ -121,7 +129,10 @@ def table_options(options: Sequence[Option]) -> Callable[[C], C]:
 def complete_id(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the id of an entry, with titles; nothing if memory cannot be read."""
+    """Return the ids of entries that begin with a text, for completion by the shell, with titles.
+
+    Return none if memory cannot be read.
+    """
     from memory_ci.cli.terminal import short_ids
     from memory_ci.memory.workspace import load_memory, open_workspace
 
@@ -157,7 +168,14 @@ def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def show(value: Any, text: str | Iterable[str], as_json: bool, remarks: Iterable[str] = ()) -> None:  # noqa: ANN401 - any record
-    """Print a record as JSON, or its text for people: a text or lines, with remarks on stderr."""
+    """Print the result of a command, as JSON or as text for people.
+
+    Args:
+        value: the result as a record, for JSON.
+        text: the result as text, or as lines.
+        as_json: print JSON.
+        remarks: lines to print on stderr after the text.
+    """
     if as_json:
         echo_json(value)
         return
@@ -174,7 +192,7 @@ branch_option = option(
 
 
 def confirm(question: str, *, default: bool) -> bool:
-    """Ask on stderr for yes or no; an empty answer is the default.
+    """Ask a question on stderr and return the answer, yes or no; an empty answer is the default.
 
     Raises:
         click.Abort: the person ends the questions.
@@ -185,7 +203,7 @@ def confirm(question: str, *, default: bool) -> bool:
 
 
 def ask_text(question: str, at_end: str | None = None) -> str:
-    """Ask on stderr for a text, "" for none.
+    """Ask a question on stderr and return the answer as text.
 
     Args:
         question: the question.

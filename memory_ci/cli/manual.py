@@ -1,4 +1,4 @@
-"""The manual: the pages of documentation that are installed with the package."""
+"""The manual, which the command `help` prints: the pages of documentation in the package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, metadata
-from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +42,7 @@ def list_urls() -> tuple[str, ...]:
 
 
 def link_to(slug: str) -> str:
-    """Return where an error or a finding is explained: on the site, or in the manual."""
+    """Return where an error or a finding is explained: an address of the site, or a command."""
     for url in list_urls():
         if url.startswith(SITE_LABEL):
             site = url.removeprefix(SITE_LABEL).rstrip("/")
@@ -99,14 +98,15 @@ def read_topic(name: str) -> str:
 
 
 def load_explanations() -> dict[str, dict[str, str]]:
-    """Return the explanation of each slug and code, by the error class that has it, or Finding.
+    """Return the explanations of errors and findings, by class of the error (or Finding) and slug.
 
-    A key with several codes explains each of them.
+    A key may have several slugs, separated by blanks.
     """
     return tomllib.loads(EXPLANATIONS.read_text("utf-8"))
 
 
 def _explain_errors() -> dict[str, str]:
+    """Return the page on each error and finding, by its slug."""
     explanations = {}
     for section in load_explanations().values():
         for slugs, text in section.items():
@@ -115,7 +115,7 @@ def _explain_errors() -> dict[str, str]:
 
 
 def _explain_keys(page: str) -> dict[str, str]:
-    """Return the explanation of each key in the tables of the page of settings."""
+    """Return a page on each configuration key, from the rows of the tables on the settings page."""
     explanations = {}
     for key, default, value, meaning in KEY_ROW.findall(page):
         explanations[key] = f"{key}\n\n{meaning}\n\nDefault: {default}. Value: {value}.\n"
@@ -123,20 +123,21 @@ def _explain_keys(page: str) -> dict[str, str]:
 
 
 def _render_section(sections: Sequence[_Section]) -> str:
-    """Return the first of the sections, with its subsections."""
-    first = sections[0]
-    inner = takewhile(lambda section: section.level > first.level, sections[1:])
-    lines = list(first.lines)
-    for section in inner:
+    """Return the text of the first of some sections, with its subsections."""
+    lines = list(sections[0].lines)
+    for section in sections[1:]:
+        if section.level <= sections[0].level:
+            break
         lines += section.lines
     return "\n".join(lines).rstrip() + "\n"
 
 
 def find_sections(words: str) -> list[tuple[str, str]]:
-    """Return topic and title of at most MAX_FOUND sections that hold all the words.
+    """Return topic and title of at most MAX_FOUND sections that hold all of some words.
 
-    Sections with more of the words in their title come first.
+    Sections with more of the words in their title come first, then those that have them more often.
     """
+    # Each matches a whole word, also in the plural.
     patterns = [
         re.compile(rf"(?i)(?<!\w){re.escape(word)}(?:e?s)?(?!\w)") for word in words.split()
     ]
@@ -147,9 +148,10 @@ def find_sections(words: str) -> list[tuple[str, str]]:
             counts = [len(pattern.findall(text)) for pattern in patterns]
             if not counts or not all(counts):
                 continue
-            in_title = sum(bool(pattern.search(section.title)) for pattern in patterns)
+            title_count = sum(bool(pattern.search(section.title)) for pattern in patterns)
             topic = page.stem if section.level == 1 else f"{page.stem}#{section.anchor}"
-            ranked.append((-in_title, -sum(counts), topic, section.title))
+            # Negative, so that sorting puts the greatest first.
+            ranked.append((-title_count, -sum(counts), topic, section.title))
     return [(topic, title) for _, _, topic, title in sorted(ranked)[:MAX_FOUND]]
 
 
@@ -159,16 +161,15 @@ def _list_pages() -> list[Path]:
 
 
 def _split_sections(text: str) -> list[_Section]:
+    """Split a page of Markdown at its headings; text before the first heading is left out."""
+    sections: list[_Section] = []
     lines = text.splitlines()
-    headings = []
-    for index, line in enumerate(unfenced_lines(lines)):
-        if match := HEADING.fullmatch(line):
-            headings.append((index, match))
-
-    sections = []
-    ends = [*(index for index, _ in headings), len(lines)][1:]
-    for (start, match), end in zip(headings, ends, strict=True):
-        title = match[2]
-        anchor = re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")
-        sections.append(_Section(len(match[1]), title, anchor, lines[start:end]))
+    for line, unfenced in zip(lines, unfenced_lines(lines), strict=True):
+        if match := HEADING.fullmatch(unfenced):
+            title = match[2]
+            # As GitHub makes the anchor of a heading.
+            anchor = re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")
+            sections.append(_Section(len(match[1]), title, anchor, []))
+        if sections:
+            sections[-1].lines.append(line)
     return sections

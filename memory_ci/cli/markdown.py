@@ -1,4 +1,4 @@
-"""Untrusted text in a page of Markdown, in which it stays text."""
+"""Escape untrusted text for pages of Markdown, so that nothing in it is markup."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def code_span(text: str) -> str:
 
 
 def describe_cost(use: EngineUse) -> str:
-    """Return the engine that learned, its model, its cost and its tokens, in words."""
+    """Return a sentence on a run's use of an engine (a language model): cost, calls and tokens."""
     name = code_span(f"{use.name} {use.model or ''}")
     if not use.answers:
         return f"{name}, no model was asked"

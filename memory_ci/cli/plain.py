@@ -1,4 +1,4 @@
-"""Options, streams, errors and the clock of all commands, without click.
+"""What all commands need without click: options, output, reports of errors, and the clock.
 
 The clock is read nowhere else.
 """
@@ -82,10 +82,10 @@ class Option(NamedTuple):
 
 
 def run_reported(run: Callable[..., T], *args: Any, **options: Any) -> T:  # noqa: ANN401 - as `run`
-    """Call a function, and report an error that a user can act on.
+    """Call a function and return its result; an error that a user can act on ends the process.
 
-    Such an error is printed with a hint and ends the process with its exit status. So does a full
-    disk under standard output, which is no fault of ours to trace back.
+    Such an error is printed with its hint, and its exit status is used. A full disk under standard
+    output is such an error, too. Any other exception is raised.
     """
     error: MemoryCIError
     try:
@@ -101,16 +101,18 @@ def run_reported(run: Callable[..., T], *args: Any, **options: Any) -> T:  # noq
 
 
 def _render_error(error: MemoryCIError) -> str:
+    """Return the text of an error: message, excerpt of the file it is in, hint, and a link."""
     from memory_ci.cli.manual import link_to
     from memory_ci.findings import printable_lines
 
     text = f"Error: {printable_lines(error.message)} [{error.slug}]\n"
-    if error.place and error.place[2].strip():
-        from memory_ci.cli.terminal import render_excerpt
-
+    if error.place:
         path, line, source = error.place
-        excerpt, column = render_excerpt(line, source, error.message)
-        text += f" --> {printable_lines(path)}:{line}:{column}\n{excerpt}"
+        if source.strip():
+            from memory_ci.cli.terminal import render_excerpt
+
+            excerpt, column = render_excerpt(line, source, error.message)
+            text += f" --> {printable_lines(path)}:{line}:{column}\n{excerpt}"
     if error.hint:
         text += f"Hint: {printable_lines(error.hint)}\n"
     return f"{text}More: {link_to(error.slug)}\n"
@@ -131,8 +133,8 @@ def say(text: str, *, err: bool = False) -> None:
     """Print text for people, with a line break at its end.
 
     At a terminal it is folded to the width and coloured. Credentials are masked: a memory file or
-    a commit that was written by hand may hold one, and the log of a job is kept. In a job of GitHub
-    Actions no text is a command. Data (JSON, ids, text of files, context of agents) is for `echo`.
+    a commit that was written by hand may hold one, and logs of CI jobs are kept. In a CI job text
+    that the runner would take for a command is changed. Use `echo` for data (JSON, ids, files).
     """
     if not is_harmless(text):
         from memory_ci.secrets import mask_secrets  # 5 ms that short words are spared
@@ -161,7 +163,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def terminal_width(stream: TextIO | None, environ: Mapping[str, str]) -> int:
-    """Return the columns of a terminal, or COLUMNS; 0 for another stream, which is not folded."""
+    """Return the width of a terminal in columns, COLUMNS if it is set; 0 for another stream."""
     if stream is None or not stream.isatty():
         return 0
     columns = environ.get("COLUMNS", "")
@@ -177,7 +179,7 @@ def terminal_width(stream: TextIO | None, environ: Mapping[str, str]) -> int:
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     """Show the progress of long work in one line on stderr, which disappears at the end.
 
-    Nothing is shown if stderr is not a terminal. What the work reports itself by
+    Nothing is shown if stderr is not a terminal. Progress that the work reports by
     `memory_ci.progress` is shown in the same line, with the label of that part.
 
     Yields:
@@ -208,21 +210,22 @@ def is_terminal() -> bool:
 
 
 def is_colored_for(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
-    """Tell whether text for people is coloured on a stream.
+    """Return whether text for people is coloured on a stream.
 
     NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE decide, else only terminals have colours, except in a
     job of CI (no-color.org, force-color.org, bixense.com/clicolors).
     """
     if environ.get("NO_COLOR"):
         return False
-    if any(environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
-        return True
+    for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
+        if environ.get(name, "0") not in ("", "0"):
+            return True
     is_plain = environ.get("TERM") == "dumb" or environ.get("CI") or environ.get("CLICOLOR") == "0"
     return not is_plain and stream is not None and stream.isatty()
 
 
 def choose_color(color: str, environ: MutableMapping[str, str]) -> None:
-    """Put `--color` into the environment, for this process and those that it starts."""
+    """Set the variables for colours as `--color` says, for this process and those it starts."""
     if color == "auto":
         return
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
@@ -231,7 +234,10 @@ def choose_color(color: str, environ: MutableMapping[str, str]) -> None:
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Write text unchanged to standard output or error, and flush; click handles odd streams."""
+    """Write text unchanged to standard output or error, and flush.
+
+    A stream that is missing or not UTF-8 is left to click.
+    """
     stream = sys.stderr if err else sys.stdout
     if stream is None or stream.encoding.lower() != "utf-8":
         import click
@@ -243,7 +249,7 @@ def echo(text: str, *, err: bool = False) -> None:
 
 
 def is_job_of_runner(environ: Mapping[str, str]) -> bool:
-    """Return whether a runner that obeys commands in its log runs this process.
+    """Return whether this is a job of a CI runner that obeys commands in its log.
 
     These are GitHub Actions, Azure Pipelines and TeamCity.
     """
@@ -252,7 +258,7 @@ def is_job_of_runner(environ: Mapping[str, str]) -> bool:
 
 
 def disarm_workflow_commands(text: str) -> str:
-    r"""Return text in which the runner finds no workflow command.
+    r"""Return text with a blank inserted into each word that a CI runner takes for a command.
 
     A command is `::` at the start of a line, or `##[` anywhere (actions/runner, ActionCommand.cs).
     Azure Pipelines reads `##vso[`, TeamCity `##teamcity[`.
@@ -273,7 +279,7 @@ class JobLog(io.TextIOWrapper):
 
 
 def guard_job_log(environ: Mapping[str, str]) -> None:
-    """Make standard error a `JobLog` in a job of a runner.
+    """Replace standard error by a `JobLog` if this is a job of a CI runner.
 
     On standard output `say` does the same; data stays unchanged.
     """
@@ -284,7 +290,7 @@ def guard_job_log(environ: Mapping[str, str]) -> None:
 
 
 def now() -> datetime:
-    """Return the time, or SOURCE_DATE_EPOCH if it is set (reproducible-builds.org)."""
+    """Return the current time in UTC, or SOURCE_DATE_EPOCH if set (reproducible-builds.org)."""
     from datetime import UTC, datetime  # an agent's hook with nothing due needs no time
 
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
@@ -304,10 +310,10 @@ def today() -> date:
 
 
 def open_current_workspace(*, is_quiet: bool = False) -> Workspace:
-    """Open the current directory with the configuration of its work tree.
+    """Return the repository of the current directory, with the configuration of its work tree.
 
     Args:
-        is_quiet: do not warn of unknown keys on stderr, because git itself has started us.
+        is_quiet: do not warn of unknown keys on stderr, as in a hook of git.
     """
     from memory_ci.memory.workspace import open_workspace
 
@@ -318,7 +324,10 @@ def open_current_workspace(*, is_quiet: bool = False) -> Workspace:
 
 
 def open_committed_workspace() -> Workspace:
-    """Open the current directory with the committed configuration, to work on a branch."""
+    """Return the repository of the current directory with its committed configuration.
+
+    Commands that work on a branch, and not on the work tree, need it.
+    """
     from memory_ci.memory.workspace import open_committed
 
     opened = open_committed(Path.cwd())
@@ -351,9 +360,9 @@ def mask_strings(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
-    """Print a record as indented JSON with the version of its schema, and credentials masked.
+    """Print a record as indented JSON, with credentials masked.
 
-    A list is of version 1.
+    An object begins with the version of its schema; a list has none and is of version 1.
     """
     import msgspec  # so long to load that an agent's hook does without
 
@@ -387,7 +396,7 @@ def has_input() -> bool:
 
 
 def read_words_or_input(words: Sequence[str], request: str, command: str) -> str:
-    """Return the words of the command line, else standard input.
+    """Return the words of the command line as one text, else standard input.
 
     Args:
         words: the positional arguments.

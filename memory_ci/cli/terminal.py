@@ -1,6 +1,6 @@
-"""Text at a terminal: folded to its width, coloured, in columns, with bars and excerpts of files.
+"""Layout of text at a terminal: folding, colours, columns, bars, and excerpts of files.
 
-Text means the same without it: output to a pipe is neither folded nor cut nor coloured.
+Output to a pipe is neither folded nor cut nor coloured, and says the same.
 """
 
 from __future__ import annotations
@@ -70,9 +70,10 @@ LITERAL = Regex(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
 EDITED_SYMBOL = Regex(r"`([^`]+)` (?:edited|removed) (?=in\b|here\b)")
 """The definition that a finding on cited code names, as `CodeEdit` writes it."""
 
-NARROWEST = 40
-LEAST_TITLE = 16
-READABLE_TITLE = 50
+NARROWEST = 40  # Columns to which lines are folded at a narrower terminal.
+GAP = 2  # Blanks between two cells of a table.
+LEAST_TITLE = 16  # Columns of a title at least, even if its line does not fit then.
+READABLE_TITLE = 50  # Columns that are enough to read a title.
 FAR = 60  # Columns before the marked part of a file's line that are shown; if more, half of them.
 
 
@@ -97,10 +98,10 @@ def _paint_help_match(match: re.Match[str]) -> str:
 
 
 def fold(text: str, width: int) -> str:
-    r"""Break lines between words to a width; continuations are indented as the last cell.
+    r"""Return text with lines folded between words to a width, and continuations indented.
 
-    A longer word, such as a path, stays whole: terminals open it. So does a command, which is
-    copied.
+    A continuation begins below the last cell of its line. A longer word, such as a path, stays
+    whole, because terminals open it; a line with a command does, because people copy it.
 
     >>> fold("truth  100.0  fresh 100%, marked 0%, withheld 0%, unanchored 0%\n", 44)
     'truth  100.0  fresh 100%, marked 0%,\n              withheld 0%, unanchored 0%\n'
@@ -113,6 +114,7 @@ def fold(text: str, width: int) -> str:
 
 
 def _fold_line(line: str, width: int) -> Iterable[str]:
+    """Return the parts of a line; an excerpt of a file is cut instead of folded."""
     cell_starts = [match.end() for match in CELL.finditer(line) if match.end() <= width * 0.6]
     if columns(line) <= width or (COMMAND.search(line) and not cell_starts):
         return [line]
@@ -122,7 +124,10 @@ def _fold_line(line: str, width: int) -> Iterable[str]:
 
 
 def _wrap(line: str, indent: int, width: int) -> Iterator[str]:
-    """Yield the parts of a line; continuations begin at `indent`, or after the lead of the line."""
+    """Yield the parts of a line, folded between words.
+
+    Continuations begin at the column `indent`, or below the text after a bullet or number.
+    """
     head = line[: max(indent, LEAD.match(line).end())]  # type: ignore[union-attr] # it always matches
     part = head
     is_empty = True
@@ -157,28 +162,31 @@ def _join_blocks(text: str) -> list[tuple[str, bool]]:
     A block is a paragraph, an item, a row, an empty line, or a line of code.
     """
     blocks: list[tuple[str, bool]] = []
-    continues = False
+    is_in_paragraph = False
     lines = text.splitlines()
     for line, unfenced in zip(lines, unfenced_lines(lines), strict=True):
         is_fenced = unfenced != line
-        is_code = is_fenced or (unfenced.startswith("    ") and not continues)
+        is_code = is_fenced or (unfenced.startswith("    ") and not is_in_paragraph)
+        is_text = not is_code and bool(unfenced.strip())
         if unfenced.startswith("|"):
-            is_head = not (blocks and blocks[-1][0])
-            item = _row_as_item(unfenced, is_head=is_head)
+            is_first_row = not blocks or not blocks[-1][0]
+            item = _row_as_item(unfenced, is_head=is_first_row)
             if item:
                 blocks.append((item, False))
-            continues = False
-        elif continues and not is_code and unfenced.strip() and not BLOCK.match(unfenced):
+            is_in_paragraph = False
+        elif is_in_paragraph and is_text and not BLOCK.match(unfenced):
             paragraph, _ = blocks[-1]
             blocks[-1] = (f"{paragraph} {unfenced.strip()}", False)
         else:
             blocks.append((line, is_code))
-            continues = not is_code and bool(unfenced.strip()) and not unfenced.startswith("#")
+            is_in_paragraph = is_text and not unfenced.startswith("#")
     return blocks
 
 
 def _row_as_item(row: str, *, is_head: bool) -> str:
-    """Return `- first: second | third`; "" for the line below the names of the columns.
+    """Return a row of a Markdown table as a list item, `- first: second | third`.
+
+    Return "" for the line of hyphens below the names of the columns. The first row gets no bullet.
 
     >>> _row_as_item("| `push` | one push | write |", is_head=False)
     '- `push`: one push | write'
@@ -195,7 +203,7 @@ def _row_as_item(row: str, *, is_head: bool) -> str:
 
 
 def columns(text: str) -> int:
-    """Count the columns of a text: two for a wide letter, none for a combining accent."""
+    """Return how many columns a text takes: two for a wide letter, none for a combining accent."""
     if text.isascii():
         return len(text)
     count = 0
@@ -206,7 +214,7 @@ def columns(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Cut a text to a width in columns, with an ellipsis."""
+    """Return a text cut to a width in columns, with an ellipsis at its end if it was cut."""
     if columns(text) <= width:
         return text
     available = max(width - 1, 0)
@@ -219,13 +227,13 @@ def cut(text: str, width: int) -> str:
 def render_rows(rows: Sequence[Sequence[str]], width: int = 0) -> str:
     """Return a line for each row, its cells aligned, and cut to a width unless that is 0."""
     sizes = [max(map(columns, cells)) for cells in zip(*rows, strict=True)]
-    sizes[-1:] = [0]
+    sizes[-1:] = [0]  # the last cell of a row is not padded
     lines = []
     for row in rows:
         padded = [
             f"{cell}{' ' * (size - columns(cell))}" for cell, size in zip(row, sizes, strict=True)
         ]
-        line = "  ".join(padded).rstrip()
+        line = (" " * GAP).join(padded).rstrip()
         lines.append(cut(line, width) if width else line)
     return "".join(f"{line}\n" for line in lines)
 
@@ -235,13 +243,13 @@ def render_entries(
 ) -> str:
     """Return a line for each entry: id, prominence, `used/given`, type, scope, title.
 
-    At a terminal the title follows the id and takes what the other columns leave; a column is left
-    out if all its cells are alike.
+    The prominence says how likely an entry is to be useful; `used/given` says how often agents were
+    served it and used it.
 
     Args:
         ranked: entries with their prominence.
         usage: use counts by id; without counts, the column is left out.
-        width: the columns of a terminal, for which the columns have names; 0 elsewhere.
+        width: the width of a terminal, for which the columns have names; 0 elsewhere.
     """
     from memory_ci.records.entry import name_entry  # hooks, which print no entries, do not need it
 
@@ -262,23 +270,31 @@ def render_entries(
 
 
 def _render_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
-    """Return rows with the names of their columns, the title second.
+    """Return rows of cells by column name as a table: id, title, then the other columns.
 
-    The last columns are left out if they leave too little for the title.
+    A column whose cells are all alike is left out. The title is cut to the width that the others
+    leave; if that is too little to read it, the last columns are left out.
     """
-    others = [name for name in rows[0] if name not in ("id", "title")]
-    if len(rows) > 1:
-        others = [name for name in others if len({row[name] for row in rows}) > 1]
     table = [{name: name for name in rows[0]}, *rows]
     sizes = {name: max(columns(row[name]) for row in table) for name in rows[0]}
-    available = width - sizes["id"] - 2 - sum(sizes[name] + 2 for name in others)
-    while others[1:] and available < min(sizes["title"], READABLE_TITLE):
-        available += sizes[others.pop()] + 2
-    cells = [
-        [row["id"], cut(row["title"], max(available, LEAST_TITLE)), *(row[name] for name in others)]
-        for row in table
-    ]
-    return render_rows(cells)
+    other_names = []
+    for name in rows[0]:
+        is_alike = len(rows) > 1 and len({row[name] for row in rows}) == 1
+        if name not in ("id", "title") and not is_alike:
+            other_names.append(name)
+
+    title_width = width - sizes["id"] - GAP
+    title_width -= sum(sizes[name] + GAP for name in other_names)
+    readable_width = min(sizes["title"], READABLE_TITLE)
+    while len(other_names) > 1 and title_width < readable_width:
+        title_width += sizes[other_names.pop()] + GAP
+    title_width = max(title_width, LEAST_TITLE)
+
+    lines = []
+    for row in table:
+        other_cells = [row[name] for name in other_names]
+        lines.append([row["id"], cut(row["title"], title_width), *other_cells])
+    return render_rows(lines)
 
 
 def _render_count(count: UseCount | None) -> str:
@@ -286,7 +302,7 @@ def _render_count(count: UseCount | None) -> str:
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Return each id cut to the length at which all differ, 8 characters at least."""
+    """Return each id with its beginning: as many characters, 8 at least, as make all differ."""
     unique = set(ids)
     for size in range(8, 36):
         if len({id_[:size] for id_ in unique}) == len(unique):
@@ -295,7 +311,7 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
 
 
 def render_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as CSV (RFC 4180); an apostrophe keeps text from being a formula."""
+    """Return rows as CSV (RFC 4180), with an apostrophe before text that would be a formula."""
     import csv  # only `list --format csv` needs it
 
     text = StringIO()
@@ -326,21 +342,28 @@ def render_excerpt(
         The excerpt, and the column (from 1) where the part begins.
     """
     text = printable(source.expandtabs(4).rstrip())
-    first, last = _focus(text, message) if symbols is None else _find_symbol(text, symbols)
-    column = first + 1
-    if first > FAR:
-        half = FAR // 2
-        text = f"…{text[first - half :]}"
-        last = last - first + half + 1
-        first = half + 1
+    if symbols is None:
+        start, end = _find_quoted(text, message)
+    else:
+        start, end = _find_symbol(text, symbols)
+    column = start + 1
+    if start > FAR:  # leave out most of the text before the part
+        shown_before = FAR // 2
+        text = f"…{text[start - shown_before :]}"
+        end = end - start + shown_before + 1
+        start = shown_before + 1
     gutter = " " * len(str(line))
-    indent = " " * columns(text[:first])
-    carets = "^" * max(columns(text[first:last]), 1)
+    indent = " " * columns(text[:start])
+    carets = "^" * max(columns(text[start:end]), 1)
     return f"{gutter} |\n{line} | {text}\n{gutter} | {indent}{carets}\n", column
 
 
-def _focus(source: str, message: str) -> tuple[int, int]:
-    """Find the words that a message quotes, else the key that it names, else the whole line."""
+def _find_quoted(source: str, message: str) -> tuple[int, int]:
+    """Return start and end of the part of a line that a message is about.
+
+    It is the first of these that the line has: a text that the message quotes, the last part of a
+    dotted key that it quotes, a word of it as a YAML key. Else it is the whole line.
+    """
     quoted = [match[2] for match in re.finditer(r"(['\"`])(.+?)\1", message)]
     last_parts = [word.rpartition(".")[2] for word in quoted]
     keys = [f"{word}:" for word in re.findall(r"\w+", message)]
@@ -352,7 +375,14 @@ def _focus(source: str, message: str) -> tuple[int, int]:
 
 
 def _find_symbol(source: str, symbols: Iterable[str]) -> tuple[int, int]:
-    """Find the last part of a symbol as a name outside of literals, else the whole line."""
+    """Return start and end of a symbol's name in a line of code, outside of literals.
+
+    Without such a name, return those of the whole line.
+
+    Args:
+        source: the line.
+        symbols: symbols such as `Client.post`, of which the last part is searched.
+    """
     code = LITERAL.sub(lambda literal: " " * len(literal[0]), source)
     for symbol in symbols:
         name = symbol.rpartition(".")[2]
@@ -366,7 +396,12 @@ def _find_text(source: str) -> tuple[int, int]:
 
 
 def render_finding_block(finding: Finding, source: str | None) -> str:
-    """Return a finding as ruff shows it: `FILE:LINE:COLUMN: code message`, excerpt, and hint."""
+    """Return a finding in the layout of ruff: `FILE:LINE:COLUMN: code message`, excerpt, and hint.
+
+    Args:
+        finding: the finding.
+        source: the line of the file, None if it cannot be read.
+    """
     symbols = EDITED_SYMBOL.findall(finding.message) if finding.code.startswith("anchor-") else None
     excerpt = ""
     column = 1
@@ -414,7 +449,13 @@ class ProgressLine:
         self._drawn_at = 0.0
 
     def draw(self, label: str, done: int, total: int) -> None:
-        """Draw the line; a count with the same label is drawn at most every `DRAW_SECONDS`."""
+        """Draw the line, but not more often than every `DRAW_SECONDS` for the same label.
+
+        Args:
+            label: the work, in plain words.
+            done: how many items are done.
+            total: how many items there are; 0 if unknown, then only the label is drawn.
+        """
         now = time.monotonic()
         if label == self._label and now - self._drawn_at < DRAW_SECONDS and done < total:
             return

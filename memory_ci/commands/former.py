@@ -177,7 +177,7 @@ REMOVED_OPTIONS: dict[str, dict[str, str]] = {
         "--status": "filter the output of --json",
         "--tree": "check that revision out",
         "--type": "filter the output of --json",
-        "--walk": "set `retrieve.walk`",
+        "--walk": "the tool `retrieve` of `memory-ci mcp` takes walk",
     },
     "review": _RANGE | {"--engine": "`memory-ci learn` lets a model read older work"},
     "sessions": {"--all": "say --purge all"},

@@ -27,11 +27,11 @@ LINES = r"(?::(?P<lines>\d+(?:-\d+)?))?"
 
 
 def find_cites(text: str, paths: Sequence[str], sha: str) -> tuple[str, ...]:
-    """Return anchors `path[:first-last]@sha` for the files of a commit.
+    """Return cites `path[:first-last]@sha` of the files of a commit that a text is about.
 
-    The files are those that a text names, and all code files of a commit with few. They say where
+    The files are those that the text names, and all code files of a commit with few. They say where
     to look for the subject of an entry; the place is chosen later, when files can be read. A path
-    gets no anchor if it is not UTF-8, has control characters or is refused by the gate.
+    gets no cite if it is not UTF-8, has control characters or is refused by the gate.
 
     Args:
         text: the text of the entry.
@@ -40,9 +40,9 @@ def find_cites(text: str, paths: Sequence[str], sha: str) -> tuple[str, ...]:
     """
     printable = [path for path in paths if path.isprintable()]
     places = find_named_places(text, printable)
-    code = [path for path in printable if not NOT_CODE.fullmatch(path)]
-    if len(code) <= MAX_CODE_FILES:
-        for path in code:
+    code_paths = [path for path in printable if not NOT_CODE.fullmatch(path)]
+    if len(code_paths) <= MAX_CODE_FILES:
+        for path in code_paths:
             places.setdefault(path, path)
     cites = [f"{place}@{sha[:SHA_WIDTH]}" for place in places.values()]
     return tuple(cite for cite in cites if not check_words(cite))
@@ -52,6 +52,10 @@ def find_named_places(text: str, paths: Sequence[str]) -> dict[str, str]:
     """Return the paths that a text names, each with the lines that it gives (`path[:first-last]`).
 
     A base name counts as well if it has an extension and is unique among the paths.
+
+    Args:
+        text: the text.
+        paths: the paths to look for.
     """
     base_names = {path: path.rpartition("/")[2] for path in paths}
     counts = Counter(base_names.values())
@@ -64,8 +68,8 @@ def find_named_places(text: str, paths: Sequence[str]) -> dict[str, str]:
         patterns = [re.escape(name) for name in names if name in text]
         if not patterns:
             continue
-        named = "|".join(patterns)
-        match = re.search(rf"(?<![\w./-])(?:{named}){LINES}(?![\w/]|[.-]\w)", text)
+        any_name = "|".join(patterns)
+        match = re.search(rf"(?<![\w./-])(?:{any_name}){LINES}(?![\w/]|[.-]\w)", text)
         if match:
             places[path] = f"{path}:{match['lines']}" if match["lines"] else path
     return places

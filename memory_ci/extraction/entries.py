@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -46,13 +46,15 @@ WORK_WORDS = frozenset(
 
 
 def entry_id(candidate: Candidate) -> str:
-    """Return a UUID made of the origin of the first quote, the marker and the text of a candidate.
+    """Return a UUID that equal candidates share.
 
-    It has the layout of version 4 (RFC 9562, section 5.4).
+    It is made of the origin of the first quote, the marker and the text, and has the layout of
+    version 4 (RFC 9562, section 5.4).
     """
     origin = candidate.quotes[0].origin if candidate.quotes else ""
     seed = "\0".join((origin, candidate.marker, candidate.title, candidate.body))
-    return str(uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4))
+    digest = hashlib.sha256(seed.encode()).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
 def content_key(title: str, body: str) -> str:
@@ -60,14 +62,14 @@ def content_key(title: str, body: str) -> str:
 
     Two entries with the same hash are one learning.
     """
-    normal = "\0".join(" ".join(text.casefold().split()) for text in (title, body))
-    return hashlib.sha256(normal.encode()).hexdigest()[:32]
+    normal_texts = [" ".join(text.casefold().split()) for text in (title, body)]
+    return hashlib.sha256("\0".join(normal_texts).encode()).hexdigest()[:32]
 
 
 def list_texts(entry: Entry) -> tuple[str, ...]:
-    """Return all free text of an entry, field by field."""
+    """Return all free text of an entry, field by field, to be checked or masked."""
     unknown_fields = [f"{key}: {raw}" for key, raw in entry.extra]
-    fields = (
+    optional_fields = (
         entry.instead,
         entry.source,
         entry.session,
@@ -77,32 +79,37 @@ def list_texts(entry: Entry) -> tuple[str, ...]:
         entry.aka,
     )
     texts = [entry.title, entry.body]
-    texts += [field for field in fields if field]
+    texts += [field for field in optional_fields if field]
     texts += (*entry.evidence, *entry.occurrences, *entry.cites, *entry.relations)
     return (*texts, *unknown_fields)
 
 
 def trim_evidence(entry: Entry, quotes: Quotes) -> Entry:
-    """Reduce the evidence of an entry to the quotations that the configuration allows.
+    """Return an entry whose evidence has only the quotations that the configuration allows.
 
     What a run says itself (`revert:`) stays. That a person accepted the entry stays; with `none`
     the name does not.
+
+    Args:
+        entry: the entry.
+        quotes: `full`, `link` for addresses alone, or `none`.
     """
     if quotes == "full" or not entry.evidence:
         return entry
     lines: list[str] = []
     for line in entry.evidence:
+        address, _, _ = line.partition(" ")
         if quotes == "none" and line.startswith("accepted by "):
             lines.append("accepted by a person")
         elif line.startswith(OWN_EVIDENCE):
             lines.append(line)
         elif quotes == "link":
-            lines.append(line.partition(" ")[0])
+            lines.append(address)
     return replace(entry, evidence=tuple(dict.fromkeys(lines)))
 
 
 def check_entry(entry: Entry) -> list[str]:
-    """Return the reasons, in a fixed order, why an entry must not be added."""
+    """Return the reasons (slugs), in a fixed order, why an entry must not be added."""
     reasons = check_text(entry.title, entry.body)
     reasons += check_words("\n".join(list_texts(entry)))
     if entry.extra:
@@ -111,7 +118,7 @@ def check_entry(entry: Entry) -> list[str]:
 
 
 def find_aka(title: str, body: str, work_title: str, model_words: str = "") -> str | None:
-    """Return words by which an entry may be searched for, though it does not contain them.
+    """Return search words for an entry that its own text does not contain ("also known as").
 
     The words of a model come first. Words of the title of the work follow if one of them is in the
     entry; otherwise the work taught something that it was not about.
@@ -131,10 +138,8 @@ def find_aka(title: str, body: str, work_title: str, model_words: str = "") -> s
     """
     text = f"{title}\n{body}"
     entry_words = frozenset((*words(text), *identifier_parts(text)))
-    aka_words = [word for word in _list_aka_words(model_words) if word not in STOP_WORDS]
-    work_words = [
-        word for word in _list_aka_words(work_title) if word not in STOP_WORDS | WORK_WORDS
-    ]
+    aka_words = _list_aka_words(model_words, STOP_WORDS)
+    work_words = _list_aka_words(work_title, STOP_WORDS | WORK_WORDS)
     if not entry_words.isdisjoint(work_words):
         aka_words += work_words
     new_words = dict.fromkeys(word for word in aka_words if word not in entry_words)
@@ -142,8 +147,8 @@ def find_aka(title: str, body: str, work_title: str, model_words: str = "") -> s
     return aka if aka and not check_words(aka) else None
 
 
-def _list_aka_words(text: str) -> list[str]:
-    return [word for word in words(text) if AKA.fullmatch(word)]
+def _list_aka_words(text: str, excluded: Collection[str]) -> list[str]:
+    return [word for word in words(text) if AKA.fullmatch(word) and word not in excluded]
 
 
 def candidate_key(candidate: Candidate) -> str:
@@ -198,7 +203,10 @@ def to_entry(
 
 
 def _find_when(candidate: Candidate) -> str | None:
-    """Return the moment of a repeated request or failure; the start needs no mention."""
+    """Return the moment at which agents are told a repeated request or failure; None for others.
+
+    The start of a session needs no mention.
+    """
     when = candidate.repetition.when if candidate.repetition else "start"
     return None if when == "start" else when
 
@@ -272,13 +280,20 @@ STOPPED = PieceSelector(("text", "rejection", "interrupt", "tool_call"))
 
 
 def derive_scope(kind: Kind, reach: Reach, quoted: Sequence[Evidence]) -> str:
-    """Return the extraction scope of a learning that quotes some pieces."""
+    """Return the extraction scope of a learning: a key of `TARGETS`.
+
+    Args:
+        kind: the kind of the learning.
+        reach: how far it holds.
+        quoted: the pieces of evidence that it quotes.
+    """
     for piece in quoted:
         if piece.kind in SCOPE_BY_PIECE:
             return SCOPE_BY_PIECE[piece.kind]
     if reach in ("team", "session"):
         return reach
-    if quoted and (kind == "preference" or reach == "everyone"):
+    is_general = kind == "preference" or reach == "everyone"
+    if quoted and is_general:
         if all(SPOKEN.selects(piece) for piece in quoted):
             return "observations"
         if all(STOPPED.selects(piece) for piece in quoted):
@@ -287,9 +302,9 @@ def derive_scope(kind: Kind, reach: Reach, quoted: Sequence[Evidence]) -> str:
 
 
 def list_reaches(pieces: Sequence[Evidence]) -> tuple[Reach, ...]:
-    """Return how far a learning of some pieces may reach.
+    """Return the reaches that a model may choose for a learning of a change.
 
-    A model cannot choose a team or a session that the change does not have.
+    A team or a session is among them only if the change has one.
     """
     reaches: list[Reach] = ["project"]
     if common_directory(pieces):
@@ -301,18 +316,22 @@ def list_reaches(pieces: Sequence[Evidence]) -> tuple[Reach, ...]:
 
 
 def find_target(scope: str, pieces: Iterable[Evidence]) -> str:
-    """Return where a learning of an extraction scope is written, as in `Entry.scope`.
+    """Return the scope of memory in which a learning is written, such as `team:src/api`.
 
     It is the project if the change has no such team or session.
+
+    Args:
+        scope: the extraction scope of the learning, from `derive_scope`.
+        pieces: the evidence of the change.
     """
     target = TARGETS[scope]
     if target == "team":
-        place = common_directory(pieces)
+        name = common_directory(pieces)
     elif target == "session":
-        place = _find_job(pieces)
+        name = _find_job(pieces)
     else:
         return target
-    return f"{target}:{place}" if place else "project"
+    return f"{target}:{name}" if name else "project"
 
 
 def list_changed_files(pieces: Iterable[Evidence]) -> tuple[str, ...]:
@@ -333,7 +352,11 @@ def common_directory(pieces: Iterable[Evidence]) -> str:
 
 
 def deepest_directory(paths: Iterable[str]) -> str:
-    """Return the deepest directory that contains all paths, "" for the root."""
+    """Return the deepest directory that contains all paths, "" for the root.
+
+    >>> deepest_directory(["src/api/a.py", "src/api/v2/b.py"])
+    'src/api'
+    """
     directories = [path.split("/")[:-1] for path in paths]
     if not directories:
         return ""
@@ -349,7 +372,7 @@ def deepest_directory(paths: Iterable[str]) -> str:
 
 
 def _find_job(pieces: Iterable[Evidence]) -> str:
-    """Return the job of the only session of some pieces.
+    """Return the name of the job in the only session of some pieces.
 
     Returns:
         the last part of the session's id, in [a-z0-9-]; "" unless there is exactly one session.
@@ -359,7 +382,8 @@ def _find_job(pieces: Iterable[Evidence]) -> str:
         return ""
     session = sessions.pop().lower().rstrip("/:\\")
     last_part = re.split(r"[/:\\]", session)[-1]
-    return re.sub(r"[^a-z0-9]+", "-", last_part).strip("-")[-JOB_WIDTH:].strip("-")
+    name = re.sub(r"[^a-z0-9]+", "-", last_part).strip("-")
+    return name[-JOB_WIDTH:].strip("-")
 
 
 # -- importance

@@ -27,6 +27,7 @@ BODY_WIDTH = 600
 SELECTORS = frozenset(chr(code) for code in range(0xFE00, 0xFE10))
 """Variation selectors: after an emoji they choose its look, elsewhere they can hide text."""
 
+GRAPHEME_JOINER = "\N{COMBINING GRAPHEME JOINER}"
 JOINERS = "\u200c\u200d"
 """ZWNJ and ZWJ: they are part of Persian and of Indic scripts, and they join emoji."""
 
@@ -152,6 +153,7 @@ def _check_plain(text: str) -> list[str]:
 
 
 def _has_new_url(text: str, evidence: Sequence[Evidence]) -> bool:
+    """Return whether a text has an address that no trusted evidence has."""
     new_urls = set(find_urls(text))
     if not new_urls:
         return False
@@ -181,7 +183,7 @@ def check_text(title: str, body: str) -> list[str]:
 
 
 def check_words(text: str, *, credentials: bool = True) -> list[str]:
-    """Return the reasons why a text must not be part of a memory file.
+    """Return the reasons (slugs) why a text must not be part of a memory file.
 
     Compatibility forms (full-width letters, ligatures) are read as the plain letters.
 
@@ -189,7 +191,7 @@ def check_words(text: str, *, credentials: bool = True) -> list[str]:
         text: the text.
         credentials: check for credentials; False if the caller has done so.
     """
-    reasons = []
+    reasons: list[str] = []
     if has_hidden_characters(text):
         reasons.append("hidden-characters")
 
@@ -205,13 +207,14 @@ def check_words(text: str, *, credentials: bool = True) -> list[str]:
 
 
 def has_form(form: Form, text: str, lowered: str) -> bool:
-    """Return whether a text has a form.
+    """Return whether a text has a form that is refused.
 
     Args:
         form: the form.
         text: the text.
-        lowered: the text in lower case.
+        lowered: the text in lower case, for the strings that the form needs.
     """
+    # A plain loop without generators: it runs for every form and every text.
     for group in form.needs:
         for need in group:
             if need in lowered:
@@ -238,27 +241,32 @@ def has_hidden_characters(text: str) -> bool:
 
 
 def _may_hide(char: str) -> bool:
+    """Return whether a character may have no shape of its own, as controls and selectors."""
     if char in "\n\t" or (char.isascii() and char.isprintable()):
         return False
-    is_variation = "\U000e0100" <= char <= "\U000e01ef" or char in SELECTORS or char == "\u034f"
-    return is_variation or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
+    if "\U000e0100" <= char <= "\U000e01ef" or char in SELECTORS or char == GRAPHEME_JOINER:
+        return True
+    return unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
 
 
 def _is_hidden(text: str, index: int) -> bool:
-    """Return whether a suspect character is hidden where it is.
+    """Return whether a character that may hide is hidden where it is.
 
     A selector is not hidden after a character with several looks, nor a joiner between two
     characters that it joins.
     """
     char = text[index]
     previous = text[index - 1 : index]
+    following = text[index + 1 : index + 2]
     if char in SELECTORS:
         return not _has_looks(previous)
-    following = text[index + 1 : index + 2]
-    return char not in JOINERS or not (_is_joinable(previous) and _is_joinable(following))
+    if char in JOINERS:
+        return not (_is_joinable(previous) and _is_joinable(following))
+    return True
 
 
 def _has_looks(char: str) -> bool:
+    """Return whether a character has several looks, as an emoji or a digit on a key."""
     if not char:
         return False
     return char in "#*0123456789" or unicodedata.category(char) in ("So", "Sm", "Po", "Pd")

@@ -44,7 +44,11 @@ class Phrase(NamedTuple):
 
 
 def _any(words: str) -> str:
-    """Return a pattern for any of the patterns in a list that is separated by ` | `."""
+    """Return a pattern that matches one of several patterns, which are separated by ` | `.
+
+    >>> _any("skip | turn off")
+    '(?:skip|turn off)'
+    """
     return "(?:" + "|".join(part.strip() for part in words.split(" | ")) + ")"
 
 
@@ -132,7 +136,14 @@ PEOPLE_WORDS = (
 
 
 def _phrase(reason: str, needs: str, regex: str, *, may_be_forbidden: bool = False) -> Phrase:
-    """Return a line of the tables; the sets of `needs` are words, separated by ` + `."""
+    """Return a row of the tables.
+
+    Args:
+        reason: the reason to refuse a text that matches.
+        needs: sets of words, separated by ` + `; a text that matches has a word of each set.
+        regex: the pattern.
+        may_be_forbidden: whether "never ..." in front makes the phrase good advice.
+    """
     word_sets = tuple(frozenset(words.split()) for words in needs.split(" + "))
     return Phrase(reason, word_sets, regex, may_be_forbidden)
 
@@ -465,28 +476,28 @@ class Injection(NamedTuple):
 
 
 def find_injection(text: str) -> list[Injection]:
-    """Return one injection for each phrase of the tables that a text contains.
+    """Return the phrases of a text by which it would steer an agent, each with the reason.
 
     Phrases are matched in the whole text, because they may be wrapped, and in each line, because a
     line begins a clause.
     """
-    plain = fold(text)
-    whole = " ".join(plain.split())
-    needs = find_needs(lower_case(whole))
+    folded = fold(text)
+    one_line = " ".join(folded.split())
+    needs = find_needs(lower_case(one_line))
     injections: list[Injection] = []
 
     phrases = select_phrases(PHRASES, needs)
     if phrases:
         unmarked = LEAD.sub("\n", "\n".join(["", *text.splitlines()]))
         lines = [" ".join(line.split()) for line in fold(unmarked).split("\n")]
-        injections += _match_phrases(phrases, "\n".join([whole, *lines]))
+        injections += _match_phrases(phrases, "\n".join([one_line, *lines]))
 
     line_phrases = select_phrases(LINE_PHRASES, needs)
     if line_phrases:
         injections += _match_phrases(line_phrases, unicodedata.normalize("NFKC", text))
 
     # Letters of other scripts must stay, so look-alikes are not replaced here.
-    unemphasized = plain
+    unemphasized = folded
     if not text.isascii():
         unemphasized = EMPHASIS.sub("", unicodedata.normalize("NFKC", text))
     injections += find_orders(unemphasized)
@@ -494,7 +505,11 @@ def find_injection(text: str) -> list[Injection]:
 
 
 def find_needs(folded: str) -> Set[str]:
-    """Return the needs of all phrases that a folded text in lower case contains."""
+    """Return the words and signs of a text that phrases of the tables need.
+
+    Args:
+        folded: the text, folded and in lower case.
+    """
     needs = WORD_NEEDS.intersection(letter_words(folded))
     symbols = [symbol for symbol in SYMBOL_NEEDS if symbol in folded]
     return needs.union(symbols) if symbols else needs
@@ -560,9 +575,13 @@ def find_phrase_clues(folded: str, vocabulary: Set[bytes]) -> PhraseClues:
 
 
 def select_phrases(phrases: Sequence[Phrase], needs: Set[str]) -> list[Phrase]:
-    """Return the phrases that can match a text which contains these needs.
+    """Return the phrases that can match a text, because it has a word of each of their sets.
 
-    Few texts contain the first need of a phrase, so it is tested first.
+    Few texts have a word of a phrase's first set, so that is tested first.
+
+    Args:
+        phrases: the phrases.
+        needs: the words and signs of the text, from `find_needs`.
     """
     if needs.isdisjoint(FIRST_NEEDS):
         return []
@@ -570,13 +589,13 @@ def select_phrases(phrases: Sequence[Phrase], needs: Set[str]) -> list[Phrase]:
     for phrase in phrases:
         if needs.isdisjoint(phrase.needs[0]):
             continue
-        if not any(needs.isdisjoint(group) for group in phrase.needs[1:]):
+        if not any(needs.isdisjoint(words) for words in phrase.needs):
             selected.append(phrase)
     return selected
 
 
 def _match_phrases(phrases: Sequence[Phrase], text: str) -> Iterator[Injection]:
-    """Yield the first match of each phrase; none reaches over a line."""
+    """Yield the first match of each phrase in a text, unless the text forbids what it says."""
     lowered = lower_case(text)
     for phrase in phrases:
         for match in re.finditer(phrase.regex, lowered, re.MULTILINE):
@@ -586,14 +605,20 @@ def _match_phrases(phrases: Sequence[Phrase], text: str) -> Iterator[Injection]:
 
 
 def _is_forbidden(text: str, start: int) -> bool:
+    """Return whether a negation stands shortly before a position, in its line: `never skip …`."""
     preceding = text[max(start - NEGATION_DISTANCE, 0) : start].rpartition("\n")[2]
     return re.search(FORBIDDING, preceding.rstrip()) is not None
 
 
 def fold(text: str) -> str:
-    """Return a text without compatibility forms, invisible characters and emphasis."""
+    """Return a text as the tables match it.
+
+    Compatibility forms and look-alike letters are replaced, negations spelled in one way; invisible
+    characters and emphasis are removed.
+    """
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
+        text = unicodedata.normalize("NFKC", text)
+        text = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
         invisible = [char for char in set(text) if unicodedata.category(char) == "Cf"]
         if invisible:
             text = text.translate(dict.fromkeys(ord(char) for char in invisible))
@@ -628,11 +653,12 @@ def load_languages() -> Mapping[str, Language]:
 
 @cache
 def _compile(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern of languages.toml, in which END is the end of a sentence."""
     return re.compile(pattern.replace("END", END), re.IGNORECASE | re.MULTILINE)
 
 
 def find_foreign_steering(sentence: str) -> str | None:
-    """Return how a sentence of one of the languages steers an agent ("says no"), or None.
+    """Return how a sentence in another language than English steers an agent ("says no"), or None.
 
     Quoted words steer nobody.
     """
@@ -645,14 +671,17 @@ def find_foreign_steering(sentence: str) -> str | None:
 
 
 def find_orders(text: str) -> Iterator[Injection]:
-    """Yield the first order of each pattern of the languages that a text does not forbid."""
+    """Yield orders to an agent in other languages than English that a text does not forbid.
+
+    For each pattern of languages.toml the first such order is yielded.
+    """
     possible = list(_list_possible_orders(text))
     if not possible:
         return
     languages = load_languages()
     for name, reason in possible:
         language = languages[name]
-        order = _find_order(text, language.orders[reason], language.negation)
+        order = find_order(text, language.orders[reason], language.negation)
         if order is not None:
             yield Injection(reason, order)
 
@@ -675,7 +704,8 @@ def _list_possible_orders(text: str) -> Iterator[tuple[str, str]]:
                 yield from ((language, reason) for reason in table.orders)
 
 
-def _find_order(text: str, pattern: str, negation: str) -> str | None:
+def find_order(text: str, pattern: str, negation: str) -> str | None:
+    """Return the first match of a pattern that no negation precedes in its clause, or None."""
     for match in _compile(pattern).finditer(text):
         preceding = text[max(match.start() - NEGATION_DISTANCE, 0) : match.start()]
         clause = STOP.split(preceding)[-1]

@@ -15,6 +15,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from memory_ci.records.candidate import Kind
@@ -45,16 +46,20 @@ class MessageLine(NamedTuple):
 
 
 def searchable_lines(message: str) -> list[MessageLine]:
-    """Return the lines of a message; code and quotations are blank, so they end a paragraph."""
+    """Return the lines of a commit message, each with the subject that it belongs to.
+
+    A squash message has several subjects. Code and quotations are blank, so they end a paragraph.
+    """
     indent = SQUASHED_LOG_INDENT if SQUASHED_LOG in message else ""
     texts = [text.removeprefix(indent).rstrip() for text in _split_lines(message)]
     lines: list[MessageLine] = []
     subject = ""
     was_blank = True
     for text in unquoted_lines(list(unfenced_lines(texts))):
+        is_squash_subject = was_blank and SQUASH_SUBJECT.match(text)
         if text.lstrip().startswith(">"):
             text = ""
-        elif text and (not subject or (was_blank and SQUASH_SUBJECT.match(text))):
+        elif text and (not subject or is_squash_subject):
             subject = text.removeprefix("* ")
         was_blank = not text
         lines.append(MessageLine(text, subject))
@@ -62,6 +67,7 @@ def searchable_lines(message: str) -> list[MessageLine]:
 
 
 def _split_lines(message: str) -> Iterator[str]:
+    """Yield the lines of a message, split also where an agent wrote `\\n` for a line break."""
     for line in message.splitlines():
         if LITERAL_BREAKS.search(line):
             yield from line.split("\\n")
@@ -143,6 +149,16 @@ FIX_PARAGRAPH = Regex(
 FIX_WIDTH = 2_000
 """Number of characters of a `Fix:` paragraph that are kept: far more than a body has."""
 
+LABEL = Regex(r"(?P<label>[A-Z][a-z]{5,13}):\s+\S")
+"""A line that begins like a trailer: `Descision: retries live in the client`."""
+
+TRAILER_MARKS = ("Learning", "Decision", "Directive", "Convention", "Constraint", "Rejected")
+"""The marks in which a spelling mistake is noticed; of shorter ones too many words are alike."""
+
+NEARLY_ALIKE = 0.92
+"""`Descision` and `Decison` share more of their letters with `Decision` (`difflib`). `Precision`
+shares less, and so does `Contention` with `Convention`."""
+
 REMEMBER = Regex(r"^/remember\s+(?P<text>\S[^\n]*(?:\n(?![/>\s]|```)[^\n]+)*)", re.MULTILINE)
 
 
@@ -170,7 +186,7 @@ class Mark(NamedTuple):
 
 
 def find_remembered(comment: str) -> list[Mark]:
-    """Return the requests of a reviewer to remember something.
+    """Return the requests of a reviewer to remember something, as marks.
 
     A request is `/remember ...` at the start of a line, up to a blank line. It is none in fenced or
     quoted lines.
@@ -179,18 +195,38 @@ def find_remembered(comment: str) -> list[Mark]:
     marks: list[Mark] = []
     for match in REMEMBER.finditer(plain):
         text = " ".join(match["text"].split())
-        marks.append(Mark("remember", "", text, match["text"].strip(), "", is_trailer=True))
+        quote = match["text"].strip()
+        marks.append(Mark("remember", "", text, quote, subject="", is_trailer=True))
     return marks
 
 
 def find_marks(message: str) -> list[Mark]:
-    """Return the marked statements of a message in order."""
+    """Return the marked statements of a commit message (`Learning: …`) in their order."""
     marks: list[Mark] = []
     for mark in _MarkReader(searchable_lines(message)).read():
         if mark.quote not in message:
-            mark = mark._replace(quote=mark.quote.partition("\n")[0])
+            # The lines of a list are not one part of the message.
+            first_line = mark.quote.partition("\n")[0]
+            mark = mark._replace(quote=first_line)
         marks.append(mark)
     return marks
+
+
+def find_misspelt(message: str) -> list[tuple[str, str]]:
+    """Return the labels of lines that are a mark but for a spelling mistake, each with the mark.
+
+    >>> find_misspelt("fix: retry\\n\\nDescision: retries live in the client")
+    [('Descision', 'Decision')]
+    """
+    misspelt: list[tuple[str, str]] = []
+    for line in searchable_lines(message):
+        match = LABEL.match(line.text)
+        if match is None or MARK.match(line.text):
+            continue
+        label = match["label"]
+        for mark in get_close_matches(label, TRAILER_MARKS, 1, NEARLY_ALIKE):
+            misspelt.append((label, mark))
+    return misspelt
 
 
 class _FixParagraph(NamedTuple):
@@ -232,6 +268,7 @@ class _MarkReader:
                 self.position += 1
 
     def _read_mark(self, line: MessageLine, match: re.Match[str]) -> Iterator[Mark]:
+        """Yield the mark of a line `Learning: …`, or the marks of the list below it."""
         marker = _find_marker(match["word"])
         scope = (match["scope"] or match["of"] or "").strip()
         if not match["text"]:
@@ -244,7 +281,12 @@ class _MarkReader:
         yield from self._complete(mark, match["text"], fixes_before=self.position)
 
     def _read_list(self, marker: str, scope: str = "") -> Iterator[Mark]:
-        """Yield a mark for each bullet under a heading, or for its first paragraph."""
+        """Yield a mark for each bullet under a heading, or for its first paragraph.
+
+        Args:
+            marker: the marker that the heading names.
+            scope: the scope in its parentheses.
+        """
         is_first = True
         while self.position < len(self.lines):
             text, subject = self.lines[self.position]
@@ -252,8 +294,8 @@ class _MarkReader:
                 self.position += 1
                 continue
             bullet = BULLET.fullmatch(text)
-            is_subject = subject == text[2:]
-            if MARK.fullmatch(text) or STOP.match(text) or is_subject:
+            is_squash_subject = text[2:] == subject  # behind its star
+            if MARK.fullmatch(text) or STOP.match(text) or is_squash_subject:
                 return
             if not bullet and not is_first:
                 return
@@ -265,7 +307,7 @@ class _MarkReader:
                 return
 
     def _complete(self, mark: Mark, opening: str, *, fixes_before: int = 0) -> Iterator[Mark]:
-        """Yield a mark with the statement at the position, if there is one.
+        """Yield a mark with the statement at the position; nothing if there is no statement.
 
         Args:
             mark: the mark without text.
@@ -276,17 +318,24 @@ class _MarkReader:
         statement, self.position = self._read_statement(start, opening)
         if not statement[0]:
             return
-        following = [line.text for line in self.lines[start + 1 : self.position]]
+        following_lines = [line.text for line in self.lines[start + 1 : self.position]]
         fix = self._find_fix(mark, fixes_before) if mark.marker == "root cause" else ""
-        quote = "\n".join([statement[0], *following])
+        quote = "\n".join([statement[0], *following_lines])
         yield mark._replace(text=_join(statement), quote=quote, fix=fix)
 
     def _find_fix(self, mark: Mark, fixes_before: int) -> str:
-        """Return the fix under the same subject: the next one, or else the first before a line."""
+        """Return the text `Fix: …` that belongs to a root cause, "" if there is none.
+
+        It is the next one under the same subject, or else the first one before a line.
+
+        Args:
+            mark: the root cause.
+            fixes_before: the index of that line.
+        """
         fixes = self.fixes.get(mark.subject, [])
-        following = bisect_left(fixes, (self.position, ""))
-        if following < len(fixes):
-            return fixes[following].text
+        next_index = bisect_left(fixes, (self.position, ""))
+        if next_index < len(fixes):
+            return fixes[next_index].text
         if fixes and fixes[0].start < fixes_before:
             return fixes[0].text
         return ""

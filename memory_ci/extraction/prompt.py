@@ -154,6 +154,7 @@ def build_prompt(request: Request) -> Prompt:
 
 
 def _format_system(request: Request) -> str:
+    """Return the system prompt: instructions, the aim of the task, and the known entries."""
     parts = [LEARNINGS]
     if request.task in AIMS:
         parts.append(AIMS[request.task])
@@ -167,7 +168,7 @@ def _format_system(request: Request) -> str:
 
 
 def _make_learning_schema(request: Request) -> dict[str, Any]:
-    """Return the schema of a learning, without fields that only code may set."""
+    """Return the JSON schema of a learning, without fields that only code may set."""
     fields = {
         "title": STRING,
         "body": STRING,
@@ -196,7 +197,7 @@ def request_key(request: Request) -> str:
 
 
 def _format_user(request: Request) -> str:
-    """Return the user message: the pieces in order of time, and what helps to understand them."""
+    """Return the user message as JSON: the pieces in order of time, and what helps to read them."""
     pieces = [piece for piece in request.evidence if piece.kind != "diff"]
     pieces.sort(key=lambda piece: piece.at)
     sessions = _name_sessions(pieces)
@@ -234,7 +235,12 @@ def _name_sessions(pieces: Iterable[Evidence]) -> dict[str, str]:
 
 
 def _describe_piece(piece: Evidence, sessions: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of a piece that are shown, without empty ones."""
+    """Return the fields of a piece of evidence that a model is shown, without empty ones.
+
+    Args:
+        piece: the piece.
+        sessions: the short name of each session.
+    """
     description: dict[str, Any] = {"id": piece.id, "kind": piece.kind, "text": piece.text}
     if piece.trust in QUOTABLE:
         description["quote"] = True
@@ -270,6 +276,7 @@ STRING = {"type": "string"}
 
 
 def _object(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
+    """Return the JSON schema of an object with these properties and no others."""
     required = [name for name in properties if name not in optional]
     return {
         "type": "object",

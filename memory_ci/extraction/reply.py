@@ -149,11 +149,20 @@ def parse_risks(text: str) -> tuple[tuple[ProposedRisk, ...], tuple[str, ...]]:
 def _parse_list(
     text: str, name: str, record_type: type[T], *, trusted: bool = False
 ) -> tuple[tuple[T, ...], tuple[str, ...]]:
+    """Return the records of the lists with a name, and a reason for each item that is none.
+
+    Args:
+        text: the reply.
+        name: the name of the lists in its JSON.
+        record_type: the type of the records.
+        trusted: the reply is of our own code: it is read whole, with all fields.
+    """
     items, list_reasons = _find_items(text if trusted else text[:MAX_REPLY], name)
     records: list[T] = []
     reasons: list[str] = []
     for item in items:
-        record = _convert(item if trusted else _drop_disallowed(item), record_type)
+        allowed = item if trusted else _drop_disallowed(item)
+        record = _convert(allowed, record_type)
         if isinstance(record, str):
             reasons.append(record)
         else:
@@ -162,10 +171,13 @@ def _parse_list(
 
 
 def _find_items(text: str, name: str) -> tuple[list[object], tuple[str, ...]]:
-    """Return the items of all lists with a name, and a reason for each that is lost.
+    """Return the items of all JSON lists with a name in a text, and a reason for each lost item.
 
     A list that cannot be decoded is searched to the end of the text, so no part of the text is read
     more than twice.
+
+    Raises:
+        EngineError: unreadable-reply, if there is no such list.
     """
     list_start = re.compile(rf'"{name}"\s*:\s*(?=\[)')
     match = list_start.search(text)
@@ -191,9 +203,9 @@ def _find_items(text: str, name: str) -> tuple[list[object], tuple[str, ...]]:
 
 
 def _salvage(text: str, position: int) -> list[object]:
-    """Return the objects with a title that can be decoded behind a position.
+    """Return the JSON objects with a title that can be decoded behind a position.
 
-    The quotes of a broken learning have no title.
+    These are learnings; the quotes of a broken learning have no title.
     """
     objects: list[object] = []
     for _ in range(MAX_TRIES):
@@ -211,18 +223,18 @@ def _salvage(text: str, position: int) -> list[object]:
 
 
 def _drop_disallowed(item: object) -> object:
-    """Return a learning without the fields that a model must not set.
+    """Return a learning as a model stated it, without the fields that only code may set.
 
-    This is every field that only code may set. A field that is null, "" or an unknown choice gets
-    its default. Models write `aka` as a list as well as a text.
+    A field that is null, "" or an unknown choice is left out, so that it gets its default. Models
+    write `aka` as a list as well as a text.
     """
     if not isinstance(item, dict):
         return item
     allowed: dict[str, Any] = {}
     for key, value in item.items():
         is_empty = value is None or value == ""
-        is_choice = key not in CHOICES or value in CHOICES[key]
-        if key not in OWNED and not is_empty and is_choice:
+        is_unknown_choice = key in CHOICES and value not in CHOICES[key]
+        if key not in OWNED and not is_empty and not is_unknown_choice:
             allowed[key] = value
     aka = allowed.get("aka")
     if isinstance(aka, list) and all(isinstance(word, str) for word in aka):
@@ -234,6 +246,7 @@ def _drop_disallowed(item: object) -> object:
 
 
 def _cut_quote(quote: object) -> object:
+    """Return a quote with at most `QUOTE_WIDTH` characters of text; anything else unchanged."""
     if isinstance(quote, dict) and isinstance(quote.get("text"), str):
         return quote | {"text": quote["text"][:QUOTE_WIDTH]}
     return quote

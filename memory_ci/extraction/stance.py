@@ -153,30 +153,40 @@ def is_opposite(statement: str, quotes: Iterable[str]) -> bool:
 
 def read_clauses(text: str) -> list[Clause]:
     """Return the clauses of a text in order, without its questions."""
+    start = text[:MAX_LENGTH].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     clauses: list[Clause] = []
-    for pieces in _join_clauses(spell_negations(text[:MAX_LENGTH].replace("\u2019", "'"))):
+    for pieces in _join_clauses(spell_negations(start)):
         clauses += [clause for clause in _read_part(pieces) if clause.words]
     return clauses
 
 
 def _is_opposed(claim: Clause, quoted_clauses: Sequence[Clause]) -> bool:
+    """Return whether a clause of a quote opposes a claim, and no other one outweighs that."""
     opposing: list[frozenset[str]] = []
     agreeing: list[frozenset[str]] = []
     for clause in quoted_clauses:
         if not _is_comparable(claim, clause):
             continue
-        shared = frozenset(word for word in claim.words if _matches(word, clause.words))
+        shared_words = frozenset(word for word in claim.words if _matches(word, clause.words))
         if _differ_oddly(claim, clause):
-            opposing.append(shared)
+            opposing.append(shared_words)
         else:
-            agreeing.append(shared)
-    return any(not _is_outweighed(shared, agreeing) for shared in opposing)
+            agreeing.append(shared_words)
+    return any(not _is_outweighed(shared_words, agreeing) for shared_words in opposing)
 
 
 def _is_outweighed(opposing: frozenset[str], agreeing: Sequence[frozenset[str]]) -> bool:
-    """Return whether a clause agrees with at least as many words, some of them the same."""
-    as_long = [shared for shared in agreeing if len(shared) >= len(opposing)]
-    return any(not opposing or not shared.isdisjoint(opposing) for shared in as_long)
+    """Return whether a clause agrees with at least as many words, some of them the same.
+
+    Args:
+        opposing: the words of a claim that an opposing clause has, too.
+        agreeing: the same words of each agreeing clause.
+    """
+    for shared_words in agreeing:
+        has_common_word = not opposing or not shared_words.isdisjoint(opposing)
+        if len(shared_words) >= len(opposing) and has_common_word:
+            return True
+    return False
 
 
 def _is_comparable(claim: Clause, quote: Clause) -> bool:
@@ -193,6 +203,7 @@ def _is_comparable(claim: Clause, quote: Clause) -> bool:
 
 
 def _share_words(left: frozenset[str], right: frozenset[str]) -> bool:
+    """Return whether the longer of two clauses has most words of the shorter one."""
     shorter, longer = sorted((len(left), len(right)))
     if not shorter or _count_shared(left, right) < MIN_SHARED * shorter:
         return False
@@ -200,6 +211,10 @@ def _share_words(left: frozenset[str], right: frozenset[str]) -> bool:
 
 
 def _differ_oddly(claim: Clause, quote: Clause) -> bool:
+    """Return whether the stances of two clauses differ in an odd number of ways.
+
+    Two differences cancel each other: `never disable X` agrees with `enable X`.
+    """
     differences = int(claim.is_denied != quote.is_denied)
     for pair in claim.sides.keys() | quote.sides.keys():
         differences += _differ_in_pair(pair, claim, quote)
@@ -208,30 +223,41 @@ def _differ_oddly(claim: Clause, quote: Clause) -> bool:
 
 
 def _differ_in_order(claim: Clause, quote: Clause) -> bool:
-    """Return whether two clauses put the same things in a different order."""
+    """Return whether two clauses put the same things in a different order.
+
+    `lint before commit` and `commit after lint` do not.
+    """
     if not (claim.pivot and quote.pivot):
         return False
     # The verb may be on the same side in both, so the order with more words in common counts.
-    first_shared = _count_shared(claim.first, quote.first)
-    straight = first_shared + _count_shared(claim.second, quote.second)
-    crossing = (
-        _count_shared(claim.first, quote.second),
-        _count_shared(claim.second, quote.first),
-    )
-    is_swapped = all(crossing) and sum(crossing) > straight
+    first_in_first = _count_shared(claim.first, quote.first)
+    second_in_second = _count_shared(claim.second, quote.second)
+    first_in_second = _count_shared(claim.first, quote.second)
+    second_in_first = _count_shared(claim.second, quote.first)
+    straight = first_in_first + second_in_second
+    crossing = first_in_second + second_in_first
+    is_swapped = bool(first_in_second and second_in_first) and crossing > straight
     if not (straight or is_swapped):
         return False
     return (claim.pivot != quote.pivot) != is_swapped
 
 
 def _differ_in_pair(pair: str, claim: Clause, quote: Clause) -> bool:
-    """Return whether two clauses name the two sides of a pair.
+    """Return whether two clauses name different sides of a pair of opposites.
 
-    To undo a thing is the opposite of any use of it. Not to undo it agrees with all else.
+    Some sides undo a thing (`disable`): that is the opposite of any use of it. Not to undo it
+    agrees with all else.
+
+    Args:
+        pair: the number of the pair, of which at least one clause names a side.
+        claim: a clause of the statement.
+        quote: a clause of a quote.
     """
     if pair in claim.sides and pair in quote.sides:
-        sides = (claim.sides[pair], quote.sides[pair])
-        return None not in sides and sides[0] != sides[1]
+        claim_side = claim.sides[pair]
+        quote_side = quote.sides[pair]
+        is_clear = claim_side is not None and quote_side is not None
+        return is_clear and claim_side != quote_side
     undoing, using = (claim, quote) if pair in claim.sides else (quote, claim)
     is_about_use = using.is_denied or using.is_order or undoing.is_denied
     return pair in undoing.undone and not using.undone and is_about_use
@@ -241,6 +267,7 @@ def _differ_in_pair(pair: str, claim: Clause, quote: Clause) -> bool:
 
 
 def _count_shared(left: frozenset[str], right: frozenset[str]) -> int:
+    """Return how many words of the smaller set are in the larger one, perhaps in another form."""
     smaller, larger = sorted((left, right), key=len)
     return sum(_matches(word, larger) for word in smaller)
 
@@ -263,6 +290,7 @@ def _is_participle(word: str, verb: str) -> bool:
 
 
 def _begin_alike(left: str, right: str) -> bool:
+    """Return whether two words are forms of one: they are equal in most of their beginning."""
     shorter, longer = sorted((len(left), len(right)))
     min_prefix = max(MIN_PREFIX, MIN_PREFIX_SHARE * longer)
     if shorter < min_prefix:
@@ -310,6 +338,7 @@ class MarkPattern(NamedTuple):
 
 @cache
 def _compile_marks(language: str) -> MarkPattern:
+    """Compile the words of a language's table to one pattern, with a group for each of them."""
     table = load_tables()[language]
     marked_words: list[tuple[str, StanceMark]] = []
     for role in ROLES:
@@ -327,10 +356,12 @@ def _compile_marks(language: str) -> MarkPattern:
 
 
 def _list_pairs(table: StanceWords) -> Iterator[tuple[str, StanceMark]]:
+    """Yield the words of pairs of opposites; each two groups of the table are the sides of one."""
     for number, group in enumerate(table.pairs):
+        pair, side = divmod(number, 2)
         is_undo = not set(group).isdisjoint(table.undo)
         for word in group:
-            yield word, StanceMark("pair", str(number // 2), number % 2, is_undo)
+            yield word, StanceMark("pair", str(pair), side, is_undo)
 
 
 def _whole_word(language: str, pattern: str) -> str:
@@ -357,6 +388,7 @@ class Piece(NamedTuple):
 
 
 def _list_pieces(text: str, language: str) -> list[Piece]:
+    """Return a part of a text as its marks and the words between them, in order."""
     pattern, groups = _compile_marks(language)
     pieces: list[Piece] = []
     end = 0
@@ -373,20 +405,20 @@ def _join_clauses(text: str) -> Iterator[list[Piece]]:
 
     `Before you merge, run the tests` is one clause, and so is `First build, then test`.
     """
-    pending: list[Piece] = []  # a subordinate clause whose main clause is still to come
+    subordinate: list[Piece] = []  # a clause whose main clause is still to come
     for pieces in _split_clauses(text):
-        if _begins_with(pending, ("first",)) and not _begins_with(pieces, THEN):
-            yield pending
-            pending = []
-        if pending and pieces:
-            yield _join_subordinate(pending, pieces)
-            pending = []
+        if _begins_with(subordinate, ("first",)) and not _begins_with(pieces, THEN):
+            yield subordinate
+            subordinate = []
+        if subordinate and pieces:
+            yield _join_subordinate(subordinate, pieces)
+            subordinate = []
         elif _is_subordinate(pieces):
-            pending = pieces
+            subordinate = pieces
         else:
             yield pieces
-    if pending:
-        yield pending
+    if subordinate:
+        yield subordinate
 
 
 def _split_clauses(text: str) -> Iterator[list[Piece]]:
@@ -411,10 +443,10 @@ def _join_subordinate(subordinate: Sequence[Piece], main: Sequence[Piece]) -> li
 def _split(text: str) -> Iterator[str]:
     """Yield the parts of a text between two ends of clauses, without questions."""
     start = 0
-    for match in BREAK.finditer(text):
-        if match[0] not in QUESTION:
-            yield text[start : match.start()]
-        start = match.end()
+    for end in BREAK.finditer(text):
+        if end[0] not in QUESTION:
+            yield text[start : end.start()]
+        start = end.end()
     yield text[start:]
 
 
@@ -438,32 +470,38 @@ def _ends_with(pieces: Sequence[Piece], roles: Sequence[str]) -> bool:
 
 
 def _read_part(part: Sequence[Piece]) -> Iterator[Clause]:
-    """Yield the clause of a part, and one for what `instead of` or `without` excludes."""
+    """Yield the clause of a part, and one for what `instead of` or `without` excludes.
+
+    Nothing is yielded for a part about the past.
+    """
     pieces = _resolve(part)
     roles = [piece.role for piece in pieces]
     if "past" in roles:
         return
     is_denied = "never" in roles and "reminder" not in roles
-    excluding = next((role for role in roles if role in EXCLUDING), None)
-    if excluding is None:
+    excluding_roles = [role for role in roles if role in EXCLUDING]
+    if not excluding_roles:
         yield _read_clause(pieces, is_denied=is_denied)
         return
 
+    excluding = excluding_roles[0]
     main, *runs = _divide(pieces, excluding)
     excluded = [piece for run in runs for piece in run]
     if excluding.endswith("_behind"):
         main, excluded = excluded, main
     # "Never commit without tests" is an order to test.
-    if not (is_denied and excluding.startswith("without")):
+    is_order_to_do = is_denied and excluding.startswith("without")
+    if not is_order_to_do:
         yield _read_clause(main, is_denied=is_denied)
     if main:
         yield _read_clause(excluded, is_denied=not is_denied, is_order=True)
 
 
 def _resolve(pieces: Sequence[Piece]) -> list[Piece]:
-    """Give words that work together their marks: `prefer ... over`, and `first ... then`.
+    """Return pieces in which words that work together have their final roles.
 
-    `prefer` must be followed by what is preferred: `we prefer to use pnpm` excludes nothing.
+    These are `prefer ... over`, and `first ... then`. `prefer` must be followed by what is
+    preferred: `we prefer to use pnpm` excludes nothing.
     """
     is_sequence = any(piece.role == "first" for piece in pieces)
     new_roles = {
@@ -492,13 +530,18 @@ def _resolve(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def _read_clause(pieces: Sequence[Piece], *, is_denied: bool, is_order: bool = False) -> Clause:
+    """Return the clause of some pieces: its words, and the stance that its marks take.
+
+    Args:
+        pieces: the marks and the words between them.
+        is_denied: whether the clause forbids.
+        is_order: whether it is an order, whatever its marks say.
+    """
     marks = [piece.mark for piece in pieces if piece.mark]
     conditions = [piece.text.lower() for piece in pieces if piece.role == "condition"]
-    pivot = next((mark.role for mark in marks if mark.role in ORDER), "")
-    runs = _divide(pieces, pivot) if pivot else []
     weighty_pieces = [piece for piece in pieces if piece.role != "light"]
-    return Clause(
-        words=_collect_words([pieces]),
+    clause = Clause(
+        words=_collect_words(pieces),
         is_denied=is_denied,
         head=_find_head(pieces) if is_denied else "",
         opening=_find_opening(weighty_pieces),
@@ -506,13 +549,17 @@ def _read_clause(pieces: Sequence[Piece], *, is_denied: bool, is_order: bool = F
         condition=" ".join(conditions),
         sides=_find_sides(marks),
         undone=frozenset(mark.pair for mark in marks if mark.is_undo),
-        pivot=pivot,
-        first=_collect_words(runs[:1]),
-        second=_collect_words(runs[1:]),
     )
+    pivots = [mark.role for mark in marks if mark.role in ORDER]
+    if not pivots:
+        return clause
+    before, *behind = _divide(pieces, pivots[0])
+    second = frozenset[str]().union(*(_collect_words(run) for run in behind))
+    return clause._replace(pivot=pivots[0], first=_collect_words(before), second=second)
 
 
 def _is_order(marks: Sequence[StanceMark], weighty_pieces: Sequence[Piece]) -> bool:
+    """Return whether a clause has `always` or begins with `use`, `enable` or the like."""
     if any(mark.role in ("always", "reminder") for mark in marks):
         return True
     return _begins_with(weighty_pieces, ("use", "pair"))
@@ -530,7 +577,7 @@ def _find_sides(marks: Sequence[StanceMark]) -> dict[str, int | None]:
 
 
 def _find_opening(pieces: Sequence[Piece]) -> str:
-    """Return the word with which an order begins.
+    """Return the stem of the word with which an order begins, "" if a mark begins it.
 
     No order begins with a gerund: `using npm broke the lock file`.
     """
@@ -542,7 +589,7 @@ def _find_opening(pieces: Sequence[Piece]) -> str:
 
 
 def _find_head(pieces: Sequence[Piece]) -> str:
-    """Return the first word behind a negation, which it forbids.
+    """Return the stem of the first word behind a negation, which it forbids.
 
     Returns:
         the stem of the word; "" if it has letters that English lacks.
@@ -558,16 +605,17 @@ def _find_head(pieces: Sequence[Piece]) -> str:
     return ""
 
 
-def _collect_words(runs: Iterable[Sequence[Piece]]) -> frozenset[str]:
+def _collect_words(pieces: Iterable[Piece]) -> frozenset[str]:
+    """Return the stems of the words that carry meaning, without marks."""
     stems: set[str] = set()
-    for run in runs:
-        for piece in run:
-            if piece.mark is None:
-                stems.update(_content_stems(piece.text))
+    for piece in pieces:
+        if piece.mark is None:
+            stems.update(_content_stems(piece.text))
     return frozenset(stems)
 
 
 def _content_stems(text: str) -> Iterator[str]:
+    """Yield the stems of the words of a text that carry meaning, the parts of `a-b` one by one."""
     for word in words(text.replace("-", " ")):
         if word not in STOP_WORDS and (len(word) > 1 or not word.isascii()):
             yield stem(word)

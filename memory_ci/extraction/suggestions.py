@@ -26,7 +26,7 @@ from memory_ci.extraction.restatement import (
 )
 from memory_ci.extraction.suspects import CAUSE, MIN_WORDS, NORM, WISH, is_passing
 from memory_ci.extraction.wording import REASON
-from memory_ci.records.candidate import Judged, Suggestion
+from memory_ci.records.candidate import Candidate, Judged, Suggestion
 from memory_ci.records.entry import Entry
 from memory_ci.regex import Regex
 from memory_ci.text import spell_negations
@@ -97,7 +97,7 @@ MAX_COMPARED = 500
 def list_suggestions(
     judged: Iterable[Judged], unwanted: Collection[str] = (), existing: Sequence[Entry] = ()
 ) -> list[Suggestion]:
-    """Return the candidates that were proposed, or accepted in this run.
+    """Return the candidates that a person is asked about or accepted in this run, best first.
 
     Repeated requests and failures come first, then checks, then suggestions of more changes.
     Then come those of a model, and those that say that they last, give a reason or name code. Among
@@ -121,9 +121,9 @@ def list_suggestions(
             checks.append(suggestion)
             continue
         candidate_words = split_words(item.candidate)
-        same = _find_same(candidate_words, suggestion_words)
-        if same is not None:
-            suggestions[same] = _with_change(suggestions[same], item.change)
+        same_index = _find_same(candidate_words, suggestion_words)
+        if same_index is not None:
+            suggestions[same_index] = _with_change(suggestions[same_index], item.change)
             continue
 
         has_room = len(suggestions) < MAX_COMPARED or item.candidate.repetition is not None
@@ -131,13 +131,12 @@ def list_suggestions(
             suggestions.append(suggestion)
             suggestion_words.append(candidate_words)
 
-    suggestions = [item for item in suggestions if len(item.changes) >= _count_needed(item)]
-    suggestions = [*reversed(suggestions), *checks]
-    return sorted(suggestions, key=_rank)
+    repeated = [item for item in suggestions if len(item.changes) >= _count_needed(item)]
+    return sorted([*reversed(repeated), *checks], key=_rank)
 
 
 def _count_needed(suggestion: Suggestion) -> int:
-    """Return the number of changes that must repeat a suggestion to be worth a question."""
+    """Return how many changes must say a suggestion before a person is asked about it."""
     if suggestion.is_accepted:
         return 1
     if suggestion.weight == ORDER_AGAIN:
@@ -146,20 +145,23 @@ def _count_needed(suggestion: Suggestion) -> int:
 
 
 def _is_wish(suggestion: Suggestion) -> bool:
-    """Return whether a person only asked why something is so."""
+    """Return whether a person only asked why something is still so."""
     candidate = suggestion.candidate
-    text = candidate.quotes[0].text if candidate.quotes else candidate.title
     is_of_person = candidate.session is not None and candidate.engine == "rules"
-    return is_of_person and bool(WISH.match(spell_negations(text)))
+    return is_of_person and bool(WISH.match(spell_negations(_first_words(candidate))))
 
 
 def _rank(suggestion: Suggestion) -> tuple[int, float, int, float]:
-    """Return the sort key of a suggestion: repetitions come first, then checks."""
+    """Return the sort key of a suggestion, the smallest first: repetitions, checks, others."""
     candidate = suggestion.candidate
-    group = 2 if candidate.repetition is None else 0
+    score = 0.0
+    group = 2
     if candidate.proposal is not None:
         group = 1
-    score = candidate.repetition.score if candidate.repetition else 0.0
+    elif candidate.repetition is not None:
+        group = 0
+    if candidate.repetition is not None:
+        score = candidate.repetition.score
     return group, -score, -len(suggestion.changes), -suggestion.weight
 
 
@@ -174,6 +176,13 @@ def _make_suggestion(item: Judged) -> Suggestion:
 
 
 def _is_open(item: Judged, suggestion: Suggestion, unwanted: Collection[str]) -> bool:
+    """Return whether a person is to be asked about a suggestion, or accepted it in this run.
+
+    Args:
+        item: the candidate and its verdict.
+        suggestion: the suggestion of it.
+        unwanted: content keys of candidates that were declined.
+    """
     if suggestion.is_accepted:
         return True
     is_waiting = item.verdict in ("suspected", "over_limit")
@@ -183,6 +192,7 @@ def _is_open(item: Judged, suggestion: Suggestion, unwanted: Collection[str]) ->
 def _find_same(
     candidate_words: CandidateWords, suggestion_words: Sequence[CandidateWords]
 ) -> int | None:
+    """Return the index of the first suggestion that says the same as a candidate, or None."""
     for index, words in enumerate(suggestion_words):
         if is_same_learning(candidate_words, words):
             return index
@@ -194,37 +204,59 @@ def _with_change(suggestion: Suggestion, change: str) -> Suggestion:
 
 
 def _weigh(item: Judged) -> float:
-    """Return the weight of a candidate; 0 if it is not worth a question."""
+    """Return how much a candidate is worth a question to a person; 0 for nothing.
+
+    A sentence that a rule found has the weight of its words, and more if it gives a reason or names
+    code.
+    """
     candidate = item.candidate
     if candidate.engine != "rules":
         return MODEL_WEIGHT
     if candidate.marker == CAUSE_OF_FIX:
         return 0
-    text = candidate.quotes[0].text if candidate.quotes else candidate.title
+    text = _first_words(candidate)
+    if len(text.split()) > MAX_WORDS:
+        return 0
     is_spoken = candidate.session is not None
     weight = PLAIN if candidate.marker else _weigh_unmarked(text, is_spoken)
-    is_short = len(text.split()) <= MAX_WORDS
+    if not weight:
+        return 0
     if is_spoken:
-        stripped = strip_lead(spell_negations(text))
-        if weight and is_short and states_names(stripped):
+        text = strip_lead(spell_negations(text))
+        if states_names(text):
             return PLAIN
-        text = stripped if weight else text
-    if not weight or not is_short or weight in (WISH_WEIGHT, STRONG):
-        return weight if is_short else 0
+    if weight in (WISH_WEIGHT, STRONG):
+        return weight
     # In a message only a statement counts; the words of a session may be an order.
-    is_statement = candidate.session is not None or STATEMENT.match(text) is not None
+    is_statement = is_spoken or STATEMENT.match(text) is not None
     plain = spell_negations(text)
     if not is_statement or not _is_about_rule(plain):
         return 0
-    if weight >= REASONED and REASON.search(plain):
+    return weight if weight < REASONED else weight + _weigh_details(plain)
+
+
+def _weigh_details(plain: str) -> float:
+    """Return what a reason and the name of code add to the weight of a sentence."""
+    weight = 0.0
+    if REASON.search(plain):
         weight += 0.5
-    if weight >= REASONED and CODE.search(plain):
+    if CODE.search(plain):
         weight += 0.25
     return weight
 
 
+def _first_words(candidate: Candidate) -> str:
+    """Return the words that a candidate is made of: its first quote, or its title without one."""
+    return candidate.quotes[0].text if candidate.quotes else candidate.title
+
+
 def _weigh_unmarked(text: str, is_spoken: bool) -> float:
-    """Return the weight of a sentence by itself, 0 if it is not about how work is done."""
+    """Return the weight of a sentence by itself, 0 if it is not about how work is done.
+
+    Args:
+        text: the sentence.
+        is_spoken: whether a person said it to an agent; else it is from a message.
+    """
     if is_spoken and WISH.match(spell_negations(text)):
         return WISH_WEIGHT if len(text.split()) >= MIN_WORDS else 0
     weight = weigh_norm(text, is_spoken=is_spoken)
@@ -242,5 +274,7 @@ def _is_about_rule(text: str) -> bool:
         return False
     if TASK.search(text) or STORY.search(text) or is_passing(text):
         return False
-    is_effect = NORM.search(text) and not NORM.search(EFFECT.sub("", text))
-    return not is_effect or CAUSE.search(text) is not None
+    if CAUSE.search(text) or not NORM.search(text):
+        return True
+    without_effect = EFFECT.sub("", text)
+    return NORM.search(without_effect) is not None

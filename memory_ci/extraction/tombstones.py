@@ -29,7 +29,10 @@ stays.
 """
 
 T = TypeVar("T")
-TOMBSTONE = Regex(r"forgotten:(words|text|name):(\d{1,3}):([0-9a-f]{32}):([0-9a-f]{32})")
+TOMBSTONE = Regex(
+    r"forgotten:(?P<kind>words|text|name):(?P<size>\d{1,3})"
+    r":(?P<salt>[0-9a-f]{32}):(?P<hash>[0-9a-f]{32})"
+)
 WIDE = "\u3040-\u30ff\u3400-\u9fff"  # scripts without blanks: each character is a word
 # It is compiled only if something is forgotten, which spares 2 ms.
 WORD = rf"[{WIDE}]|(?:[^\W_{WIDE}][\u0300-\u036f]*)+"
@@ -50,7 +53,7 @@ NAMING = frozenset(
 FIXED = frozenset("kind actor type format agent severity outcome status".split())
 """Keys of JSON with a fixed set of values; names of things in JSON are masked."""
 
-ESCAPE = Regex(r"\\(?:u([0-9a-fA-F]{4})|([nrtbf\"/\\]))")
+ESCAPE = Regex(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<char>[nrtbf\"/\\]))")
 CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
 
 
@@ -140,7 +143,13 @@ NO_TOMBSTONES = Tombstones()
 
 
 def _list_window_starts(kind: str, size: int, word_count: int) -> Sequence[int]:
-    """Return the indices of the words at which a phrase can begin; a text is compared whole."""
+    """Return the indices of the words at which a forgotten phrase can begin in a text.
+
+    Args:
+        kind: how the phrase is forgotten; `text` is compared as a whole.
+        size: the number of words of the phrase.
+        word_count: the number of words of the text.
+    """
     if kind != "text":
         return range(word_count - size + 1)
     return [0] if word_count == size else []
@@ -167,18 +176,21 @@ def _belong_together(text: str, previous: MaskedSpan, span: MaskedSpan) -> bool:
 
 
 def parse_tombstones(lines: Iterable[str]) -> Tombstones:
-    """Parse the tombstones among the lines of a file."""
+    """Parse the tombstones (hashes of forgotten text) among the lines of a file."""
     hashes: defaultdict[tuple[str, int, str], set[str]] = defaultdict(set)
     for line in lines:
         match = TOMBSTONE.fullmatch(line.strip())
         if match:
-            kind, size, salt, value = match.groups()
-            hashes[kind, int(size), salt].add(value)
+            key = (match["kind"], int(match["size"]), match["salt"])
+            hashes[key].add(match["hash"])
     return Tombstones({key: frozenset(values) for key, values in hashes.items()})
 
 
 def format_tombstones(kind: Kind, text: str, salt: str) -> tuple[str, ...]:
-    """Return the lines for a text; none if it has no word."""
+    """Return the lines by which a text is recognised after it was forgotten; none without a word.
+
+    A phrase is stored as windows of `CHUNK` words, a text of the kind `text` as a whole.
+    """
     words = [_fold(word) for word in re.findall(WORD, text)]
     if not words:
         return ()
@@ -194,18 +206,21 @@ def format_tombstones(kind: Kind, text: str, salt: str) -> tuple[str, ...]:
 
 
 def find_salt(lines: Iterable[str]) -> str | None:
-    """Return the salt of existing lines, or None: a file is read faster if it has only one."""
+    """Return the salt of the first tombstone, to be used for new ones; None if there is none.
+
+    A file is read faster if it has only one salt.
+    """
     for line in lines:
         match = TOMBSTONE.fullmatch(line)
         if match:
-            return match[3]
+            return match["salt"]
     return None
 
 
 def choose_kinds(texts: Sequence[str]) -> list[tuple[Kind, str]]:
-    """Return each text of an entry that is not blank with how it is forgotten.
+    """Return each text of an entry that is not blank, and how it is forgotten.
 
-    A text is forgotten anywhere, a short one only as a whole.
+    A long text is forgotten anywhere (`words`), a short one only as a whole (`text`).
     """
     chosen: list[tuple[Kind, str]] = []
     for text in texts:
@@ -225,5 +240,7 @@ def _hash(salt: str, words: Iterable[str]) -> str:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    code, char = match.groups()
-    return chr(int(code, 16)) if code else CONTROLS.get(char, char)
+    """Return the character that an escape of JSON stands for."""
+    if match["code"]:
+        return chr(int(match["code"], 16))
+    return CONTROLS.get(match["char"], match["char"])

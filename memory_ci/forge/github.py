@@ -1,6 +1,7 @@
-"""GitHub: pull requests over REST (version 2022-11-28) or from the event of the job alone.
+"""Read pull requests with reviews and checks from GitHub's REST API, or from a job's event file.
 
-The shapes have only the fields that are read; the payloads of events have the same.
+The API has version 2022-11-28. The shapes have only the fields that are read; the payloads of
+events have the same.
 """
 
 from __future__ import annotations
@@ -212,7 +213,12 @@ PermissionOf = Callable[[GitHubUser, str], Permission]
 
 
 def format_request(pull: Pull, permission_of: PermissionOf) -> PullRequest:
-    """Return the record of a pull request, without parts that other requests read."""
+    """Convert a pull request of GitHub to our record, without reviews, commits and checks.
+
+    Args:
+        pull: the pull request.
+        permission_of: returns the permission of its author.
+    """
     user = pull.user or GitHubUser()
     is_merged = pull.merged_at is not None
     return PullRequest(
@@ -234,7 +240,7 @@ def format_request(pull: Pull, permission_of: PermissionOf) -> PullRequest:
 
 
 def sketch_request(pull: Pull) -> PullRequest:
-    """Return the record of a pull request from a list or an event, without reading permissions."""
+    """Convert a pull request of a list or an event to our record, without reading permissions."""
     return format_request(pull, _proved_permission)
 
 
@@ -244,14 +250,20 @@ def list_reviews(
     comments: Iterable[IssueComment],
     permission_of: PermissionOf,
 ) -> tuple[Review, ...]:
-    """Return reviews, comments of threads and comments below, in the order of time.
+    """Convert what was said about a pull request to our records, in the order of time.
 
     The first comment of a thread has the state of the review that it was sent with, for the
     requested change is there. Only GraphQL has whether a thread was resolved, so `is_resolved` is
     None.
+
+    Args:
+        reviews: reviews.
+        threads: comments on lines of the change.
+        comments: comments below the pull request.
+        permission_of: returns the permission of an author.
     """
     records: list[Review] = []
-    states: dict[int, ReviewState] = {}
+    states: dict[int, ReviewState] = {}  # By id of the review.
     for review in reviews:
         state = STATES.get(review.state.lower())
         if state is None:
@@ -265,14 +277,16 @@ def list_reviews(
 
 
 def by_association(association: str) -> Permission:
-    """Return the permission that the association of an author proves.
+    """Return the permission that follows from an author's association with the repository.
 
-    An owner may write. Members and collaborators may have no more than reading. Anybody else may
-    read only.
+    An owner may write. Members and collaborators may have the right to write or not. Anybody else
+    may read only.
     """
     if association == "OWNER":
         return "write"
-    return "unknown" if association in ("MEMBER", "COLLABORATOR", "") else "read"
+    if association in ("MEMBER", "COLLABORATOR", ""):
+        return "unknown"
+    return "read"
 
 
 def _proved_permission(_user: GitHubUser, association: str) -> Permission:
@@ -286,6 +300,16 @@ def _review(
     permission_of: PermissionOf,
     state: ReviewState = "commented",
 ) -> Review:
+    """Convert a review or comment to our record.
+
+    Args:
+        letter: the beginning of its id: "r" for a review, "c" for a comment of a thread, "i" for
+            one below the pull request.
+        remark: the review or comment.
+        at: when it was sent.
+        permission_of: returns the permission of its author.
+        state: its state.
+    """
     user = remark.user or GitHubUser()
     return Review(
         id=f"{letter}{remark.id}",
@@ -301,12 +325,20 @@ def _review(
 def _thread_review(
     comment: PullComment, permission_of: PermissionOf, states: dict[int, ReviewState]
 ) -> Review:
+    """Convert a comment of a thread to our record.
+
+    Args:
+        comment: the comment.
+        permission_of: returns the permission of its author.
+        states: the state of each review by its id.
+    """
     is_reply = comment.in_reply_to_id is not None
     review_state = states.get(comment.pull_request_review_id or 0)
     is_requested_change = not is_reply and review_state == "changes_requested"
     state: ReviewState = "changes_requested" if is_requested_change else "commented"
+    review = _review("c", comment, comment.created_at, permission_of, state)
     return replace(
-        _review("c", comment, comment.created_at, permission_of, state),
+        review,
         path=comment.path,
         line=comment.line or comment.original_line,
         in_reply_to=f"c{comment.in_reply_to_id}" if is_reply else "",
@@ -328,6 +360,7 @@ def _list_checks(outcomes: Iterable[_Outcome], sha: str) -> list[Check]:
 
 
 def _run_outcome(run: CheckRun) -> _Outcome:
+    """Return the outcome of a check run, with title and summary in one text."""
     summary = ": ".join(text for text in (run.output.title, run.output.summary) if text)
     return _Outcome(run.name, run.conclusion, run.completed_at, summary)
 
@@ -356,10 +389,15 @@ class GitHub(RequestReader[Pull]):
         return self._complete(pull) if pull else None
 
     def find_number(self, sha: str) -> int | None:
-        """Return the number of the merged pull request of a commit, as of a rebase merge."""
+        """Return the number of the merged pull request that a commit belongs to, or None.
+
+        The message of a commit that was merged by rebase does not name it.
+        """
         path = f"{self._root}/commits/{quote(sha)}/pulls"
-        pulls = self._client.find(path, tuple[Pull, ...]) or ()
-        return next((pull.number for pull in pulls if pull.merged_at), None)
+        for pull in self._client.find(path, tuple[Pull, ...]) or ():
+            if pull.merged_at:
+                return pull.number
+        return None
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
         """Return pull requests closed without a merge and changed at or after `since`.
@@ -379,6 +417,7 @@ class GitHub(RequestReader[Pull]):
         return Listing(requests, listing.problem, listing.slug)
 
     def _with_reviews(self, payload: Pull, problems: Problems) -> PullRequest:
+        """Read the reviews and comments of a pull request, and return its record with them."""
         pull_path = f"{self._root}/pulls/{payload.number}"
         issue_path = f"{self._root}/issues/{payload.number}"
         reviews = problems.note(self._client.list_all(f"{pull_path}/reviews", PullReview))
@@ -389,6 +428,7 @@ class GitHub(RequestReader[Pull]):
         return replace(format_request(payload, permission_of), reviews=records)
 
     def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
+        """Read the commits of a pull request, and return its record with them."""
         path = f"{self._root}/pulls/{request.number}/commits"
         commits = problems.note(self._client.list_all(path, PullCommit))
         signature = commits[-1].commit.committer if commits else None
@@ -399,29 +439,33 @@ class GitHub(RequestReader[Pull]):
         )
 
     def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]:
-        """Return the check runs of each commit, or else its statuses.
+        """Read the check runs of the newest commits of a pull request, or else their statuses.
 
         After a refusal no more commits are read: it holds for all of them.
         """
-        shas = request.commits
-        if len(shas) > MAX_CHECKED:
-            problems.add(f"the checks of the first {len(shas) - MAX_CHECKED} commits were not read")
+        unread_count = len(request.commits) - MAX_CHECKED
+        if unread_count > 0:
+            problems.add(f"the checks of the first {unread_count} commits were not read")
         checks: list[Check] = []
-        for sha in shas[-MAX_CHECKED:]:
+        for sha in request.commits[-MAX_CHECKED:]:
             path = f"{self._root}/commits/{sha}"
-            listing = self._client.list_all(f"{path}/check-runs", CheckRun, key="check_runs")
-            runs = problems.note(listing)
-            checks += _list_checks(map(_run_outcome, runs), sha)
-            if listing.problem and not runs:
+            run_listing = self._client.list_all(f"{path}/check-runs", CheckRun, key="check_runs")
+            runs = problems.note(run_listing)
+            if runs:
+                checks += _list_checks(map(_run_outcome, runs), sha)
+                continue
+            if run_listing.problem:
                 break
-            if not runs:
-                listed = self._client.list_all(f"{path}/status", Status, key="statuses")
-                statuses = problems.note(listed)
-                checks += _list_checks(map(_status_outcome, statuses), sha)
+            status_listing = self._client.list_all(f"{path}/status", Status, key="statuses")
+            statuses = problems.note(status_listing)
+            checks += _list_checks(map(_status_outcome, statuses), sha)
         return tuple(checks)
 
     def _permission(self, problems: Problems, user: GitHubUser, association: str) -> Permission:
-        """Return the permission of a user, read once; else the permission by association."""
+        """Return the permission of a user, which is read once.
+
+        Where it cannot be read, it is that by association. Bots are not looked up.
+        """
         if user.is_bot or not user.login:
             return by_association(association)
         path = f"{self._root}/collaborators/{quote(user.login, safe='')}/permission"
@@ -434,7 +478,7 @@ def _granted_level(granted: Granted | None) -> Permission | None:
 
 
 class EventReader:
-    """The pull request of one event (`$GITHUB_EVENT_PATH`), if the event has one.
+    """Reads the pull request of the job's event (`$GITHUB_EVENT_PATH`), if the event has one.
 
     Strangers wrote parts of the event, so no shape of it is an error: malformed parts count as
     missing.
@@ -461,19 +505,24 @@ class EventReader:
 
     def find_pull_request(self, number: int) -> PullRequest | None:
         """Return the pull request of the event, if it has this number."""
-        return self._request if self._request and self._request.number == number else None
+        if self._request is not None and self._request.number == number:
+            return self._request
+        return None
 
     def find_number(self, sha: str) -> int | None:
-        """Return the number of the pull request of a commit.
+        """Return the number of the pull request that a commit belongs to, if the event says it.
 
-        A merge queue names it in its branch.
+        The commit is the merge of the event's pull request, or that of a merge queue, whose branch
+        has the number in its name.
         """
         if not sha:
             return None
         if self._request and self._request.merge_sha == sha:
             return self._request.number
-        match = QUEUED.fullmatch(self._group.head_ref)
-        return int(match[1]) if match and self._group.head_sha == sha else None
+        queue_branch = QUEUED.fullmatch(self._group.head_ref)
+        if queue_branch and self._group.head_sha == sha:
+            return int(queue_branch[1])
+        return None
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
         """Return the pull request of the event, if it was closed without a merge after `since`."""
@@ -489,6 +538,7 @@ class EventReader:
 
 
 def _convert_part(event: dict[str, object], key: str, shape: type[T]) -> T | None:
+    """Convert a part of an event to a type; None if it is missing or malformed."""
     try:
         return msgspec.convert(event.get(key), shape)
     except (ValueError, RecursionError):

@@ -1,4 +1,7 @@
-"""GitLab: merge requests over REST (v4). The shapes have only the fields that are read."""
+"""Read merge requests with discussions and jobs from GitLab's REST API (v4).
+
+The shapes have only the fields that are read.
+"""
 
 from __future__ import annotations
 
@@ -134,11 +137,15 @@ PermissionOf = Callable[[GitLabUser], Permission]
 
 
 def format_request(request: MergeRequest, permission_of: PermissionOf) -> PullRequest:
-    """Return the record of a merge request, without parts that other requests read."""
+    """Convert a merge request of GitLab to our record, without reviews, commits and checks.
+
+    Args:
+        request: the merge request.
+        permission_of: returns the permission of its author.
+    """
     user = request.author or GitLabUser()
-    is_fork = (
-        request.source_project_id is None or request.source_project_id != request.target_project_id
-    )
+    source = request.source_project_id
+    is_fork = source is None or source != request.target_project_id
     state: Literal["open", "merged", "closed"] = "closed"
     merge_sha = ""
     if request.state in ("opened", "locked"):
@@ -165,7 +172,7 @@ def format_request(request: MergeRequest, permission_of: PermissionOf) -> PullRe
 
 
 def sketch_request(request: MergeRequest) -> PullRequest:
-    """Return the record of a merge request from a list.
+    """Convert a merge request of a list to our record, without reading permissions.
 
     Its author is taken for a reader where it comes from a fork; else their permission is unknown.
     """
@@ -180,7 +187,10 @@ def _unknown_permission(_user: GitLabUser) -> Permission:
 def list_reviews(
     discussions: Iterable[Discussion], permission_of: PermissionOf
 ) -> tuple[Review, ...]:
-    """Return the notes of people and bots, and the reviews that GitLab notes, in order of time."""
+    """Convert the notes of discussions to our records, in order of time.
+
+    Of the notes that GitLab itself writes only those on reviews (DECISIONS) count.
+    """
     reviews: list[Review] = []
     for discussion in discussions:
         notes = [note for note in discussion.notes if not note.system or note.body in DECISIONS]
@@ -189,7 +199,13 @@ def list_reviews(
 
 
 def _review(note: Note, first: Note, permission_of: PermissionOf) -> Review:
-    """Return the record of a note; `first` is the first note of its thread."""
+    """Convert a note to our record of a review.
+
+    Args:
+        note: the note.
+        first: the first note of its thread, which the others reply to.
+        permission_of: returns the permission of its author.
+    """
     user = note.author or GitLabUser()
     position = note.position or Position()
     body = note.body or ""
@@ -240,10 +256,12 @@ class GitLab(RequestReader[MergeRequest]):
         return self._complete(request) if request else None
 
     def find_number(self, sha: str) -> int | None:
-        """Return the number of the merge request of a commit."""
+        """Return the number of the merged merge request that a commit belongs to, or None."""
         path = f"{self._root}/repository/commits/{quote(sha)}/merge_requests"
-        requests = self._client.find(path, tuple[MergeRequest, ...]) or ()
-        return next((request.iid for request in requests if request.state == "merged"), None)
+        for request in self._client.find(path, tuple[MergeRequest, ...]) or ():
+            if request.state == "merged":
+                return request.iid
+        return None
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
         """Return merge requests closed without a merge and changed at or after `since`."""
@@ -256,6 +274,7 @@ class GitLab(RequestReader[MergeRequest]):
         return Listing(requests, listing.problem, listing.slug)
 
     def _with_reviews(self, payload: MergeRequest, problems: Problems) -> PullRequest:
+        """Read the discussions of a merge request, and return its record with them."""
         path = f"{self._root}/merge_requests/{payload.iid}/discussions"
         discussions = problems.note(self._client.list_all(path, Discussion))
         permission_of = partial(self._permission, problems)
@@ -263,6 +282,7 @@ class GitLab(RequestReader[MergeRequest]):
         return replace(format_request(payload, permission_of), reviews=reviews)
 
     def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
+        """Read the commits of a merge request, and return its record with them."""
         path = f"{self._root}/merge_requests/{request.number}/commits"
         commits = problems.note(self._client.list_all(path, MergeCommit))
         return replace(
@@ -272,17 +292,17 @@ class GitLab(RequestReader[MergeRequest]):
         )
 
     def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]:
-        """Return the jobs of each pipeline, the oldest first.
+        """Read the jobs of the newest pipelines of a merge request, the oldest first.
 
         After a refusal no more pipelines are read: it holds for all of them.
         """
         path = f"{self._root}/merge_requests/{request.number}/pipelines"
         pipelines = problems.note(self._client.list_all(path, Pipeline))
-        unread = len(pipelines) - MAX_CHECKED
-        if unread > 0:
-            problems.add(f"the jobs of the first {unread} pipelines were not read")
+        unread_count = len(pipelines) - MAX_CHECKED
+        if unread_count > 0:
+            problems.add(f"the jobs of the first {unread_count} pipelines were not read")
         checks: list[Check] = []
-        for pipeline in reversed(pipelines[:MAX_CHECKED]):
+        for pipeline in reversed(pipelines[:MAX_CHECKED]):  # GitLab lists the newest first.
             listing = self._client.list_all(f"{self._root}/pipelines/{pipeline.id}/jobs", Job)
             jobs = problems.note(listing)
             checks += _list_checks(jobs, pipeline.sha)
@@ -291,7 +311,7 @@ class GitLab(RequestReader[MergeRequest]):
         return tuple(checks)
 
     def _permission(self, problems: Problems, user: GitLabUser) -> Permission:
-        """Return the permission of a user, read once; who is no member may read."""
+        """Return the permission of a user, which is read once; one who is no member may read."""
         if user.is_bot or not user.id:
             return "unknown"
         path = f"{self._root}/members/all/{user.id}"

@@ -1,4 +1,4 @@
-"""HTTPS requests bounded in time and size, the budget of a run, and the errors of a forge.
+"""Send HTTPS requests to a forge (GitHub, GitLab), bounded in time, size and number.
 
 The token goes to the host of the API and to no other, wherever a redirect leads. Messages name host
 and path, never a header or a query.
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from urllib3 import PoolManager
 
 T = TypeVar("T")
+# The link to the next page in a `Link` header: `<https://…?page=2>; rel="next"`.
 NEXT = Regex(r'<([^<>]{1,2000})>\s*;[^,<]{0,500}?\brel="?next\b')
 
 LASTING = frozenset({"forge-rate-limited", "forge-budget-spent"})
@@ -80,14 +81,11 @@ def host_of(url: str) -> str:
 
 
 def is_same_host(url: str, base: str) -> bool:
-    """Return whether both have one scheme, host and port, and so may get the same token."""
-    url_parts = split_url(url)
-    base_parts = split_url(base)
-    return (
-        url_parts.scheme == base_parts.scheme
-        and url_parts.hostname == base_parts.hostname
-        and url_parts.port == base_parts.port
-    )
+    """Return whether two URLs have one scheme, host and port, and so may get the same token."""
+    first = split_url(url)
+    second = split_url(base)
+    is_same_scheme = first.scheme == second.scheme
+    return is_same_scheme and (first.hostname, first.port) == (second.hostname, second.port)
 
 
 def is_secure(url: str) -> bool:
@@ -96,7 +94,7 @@ def is_secure(url: str) -> bool:
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether a URL is http on this machine."""
+    """Return whether a URL is one of this machine over http: it never leaves it."""
     parts = split_url(url)
     if parts.scheme != "http":
         return False
@@ -117,7 +115,11 @@ def join_url(url: str, reference: str) -> str:
 
 
 def next_page(url: str, link: str) -> str:
-    """Return the next page that a `Link` header (RFC 8288) of `url` names, or "".
+    """Return the URL of the next page that a `Link` header (RFC 8288) names; "" if it names none.
+
+    Args:
+        url: the URL whose reply has the header.
+        link: the value of the header.
 
     >>> next_page("https://api.example/pulls", '<https://api.example/pulls?page=2>; rel="next"')
     'https://api.example/pulls?page=2'
@@ -189,9 +191,12 @@ class Limit(NamedTuple):
 
 
 def find_limit(status: int, headers: Mapping[str, str], body: bytes) -> Limit | None:
-    """Return the rate limit of a reply; None when it is no refusal for a rate limit.
+    """Return the rate limit that a reply refuses with; None when it refuses for no rate limit.
 
-    Header names are in lower case.
+    Args:
+        status: the status of the reply.
+        headers: its headers, by name in lower case.
+        body: its body.
     """
     if status not in (403, 429):
         return None
@@ -209,17 +214,25 @@ def find_limit(status: int, headers: Mapping[str, str], body: bytes) -> Limit | 
         return None
     if SECONDARY in body[:10_000]:
         return Limit(SECONDARY_WAIT, "in a minute")
-    return Limit(UNSTATED_WAIT, "later: it did not say when") if status == 429 else None
+    if status == 429:
+        return Limit(UNSTATED_WAIT, "later: it did not say when")
+    return None
 
 
 def _limit_until(end: datetime, headers: Mapping[str, str]) -> Limit:
-    """Return the limit until `end` by the forge's clock; without its Date a run does not wait."""
+    """Return a limit that ends at `end` by the forge's clock, which the header `date` shows.
+
+    Without that header the wait is infinite, so that no run waits.
+    """
     now = _parse_date(headers.get("date", ""))
-    seconds = max((end - now).total_seconds(), UNSTATED_WAIT) if now else math.inf
+    seconds = math.inf
+    if now is not None:
+        seconds = max((end - now).total_seconds(), UNSTATED_WAIT)
     return Limit(seconds, f"at {end:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _parse_date(text: str) -> datetime | None:
+    """Parse the date of an HTTP header as UTC; None if it is none."""
     try:
         date = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
@@ -277,7 +290,7 @@ class Budget:
 
     @contextmanager
     def half(self) -> Iterator[None]:
-        """Reserve half of the remaining requests and time until the end of the block."""
+        """Let the block spend no more than half of the remaining requests and time."""
         reserved = self._requests // 2
         end = self._end
         self._requests -= reserved
@@ -298,7 +311,7 @@ class Budget:
             raise forge_budget_spent("the time of this run for asking the forge is over")
 
     def wait(self, seconds: float) -> bool:
-        """Wait; return False at once when that is longer than the budget allows."""
+        """Wait and return True; return False at once if the budget has no time for it."""
         if seconds > self._wait or self._clock() + seconds >= self._end:
             return False
         self._wait -= seconds
@@ -350,18 +363,22 @@ class FailedTry(NamedTuple):
 def try_again(
     attempt: Callable[[], T | FailedTry], pauses: Iterable[float], wait: Callable[[float], bool]
 ) -> T | FailedTry:
-    """Return the outcome of `attempt`, which is repeated until it succeeds or fails for good.
+    """Call `attempt` until it succeeds, fails for good, or no pause or time remains.
 
     Args:
-        attempt: returns the outcome.
+        attempt: returns its result, or a FailedTry.
         pauses: the usual pause before each repetition, in seconds.
         wait: waits for seconds; returns False when there is no time for it.
+
+    Returns:
+        What the last call returned.
     """
     outcome = attempt()
     for usual_pause in pauses:
         if not isinstance(outcome, FailedTry) or outcome.is_final:
             break
-        if not wait(usual_pause if outcome.pause is None else outcome.pause):
+        pause = usual_pause if outcome.pause is None else outcome.pause
+        if not wait(pause):
             break
         outcome = attempt()
     return outcome
@@ -406,6 +423,12 @@ def _send(
     headers: Mapping[str, str],
     body: bytes,
 ) -> HttpReply:
+    """Send a request as `exchange` does, without the limit of the total time.
+
+    Raises:
+        OverflowError: the body is too large.
+        ConnectionError: the connection broke.
+    """
     from urllib3 import Timeout
     from urllib3.exceptions import HTTPError
     from urllib3.exceptions import TimeoutError as NoAnswer
@@ -474,7 +497,7 @@ class Transport:
         self._check_secure(self.base)
 
     def send(self, url: str, etag: str = "") -> HttpReply:
-        """Return the reply at the end of at most three redirects.
+        """Send a GET request, follow at most three redirects, and return the last reply.
 
         Args:
             url: the address.
@@ -506,6 +529,7 @@ class Transport:
         return self._request(method, url, headers, body)
 
     def _headers_for(self, url: str, etag: str) -> dict[str, str]:
+        """Return the headers of a request: for another host without token and ETag."""
         if not is_same_host(url, self.base):
             return self._headers
         condition = {"if-none-match": etag} if etag else {}
@@ -514,6 +538,12 @@ class Transport:
     def _request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
     ) -> HttpReply:
+        """Send one request on the budget of the run.
+
+        Raises:
+            EngineError: forge-failed, forge-unreachable, forge-budget-spent.
+            ConnectionError: the connection broke.
+        """
         self.budget.spend()
         seconds = min(self._reply_seconds, self.budget.seconds)
         limits = Limits(CONNECT_SECONDS, READ_SECONDS, seconds, self._max_bytes)
@@ -534,5 +564,7 @@ class Transport:
         return open_pool()
 
     def _check_secure(self, url: str) -> None:
-        if not is_secure(url) and not (is_loopback(url) and is_loopback(self.base)):
+        """Refuse a URL that is not https, unless it and the API are of this machine."""
+        is_local = is_loopback(url) and is_loopback(self.base)
+        if not is_secure(url) and not is_local:
             raise forge_failed(url, "was not asked: only https addresses are")

@@ -1,4 +1,4 @@
-"""Writing to a forge: the request of a branch, comments on it, and commits that GitHub signs."""
+"""Open, update and comment on pull requests, and create commits by the API of GitHub."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from memory_ci.errors import EngineError
 from memory_ci.forge.github import Granted, IssueComment, PullReview, Remark
 from memory_ci.forge.gitlab import DEVELOPER, GitLabMember, GitLabUser, Note
 from memory_ci.forge.http import forge_refused, host_of
@@ -79,7 +78,7 @@ class Comment(msgspec.Struct, frozen=True):
 
 
 def _list_whole(client: Client, path: str, shape: type[T]) -> tuple[T, ...]:
-    """Return a list that could be read completely.
+    """Read a list, and raise an error unless it could be read completely.
 
     Raises:
         EngineError: `forge-…`.
@@ -160,7 +159,7 @@ class GitHubProposals:
         return next(self._iter_proposals("closed", branch, base), None)
 
     def find_review(self, proposal: Proposal) -> ReviewOutcome:
-        """Return whether members review a request, or approve of its present version.
+        """Return the outcome of the members' reviews of a request: an approval counts most.
 
         Bots and strangers do not count. The last opinion of each person counts, unless it was
         dismissed.
@@ -207,10 +206,8 @@ class GitHubProposals:
         granted = self._client.find(path, Granted)
         return granted is not None and granted.level == "write"
 
-    def open(
-        self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False
-    ) -> Proposal:
-        """Open a request; where the plan of the repository has no drafts, an ordinary one."""
+    def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
+        """Open a request."""
         data = {
             "title": title,
             "body": body,
@@ -218,15 +215,6 @@ class GitHubProposals:
             "base": base,
             "maintainer_can_modify": True,
         }
-        if is_draft:
-            try:
-                return self._post({**data, "draft": True})
-            except EngineError as error:
-                if "draft" not in error.message.lower():
-                    raise
-        return self._post(data)
-
-    def _post(self, data: Mapping[str, object]) -> Proposal:
         return self._client.write("POST", self._pulls, data, GitHubProposal).to_proposal()
 
     def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
@@ -236,10 +224,9 @@ class GitHubProposals:
 
     def request_reviews(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
         """Request a review of people, on GitHub also of teams (`owner/team`)."""
-        data = {
-            "reviewers": [name for name in reviewers if "/" not in name],
-            "team_reviewers": [name.rpartition("/")[2] for name in reviewers if "/" in name],
-        }
+        people = [name for name in reviewers if "/" not in name]
+        teams = [name.rpartition("/")[2] for name in reviewers if "/" in name]
+        data = {"reviewers": people, "team_reviewers": teams}
         path = f"{self._pulls}/{proposal.number}/requested_reviewers"
         self._client.write("POST", path, data, Any)
 
@@ -373,7 +360,10 @@ class GitLabProposals:
         return None
 
     def find_review(self, proposal: Proposal) -> ReviewOutcome:
-        """Return whether people review a request, or approve of it; bots do not count."""
+        """Return the outcome of people's reviews of a request: an approval counts most.
+
+        Bots do not count.
+        """
         path = f"{self._requests}/{proposal.number}"
         approvals = self._client.find(f"{path}/approvals", GitLabApprovals)
         if approvals and any(not approval.user.is_bot for approval in approvals.approved_by):
@@ -409,12 +399,10 @@ class GitLabProposals:
         member = self._client.find(f"{self._root}/members/all/{user_id}", GitLabMember)
         return member is not None and member.access_level >= DEVELOPER
 
-    def open(
-        self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False
-    ) -> Proposal:
+    def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
         """Open a request."""
         data = {
-            "title": _format_title(title, is_draft=is_draft),
+            "title": title,
             "description": body,
             "source_branch": branch,
             "target_branch": base,
@@ -423,8 +411,8 @@ class GitLabProposals:
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """Replace title and text of an open request; a draft stays one."""
-        draft_title = _format_title(title, is_draft=proposal.is_draft)
-        self._put(proposal, {"title": draft_title, "description": body})
+        new_title = f"{DRAFT}{title}" if proposal.is_draft else title
+        self._put(proposal, {"title": new_title, "description": body})
 
     def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
         """Add labels to a request."""
@@ -432,15 +420,18 @@ class GitLabProposals:
 
     def request_reviews(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
         """Request a review of people."""
-        users_by_name = {
-            name: self._client.find(f"/users?{urlencode({'username': name})}", Users)
-            for name in reviewers
-        }
-        unknown = [name for name, users in users_by_name.items() if not users]
-        if unknown:
-            raise forge_refused("the forge", "", f"there is no user {unknown[0]}")
-        ids = [users[0].id for users in users_by_name.values() if users]
-        self._put(proposal, {"reviewer_ids": ids})
+        user_ids: list[int] = []
+        unknown_names: list[str] = []
+        for name in dict.fromkeys(reviewers):
+            query = urlencode({"username": name})
+            users = self._client.find(f"/users?{query}", Users)
+            if users:
+                user_ids.append(users[0].id)
+            else:
+                unknown_names.append(name)
+        if unknown_names:
+            raise forge_refused("the forge", "", f"there is no user {unknown_names[0]}")
+        self._put(proposal, {"reviewer_ids": user_ids})
 
     def merge_when_ready(self, proposal: Proposal, method: str) -> None:
         """Let the forge merge a request as soon as its rules are met.
@@ -505,10 +496,6 @@ class GitLabProposals:
                 yield request
 
 
-def _format_title(title: str, *, is_draft: bool) -> str:
-    return f"{DRAFT}{title}" if is_draft else title
-
-
 Proposals = GitHubProposals | GitLabProposals
 
 
@@ -552,7 +539,7 @@ class GitHubCommitter:
     def commit(
         self, branch: str, expected: str, files: Mapping[str, bytes | None], message: str
     ) -> Created:
-        """Create one commit on top of `expected`.
+        """Create one commit on top of the commit `expected`, and move the branch there.
 
         Args:
             branch: the short name of the branch.
@@ -564,7 +551,8 @@ class GitHubCommitter:
             EngineError: `forge-…`.
         """
         contents = {path: data for path, data in files.items() if data is not None}
-        if sum(map(len, contents.values())) > MAX_BYTES:
+        size = sum(len(data) for data in contents.values())
+        if size > MAX_BYTES:
             return Created("", reason=f"more than {MAX_BYTES // 1024} KB in one commit")
 
         headline, _, body = message.partition("\n")
@@ -578,11 +566,12 @@ class GitHubCommitter:
             "message": {"headline": headline, "body": body.strip("\n")},
             "fileChanges": {"additions": additions, "deletions": deletions},
         }
-        data = {"query": CREATE_COMMIT, "variables": {"input": commit_input}}
-        return _parse_created(self._client.write("POST", self._address, data, Response))
+        request = {"query": CREATE_COMMIT, "variables": {"input": commit_input}}
+        return _parse_created(self._client.write("POST", self._address, request, Response))
 
 
 def _parse_created(response: Response) -> Created:
+    """Return the new commit of a reply of `createCommitOnBranch`, or why it was refused."""
     if not response.errors:
         payload = (response.data or {}).get("createCommitOnBranch") or {}
         commit = payload.get("commit")

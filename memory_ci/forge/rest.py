@@ -1,4 +1,4 @@
-"""JSON objects and lists of a forge by REST, with retries, pages and a cache of replies.
+"""Read and write JSON objects of a forge's REST API, with retries, pages and a cache of replies.
 
 An unchanged reply is a 304, which costs no request. A file of the cache holds the address and the
 reply, never a header of ours. The cache may be deleted at any time.
@@ -99,7 +99,11 @@ class Client:
         return self._transport.budget
 
     def find(self, path: str, shape: type[T]) -> T | None:
-        """Return the object at `path`, or None if it does not exist.
+        """Read the object at `path`; None if it does not exist.
+
+        Args:
+            path: the path in the API.
+            shape: the type of the object.
 
         Raises:
             EngineError: `forge-…`.
@@ -123,7 +127,7 @@ class Client:
         is_past: Callable[[T], bool] | None = None,
         pages: int = MAX_PAGES,
     ) -> Listing[T]:
-        """Return the list at `path`; the listing has a problem for unreadable parts.
+        """Read the list at `path`, page by page; the listing has a problem for unreadable parts.
 
         Args:
             path: the path.
@@ -184,7 +188,12 @@ class Client:
             raise forge_failed(url, UNEXPECTED) from error
 
     def _iter_items(self, first_url: str, key: str, pages: int) -> Iterator[Any]:
-        """Yield the items of all pages.
+        """Yield the items of all pages of a list, not yet converted.
+
+        Args:
+            first_url: the URL of the first page.
+            key: the key of the list in each page; "" where the page is the list.
+            pages: the maximum of pages.
 
         Raises:
             EngineError: forge-failed, after all items that could be read.
@@ -194,10 +203,12 @@ class Client:
             page = self._get(url)
             if page is None:
                 raise forge_failed(first_url, "is not there, or not shown to this token")
-            data = page.data.get(key) if key and isinstance(page.data, dict) else page.data
-            if not isinstance(data, list):
+            items = page.data
+            if key and isinstance(page.data, dict):
+                items = page.data.get(key)
+            if not isinstance(items, list):
                 raise forge_failed(first_url, "answered with something else than a list")
-            yield from data
+            yield from items
             url = next_page(url, page.link)
             if not url:
                 return
@@ -207,19 +218,24 @@ class Client:
         raise forge_failed(first_url, f"has more than {pages} pages; the rest was not read")
 
     def _get(self, url: str) -> Page | None:
-        """Return a page, after several attempts if needed, or None if it does not exist.
+        """Read a page, with several attempts if needed; None if it does not exist.
 
-        A limit that is longer than a run waits holds for all later requests: none is sent.
+        After an error that lasts for the rest of the run, no more request is sent.
+
+        Raises:
+            EngineError: `forge-…`.
         """
         if self._limited:
             raise self._limited
         outcome = try_again(partial(self._try, url), PAUSES, self.budget.wait)
         if isinstance(outcome, FailedTry):
-            self._limited = outcome.error if outcome.error.slug in LASTING else None
+            if outcome.error.slug in LASTING:
+                self._limited = outcome.error
             raise outcome.error
         return outcome
 
     def _try(self, url: str) -> Page | FailedTry | None:
+        """Read a page once, from the cache if it is unchanged; None if it does not exist."""
         cache_file = self._cache_dir / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
         cached = _read_cached(cache_file, url)
         try:
@@ -253,6 +269,7 @@ class Client:
 
 
 def _read_cached(cache_file: Path, url: str) -> Page | None:
+    """Return the cached reply of a URL; None if there is none that can be read."""
     with suppress(OSError, ValueError, RecursionError):
         page = msgspec.json.decode(cache_file.read_bytes(), type=Page)
         return page if page.url == url else None
@@ -260,12 +277,18 @@ def _read_cached(cache_file: Path, url: str) -> Page | None:
 
 
 class _Refusal(msgspec.Struct, frozen=True):
+    """The body of a reply that refuses; the types of its fields differ."""
+
     message: Any = ""
     errors: Any = ()
 
 
 def _find_reason(body: bytes) -> str:
-    """Return the forge's own words on a refusal in one line: its `message` and its `errors`."""
+    """Return the forge's own words on a refusal in one line: its `message` and its `errors`.
+
+    Args:
+        body: the JSON of the reply.
+    """
     try:
         refusal = msgspec.json.decode(body, type=_Refusal)
     except (ValueError, RecursionError):
@@ -277,11 +300,13 @@ def _find_reason(body: bytes) -> str:
                 parts.append(error.get("message", ""))
             else:
                 parts.append(error)
-    reason = "; ".join(" ".join(str(part).split()) for part in parts if part)
+    words = [" ".join(str(part).split()) for part in parts if part]
+    reason = "; ".join(words)
     return shorten(mask_secrets(reason), REASON_WIDTH)
 
 
 def _describe_failure(url: str, reply: HttpReply) -> FailedTry:
+    """Return the error of a reply that is no success, and whether to try again."""
     if reply.status == HTTPStatus.UNAUTHORIZED:
         return FailedTry(forge_unauthorised(url), is_final=True)
     limit = find_limit(reply.status, reply.headers, reply.body)
@@ -342,10 +367,14 @@ class RequestReader(ABC, Generic[Payload]):
         self._levels: dict[str, Permission | None] = {}
 
     def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
-        """Return requests of `list_closed` with permission, reviews and, of members, commits.
+        """Read the permission, the reviews and, for members, the commits of closed requests.
 
-        They are in order. Where no request succeeds any more, or half of the budget is spent, the
-        listing has those before it, and the problem.
+        Args:
+            requests: pull requests that `list_closed` returned.
+
+        Returns:
+            The same requests with these parts, in order. Where the forge answers no more, or half
+            of the budget is spent, the listing has those read before, and the problem.
         """
         completed: list[PullRequest] = []
         try:
@@ -360,7 +389,7 @@ class RequestReader(ABC, Generic[Payload]):
         return Listing(tuple(completed))
 
     def _complete_closed(self, payload: Payload) -> PullRequest:
-        """Return a closed request with reviews and commits.
+        """Read the reviews and commits of a closed request, and return its record.
 
         Its commits show whether there was any work, for none was merged. Commits of strangers are
         not read.
@@ -372,7 +401,10 @@ class RequestReader(ABC, Generic[Payload]):
         return replace(request, problems=tuple(problems))
 
     def _complete(self, payload: Payload) -> PullRequest:
-        """Return the record with all parts; each costs one request or more."""
+        """Read reviews, commits and checks of a request, and return its record.
+
+        Each part costs one request to the forge or more.
+        """
         problems = Problems()
         request = self._with_reviews(payload, problems)
         request = self._with_commits(request, problems)

@@ -1,4 +1,4 @@
-"""The rules of a repository that refuse a push or a request, and the settings that help.
+"""Recognise which rule of GitHub or GitLab refused a push, and name the settings that help.
 
 A rule is recognised by the words of GitHub and GitLab on a push or in a reply. For other words the
 words alone are shown. docs/platform.md has the table, and a test compares.
@@ -25,6 +25,7 @@ class ForgeRule(NamedTuple):
 
 
 def _rule(name: str, words: str, setting: str) -> ForgeRule:
+    """Return a rule; `words` is a regular expression, in any case."""
     return ForgeRule(name, re.compile(words, re.IGNORECASE), setting)
 
 
@@ -117,7 +118,11 @@ def find_rules(message: str) -> tuple[ForgeRule, ...]:
 
 
 def format_settings(message: str, default: str) -> str:
-    """Format the settings to change, by rule; `default` if the message names no rule of the table.
+    """Return a hint on the settings to change, for the rules that a forge's message names.
+
+    Args:
+        message: the message.
+        default: returned if the message names no rule of the table.
 
     >>> format_settings("remote: - Commits must have a DCO signoff", "Ask.")
     'Rule sign-off: publish.signoff: true.'

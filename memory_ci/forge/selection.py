@@ -1,8 +1,4 @@
-"""The forge of a job, chosen by the environment and the configuration.
-
-Also the repositories of an organisation or group, with their visibility, as GitHub and GitLab list
-them.
-"""
+"""Connect to GitHub or GitLab as environment and configuration say; list their repositories."""
 
 from __future__ import annotations
 
@@ -48,9 +44,15 @@ MAX_PAGES = 1_000
 def choose_forge(
     config: ForgeConfig, environ: Mapping[str, str], cache_dir: Path, budget: Budget | None = None
 ) -> tuple[Forge | None, str]:
-    """Return the forge to read from, and the reason, for the report.
+    """Return the forge to read pull requests from, None if there is none, and the reason in words.
 
-    Addresses and tokens come from `environ` alone.
+    Addresses and tokens come from `environ` alone, never from the configuration.
+
+    Args:
+        config: the configuration, which may name a forge.
+        environ: the environment variables of the job.
+        cache_dir: the directory for cached replies.
+        budget: the budget of requests; a new one by default.
 
     Raises:
         EngineError: forge-failed for an address that is not secure, forge-unauthorised for a
@@ -123,9 +125,10 @@ def _connect_job(
     budget: Budget,
     cache_dir: Path,
 ) -> Client | None:
-    """Return a client for the API of the job's repository.
+    """Return a client for the API of the forge `name`, for the repository of the job.
 
-    None where the configuration has another forge, or the job no repository or token there.
+    None where the configuration names another forge, or the environment has no repository or no
+    token for this one.
     """
     if config.name not in ("auto", name):
         return None
@@ -166,6 +169,7 @@ def _find_token(environ: Mapping[str, str], names: tuple[str, ...]) -> tuple[str
 
 
 def _graphql_address(environ: Mapping[str, str]) -> str:
+    """Return the address of GitHub's GraphQL API; on a server of one's own it is not below /v3."""
     base = (environ.get("GITHUB_API_URL") or github.API).rstrip("/")
     return environ.get("GITHUB_GRAPHQL_URL") or f"{base.removesuffix('/v3')}/graphql"
 
@@ -237,9 +241,9 @@ class OrgForge(NamedTuple):
         return Listing(repositories, projects.problem)
 
     def find_repository(self, name: str) -> ForgeRepository | None:
-        """Return the repository of a present or former name (`owner/name`).
+        """Return the repository with a present or former name (`owner/name`).
 
-        None if the token may read no such repository.
+        None if there is none, or the token may not read it.
         """
         if self.name == "github":
             repository = self.client.find(f"/repos/{quote(name)}", _GitHubRepository)

@@ -125,7 +125,7 @@ def read_additions(
     """
     args = ("diff", *PATCH, *_list_ends(start, end), "--", *pathspecs)
     with stream_git(repo.cwd, *SETTINGS, *args, env=_index_variables(index_file)) as stream:
-        additions, _ = _read_patch(stream, is_wanted)
+        additions, _ = read_patch(stream, is_wanted)
         return additions
 
 
@@ -151,7 +151,7 @@ def iter_additions(
         header = stream.readline()  # NUL and the id of a commit.
         while header:
             sha = header.removeprefix(b"\0").strip().decode()
-            additions, header = _read_patch(stream, is_wanted)
+            additions, header = read_patch(stream, is_wanted)
             yield sha, additions
 
 
@@ -184,7 +184,7 @@ def _read_file(status: bytes, tokens: Iterator[bytes]) -> FileChange:
     return FileChange(letter, path)
 
 
-def _read_patch(stream: IO[bytes], is_wanted: PathFilter) -> tuple[Additions, bytes]:
+def read_patch(stream: IO[bytes], is_wanted: PathFilter) -> tuple[Additions, bytes]:
     """Read the patch of one change, up to the header of the next commit, which begins with NUL.
 
     Returns:

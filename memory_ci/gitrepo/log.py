@@ -372,13 +372,13 @@ def _grep(repo: Repository, words: Collection[str], *options: str) -> Iterator[s
     common = ("-z", "-I", "-w", "-E", "--full-name", "--no-color")
     for start in range(0, len(searched), MAX_WORDS):
         patterns: list[str] = []
-        for group in _group_without_prefixes(searched[start : start + MAX_WORDS]):
+        for group in group_without_prefixes(searched[start : start + MAX_WORDS]):
             alternatives = "|".join(_escape_word(word) for word in group)
             patterns.append(f"-e({alternatives})")
         yield decode_path(run_git(repo.cwd, "grep", *common, *patterns, *options, ok=(0, 1)))
 
 
-def _group_without_prefixes(words: Sequence[str]) -> list[list[str]]:
+def group_without_prefixes(words: Sequence[str]) -> list[list[str]]:
     """Group words so that no word of a group is the beginning of another word of the group.
 
     Git reads one pattern of alternatives a thousand times faster than a pattern for each word. Of

@@ -202,7 +202,7 @@ def apply_plan(
     covers_range: bool = True,
     extra_files: ExtraFiles | None = None,
 ) -> Applied:
-    """Commit a plan: all of its commits, or none.
+    """Check the changes that a plan makes to memory files, and commit them: all, or none.
 
     The first commit holds new entries and episodes. Each step of upkeep is a commit of its own.
 
@@ -211,7 +211,7 @@ def apply_plan(
         plan: the plan.
         now: the time of the commits.
         in_actions: whether this runs in GitHub Actions, which has another default identity.
-        covers_range: whether later runs begin after the range of the plan.
+        covers_range: whether later runs begin after the range of history that the plan has read.
         extra_files: other files to commit.
 
     Raises:
@@ -360,6 +360,10 @@ def _group_steps(
     """Return the steps and the episode files of each commit of a plan.
 
     The first commit has all episode files, and the steps that need no commit of their own.
+
+    Args:
+        plan: the plan.
+        episode_changes: the content of the episode files that it changes, by path.
     """
     groups: list[tuple[list[PlannedStep], dict[str, bytes | None]]] = []
     joint_steps = [step for step in plan.steps if step.step not in COMMITTED_ALONE]
@@ -389,7 +393,13 @@ def _add_files(prepared: list[PreparedCommit], extra_files: ExtraFiles) -> None:
 
 
 def trim_plan(plan: Plan, quotes: Quotes) -> Plan:
-    """Shorten or remove quotes of people that the configuration does not allow in results."""
+    """Shorten or remove the quotes of people in the entries of a plan.
+
+    Args:
+        plan: the plan.
+        quotes: how much of a quote the configuration allows in memory files; "full" changes
+            nothing.
+    """
     if quotes == "full":
         return plan
 
@@ -488,6 +498,13 @@ class _PlanChecker:
     """
 
     def __init__(self, workspace: Workspace, plan: Plan, today: date) -> None:
+        """Start at the memory of the commit that the plan was made for.
+
+        Args:
+            workspace: the workspace at that commit.
+            plan: the plan.
+            today: the day; no entry may have a later date.
+        """
         self._workspace = workspace
         self._plan = plan
         self._today = today
@@ -749,7 +766,7 @@ def _is_valid_reason(reason: str) -> bool:
 
 
 def _unmark_sessions(entry: Entry) -> Entry:
-    """Remove the mark of unproved claims from quotes of sessions."""
+    """Remove the prefix CLAIMED, which marks unproved quotes, from quotes of sessions."""
     evidence = []
     for quote in entry.evidence:
         if quote.startswith(f"{CLAIMED}session:"):

@@ -1,4 +1,4 @@
-"""Code that entries cite: anchored when an entry is written, compared with a later tree."""
+"""Code that memory entries cite: anchored to a commit, and later compared with another tree."""
 
 from __future__ import annotations
 
@@ -219,6 +219,20 @@ def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | 
     return verdicts
 
 
+class _CitedCode(NamedTuple):
+    """A cite of an entry.
+
+    Attributes:
+        entry: the entry.
+        anchor: the place of code that the cite names: a file at a commit, or some of its lines.
+        blob: the file at that commit; None if the repository lacks it.
+    """
+
+    entry: Entry
+    anchor: Anchor
+    blob: TreeFile | None
+
+
 def judge_views(located: Iterable[Located], *views: JudgedView) -> list[Verdicts]:
     """Judge in each view, for each cite of entries, whether its code is still there.
 
@@ -239,98 +253,93 @@ def judge_views(located: Iterable[Located], *views: JudgedView) -> list[Verdicts
     if not anchors:
         return [{} for _ in views]
 
-    cited_blobs = _find_blobs(views[0].repo, anchors.values())
-    return [_judge_view(view, anchors, entries, cited_blobs) for view in views]
+    blobs = _find_blobs(views[0].repo, anchors.values())
+    cited = {}
+    for key, anchor in anchors.items():
+        cited[key] = _CitedCode(entries[key], anchor, blobs[anchor])
+    return [_judge_view(view, cited) for view in views]
 
 
-def _judge_view(
-    view: JudgedView,
-    anchors: Mapping[CiteKey, Anchor],
-    entries: Mapping[CiteKey, Entry],
-    cited_blobs: Mapping[Anchor, TreeFile | None],
-) -> Verdicts:
-    """Judge for each cite whether the code that it anchors is still in one view.
+def _judge_view(view: JudgedView, cited: Mapping[CiteKey, _CitedCode]) -> Verdicts:
+    """Judge for each cite whether its code is still in one view.
 
     A file that is cited whole is judged by those of its parts that the entry names.
 
     Args:
-        view: the commit or work tree.
-        anchors: the anchors, by entry id and cite.
-        entries: the entries that hold the cites.
-        cited_blobs: the file of each anchor in its own commit, None if that is missing.
+        view: a commit or the work tree.
+        cited: the cites, by entry id and text of the cite.
     """
-    parts_by_key = _find_parts(view, anchors, entries, cited_blobs)
-    compared_blobs = {}
-    for key, anchor in anchors.items():
-        for part in parts_by_key.get(key, [anchor]):
-            compared_blobs[part] = cited_blobs[anchor]
-    verdict_by_anchor = _Judge(view, compared_blobs).judge_all()
+    parts_by_cite = _find_parts(view, cited)
+    blob_by_anchor = {}
+    for key, code in cited.items():
+        for anchor in parts_by_cite.get(key, [code.anchor]):
+            blob_by_anchor[anchor] = code.blob
+    verdict_by_anchor = _Judge(view, blob_by_anchor).judge_all()
 
     verdicts = {}
-    for key, anchor in anchors.items():
-        if key not in parts_by_key:
-            verdicts[key] = verdict_by_anchor[anchor]
-    if parts_by_key:
+    for key, code in cited.items():
+        if key not in parts_by_cite:
+            verdicts[key] = verdict_by_anchor[code.anchor]
+    if parts_by_cite:
         from memory_ci.anchors.verdicts import judge_parts  # seldom needed; `add` needs no verdicts
 
-        for key, parts in parts_by_key.items():
+        for key, parts in parts_by_cite.items():
             part_verdicts = [verdict_by_anchor[part] for part in parts]
-            verdicts[key] = judge_parts(anchors[key], part_verdicts)
+            verdicts[key] = judge_parts(cited[key].anchor, part_verdicts)
     return verdicts
 
 
 def _find_parts(
-    view: JudgedView,
-    anchors: Mapping[CiteKey, Anchor],
-    entries: Mapping[CiteKey, Entry],
-    cited_blobs: Mapping[Anchor, TreeFile | None],
+    view: JudgedView, cited: Mapping[CiteKey, _CitedCode]
 ) -> dict[CiteKey, list[Anchor]]:
-    """Return the parts that entries name of each file that is cited whole and has changed.
+    """Return which parts of a file an entry names, for files that are cited whole and were edited.
 
-    A part is a definition or some lines, as an anchor of its own. Parts are cached.
+    A part is a definition or some lines, as an anchor of its own. Parts are cached as text.
+
+    Args:
+        view: the commit or work tree whose files are compared with the cited ones.
+        cited: the cites, by entry id and text of the cite.
 
     Returns:
-        The parts by entry id and cite, without the cites whose entry names no part of the file.
+        The parts by cite, without the cites whose entry names no part of the file.
     """
-    edited_blobs = _find_edited(view, anchors, cited_blobs)
+    edited = _find_edited_files(view, cited)
     cache_keys = {}
-    for key, blob in edited_blobs.items():
+    for key, blob in edited.items():
         _, cite = key
-        cache_keys[key] = make_key("parts", cite, blob.oid, entries[key].text)
+        cache_keys[key] = make_key("parts", cite, blob.oid, cited[key].entry.text)
     if not cache_keys:
         return {}
-    cites_of_parts = view.load_cached(cache_keys, list[str])
+    part_texts = view.load_cached(cache_keys, list[str])
 
-    uncached = {key: blob for key, blob in edited_blobs.items() if key not in cites_of_parts}
+    uncached = {key: blob for key, blob in edited.items() if key not in part_texts}
     if uncached:
         from memory_ci.anchors.named_parts import anchor_parts  # `add` needs no parts
 
-        texts = read_texts(view.repo, uncached.values())
+        file_texts = read_texts(view.repo, uncached.values())
         for key, blob in uncached.items():
             parts = []
-            if blob in texts:
-                parts = anchor_parts(anchors[key], texts[blob], entries[key].text)
-            cites_of_parts[key] = [format_anchor(part) for part in parts]
-        view.save_cached({cache_keys[key]: cites_of_parts[key] for key in uncached})
+            if blob in file_texts:
+                code = cited[key]
+                parts = anchor_parts(code.anchor, file_texts[blob], code.entry.text)
+            part_texts[key] = [format_anchor(part) for part in parts]
+        view.save_cached({cache_keys[key]: part_texts[key] for key in uncached})
 
-    parts_by_key = {}
-    for key, cites in cites_of_parts.items():
-        parsed = [parse_anchor(cite) for cite in cites]
+    parts_by_cite = {}
+    for key, texts in part_texts.items():
+        parsed = [parse_anchor(text) for text in texts]
         if parsed:
-            parts_by_key[key] = [anchor for anchor in parsed if anchor is not None]
-    return parts_by_key
+            parts_by_cite[key] = [anchor for anchor in parsed if anchor is not None]
+    return parts_by_cite
 
 
-def _find_edited(
-    view: JudgedView,
-    anchors: Mapping[CiteKey, Anchor],
-    cited_blobs: Mapping[Anchor, TreeFile | None],
+def _find_edited_files(
+    view: JudgedView, cited: Mapping[CiteKey, _CitedCode]
 ) -> dict[CiteKey, TreeFile]:
     """Return the cited version of each file that is cited whole and is not the same in a view."""
     oid_by_path = {file.path: file.oid for file in view.files}
     edited = {}
-    for key, anchor in anchors.items():
-        blob = cited_blobs[anchor]
+    for key, (_, anchor, blob) in cited.items():
         is_whole_file = anchor.first is None and anchor.symbol is None
         if is_whole_file and blob is not None and oid_by_path.get(anchor.path) != blob.oid:
             edited[key] = blob
@@ -700,7 +709,11 @@ class _Judge:
         paths_by_anchor: Mapping[Anchor, Sequence[str]],
         earlier_files: Mapping[FilePlace, TreeFile],
     ) -> None:
-        """Read all texts that a comparison needs by one process."""
+        """Read all files that are to be compared with anchors, by one git process.
+
+        These are the cited file of each anchor, the files of the view at its paths, and these as
+        they were in the commit of the anchor.
+        """
         files = [*earlier_files.values()]
         for anchor, paths in paths_by_anchor.items():
             files += [self._files[path] for path in paths]
@@ -710,9 +723,9 @@ class _Judge:
         self._read_texts(files)
 
     def _has_certain_texts(self, anchor: Anchor, paths: Sequence[str]) -> bool:
-        """Return whether all compared texts are those of their object ids.
+        """Return whether the outcome for an anchor depends on git objects alone, and may be cached.
 
-        A file on disk may be written while it is read, so its outcome is not cached.
+        A file on disk may be written while it is read, and have another text than its object id.
         """
         files = [self._files[path] for path in paths]
         blob = self._blobs[anchor]

@@ -210,8 +210,8 @@ class Claims:
 def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
     """Yield a finding for each revert that an outsider claims and git does not prove."""
     for revert in refused:
-        # A commit is named rather than a request.
-        name = min(revert.undoes, key=lambda name: (":" not in name, name))
+        requests = [name for name in revert.undoes if ":" in name]
+        name = min(requests or revert.undoes)  # a request, as `pr:128`, rather than a commit
         message = (
             f"the commit {revert.sha} says that it takes back {name.replace('pr:', '#')}, "
             "and does not: who brought it may not write"
@@ -220,13 +220,12 @@ def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
 
 
 def find_claimed_uses(commit: Commit, level: Level) -> Iterator[Finding]:
-    """Yield a finding if an outsider's commit has trailers of served or used entries.
+    """Yield a finding if an outsider's commit has trailers that say which entries it used.
 
-    Such trailers would change the utility of entries.
+    Such trailers, of served or of used entries, would change how useful entries seem.
     """
-    keys = dict.fromkeys(
-        key for key, _ in find_trailers(commit.message, (SERVED_TRAILER, USED_TRAILER))
-    )
+    trailers = find_trailers(commit.message, (SERVED_TRAILER, USED_TRAILER))
+    keys = dict.fromkeys(key for key, _ in trailers)
     if keys:
         message = (
             f"the commit {commit.sha[:SHA_WIDTH]} says {' and '.join(keys)}: "

@@ -147,7 +147,10 @@ def _list_labels(step: PlannedStep, prefix: str) -> list[str]:
 
 
 def _describe_change(change: Change) -> str:
-    """Return an entry in one line, which may name pull requests but notifies nobody."""
+    """Return a changed entry as a list item in one line: title, short id, path and reason.
+
+    It may name pull requests, but it notifies nobody and closes no issue on a forge.
+    """
     entry = change.entry
     if find_secrets("\n".join((entry.title, entry.body, change.path, change.why))):
         return f"- {entry.id[:8]}"

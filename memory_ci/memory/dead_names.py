@@ -1,4 +1,4 @@
-"""Dead names: names of code in entries without cites that the code had and no longer has.
+"""Dead names: names in memory entries (without cites) that the code had and no longer has.
 
 Results are cached, so most retrievals do not import the search for names.
 """
@@ -34,9 +34,10 @@ def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, V
 
 
 def _is_judged(entry: Entry) -> bool:
-    """Return whether the names of an entry should be in the tree.
+    """Return whether the names of code in an entry should be in the tree, and are searched for.
 
-    An entry on a rejected approach itself says that its code is gone.
+    Entries with anchors are judged by these. An entry on a rejected approach itself says that its
+    code is gone.
     """
     if entry.adoption == "rejected":
         return False

@@ -1,4 +1,4 @@
-"""The entries of memory as the changes that were planned so far would leave them."""
+"""The entries of memory files as the changes that were planned so far would leave them."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Draft:
     """
 
     def __init__(self, base: Snapshot) -> None:
+        """Start with the memory of a commit, but for files that must not be written."""
         self.base = base
         self._scopes = base.workspace.config.scopes
         self._modes = base.tree.modes
@@ -59,7 +60,7 @@ class Draft:
         return tuple(place.entry for place in self.kept)
 
     def path_of(self, scope: ScopeOf) -> str | None:
-        """Return the memory file of a scope.
+        """Return the path of the memory file of a scope, such as a team or the project.
 
         Returns:
             None if the tree has a link, a submodule or a directory at that path, or something that

@@ -1,4 +1,4 @@
-"""The commits that last changed the code that entries cite."""
+"""The commits that last changed the code that memory entries cite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embeddings of entries, computed before queries need them, and a note on whether that worked."""
+"""Embeddings (vectors) of memory entries, computed before queries need them."""
 
 from __future__ import annotations
 

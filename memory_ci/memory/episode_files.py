@@ -25,10 +25,11 @@ from memory_ci.records.plan import EpisodeFile, Plan
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
     RUN_PREFIX,
+    episode_record_path,
     find_month,
     fold_months,
-    format_telling,
-    format_tellings,
+    format_episode_record,
+    format_episode_records,
     has_ended,
     is_episode_path,
     list_ids,
@@ -36,7 +37,6 @@ from memory_ci.store.episodes import (
     month_path,
     parse_episode_file,
     run_path,
-    telling_path,
 )
 from memory_ci.store.layout import EPISODES
 from memory_ci.store.ranges import Recorded, RecordedRange, format_recorded, parse_recorded
@@ -132,7 +132,9 @@ def plan_files(
     problems: list[str] = []
     for telling in tellings:
         try:
-            file = EpisodeFile(telling_path(telling), format_telling(telling).decode())
+            file = EpisodeFile(
+                episode_record_path(telling), format_episode_record(telling).decode()
+            )
         except UsageError as error:
             problems.append(f"the episode {telling.id}: {error.message}")
             continue
@@ -164,10 +166,10 @@ def _join_files(
     """
     if len(tellings) <= most:
         return files
-    joined_file = EpisodeFile(run_path(tellings), format_tellings(tellings).decode())
+    joined_file = EpisodeFile(run_path(tellings), format_episode_records(tellings).decode())
     if [*_check_file(joined_file, base.tree.modes)]:
         return files
-    replaced_paths = {telling_path(telling) for telling in tellings}
+    replaced_paths = {episode_record_path(telling) for telling in tellings}
     remaining = [file for file in files if file.path not in replaced_paths]
     return [*remaining, joined_file]
 
@@ -191,7 +193,10 @@ def find_fold_day(base: Snapshot, new: Iterable[EpisodeFile], today: date) -> da
 
 
 def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
-    """Return the episode files that a plan writes, by path; None for a file that it folds away."""
+    """Return the content of the episode files that a plan changes, by path.
+
+    It is None for a file that the plan folds into the file of its month, and so deletes.
+    """
     changes: dict[str, bytes | None] = {file.path: file.text.encode() for file in plan.episodes}
     if plan.fold_before is None:
         return changes
@@ -266,7 +271,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
 
     new_tellings: list[EpisodeRecord] = []
     for file in plan.episodes:
-        new_tellings += parse_episode_file(file.path, file.text.encode()).tellings
+        new_tellings += parse_episode_file(file.path, file.text.encode()).records
     for telling in new_tellings:
         if isinstance(telling, Episode) and telling.id not in _list_valid_ids(telling.action):
             yield f"episode {telling.id!r}: is not named after what it tells of"
@@ -300,14 +305,14 @@ def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
 
     data = file.text.encode()
     parsed = parse_episode_file(file.path, data)
-    expected = _format_expected(parsed.tellings)
+    expected = _format_expected(parsed.records)
     if not is_episode_path(file.path) or expected is None or expected.path != file.path:
         yield "is not the file of one episode, or of several of a run"
     elif parsed.findings or expected.text.encode() != data:
         yield "is not as episodes are written"
 
     texts: list[str] = []
-    for telling in parsed.tellings:
+    for telling in parsed.records:
         texts += list_texts(telling)  # parsed texts, so that YAML escapes hide nothing
     all_text = "\n".join([*texts, file.text])
     if any(map(is_unsafe, texts)) or any(find_credentials(file.path, all_text.encode())):
@@ -321,15 +326,17 @@ def _format_expected(tellings: Sequence[EpisodeRecord]) -> EpisodeFile | None:
         None if they would not be in one file: there are none, or of both kinds.
     """
     if len(tellings) == 1:
-        return EpisodeFile(telling_path(tellings[0]), format_telling(tellings[0]).decode())
+        return EpisodeFile(
+            episode_record_path(tellings[0]), format_episode_record(tellings[0]).decode()
+        )
     kinds = {type(telling) for telling in tellings}
     if len(kinds) != 1:
         return None
-    return EpisodeFile(run_path(tellings), format_tellings(tellings).decode())
+    return EpisodeFile(run_path(tellings), format_episode_records(tellings).decode())
 
 
 def _list_valid_ids(action: Action) -> set[str]:
-    """Return the ids that the episode of a piece of work may have.
+    """Return the ids that the episode of a piece of work may have: `pr-128`, `commit-<sha>`.
 
     They are made of the number of its request, or of its commit if it has no number. Where two
     episodes have the same number, the id has both.

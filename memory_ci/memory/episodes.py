@@ -30,11 +30,11 @@ from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
     ParsedEpisodes,
-    format_telling,
+    episode_record_path,
+    format_episode_record,
     is_episode_path,
     list_texts,
     parse_episode_file,
-    telling_path,
 )
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import EPISODES, RECORDED_FILE
@@ -148,7 +148,7 @@ def load_episode_files(workspace: Workspace, view: str | None) -> EpisodeFiles:
             recorded = parse_recorded(content.data or b"")
         else:
             _, parsed = _parse_content(content)
-            tellings += parsed.tellings
+            tellings += parsed.records
             findings += parsed.findings
     return EpisodeFiles(Episodes(tuple(tellings), tuple(findings)), recorded)
 
@@ -202,7 +202,7 @@ def find_episode_findings(files: Iterable[tuple[bytes, ParsedEpisodes]]) -> tupl
     first_by_id: dict[str, tuple[EpisodeRecord, str]] = {}  # the first of an id, and its place
     for data, file in files:
         findings += (*file.findings, *find_credentials(file.path, data))
-        for line, telling in zip(file.lines, file.tellings, strict=True):
+        for line, telling in zip(file.lines, file.records, strict=True):
             findings += _find_unsafe_texts(file.path, line, telling)
             place = f"{file.path}:{line}"
             first_telling, first_place = first_by_id.setdefault(telling.id, (telling, place))
@@ -243,7 +243,7 @@ def _load_feedback_of(parsed: ParsedEpisodes) -> LoadedFile:
     """Return the feedback on entries of one episode file, with findings for masked texts."""
     numbered_feedback = []
     findings = list(parsed.findings)
-    for line, telling in zip(parsed.lines, parsed.tellings, strict=True):
+    for line, telling in zip(parsed.lines, parsed.records, strict=True):
         for feedback in telling.feedback:
             masked = mask_feedback(feedback)
             numbered_feedback.append((line, masked))
@@ -293,8 +293,8 @@ def save_telling(workspace: Workspace, telling: EpisodeRecord) -> Path:
     """
     root = work_tree(workspace)
     telling = tombstones_here(workspace).mask_all(telling)
-    path = root / telling_path(telling)
-    data = format_telling(telling)
+    path = root / episode_record_path(telling)
+    data = format_episode_record(telling)
     if not path.is_symlink() and not path.exists():
         write_file(path, data, root)
         return path
@@ -303,7 +303,7 @@ def save_telling(workspace: Workspace, telling: EpisodeRecord) -> Path:
         if not path.is_symlink() and read_regular(path, len(data)) == data:
             return path
     raise RepositoryError(
-        f"{telling_path(telling)} is there, and says something else",
+        f"{episode_record_path(telling)} is there, and says something else",
         slug="episode-exists",
         hint="What was told is never rewritten: write what was learned since as an amendment.",
     )

@@ -1,7 +1,7 @@
-"""Tombstones of forgotten text: lines of `.memory/rejected.txt`, and a copy next to the index.
+"""Tombstones (hashes of forgotten text): lines of `.memory/rejected.txt`, and a copy of them.
 
-The copy applies to every work tree and branch of a clone: an older branch cannot add the text
-again.
+The copy is next to the index. It applies to every work tree and branch of a clone, so that an older
+branch cannot add the text again.
 """
 
 from __future__ import annotations
@@ -80,14 +80,19 @@ def _list_lines_here(workspace: Workspace) -> list[str]:
     return lines + _read_lines(copy_path(workspace))
 
 
-def find_forgotten(forgotten: Tombstones, place: Located) -> list[Finding]:
-    """Return a finding, which does not repeat the text, if an entry has a forgotten text."""
-    if not forgotten:
+def find_forgotten(tombstones: Tombstones, place: Located) -> list[Finding]:
+    """Return a finding, which does not repeat the text, if an entry has a forgotten text.
+
+    Args:
+        tombstones: hashes of the forgotten texts.
+        place: the entry and where it is.
+    """
+    if not tombstones:
         return []
     # 10 ms that a repository without tombstones saves
     from memory_ci.extraction.entries import list_texts
 
-    if not forgotten.refuses(*list_texts(place.entry)):
+    if not tombstones.refuses(*list_texts(place.entry)):
         return []
     return [Finding(place.path, place.line, "forgotten", "says what was to be forgotten", HINT)]
 

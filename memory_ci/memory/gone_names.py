@@ -1,8 +1,9 @@
-"""Files and tasks that a text names and the repository does not have any more."""
+"""Files and tasks (`make lint`) that a text names and the repository does not have any more."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from memory_ci.gitrepo.history import list_commits_replacing
 from memory_ci.gitrepo.log import is_removed
@@ -42,34 +43,51 @@ def find_gone(tip: Snapshot, text: str) -> str:
 
 
 def _find_gone_file(tip: Snapshot, text: str) -> str:
-    """Return which file that a text names was removed, "" for none."""
-    named = [path.removeprefix("./") for path in NAMED_PATH.findall(text)]
-    if not named:
+    """Return which file that a text names was removed, as `docs/style.md is gone`; "" for none.
+
+    A file that was only moved is not gone.
+    """
+    named_paths = [path.removeprefix("./") for path in NAMED_PATH.findall(text)]
+    if not named_paths:
         return ""
-    names = {path.rsplit("/", 1)[-1] for path in tip.tree.files}
-    missing = [path for path in named if path.rsplit("/", 1)[-1] not in names]
-    for path in missing:
-        if is_removed(tip.workspace.repo, tip.sha, path):
+    names = {_base_name(path) for path in tip.tree.files}
+    for path in named_paths:
+        if _base_name(path) not in names and is_removed(tip.workspace.repo, tip.sha, path):
             return f"{path} is gone"
     return ""
 
 
-def _find_gone_task(tip: Snapshot, text: str) -> str:
-    """Return which task that a text names was removed from the files of its runner, "" for none.
+def _base_name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
 
-    Where the repository has no such file, or none of them ever named it, the task is somebody
-    else's.
+
+def _find_gone_task(tip: Snapshot, text: str) -> str:
+    """Return which task that a text names was removed, as `make lint is gone`; "" for none.
+
+    A task is removed if the files of its runner named it once, and no longer do. Where the
+    repository has no such file, or none ever named it, the task is another project's.
     """
     for match in NAMED_TASK.finditer(text):
-        pattern = re.compile(TASK_FILES[match["runner"] or match["word"]])
-        paths = [path for path in tip.tree.files if pattern.fullmatch(path)][:MAX_TASK_FILES]
-        name = re.split(":+", match["task"])[-1]
-        word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
-        contents = [content.data or b"" for content in tip.tree.read(paths, MAX_TASK_FILE)]
-        texts = [*paths, *(content.decode("utf-8", "replace") for content in contents)]
-        if any(word.search(text) for text in texts):
+        runner = match["runner"] or match["word"]
+        name = re.split(":+", match["task"])[-1]  # `unit` of `npm run test:unit`
+        paths = _list_task_files(tip, runner)
+        if _mentions_task(tip, paths, name):
             continue
         repo = tip.workspace.repo
         if any(list_commits_replacing(repo, tip.sha, path, name) for path in paths):
             return f"{match[0].lstrip('`')} is gone"
     return ""
+
+
+def _list_task_files(tip: Snapshot, runner: str) -> list[str]:
+    """Return the first MAX_TASK_FILES files that define the tasks of a runner such as `make`."""
+    pattern = re.compile(TASK_FILES[runner])
+    return [path for path in tip.tree.files if pattern.fullmatch(path)][:MAX_TASK_FILES]
+
+
+def _mentions_task(tip: Snapshot, paths: Sequence[str], name: str) -> bool:
+    """Return whether one of some files has a task's name as a word, in its path or its text."""
+    word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
+    contents = [content.data or b"" for content in tip.tree.read(paths, MAX_TASK_FILE)]
+    texts = [*paths, *(content.decode("utf-8", "replace") for content in contents)]
+    return any(word.search(text) for text in texts)

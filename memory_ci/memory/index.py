@@ -157,7 +157,7 @@ def _require_index_or_nothing(db: Path) -> None:
 def verify_index(
     workspace: Workspace, view: str | None, db: Path | None = None
 ) -> tuple[Finding, ...]:
-    """Return the differences between an index and a view; all files are read, none is written.
+    """Compare an index with a new one of all files, and return the differences.
 
     Args:
         workspace: the repository.
@@ -170,17 +170,22 @@ def verify_index(
     from memory_ci.search.artifact import verify
 
     files = list_indexed_files(workspace, view)
-    with open_index(None) as fresh_index:
-        _sync(workspace, fresh_index, files, _read_outside_files(workspace, view, db))
-        return tuple(verify(db or index_path(workspace), fresh_index))
+    with open_index(None) as new_index:  # in memory: no file is written
+        _sync(workspace, new_index, files, _read_outside_files(workspace, view, db))
+        return tuple(verify(db or index_path(workspace), new_index))
 
 
 def _read_outside_files(
     workspace: Workspace, view: str | None, db: Path | None
 ) -> dict[str, bytes]:
-    """Return the files of global memory, which only the index of a work tree has.
+    """Return the files of global memory, which only the index of a work tree covers, by path.
 
     Global memory belongs to the machine, so it is not in an index for other machines.
+
+    Args:
+        workspace: the repository.
+        view: the revision that is indexed; None for the work tree.
+        db: the index for other machines; None for that of the repository.
     """
     return _read_global(workspace) if view is None and db is None else {}
 
@@ -246,7 +251,11 @@ def _load_paths(
 
 
 def _read_global(workspace: Workspace) -> dict[str, bytes]:
-    """Return the global memory file by the path in the configuration, or nothing without one."""
+    """Return the global memory file by the path in the configuration.
+
+    Returns:
+        Nothing if none is configured, or it cannot be read.
+    """
     configured_path = workspace.config.global_.path
     if not configured_path:
         return {}

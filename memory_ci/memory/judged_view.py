@@ -140,11 +140,11 @@ class JudgedView:
 
 def make_key(*parts: str) -> str:
     """Return the cache key of a result that depends on these texts and on the code that judges."""
-    return _digest(__version__, _read_judges(), *parts)
+    return _digest(__version__, hash_judges(), *parts)
 
 
 @cache
-def _read_judges() -> str:
+def hash_judges() -> str:
     """Return a digest of the source of the modules in JUDGES, "" where none is installed."""
     package = Path(__file__).resolve().parent.parent
     hasher = blake2b(digest_size=16)

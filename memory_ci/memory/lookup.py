@@ -1,4 +1,4 @@
-"""Lookup of entries by the start of their id, and of their history in git."""
+"""Lookup of memory entries by the start of their id, and of their history in git."""
 
 from __future__ import annotations
 

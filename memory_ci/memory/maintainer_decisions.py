@@ -1,4 +1,4 @@
-"""Decisions of maintainers on proposals: removed entries stay removed, and edits are preserved.
+"""Decisions of maintainers on proposed entries: removed ones stay removed, edits are preserved.
 
 Entries that maintainers remove from the memory pull request are listed in `.memory/rejected.txt`,
 which memory-ci writes in that same pull request. A line is the hash of the entry's content and its

@@ -32,10 +32,10 @@ class UnmergeableError(Exception):
 
 
 def merge_files(base: Path, ours: Path, theirs: Path, path: str) -> int:
-    """Merge both sides' changes of `base`, and write the result into `ours`.
+    """Merge the changes that two branches made to a file, and write the result into `ours`.
 
     Args:
-        base: the common ancestor.
+        base: the version of the common ancestor.
         ours: our version, and the result.
         theirs: their version.
         path: the path of the file in the repository.
@@ -46,22 +46,31 @@ def merge_files(base: Path, ours: Path, theirs: Path, path: str) -> int:
     Raises:
         RepositoryError: write-failed, git-missing; `ours` is unchanged then.
     """
-    texts = (base.read_bytes(), ours.read_bytes(), theirs.read_bytes())
+    versions = (base.read_bytes(), ours.read_bytes(), theirs.read_bytes())
     try:
-        if path == RECORDED_FILE and is_contested(*texts):
-            merged, conflicts = merge_recorded(*texts[1:]), 0
-        elif is_episode_path(path) and is_contested(*texts):
-            merged, conflicts = merge_documents(*texts) or merge_text(*texts)
-        else:
-            merged, conflicts = merge_texts(*texts)
+        merged, conflicts = _merge_versions(path, *versions)
     except Exception:  # noqa: BLE001 - git waits for a merge, and its own merge always works
-        merged, conflicts = merge_text(*texts)
+        merged, conflicts = merge_text(*versions)
     write_file(ours, merged)
     return conflicts
 
 
+def _merge_versions(path: str, base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
+    """Merge three versions of a file by its kind: recorded ranges, episodes, or entries.
+
+    Returns:
+        The merged file, and the number of conflicts in it.
+    """
+    if is_contested(base, ours, theirs):
+        if path == RECORDED_FILE:
+            return merge_recorded(ours, theirs), 0
+        if is_episode_path(path):
+            return merge_documents(base, ours, theirs) or merge_text(base, ours, theirs)
+    return merge_texts(base, ours, theirs)
+
+
 def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
-    """Merge a memory file by entries.
+    """Merge three versions of a memory file by entries.
 
     The result is git's own merge of lines if a side cannot be read without doubt: a broken or
     repeated entry, text that is not UTF-8, mixed line ends. The same holds if the result, read
@@ -79,30 +88,33 @@ def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
         return merge_text(base, ours, theirs)
 
     newline = _choose(*(file.newline for file in files))
+    has_bom = _choose(*(file.has_bom for file in files))
     text = text.replace("\n", newline)
-    if _choose(*(file.has_bom for file in files)):
+    if has_bom:
         text = BOM + text
     return text.encode(), conflicts
 
 
 def _read(data: bytes) -> MemoryFile:
-    """Parse a file with its line ends made plain; `newline` has the original ones.
+    """Parse a memory file with line ends made `\\n`; its `newline` has the original ones.
 
     Raises:
         UnmergeableError: the file cannot be read without doubt.
     """
     has_crlf = b"\r\n" in data
     file = parse_memory_file("", data.replace(b"\r\n", b"\n"))
-    ids = [entry.id for entry in file.entries]
     is_mixed = has_crlf and data.count(b"\n") != data.count(b"\r\n")
-    is_broken = any(segment.is_broken for segment in file.segments) or (data and not file.segments)
-    if is_mixed or is_broken or len(ids) != len(set(ids)):
+    is_unparsed = bool(data) and not file.segments
+    is_broken = is_unparsed or any(segment.is_broken for segment in file.segments)
+    entry_ids = [entry.id for entry in file.entries]
+    has_duplicates = len(entry_ids) != len(set(entry_ids))
+    if is_mixed or is_broken or has_duplicates:
         raise UnmergeableError
     return replace(file, newline="\r\n" if has_crlf else "\n")
 
 
 class _Merge:
-    """A merge of three readable files.
+    """A merge of three readable versions of a memory file.
 
     Entries that all files have in the same order are fixed points; prose is merged between them.
     """
@@ -111,20 +123,20 @@ class _Merge:
         self._files = (base, ours, theirs)
         self._entries = [_entries_by_id(file) for file in self._files]
         self._conflicting_ids: set[str] = set()
-        self._segments: list[Segment] = []
+        self._segments: list[Segment] = []  # the result so far: prose and entries, in order
 
     def merge(self) -> tuple[str, int]:
-        """Return the text, with plain line ends, and the number of conflicts in it.
+        """Return the merged text, with line ends `\\n`, and the number of conflicts in it.
 
         Raises:
             UnmergeableError: the result, read back, would differ from the merge.
         """
         common_ids = self._find_common_ids()
-        gaps = [_list_gaps(file, common_ids) for file in self._files]
-        for index, prose in enumerate(zip(*gaps, strict=True)):
-            if index:
-                self._append(self._merge_entry(common_ids[index - 1]))
-            self._append(_merge_prose(*prose))
+        base_gaps, our_gaps, their_gaps = (_list_gaps(file, common_ids) for file in self._files)
+        self._append(_merge_prose(base_gaps[0], our_gaps[0], their_gaps[0]))
+        for number, entry_id in enumerate(common_ids, start=1):
+            self._append(self._merge_entry(entry_id))
+            self._append(_merge_prose(base_gaps[number], our_gaps[number], their_gaps[number]))
         self._insert_other_entries(common_ids)
         self._verify()
 
@@ -135,14 +147,18 @@ class _Merge:
         return merged_text.rstrip() + _merge_tails(*texts), conflicts
 
     def _find_common_ids(self) -> list[str]:
-        """Return the ids that all files have in one order; without a base, those of both sides."""
+        """Return the ids of entries that all versions have in one order.
+
+        Without a base these are the ids that both sides have in one order.
+        """
         base_ids, our_ids, their_ids = (list(entries) for entries in self._entries)
-        if self._files[0].segments:
+        base_file = self._files[0]
+        if base_file.segments:
             our_ids = _find_common_order(base_ids, our_ids)
         return _find_common_order(our_ids, their_ids)
 
     def _insert_other_entries(self, common_ids: Iterable[str]) -> None:
-        """Insert the entries that have no common place."""
+        """Insert the entries that have no common place, in the order of their dates."""
         _, ours, theirs = self._entries
         for entry_id in sorted({*ours, *theirs}.difference(common_ids)):
             segment = self._merge_entry(entry_id)
@@ -151,34 +167,34 @@ class _Merge:
                 insert_entry(self._segments, segment.entry, text, "\n")
 
     def _append(self, segment: Segment | None) -> None:
+        """Add prose or an entry to the end of the result, with a line break behind it."""
         if segment is not None:
             raw = segment.raw if segment.raw.endswith("\n") else segment.raw + "\n\n"
             self._segments.append(replace(segment, raw=raw))
 
     def _merge_entry(self, entry_id: str) -> Segment | None:
-        """Return the merged entry; None if it is deleted."""
+        """Return the merge of three versions of an entry; None if the entry is deleted."""
         base, ours, theirs = (entries.get(entry_id) for entries in self._entries)
-        base_text, our_text, their_text = (
-            segment and segment.raw.rstrip() for segment in (base, ours, theirs)
-        )
-        if our_text == base_text:
-            chosen = theirs
-        elif their_text == base_text:
-            chosen = ours
+        base_text, our_text, their_text = (_text_of(segment) for segment in (base, ours, theirs))
+        if _trim(our_text) == _trim(base_text):
+            merged = theirs
+        elif _trim(their_text) == _trim(base_text):
+            merged = ours
         else:
-            chosen = self._merge_contested(base, ours, theirs)
-        if chosen is None:
+            merged = self._merge_contested(base, ours, theirs)
+        if merged is None:
             return None
-        tail = _merge_tails(*(segment.raw if segment else "" for segment in (base, ours, theirs)))
-        return replace(chosen, raw=chosen.raw.rstrip() + tail)
+        tail = _merge_tails(base_text or "", our_text or "", their_text or "")
+        return replace(merged, raw=merged.raw.rstrip() + tail)
 
     def _merge_contested(
         self, base: Segment | None, ours: Segment | None, theirs: Segment | None
     ) -> Segment | None:
         """Merge an entry that both sides changed, or that one deleted and the other changed."""
-        merged = merge_entries(
-            *(segment.entry if segment else None for segment in (base, ours, theirs))
+        base_entry, our_entry, their_entry = (
+            segment.entry if segment else None for segment in (base, ours, theirs)
         )
+        merged = merge_entries(base_entry, our_entry, their_entry)
         if ours is None or theirs is None:
             return (ours or theirs) if merged else None
         if isinstance(merged, Conflict):
@@ -187,10 +203,14 @@ class _Merge:
             segment = _write_merged(merged, base, ours, theirs)
             if segment is not None:
                 return segment
-        return self._mark_conflict((ours, ours.entry), (theirs, theirs.entry))
+        return self._mark_conflict((ours, our_entry), (theirs, their_entry))
 
     def _mark_conflict(self, *versions: tuple[Segment, Entry | None]) -> Segment:
-        """Return two versions of an entry between git's markers."""
+        """Return two versions of an entry between git's conflict markers.
+
+        Args:
+            versions: for each side the text in the file, and the entry to write in its place.
+        """
         texts = []
         for segment, entry in versions:
             if entry is not None:
@@ -227,7 +247,17 @@ def _entries_by_id(file: MemoryFile) -> dict[str, Segment]:
 def _write_merged(
     merged: Entry, base: Segment | None, ours: Segment, theirs: Segment
 ) -> Segment | None:
-    """Return the text of a merged entry; None if it would lose comments or unknown keys."""
+    """Write a merged entry in the place of one of its versions.
+
+    Args:
+        merged: the entry.
+        base: the text of the common ancestor.
+        ours: our text.
+        theirs: their text.
+
+    Returns:
+        None if that would lose comments or unknown keys.
+    """
     comments = [_list_comments(segment) for segment in (base, ours, theirs)]
     if is_contested(*comments):
         return None
@@ -235,6 +265,7 @@ def _write_merged(
     candidates = [
         segment for segment in (ours, theirs) if _list_comments(segment) == chosen_comments
     ]
+    # A version that is the merged entry already comes first, because its text need not change.
     candidates.sort(key=lambda segment: segment.entry != merged)
     for segment in candidates:
         if segment.entry is not None and segment.entry.extra == merged.extra:
@@ -244,18 +275,27 @@ def _write_merged(
     return Segment(format_entry(merged), 0, merged)
 
 
+def _text_of(segment: Segment | None) -> str | None:
+    return segment.raw if segment is not None else None
+
+
+def _trim(text: str | None) -> str | None:
+    return text.rstrip() if text is not None else None
+
+
 def _choose(base: T, ours: T, theirs: T) -> T:
-    """Return the side that changed; ours if both did."""
+    """Return the version of the side that changed; ours if both did."""
     return theirs if ours == base else ours
 
 
 def _merge_tails(base: str, ours: str, theirs: str) -> str:
-    """Merge the white space at the end of texts."""
-    return _choose(*(text[len(text.rstrip()) :] for text in (base, ours, theirs)))
+    """Merge the white space at the end of three texts."""
+    tails = [text[len(text.rstrip()) :] for text in (base, ours, theirs)]
+    return _choose(*tails)
 
 
 def _find_common_order(first_ids: Sequence[str], second_ids: Sequence[str]) -> list[str]:
-    """Return the ids that two lists have in the same order."""
+    """Return the ids that two lists have in the same order, as difflib finds them."""
     matcher = SequenceMatcher(None, first_ids, second_ids, autojunk=False)
     common_ids: list[str] = []
     for block in matcher.get_matching_blocks():
@@ -264,7 +304,15 @@ def _find_common_order(first_ids: Sequence[str], second_ids: Sequence[str]) -> l
 
 
 def _list_gaps(file: MemoryFile, common_ids: Iterable[str]) -> list[str]:
-    """Return the prose before, between and after the common entries."""
+    """Return the prose before, between and after some entries of a file.
+
+    Args:
+        file: the file.
+        common_ids: the ids of the entries.
+
+    Returns:
+        One text more than there are ids, also if the file lacks some of the entries.
+    """
     common_ids = set(common_ids)
     gaps = [""]
     for segment in file.segments:
@@ -272,21 +320,26 @@ def _list_gaps(file: MemoryFile, common_ids: Iterable[str]) -> list[str]:
             gaps[-1] += segment.raw
         elif segment.entry.id in common_ids:
             gaps.append("")
-    return gaps + [""] * (len(common_ids) + 1 - len(gaps))
+    missing = len(common_ids) + 1 - len(gaps)
+    return gaps + [""] * missing
 
 
 def _merge_prose(base: str, ours: str, theirs: str) -> Segment | None:
-    """Merge prose; the segment is broken if it has conflicts, and None if there is no prose."""
-    sides = [text.rstrip() for text in (base, ours, theirs)]
-    if not is_contested(*sides):
-        text = _choose(*sides)
+    """Merge three versions of prose between entries.
+
+    Returns:
+        A segment, which is broken if it has conflicts; None if there is no prose.
+    """
+    trimmed = [text.rstrip() for text in (base, ours, theirs)]
+    if not is_contested(*trimmed):
+        text = _choose(*trimmed)
         return Segment(text + _merge_tails(base, ours, theirs), 0) if text else None
-    merged, conflicts = merge_text(*(f"{text}\n".encode() for text in sides))
+    merged, conflicts = merge_text(*(f"{text}\n".encode() for text in trimmed))
     return Segment(merged.decode().rstrip() + "\n\n", 0, is_broken=conflicts > 0)
 
 
 def _list_comments(segment: Segment | None) -> tuple[str, ...]:
-    """Return comments in a front matter: lines outside of fields, which no rewrite may lose."""
+    """Return the lines of an entry's front matter that are no fields, such as comments."""
     if segment is None:
         return ()
     field_lines: set[int] = set()
@@ -301,10 +354,16 @@ def _list_comments(segment: Segment | None) -> tuple[str, ...]:
 
 
 def _rewrite(segment: Segment, entry: Entry) -> str:
-    """Return the text of a segment with the content of an entry; other text is unchanged.
+    """Return the text of an entry in a file with new content; the form of other fields is kept.
 
     An entry with other unknown keys is not rewritten.
+
+    Args:
+        segment: the entry in the file.
+        entry: its new content.
     """
-    if segment.entry == entry or (segment.entry is not None and segment.entry.extra != entry.extra):
+    old_entry = segment.entry
+    if old_entry == entry or (old_entry is not None and old_entry.extra != entry.extra):
         return segment.raw
-    return edit_file(MemoryFile("", (segment,), ()), updated=[entry]).segments[0].raw
+    edited = edit_file(MemoryFile("", (segment,), ()), updated=[entry])
+    return edited.segments[0].raw

@@ -1,4 +1,4 @@
-"""The model of a run: the choice of an engine, its requests, its budget and its use."""
+"""The language model of a run: the choice of an engine, its requests, and its budget."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Asker:
     def ask(
         self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()
     ) -> Answer | None:
-        """Ask about one change.
+        """Ask the model what a merged change teaches.
 
         Args:
             change: the label of the change.
@@ -116,8 +116,10 @@ class Asker:
             return None
 
         window = choose_pieces(evidence, self._budget, has_learning_signs)
-        active_entries = [entry for entry in written if entry.status == "active"]
-        new_entries = [entry for entry in active_entries if entry.id not in self._existing_ids]
+        new_entries = []
+        for entry in written:
+            if entry.status == "active" and entry.id not in self._existing_ids:
+                new_entries.append(entry)
         near_titles = _choose_near(new_entries, window.pieces)
         tokens = window.tokens + estimate_tokens(evidence.changed)
         request = Request(
@@ -136,7 +138,7 @@ class Asker:
         return Answer(reply.text, engine, request.notice)
 
     def extract(self, request: Request) -> EngineReply:
-        """Send a request and count the reply.
+        """Send a request to the engine, and count the reply and its cost.
 
         Raises:
             EngineError: as the engine does.
@@ -154,6 +156,10 @@ def _choose_near(entries: Sequence[Entry], pieces: Sequence[Evidence]) -> list[E
     """Return the new entries whose titles share most words with the evidence.
 
     To show all of them in each call would cost too much.
+
+    Args:
+        entries: the entries that a run has added.
+        pieces: the evidence that the model is shown.
     """
     if not entries:
         return []
@@ -167,11 +173,12 @@ def _choose_near(entries: Sequence[Entry], pieces: Sequence[Evidence]) -> list[E
         shared = len(evidence_stems.intersection(title_stems))
         if shared >= NEAR_WORDS:
             ranked.append((-shared, entry.id, entry.title))
-    return [ExistingEntry(entry_id, title) for _, entry_id, title in sorted(ranked)[:MAX_NEAR]]
+    ranked.sort()
+    return [ExistingEntry(entry_id, title) for _, entry_id, title in ranked[:MAX_NEAR]]
 
 
 def _choose_existing(entries: Sequence[Entry]) -> list[ExistingEntry]:
-    """Return the entries whose titles a model is shown: the most important within the budget."""
+    """Return the entries whose titles the model is shown: the most important, KNOWN_TOKENS long."""
     titles = []
     tokens = 0
     for entry in sorted(entries, key=lambda entry: (-entry.importance, entry.id)):
@@ -210,12 +217,12 @@ class Model(NamedTuple):
     kept_as: str = ""
     is_reusing: bool = False
 
-    def asker(self, existing: Sequence[Entry], kept: Path) -> Asker | None:
-        """Return an asker for this model, or None without an engine.
+    def asker(self, existing: Sequence[Entry], cache: Path) -> Asker | None:
+        """Return what asks this model in a run; None if the engine is the rules alone.
 
         Args:
             existing: the entries in memory.
-            kept: the directory in which replies are cached.
+            cache: the directory in which replies are cached.
         """
         if self.engine is None:
             return None
@@ -224,7 +231,7 @@ class Model(NamedTuple):
         # Replies of other engines are not cached, because a program may change and keep its name.
         if self.kept_as or self.name in ("anthropic", "claude-cli"):
             name = f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
-            directory = kept / re.sub(r"[^\w.-]+", "-", name)
+            directory = cache / re.sub(r"[^\w.-]+", "-", name)
             engine = CachingEngine(engine, directory, is_reusing=self.is_reusing)
         meter = None if self.is_metered else self.meter
         return Asker(self.name, engine, meter, PROMPT_TOKENS, existing)
@@ -236,7 +243,12 @@ class Model(NamedTuple):
             close()
 
     def use(self, asker: Asker | None, failure: EngineError | None) -> EngineUse:
-        """Return the use of the model by the run, for the report."""
+        """Return for the report what a run asked of the model, and what that cost.
+
+        Args:
+            asker: what asked the model, if the run has a model.
+            failure: the error that ended the use of the model, if any.
+        """
         spent = self.meter.spent
         return EngineUse(
             name=self.name,
@@ -258,7 +270,7 @@ class Model(NamedTuple):
 def choose_model(
     settings: EngineConfig, wanted: EngineName | None, environ: Mapping[str, str]
 ) -> Model:
-    """Choose the engine of a run; without one, `auto` takes the rules.
+    """Choose the engine of a run; `auto` takes the rules if no model is available.
 
     Args:
         settings: the configuration.
@@ -282,17 +294,18 @@ def choose_model(
 
     engine, choice = choose_engine(settings, environ)
     if settings.allowed and choice.name not in ("rules", *settings.allowed):
+        # `auto` chose an engine that is not allowed.
         engine, choice = choose_engine(replace(settings, name="rules"), environ)
         choice = choice._replace(reason=f"engine.allowed is {allowed}")
 
-    meter = getattr(engine, "meter", None)
+    own_meter = getattr(engine, "meter", None)
     return Model(
         name=choice.name,
         reason="--engine" if wanted not in (None, "auto") else choice.reason,
         engine=engine if choice.name != "rules" else None,
-        meter=meter or Meter(settings),
+        meter=own_meter or Meter(settings),
         settings=settings,
-        is_metered=meter is not None,
+        is_metered=own_meter is not None,
         lacks=choice.lacks,
     )
 
@@ -318,7 +331,11 @@ class SpentMonth(NamedTuple):
 
 
 def choose_run_model(
-    here: Workspace, base: str, wanted: EngineName | None, today: date, environ: Mapping[str, str]
+    workspace: Workspace,
+    base: str,
+    wanted: EngineName | None,
+    today: date,
+    environ: Mapping[str, str],
 ) -> Model:
     """Choose the model of a run, limited to the remaining budget of the month.
 
@@ -326,26 +343,28 @@ def choose_run_model(
     memory requests that have not landed. It raises as `choose_model` does.
 
     Args:
-        here: the repository with the configuration of the run.
+        workspace: the repository with the configuration of the run.
         base: the tip of the branch.
         wanted: the engine of `--engine`.
         today: the day of the run.
         environ: the environment.
     """
-    settings = here.config.engine
+    settings = workspace.config.engine
     model = choose_model(settings, wanted, environ)
     if model.engine is None:
         return model
 
+    repo = workspace.repo
     month_start = today.replace(day=1)
-    requests = (f"--glob={PRIVATE_REFS}*", f"--glob=refs/remotes/*/{here.config.publish.branch}*")
-    unlanded = sum_costs(here.repo, month_start, *requests, "--not", base)
+    request_branches = f"refs/remotes/*/{workspace.config.publish.branch}*"
+    request_refs = (f"--glob={PRIVATE_REFS}*", f"--glob={request_branches}")
+    unlanded = sum_costs(repo, month_start, *request_refs, "--not", base)
     limit = settings.max_cost_usd_month
     if not limit:
         return model._replace(unlanded_usd=unlanded)
 
     model.close()
-    spent = unlanded + sum_costs(here.repo, month_start, "--first-parent", base)
+    spent = unlanded + sum_costs(repo, month_start, "--first-parent", base)
     remaining = limit - spent
     if remaining <= 0:
         engine = SpentMonth(spent, limit)
@@ -361,7 +380,7 @@ TRUSTED_PARTS = ("engine", "extraction", "sessions", "forge")
 
 
 def trusted_at(repo: Repository, base: str) -> Workspace:
-    """Return the repository with the configuration at `base`, but trusted parts from before it.
+    """Return the repository with the configuration at a commit, but trusted parts from before it.
 
     A change must not choose who reads it, who is trusted, or whether a forge is asked for its
     author. So TRUSTED_PARTS are those of the parent commit. The policy at `base` then narrows the
@@ -377,24 +396,24 @@ def trusted_at(repo: Repository, base: str) -> Workspace:
         f"{base}^1:{CONFIG_FILE}",
         f"{base}:{CONFIG_FILE}",
     )
-    tip, before, old_file, new_file = find_objects(repo, names)
-    if tip is None or before is None or old_file == new_file:
+    tip, parent, old_file, new_file = find_objects(repo, names)
+    if tip is None or parent is None or old_file == new_file:
         return Workspace(repo, workspace_at(repo, base).config)
 
-    old_config = _find_readable_config(repo, before)
-    parts = {name: getattr(old_config, name) for name in TRUSTED_PARTS}
-    config = replace(read_config_at(repo, tip), **parts)
+    old_config = _find_readable_config(repo, parent)
+    trusted_parts = {name: getattr(old_config, name) for name in TRUSTED_PARTS}
+    config = replace(read_config_at(repo, tip), **trusted_parts)
     return Workspace(repo, narrow_at(repo, tip, config))
 
 
-def _find_readable_config(repo: Repository, before: str) -> Config:
-    """Return the newest readable configuration at or before a commit.
+def _find_readable_config(repo: Repository, commit: str) -> Config:
+    """Return the configuration of a commit, or the newest before it that can be read.
 
     Without one, nobody is trusted.
     """
     with suppress(UsageError):
-        return read_config_at(repo, before)
-    for version in list_versions(repo, before, [CONFIG_FILE]):
+        return read_config_at(repo, commit)
+    for version in list_versions(repo, commit, [CONFIG_FILE]):
         with suppress(UsageError):
             return read_config_at(repo, version.commit.sha)
     return replace(Config(), extraction=ExtractionConfig(trusted_authors=()))

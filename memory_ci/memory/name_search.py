@@ -1,4 +1,4 @@
-"""Names of code in entries: whether a tree still has them, and earlier commits had them.
+"""Names of code in memory entries: whether a tree still has them, and earlier commits had them.
 
 A name that the commit on which its entry was written had, and that the tree lacks, is dead.
 """
@@ -53,13 +53,15 @@ class NameSearch(NamedTuple):
 
 
 def list_named(prose: str) -> Named:
-    """Return the names and paths in a text.
+    """Return the names of code and the paths in a text.
 
-    Names have no owners, because a method is still there when its class is renamed.
+    Names have no owners (`post` for `Client.post`), because a method is still there when its class
+    is renamed.
     """
     mentions = list_mentions(PATH.sub(" ", prose), plain=False)
-    tails = dict.fromkeys(mention.rpartition(".")[2] for mention in mentions)
-    return Named([tail for tail in tails if len(tail) >= MIN_NAME], PATH.findall(prose))
+    names = dict.fromkeys(mention.rpartition(".")[2] for mention in mentions)
+    long_names = [name for name in names if len(name) >= MIN_NAME]
+    return Named(long_names, PATH.findall(prose))
 
 
 def search_names(view: JudgedView, entries: Iterable[Entry]) -> NameSearch:

@@ -1,4 +1,4 @@
-"""Cites for code that entries name: files and definitions of a commit."""
+"""Cites of the code that the texts of memory entries name: files and definitions of a commit."""
 
 from __future__ import annotations
 
@@ -27,10 +27,18 @@ from memory_ci.store.edits import edit_file
 from memory_ci.text import plural
 
 TOKEN = Regex(r"[\w.-]*\w")
+"""A word of a text that may be the name of a file, as `client.py`."""
 CITE = Regex(
     r"(?P<path>.+?)(?:::(?P<symbol>[^\s:@][^\s@]*)|:(?P<first>[1-9]\d*)(?:-(?P<last>[1-9]\d*))?)?"
 )
-Place = tuple[str, str]  # A path and the name of a definition in it, "" for none.
+"""A cite as people write it: `src/client.py`, `src/client.py::Client.post`, `src/client.py:3-9`."""
+
+
+class Place(NamedTuple):
+    """A file, and the name of a definition in it, "" for none."""
+
+    path: str
+    symbol: str = ""
 
 
 class _Names(NamedTuple):
@@ -46,11 +54,16 @@ class _Names(NamedTuple):
 
 
 def cite_named(workspace: Workspace, entries: Sequence[Entry], rev: str) -> tuple[Entry, ...]:
-    """Anchor the cites of entries, and add cites to those that have none.
+    """Anchor the cites of entries, and add cites of the code they name to those without any.
 
     An added cite is a file or a definition of a commit that the text names as code, MAX_CITES at
     most. A name that several definitions have is cited only if the text names a path too. Rejected
     and retired entries get no cites. The commit is searched once for all entries.
+
+    Args:
+        workspace: the repository.
+        entries: the entries.
+        rev: the commit.
     """
     entries = anchor_entries(workspace, entries)
     uncited = [entry for entry in entries if _needs_cites(entry)]
@@ -74,6 +87,7 @@ class _Commit:
     """The code files of a commit, and the definitions in them that entries name."""
 
     def __init__(self, workspace: Workspace, sha: str) -> None:
+        """List the code files of a commit; none is read yet."""
         self._repo = workspace.repo
         self._sha = sha
         self._files: dict[str, TreeFile] = {}
@@ -94,6 +108,7 @@ class _Commit:
         return {entry: self._choose_cites(names) for entry, names in names_by_entry.items()}
 
     def _find_names(self, prose: str) -> _Names:
+        """Return the files of the commit and the definitions that a text names."""
         candidates: list[str] = []
         for token in dict.fromkeys(TOKEN.findall(prose)):
             candidates += self._paths_by_base.get(token, ())
@@ -102,97 +117,118 @@ class _Commit:
         return _Names(cites, list_mentions(prose, plain=False))
 
     def _read_named(self, all_names: Collection[_Names]) -> None:
-        """Read the named files, and the files with definitions of the mentioned names."""
+        """Read the files that texts name, and those with definitions of the names in them.
+
+        Args:
+            all_names: the names in each text.
+        """
         paths: dict[str, None] = {}
-        tails: set[str] = set()
+        last_parts: set[str] = set()
         for names in all_names:
             paths |= dict.fromkeys(names.cites)
-            tails.update(map(_tail, names.mentions))
+            last_parts.update(_last_part(mention) for mention in names.mentions)
 
-        mentioning = find_mentions(self._repo, self._sha, tails)
+        mentioning = find_mentions(self._repo, self._sha, last_parts)
         code_paths = [path for path in mentioning if path in self._files and is_code(path)]
         paths |= dict.fromkeys(code_paths)
         texts = read_texts(self._repo, [self._files[path] for path in paths])
         self._texts = {file.path: text for file, text in texts.items()}
-        for tail in tails:
-            self._find_definitions(tail, code_paths)
+        for name in last_parts:
+            self._find_definitions(name, code_paths)
 
-    def _find_definitions(self, tail: str, code_paths: Iterable[str]) -> None:
-        """Find the definitions of a name, unless more than MAX_MENTIONS files hold it."""
-        paths = [path for path in code_paths if tail in self._texts.get(path, "")]
+    def _find_definitions(self, name: str, code_paths: Iterable[str]) -> None:
+        """Find the definitions of a name, unless more than MAX_MENTIONS files hold it.
+
+        Args:
+            name: the name without owners: `post` for `Client.post`.
+            code_paths: the files to search.
+        """
+        paths = [path for path in code_paths if name in self._texts.get(path, "")]
         if len(paths) > MAX_MENTIONS:
             return
         for path in paths:
             for definition in list_definitions(path, self._texts[path]):
-                if _tail(definition.name) == tail:
-                    self._definitions[tail].add((path, definition.name))
+                if _last_part(definition.name) == name:
+                    self._definitions[name].add(Place(path, definition.name))
 
     def _choose_cites(self, names: _Names) -> list[str]:
-        """Return the cites for names: definitions that are the only match, then other files."""
-        places: dict[Place, None] = {}
+        """Return cites for the names in a text: definitions that it must mean, then other files."""
+        places: dict[Place, None] = {}  # without duplicates, in order
         for mention in names.mentions:
             place = self._resolve(mention, names.cites)
             if place is not None:
                 places[place] = None
-        paths_with_symbol = {path for path, _ in places}
+        paths_with_symbol = {place.path for place in places}
         for path in names.cites:
             if path not in paths_with_symbol:
-                places[path, ""] = None
+                places[Place(path)] = None
 
         cites = []
-        for path, symbol in list(places)[:MAX_CITES]:
-            cite = self._format_cite(path, symbol, names)
+        for place in list(places)[:MAX_CITES]:
+            cite = self._format_cite(place, names)
             if not check_words(cite):
                 cites.append(cite)
         return cites
 
     def _resolve(self, mention: str, named_paths: Collection[str]) -> Place | None:
-        """Return the only definition that a mention can mean, those in named files first."""
-        definitions = self._definitions.get(_tail(mention), ())
-        places = [place for place in definitions if matches_name(mention, place[1])]
-        places = [place for place in places if place[0] in named_paths] or places
+        """Return the only definition that a mention can mean, None if there are several or none.
+
+        If files that the text names have such definitions, only these count.
+        """
+        definitions = self._definitions.get(_last_part(mention), ())
+        places = [place for place in definitions if matches_name(mention, place.symbol)]
+        places = [place for place in places if place.path in named_paths] or places
         return places[0] if len(places) == 1 else None
 
-    def _format_cite(self, path: str, symbol: str, names: _Names) -> str:
+    def _format_cite(self, place: Place, names: _Names) -> str:
+        """Return a cite of a file or definition, as an anchor if the text of the file was read."""
         commit = self._sha[:SHA_WIDTH]
-        if not symbol:
-            return f"{names.cites[path]}@{commit}"
-        text = self._texts.get(path)
+        if not place.symbol:
+            return f"{names.cites[place.path]}@{commit}"
+        text = self._texts.get(place.path)
         if text is None:
-            return f"{path}@{commit}"
-        return format_anchor(make_anchor(path, text, commit, symbol=symbol))
+            return f"{place.path}@{commit}"
+        return format_anchor(make_anchor(place.path, text, commit, symbol=place.symbol))
 
 
 def cite_files(workspace: Workspace, texts: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Cite the code of HEAD in the entries of memory files.
+    """Add cites of the code of HEAD to the entries of memory files.
+
+    Args:
+        workspace: the repository.
+        texts: the content of the files by path.
 
     Returns:
-        The files that changed, by path.
+        The new content of the files that changed, by path.
 
     Raises:
         UnreadableMemoryError: unsafe-rewrite.
     """
     files = {path: parse_memory_file(path, data) for path, data in texts.items()}
-    paths = []
+    paths = []  # of the file of each entry
     entries: list[Entry] = []
     for path, file in files.items():
         entries += file.entries
         paths += [path] * len(file.entries)
 
-    updates: dict[str, list[Entry]] = defaultdict(list)
+    updated_by_path: dict[str, list[Entry]] = defaultdict(list)
     cited_entries = cite_named(workspace, entries, "HEAD")
     for path, before, after in zip(paths, entries, cited_entries, strict=True):
         if after != before:
-            updates[path].append(after)
+            updated_by_path[path].append(after)
 
     rendered = {}
-    for path, updated in updates.items():
+    for path, updated in updated_by_path.items():
         rendered[path] = render_memory_file(edit_file(files[path], updated=updated))
     return rendered
 
 
 def read_cite(workspace: Workspace, written: str) -> str:
-    """Return the anchor in HEAD for PATH, PATH::SYMBOL or PATH:A-B.
+    """Return the anchor in HEAD for a cite that a person wrote.
+
+    Args:
+        workspace: the repository.
+        written: PATH, PATH::SYMBOL or PATH:A-B.
 
     Raises:
         UsageError: unknown-cite.
@@ -216,6 +252,19 @@ def read_cite(workspace: Workspace, written: str) -> str:
     if path != written:
         symbol = match["symbol"]
         lines = _parse_lines(match)
+    _require_code(path, text, symbol, lines)
+    return format_anchor(make_anchor(path, text, sha[:SHA_WIDTH], lines, symbol))
+
+
+def _require_code(path: str, text: str, symbol: str | None, lines: tuple[int, int] | None) -> None:
+    """Refuse a cite if its file has no such definition or lines.
+
+    Args:
+        path: the path of the file.
+        text: its text.
+        symbol: the name of the definition, if the cite has one.
+        lines: the first and the last line, if the cite has them.
+    """
     if symbol and find_definition(path, text, symbol) is None:
         raise _unknown_cite(
             f"{path} has no definition {symbol}, or several of it",
@@ -227,7 +276,6 @@ def read_cite(workspace: Workspace, written: str) -> str:
         if not first <= last <= count:
             message = f"{path} has no lines {first}-{last}: it has {plural(count, 'line')}"
             raise _unknown_cite(message, "Write A-B.")
-    return format_anchor(make_anchor(path, text, sha[:SHA_WIDTH], lines, symbol))
 
 
 def _parse_lines(match: re.Match[str]) -> tuple[int, int] | None:
@@ -240,7 +288,8 @@ def _unknown_cite(message: str, hint: str) -> UsageError:
     return UsageError(message, slug="unknown-cite", hint=hint)
 
 
-def _tail(name: str) -> str:
+def _last_part(name: str) -> str:
+    """Return a name without its owners: `post` for `Client.post`."""
     return name.rpartition(".")[2]
 
 

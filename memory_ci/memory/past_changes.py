@@ -1,4 +1,4 @@
-"""The merged changes of a branch as checks see them, from one pass over its history."""
+"""The merged changes of a branch with all that checks test: files, added lines, messages."""
 
 from __future__ import annotations
 
@@ -23,18 +23,25 @@ MAX_PATHSPECS = 40
 def iter_past_changes(
     workspace: Workspace, history: HistoryRange, rules: Sequence[RuleCheck]
 ) -> Iterator[PastChange]:
-    """Yield the merged changes of a range, oldest first.
+    """Yield the merged changes of a range, oldest first, with what checks need of them.
 
-    One process reads commits and files; a second one reads added lines, if a check needs them.
+    One git process reads commits and files; a second one reads added lines, if a check needs them.
+
+    Args:
+        workspace: the repository.
+        history: the range.
+        rules: the checks.
     """
     repo = workspace.repo
     globs = list_read_globs([rule.check for rule in rules])
     additions = _AdditionStream(repo, history, rules, globs) if globs else None
-    changes = iter_merged_changes(repo, history)
-    for merged in progress.count("Trying checks on history", changes, history.change_count):
+    merged_changes = iter_merged_changes(repo, history)
+    for merged in progress.count("Trying checks on history", merged_changes, history.change_count):
         landed = list_landed(merged)
         change = _make_change(merged, landed, workspace)
-        yield PastChange(merged, additions.add(change, landed) if additions else change)
+        if additions is not None:
+            change = additions.add(change, landed)
+        yield PastChange(merged, change)
 
 
 class _AdditionStream:
@@ -47,25 +54,42 @@ class _AdditionStream:
         rules: Sequence[RuleCheck],
         globs: Sequence[str],
     ) -> None:
+        """Start the git process that reads the lines.
+
+        Args:
+            repo: the repository.
+            history: the range.
+            rules: the checks, which say of which files lines are read.
+            globs: their globs of files.
+        """
         first_parents = [group[-1] for group in history.groups]
         pathspecs = list_pathspecs(globs)
         if len(pathspecs) > MAX_PATHSPECS:
             pathspecs = []
         self._stream = iter_additions(repo, first_parents, build_wanted(rules), pathspecs)
+        # The next commit that adds lines to such files, and its lines.
         self._next: tuple[str, Additions] | None = next(self._stream, None)
 
     def add(self, change: CheckedChange, landed: Sequence[Commit]) -> CheckedChange:
-        """Return a change with its added lines, for which the stream moves on."""
-        moved = {file.path for file in change.files if file.status == "R"}
+        """Return a change with the lines that it adds, read from the stream.
+
+        Args:
+            change: the next change of the range.
+            landed: its commits on the first-parent line.
+        """
+        moved_paths = {file.path for file in change.files if file.status == "R"}
         added: list[AddedLine] = []
         unread = ""
         for commit in landed:
             if self._next is None or self._next[0] != commit.sha:
                 continue  # It changes no file that a check reads.
-            _, part = self._next
-            # A file that was moved from where git did not look seems to be new.
-            added += [AddedLine(*line) for line in part.lines if line.path not in moved]
-            unread = unread if part.is_complete else TOO_LONG
+            _, additions = self._next
+            for line in additions.lines:
+                # A file that was moved from where git did not look seems to be new.
+                if line.path not in moved_paths:
+                    added.append(AddedLine(*line))
+            if not additions.is_complete:
+                unread = TOO_LONG
             self._next = next(self._stream, None)
         return CheckedChange(
             files=change.files,
@@ -84,6 +108,13 @@ def list_landed(merged: MergedChange) -> tuple[Commit, ...]:
 def _make_change(
     merged: MergedChange, landed: Sequence[Commit], workspace: Workspace
 ) -> CheckedChange:
+    """Return the files, messages and title of a merged change, without its added lines.
+
+    Args:
+        merged: the change.
+        landed: its commits on the first-parent line, which have its files.
+        workspace: the repository.
+    """
     files: dict[str, FileChange] = {}
     for commit in landed:
         for file in commit.files:

@@ -1,4 +1,4 @@
-"""Memory of past commits: an index in memory of any commit."""
+"""Memory as it was in a past commit: which commit a time means, and a search index of it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PastMoment(msgspec.Struct, frozen=True):
 
 
 def find_moment(workspace: Workspace, at: str) -> PastMoment:
-    """Return the moment of a revision or of a day.
+    """Return the commit and the day that a revision or a day stands for.
 
     Args:
         workspace: the repository.
@@ -77,21 +77,26 @@ def _parse_day(text: str) -> date | None:
 
 
 def find_instant(workspace: Workspace, at: datetime) -> PastMoment:
-    """Return the moment of a time, along the first parents of HEAD.
+    """Return the last commit before a time, along the first parents of HEAD.
 
     Raises:
         RepositoryError: shallow-clone.
     """
-    when = at.astimezone(UTC)
-    commit = find_commit_until(workspace.repo, "HEAD", when)
+    time = at.astimezone(UTC)
+    commit = find_commit_until(workspace.repo, "HEAD", time)
     note = f"Memory of {commit[:12]}" if commit else "There was no commit yet, and no memory"
-    return PastMoment(workspace, commit, when.date(), f"{note}, as of {when:%Y-%m-%d %H:%M} UTC.")
+    return PastMoment(workspace, commit, time.date(), f"{note}, as of {time:%Y-%m-%d %H:%M} UTC.")
 
 
 def find_fork_point(workspace: Workspace, base: str, today: date) -> PastMoment:
-    """Return the commit at which HEAD left `base`, with its memory and its configuration.
+    """Return the commit at which HEAD left a branch, with its memory and its configuration.
 
-    A fork's own memory and configuration are not reviewed yet.
+    Memory and configuration of HEAD itself are not reviewed yet, so they are not used.
+
+    Args:
+        workspace: the repository.
+        base: the branch that HEAD left.
+        today: the day by which entries are ranked.
 
     Raises:
         RepositoryError: unknown-revision, unrelated-histories, shallow-clone.
@@ -114,7 +119,11 @@ class Past:
 
     @contextmanager
     def index(self, commit: str | None) -> Iterator[Index]:
-        """Open the index of a commit, in memory; without a commit it is empty."""
+        """Open a search index of a commit's memory, which is in main memory only.
+
+        Args:
+            commit: the commit; without one the index is empty.
+        """
         tree_files = list_indexed_files(self._workspace, commit) if commit else ()
         files = {readable_path(file): file for file in tree_files}
         oids = {path: file.oid for path, file in files.items()}
@@ -123,6 +132,12 @@ class Past:
             yield index
 
     def _load(self, files: Mapping[str, TreeFile], paths: Collection[str]) -> list[LoadedFile]:
+        """Return the content of files, and read those that no other commit had before.
+
+        Args:
+            files: the files of the commit by path.
+            paths: the paths of those that are returned.
+        """
         wanted_files = [files[path] for path in sorted(paths)]
         new_files = [file for file in wanted_files if file not in self._loaded]
         files_by_path = {readable_path(file): file for file in new_files}

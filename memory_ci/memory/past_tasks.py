@@ -1,4 +1,7 @@
-"""The cache of past tasks next to the index (docs/serving.md#hints)."""
+"""The cache of past tasks (merged and declined changes), next to the index.
+
+docs/serving.md#hints describes their use.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from memory_ci.search.similar_tasks import PromptIndex
 MAX_CHANGES = 2_000
 """Merged changes, the newest ones, among which similar tasks are searched."""
 
-FORMAT = b"memory-ci tasks 5\n"
+FORMAT = b"memory-ci tasks 6\n"
 """The first bytes of the file; a BLAKE2b digest and the payload follow.
 
 Raise the number when a record in the payload changes.
@@ -66,20 +69,22 @@ def load_tasks(workspace: Workspace, tip: str) -> KeptTasks:
     # Patterns, for new changes only.
     from memory_ci.gitrepo.history import plan_range
     from memory_ci.memory import task_ledger
+    from memory_ci.memory.habits import count_habits
 
     repo = workspace.repo
     start = find_commit(repo, f"{tip}~{MAX_CHANGES}")
-    cached_ledger = task_ledger.Ledger()
+    ledger = task_ledger.Ledger()
     if cached is not None:
-        cached_ledger = msgspec.msgpack.decode(cached.ledger, type=task_ledger.Ledger)
-    ledger = task_ledger.Ledger(heard=cached_ledger.heard)
-    if cached is not None and _can_extend(repo, cached.tip, start, tip):
-        start = cached.tip
-        ledger = cached_ledger
+        ledger = msgspec.msgpack.decode(cached.ledger, type=task_ledger.Ledger)
+        if _can_extend(repo, cached.tip, start, tip):
+            start = cached.tip
+        else:
+            # Changes are read again, but not episode files, which never change under an object id.
+            ledger = task_ledger.Ledger(episode_files=ledger.episode_files)
 
     ledger = task_ledger.extend(workspace, ledger, plan_range(repo, start, tip))
     tasks, prompts = task_ledger.list_tasks(workspace, ledger, tip)
-    habits = task_ledger.count_habits(workspace, ledger, tip)
+    habits = count_habits(workspace, ledger, tip)
     encoded_ledger = msgspec.Raw(msgspec.msgpack.encode(ledger))
     updated = KeptTasks(tip, tasks, prompts, habits, encoded_ledger)
     _save_cached(workspace, updated)
@@ -87,9 +92,13 @@ def load_tasks(workspace: Workspace, tip: str) -> KeptTasks:
 
 
 def _can_extend(repo: Repository, cached_tip: str, start: str | None, tip: str) -> bool:
-    """Return whether new changes can be added to the cache.
+    """Return whether the cached tasks can be extended by new changes, instead of read again.
 
-    Its commit must be in this clone, and between the start and the tip.
+    Args:
+        repo: the repository.
+        cached_tip: the commit of the cache, which must be between the others, in this clone.
+        start: the commit before the oldest task; None for all history.
+        tip: the newest commit.
     """
     if find_commit(repo, cached_tip) != cached_tip or find_commit(repo, tip) != tip:
         return False
@@ -99,7 +108,7 @@ def _can_extend(repo: Repository, cached_tip: str, start: str | None, tip: str) 
 
 
 def gather_tasks(workspace: Workspace) -> None:
-    """Update the cache to the default branch, so that no query has to wait for it.
+    """Update the cache of past tasks to the default branch, so that no query has to wait for it.
 
     Errors of git are ignored.
     """
@@ -125,10 +134,11 @@ def _load_cached(workspace: Workspace) -> KeptTasks | None:
 
 
 def _save_cached(workspace: Workspace, tasks: KeptTasks) -> None:
+    """Write the cache; failure to write it is ignored, because the tasks can be read again."""
     from memory_ci.store.files import write_file
 
     payload = msgspec.msgpack.encode(tasks)
-    with suppress(RepositoryError):  # without a cache the query is answered all the same
+    with suppress(RepositoryError):
         write_file(tasks_path(workspace), _seal(payload) + payload)
 
 

@@ -1,4 +1,4 @@
-"""Pre-warming: an update of the index after git moved the work tree, for a quick next retrieval.
+"""Update of the search index in the background after git moved the work tree ("pre-warming").
 
 One process does it at a time. At its end it writes the file `warmed`, from which the shims in
 `hooks/` see whether memory has changed since.
@@ -40,7 +40,7 @@ def detach(seconds: int = SECONDS) -> None:
         return
     with suppress(PermissionError):  # it leads its group already, as in a shell with job control
         os.setsid()
-    os.closerange(3, MAX_HANDLES)
+    os.closerange(3, MAX_HANDLES)  # all but standard input, output and error
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     signal.alarm(seconds)
@@ -84,24 +84,28 @@ def warmed_path(workspace: Workspace) -> Path:
 
 
 def _warm(workspace: Workspace, commit: str) -> None:
+    """Update the index, and note in the file `warmed` the commit and the files that it covers."""
     report = build_index(workspace, None)
     if report.path != str(index_path(workspace)):
         return  # the index was built in memory: another process has it, or it cannot be written
-    specs = (*memory_pathspecs(workspace.config.scopes), EPISODES, CONFIG_FILE)
-    text = encode_path("".join(f"{line}\n" for line in (commit, *specs)))
+    pathspecs = (*memory_pathspecs(workspace.config.scopes), EPISODES, CONFIG_FILE)
+    data = encode_path("".join(f"{line}\n" for line in (commit, *pathspecs)))
     path = warmed_path(workspace)
     if not index_path(workspace).is_file():
         return  # the repository was removed meanwhile, and is not created again
-    if not path.is_file() or path.read_bytes() != text:
-        write_file(path, text)
+    if not path.is_file() or path.read_bytes() != data:
+        write_file(path, data)
 
 
 @contextmanager
 def alone(lock: Path) -> Iterator[bool]:
-    """Take a lock, and yield whether no other process has it.
+    """Take a lock without waiting, and yield whether this process has it now.
 
     The lock ends with the process, so that none is left behind. The file has the id of the process
     meanwhile: the shims start no Python while that process lives.
+
+    Args:
+        lock: the path of the lock file.
     """
     lock.parent.mkdir(exist_ok=True)  # but no directory above it
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)

@@ -1,4 +1,4 @@
-"""Quotes of people as evidence: found in a session, and compared with a title."""
+"""Quotes of people as evidence of memory entries: found in agent sessions, compared with titles."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from memory_ci.errors import UsageError
 from memory_ci.evidence.content import redact
@@ -27,6 +28,7 @@ MAX_LINES = 10
 """Number of lines without a blank line between them that a person may have typed."""
 
 PASTED = Regex(r" {4}|\t| {0,3}>")
+"""The start of a line of indented code or of a quotation."""
 PROGRAM_TEXT = Regex(
     r"(?m)[{\[,][ \t]*[\"'][\w. -]{1,80}[\"'][ \t]*:|^[ \t]*\"[\w. -]{1,80}\"[ \t]*:"
     r"|&lt;/?[a-z]|^(?:Traceback \(most recent|diff --git |@@ -|\|)"
@@ -59,9 +61,6 @@ A person can read that many, whatever an agent was made to write.
 MAX_EDITED = 3
 """Number of edited files that are returned with a quote."""
 
-FoundQuote = tuple[str, tuple[str, ...]]
-"""A line of evidence, and the files that the session edited because of its words."""
-
 MIN_WORDS = 3
 MIN_CHARS = 15
 """Length of the shortest quote; shorter ones occur in any session."""
@@ -76,8 +75,20 @@ TOLERANCE = 2
 """Factor of `DIGEST_SIZE` up to which a digest is read; 0.2 had a setting for its size."""
 
 
+class FoundQuote(NamedTuple):
+    """A quote of a person.
+
+    Attributes:
+        evidence: the line of evidence, `session:<agent>:<id>#<line> <words>`.
+        edited: the files that the session edited because of the words.
+    """
+
+    evidence: str
+    edited: tuple[str, ...]
+
+
 def find_quote(session: Session, words: str) -> FoundQuote:
-    """Find the last turn of a person that contains these words.
+    """Find the last turn of a session in which a person typed these words.
 
     Raises:
         UsageError: bad-quote, quote-not-said.
@@ -103,7 +114,7 @@ def find_quote(session: Session, words: str) -> FoundQuote:
 
 
 def find_turn(session: Session, number: int) -> FoundQuote:
-    """Quote the first steering sentence of a turn, or its first paragraph without one.
+    """Quote the sentence of a turn that tells the agent how to work, or its first paragraph.
 
     Args:
         session: the session.
@@ -113,7 +124,9 @@ def find_turn(session: Session, number: int) -> FoundQuote:
         UsageError: bad-quote.
     """
     turns = _list_unforgeable_turns(session)
-    turn = turns[number - 1] if turns and 0 <= number <= len(turns) else None
+    turn = None
+    if turns and 0 <= number <= len(turns):
+        turn = turns[number - 1]  # index -1, the last turn, for 0
     words = _choose_words(turn) if turn else ""
     if turn is None or not 0 < len(words) <= MAX_CHARS:
         raise UsageError(
@@ -126,12 +139,15 @@ def find_turn(session: Session, number: int) -> FoundQuote:
 
 
 def _choose_words(turn: Event) -> str:
-    """Return the words of a turn that are worth quoting, or ""."""
+    """Return the words of a turn that are worth quoting, or "".
+
+    These are the first sentence that tells the agent how to work, else the first paragraph.
+    """
     passages = list(_list_passages(turn.text))
-    texts = []
+    steering_sentences = []
     for passage in passages:
-        texts += [steering.text for steering in find_steering(passage)]
-    for text in (*texts, *passages):
+        steering_sentences += [steering.text for steering in find_steering(passage)]
+    for text in (*steering_sentences, *passages):
         words = _fold(text)
         if _is_long_enough(words):
             return words
@@ -139,19 +155,19 @@ def _choose_words(turn: Event) -> str:
 
 
 def check_title(session: Session, title: str, evidence: str) -> None:
-    """Check that a title does not say the opposite of a quote.
+    """Refuse a title of an entry that says the opposite of the words that it quotes.
 
     Args:
         session: the session that was quoted.
         title: the title of the entry.
-        evidence: its line of evidence.
+        evidence: its line of evidence, `session:<agent>:<id>#<line> <words>`.
 
     Raises:
         UsageError: opposite-of-the-quotes.
     """
     address, _, words = evidence.partition(" ")
-    turns = _list_turns_at(session, address.rpartition("#")[2])
-    sentences = _find_contradicted(title, turns, words)
+    line = address.rpartition("#")[2]
+    sentences = _find_contradicted(title, _list_turns_at(session, line), words)
     if sentences:
         raise UsageError(
             f"the title says the opposite of what was said: {sentences[0]}",
@@ -167,12 +183,20 @@ def is_captured(
     words: str,
     title: str = "",
 ) -> bool:
-    """Return whether a captured session has these words of a person at `<agent>:<id>#<line>`.
+    """Return whether a captured session has these words of a person at a line.
 
     They do not prove a title that says the opposite.
+
+    Args:
+        workspace: the repository.
+        sessions: all captured sessions.
+        address: the session and the line, `<agent>:<id>#<line>`.
+        words: the words.
+        title: the title of the entry that quotes them.
     """
     key, _, line = address.rpartition("#")
-    ref = session_ref(*key.split(":", 1)) if ":" in key else ""
+    agent, colon, session_id = key.partition(":")
+    ref = session_ref(agent, session_id) if colon else ""
     candidates = [session for session in sessions if session.ref == ref]
     max_bytes = DIGEST_SIZE * TOLERANCE
     folded_words = _fold(words)
@@ -185,7 +209,7 @@ def is_captured(
 
 
 def _has_quote(session: Session, line: str, folded_words: str, title: str) -> bool:
-    """Return whether a person said these words first, and the title does not contradict them."""
+    """Return whether a person said words at a line first, and a title does not contradict them."""
     turns = [turn for turn in _list_turns_at(session, line) if _contains(turn, folded_words)]
     if all(_was_shown_before(session, turn, folded_words) for turn in turns):
         return False
@@ -193,7 +217,7 @@ def _has_quote(session: Session, line: str, folded_words: str, title: str) -> bo
 
 
 def list_turns(session: Session) -> list[Event]:
-    """Return the turns of people, including their reasons of rejections."""
+    """Return what people typed in a session, including their reasons to reject a tool call."""
     turns = []
     for event in session.events:
         is_of_person = event.actor == "human" and event.kind in ("text", "rejection")
@@ -244,8 +268,9 @@ def _list_passages(text: str) -> Iterator[str]:
         return
     for is_typed, group in groupby(unfenced_lines(text.splitlines()), _is_typed_line):
         lines = list(group)
-        is_from_program = is_output(lines) or _is_program_data(lines)
-        if is_typed and len(lines) <= MAX_LINES and not is_from_program:
+        if not is_typed or len(lines) > MAX_LINES:
+            continue
+        if not is_output(lines) and not _is_program_data(lines):
             yield "\n".join(lines)
 
 
@@ -257,6 +282,7 @@ def _is_program_data(lines: Sequence[str]) -> bool:
 
 
 def _is_typed_line(line: str) -> bool:
+    """Return whether a line is neither blank nor indented code or a quotation."""
     return bool(line.strip()) and not PASTED.match(line)
 
 
@@ -267,18 +293,28 @@ def _contains(turn: Event, folded_words: str) -> bool:
 
 
 def _find_contradicted(title: str, turns: Sequence[Event], words: str) -> list[str]:
-    """Return the sentences around quoted words if a title says the opposite of them, else none."""
+    """Return the sentences with quoted words if a title says the opposite of them, else none.
+
+    Args:
+        title: the title.
+        turns: the turns that hold the words.
+        words: the words.
+    """
     folded_words = _fold(words)
-    passages: list[str] = []
+    sentences = []
     for turn in turns:
-        passages += map(_fold, _list_passages(turn.text))
-    quoting = [passage for passage in passages if folded_words in passage]
-    sentences = [find_sentences(folded_words, passage) for passage in quoting]
+        for passage in _list_passages(turn.text):
+            folded_passage = _fold(passage)
+            if folded_words in folded_passage:
+                sentences.append(find_sentences(folded_words, folded_passage))
     return sentences if is_opposite(title, sentences) else []
 
 
 def _was_shown_before(session: Session, turn: Event, folded_words: str) -> bool:
-    """Return whether these words were shown earlier, so that the turn may have pasted them."""
+    """Return whether a program or the agent showed words before a person's turn.
+
+    Then the person may have pasted them.
+    """
     for event in session.events:
         if event.seq >= turn.seq or not _is_shown(event):
             continue
@@ -298,12 +334,12 @@ def _is_long_enough(words: str) -> bool:
 
 
 def _fold(text: str) -> str:
-    """Redact a text as a digest does, and unify quotation marks and white space."""
+    """Make a text comparable: redacted as sessions are, with plain quotation marks and blanks."""
     return " ".join(redact(text).text.translate(CURLY).split())
 
 
 def _build_quote(session: Session, turn: Event, words: str) -> FoundQuote:
-    """Return the line of evidence and the edited files for words of a turn.
+    """Return the line of evidence for words of a turn, and the files that were edited.
 
     The files are the first that were edited after the turn, or the last before it.
     """
@@ -311,4 +347,5 @@ def _build_quote(session: Session, turn: Event, words: str) -> FoundQuote:
     paths = _list_paths(edit for edit in edits if edit.seq > turn.seq)
     if not paths:
         paths = _list_paths(edit for edit in reversed(edits) if edit.seq < turn.seq)
-    return f"session:{session.key}#{turn.origin.line} {words}", paths[:MAX_EDITED]
+    evidence = f"session:{session.key}#{turn.origin.line} {words}"
+    return FoundQuote(evidence, paths[:MAX_EDITED])

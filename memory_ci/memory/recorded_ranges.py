@@ -1,4 +1,4 @@
-"""The ranges that runs have read, extended by the range of a plan."""
+"""The file with the ranges of history that record runs have read, and its update by a run."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ from memory_ci.store.ranges import (
 def plan_recorded_file(base: Snapshot, plan: Plan, *, is_committed: bool) -> dict[str, bytes]:
     """Return the file of ranges as a plan leaves it, by path; nothing if it stays as it is.
 
-    The file changes if the range has changes whose episode is derived. Once it exists, it also
-    follows any other commit of a run, so that neighbouring ranges remain one line.
+    The file changes if the range has changes whose episode is derived from git. Once it exists, it
+    also follows any other commit of a run, so that neighbouring ranges remain one line.
 
     Args:
         base: the commit that the plan was made for.
         plan: the plan.
         is_committed: whether the plan changes other files in the same commit.
     """
-    is_due = is_committed and base.workspace.config.episodes.write
-    if plan.until is None or not (plan.unwritten.changes or is_due):
+    has_derived = bool(plan.unwritten.changes)
+    follows_commit = is_committed and base.workspace.config.episodes.write
+    if plan.until is None or not (has_derived or follows_commit):
         return {}
     before = base.read([RECORDED_FILE]).get(RECORDED_FILE)
-    if before is None and not plan.unwritten.changes:
+    if before is None and not has_derived:
         return {}
-    recorded = parse_recorded(before or b"")
     repo = base.workspace.repo
     since = find_commit(repo, plan.since) if plan.since else None
     if since == plan.until:
         return {}
+
+    recorded = parse_recorded(before or b"")
     new_range = RecordedRange(since, plan.until, plan.unwritten.stage)
-    without = dict.fromkeys((*recorded.without, *plan.unwritten.removed))
-    extended = Recorded(_add_range(repo, recorded.ranges, new_range), tuple(without))
+    removed_ids = dict.fromkeys((*recorded.without, *plan.unwritten.removed))
+    extended = Recorded(_add_range(repo, recorded.ranges, new_range), tuple(removed_ids))
     after = format_recorded(extended)
     if after == before or extended == recorded:
         return {}
@@ -51,12 +53,12 @@ def plan_recorded_file(base: Snapshot, plan: Plan, *, is_committed: bool) -> dic
 def list_recorded_commits(
     repo: Repository, recorded: Recorded, since: str | None
 ) -> frozenset[str]:
-    """Return the first-parent commits that runs have read and a new range may contain.
+    """Return the first-parent commits that runs have read and that a new range may contain.
 
     Args:
         repo: the repository.
         recorded: the ranges that runs have read.
-        since: where the new range begins. A range that ends there has none of its commits.
+        since: the commit before the new range. A range that ends there shares no commit with it.
 
     Raises:
         RepositoryError: git-failed, if the clone does not hold a range.
@@ -71,7 +73,10 @@ def list_recorded_commits(
 def _add_range(
     repo: Repository, ranges: tuple[RecordedRange, ...], new_range: RecordedRange
 ) -> tuple[RecordedRange, ...]:
-    """Return the ranges with a new one, which is joined to those that it continues or contains."""
+    """Add a range of history to others, and join it with those that it continues or contains.
+
+    Only ranges in the same stage of the project are joined.
+    """
     others: list[RecordedRange] = []
     for old_range in ranges:
         is_same_stage = old_range.stage == new_range.stage

@@ -1,4 +1,7 @@
-"""The checks of a base, and changes as checks see them (docs/checks.md)."""
+"""Checks (tests of a change) that memory entries carry, and changes as checks see them.
+
+docs/checks.md describes checks.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,8 @@ SKIP = Regex(rf"([0-9A-Fa-f-]{{{MIN_ID},36}})[\s,:]+(\S.*)", re.DOTALL)
 def list_rules(base: Snapshot) -> list[RuleCheck]:
     """Return the checks of the entries that are in force at a commit, in the order of the files.
 
-    Entries of a session or outside of the repository have none that count, nor have entries that
-    must not be served. Whether an entry is still valid is asked for the day of the commit.
+    Entries of a session or outside of the repository have no check that counts, nor have entries
+    that must not be served. An entry with an end date is in force if it was on the commit's day.
     """
     if all(place.entry.check is None for place in base.memory.located):
         return []
@@ -57,6 +60,7 @@ def collect_rules(located: Iterable[Located], day: date) -> list[RuleCheck]:
             continue
         if not any(find_unsafe(place)):
             places.append((place, check))
+
     ids = [place.entry.id for place, _ in places]
     return [_make_rule(place, check, _shorten_id(place.entry.id, ids)) for place, check in places]
 
@@ -87,7 +91,7 @@ def read_change(
         start: the commit before the change.
         end: its newest commit.
         rules: the checks that are to judge it.
-        trusted: as for `list_worded_messages`.
+        trusted: the configuration that says what memory is, as for `list_worded_messages`.
     """
     span = ("--end-of-options", end, f"^{start}", "--")
     log = read_log(repo, *FILE_OPTIONS, "--no-merges", *span)
@@ -115,17 +119,23 @@ def list_worded_messages(
             trusted, and no commit counts as one of memory-ci.
     """
     is_memory = build_memory_test(trusted) if trusted else None
-    return tuple(
-        commit.message
-        for commit in commits
-        if len(commit.parents) < 2 and not (is_memory and _is_own(commit, is_memory))
-    )
+    messages = []
+    for commit in commits:
+        is_merge = len(commit.parents) >= 2
+        if is_merge or (is_memory is not None and _is_own(commit, is_memory)):
+            continue
+        messages.append(commit.message)
+    return tuple(messages)
 
 
 def _is_own(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
-    """Return whether a commit of memory alone has a trailer of memory-ci."""
-    paths = [path for file in commit.files for path in (file.path, file.old_path) if path]
-    return re.search(OWN_TRAILER, commit.message) is not None and all(map(is_memory, paths))
+    """Return whether memory-ci made a commit: it has its trailer and touches memory files alone."""
+    if not re.search(OWN_TRAILER, commit.message):
+        return False
+    for file in commit.files:
+        if not is_memory(file.path) or (file.old_path and not is_memory(file.old_path)):
+            return False
+    return True
 
 
 def read_files(
@@ -150,10 +160,10 @@ def read_files(
         pathspecs: the files that are compared, from the top; all with none.
     """
     files = list_changed_files(repo, start, end, index_file, pathspecs=pathspecs)
-    wanted = build_wanted(rules)
-    if not any(file.status != "D" and wanted(file.path) for file in files):
+    is_wanted = build_wanted(rules)
+    if not any(file.status != "D" and is_wanted(file.path) for file in files):
         return CheckedChange(files=files)
-    additions = read_diff(repo, start, end, wanted, index_file, pathspecs=pathspecs)
+    additions = read_diff(repo, start, end, is_wanted, index_file, pathspecs=pathspecs)
     added = tuple(AddedLine(*line) for line in additions.lines)
     return CheckedChange(files=files, added=added, unread="" if additions.is_complete else TOO_LONG)
 
@@ -176,61 +186,74 @@ def read_staged(
         staging: the files that the commit takes in addition, as paths from the top.
         index_file: the index, None for that of the work tree.
     """
-    included = [f":(top){path}" for path in staging.paths]
-    if staging.is_whole_tree or staging.has_tracked:
+    if staging.is_whole_tree:
         change = read_files(repo, start, None, rules)
-    elif included:
-        excluded = [f":(top,exclude){path}" for path in staging.paths]
-        staged = read_files(repo, start, INDEX, rules, index_file, pathspecs=excluded)
-        named = read_files(repo, start, None, rules, pathspecs=included)
+        return _add_new_files(change, list_new_files(repo), rules)
+
+    named = [f":(top){path}" for path in staging.paths]
+    if staging.has_tracked:
+        change = read_files(repo, start, None, rules)
+    elif named:
+        not_named = [f":(top,exclude){path}" for path in staging.paths]
+        staged = read_files(repo, start, INDEX, rules, index_file, pathspecs=not_named)
+        in_addition = read_files(repo, start, None, rules, pathspecs=named)
         change = CheckedChange(
-            files=(*staged.files, *named.files),
-            added=(*staged.added, *named.added),
-            unread=staged.unread or named.unread,
+            files=(*staged.files, *in_addition.files),
+            added=(*staged.added, *in_addition.added),
+            unread=staged.unread or in_addition.unread,
         )
     else:
         return read_files(repo, start, INDEX, rules, index_file)
-    if staging.is_whole_tree:
-        return _add_new_files(change, list_new_files(repo), rules)
-    return _add_new_files(change, list_new_files(repo, included), rules) if included else change
+    return _add_new_files(change, list_new_files(repo, named), rules) if named else change
 
 
 def _add_new_files(
     change: CheckedChange, files: Sequence[FileChange], rules: Sequence[RuleCheck]
 ) -> CheckedChange:
-    """Return a change with new files, whose text is unread."""
-    wanted = build_wanted(rules)
-    unread = UNREAD_NEW if any(wanted(file.path) for file in files) else ""
-    files = (*change.files, *files)
-    return CheckedChange(files=files, added=change.added, unread=change.unread or unread)
+    """Return a change with files that git does not track yet, whose text is not read."""
+    is_wanted = build_wanted(rules)
+    unread = UNREAD_NEW if any(is_wanted(file.path) for file in files) else ""
+    return CheckedChange(
+        files=(*change.files, *files), added=change.added, unread=change.unread or unread
+    )
 
 
 def build_wanted(rules: Iterable[RuleCheck]) -> PathFilter:
-    """Return the test for files whose added lines the checks read."""
-    globs: list[Globs] = []
+    """Return a function that says whether a check reads the lines added to a path."""
+    globs_by_rule: list[Globs] = []
     for rule in rules:
-        group = list_read_globs([rule.check])
-        with suppress(GlobError):  # from a table of elsewhere; then the check is not judged
-            globs += [compile_globs(group)] if group else []
+        patterns = list_read_globs([rule.check])
+        # A check that another program wrote may have an invalid glob, and is not judged then.
+        with suppress(GlobError):
+            if patterns:
+                globs_by_rule.append(compile_globs(patterns))
 
     def is_wanted(path: str) -> bool:
-        return any(group.matches(path) for group in globs)
+        return any(globs.matches(path) for globs in globs_by_rule)
 
     return is_wanted
 
 
 def find_skips(messages: Iterable[str], rules: Sequence[RuleCheck]) -> dict[str, str]:
-    """Return the reasons of the checks that `Memory-Skip` trailers pass, by the id of the entry.
+    """Return the checks that `Memory-Skip` trailers of messages skip, each with the reason.
 
-    A trailer without a reason, or with a start of an id that several checks have, passes none.
+    The value of a trailer is the start of an entry's id, and a reason. Without a reason, or with a
+    start that several ids have, it skips none.
+
+    Returns:
+        The reasons by the id of the entry.
     """
     reasons: dict[str, str] = {}
     for message in messages:
         for _, value in find_trailers(message, (SKIP_TRAILER,)):
             match = SKIP.fullmatch(value.strip())
-            ids = [rule.id for rule in rules if match and rule.id.startswith(match[1].lower())]
-            if match and len(ids) == 1:
-                reasons.setdefault(ids[0], " ".join(match[2].split()))
+            if match is None:
+                continue
+            prefix = match[1].lower()
+            reason = " ".join(match[2].split())
+            ids = [rule.id for rule in rules if rule.id.startswith(prefix)]
+            if len(ids) == 1:
+                reasons.setdefault(ids[0], reason)
     return reasons
 
 
@@ -250,16 +273,33 @@ def _is_shared(place: Located) -> bool:
 
 
 def _shorten_id(entry_id: str, ids: Sequence[str]) -> str:
-    """Return the shortest start of an id that no other id has, at least MIN_ID characters."""
+    """Return the shortest start of an id that no other id has, at least MIN_ID characters.
+
+    Args:
+        entry_id: the id.
+        ids: all ids, with this one.
+    """
     width = MIN_ID
-    while width < len(entry_id) and sum(other.startswith(entry_id[:width]) for other in ids) > 1:
+    while width < len(entry_id):
+        same_start = [other for other in ids if other.startswith(entry_id[:width])]
+        if len(same_start) <= 1:
+            break
         width += 1
     return entry_id[:width].rstrip("-")
 
 
 def _make_rule(place: Located, check: ChangeCheck, name: str) -> RuleCheck:
+    """Return the check of an entry with what people read of it.
+
+    Args:
+        place: the entry and its place.
+        check: its check.
+        name: its shortened id.
+    """
     entry = place.entry
-    sessions = {f"session:{key}" for line in entry.evidence for key in SESSION.findall(line)}
+    sessions: set[str] = set()
+    for line in entry.evidence:
+        sessions.update(f"session:{key}" for key in SESSION.findall(line))
     sessions.update(label for label in entry.occurrences if label.startswith("session:"))
     day = entry.occurred_at if sessions else entry.created_at
     return RuleCheck(

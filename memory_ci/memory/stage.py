@@ -1,4 +1,4 @@
-"""Stages of projects: their phases and transitions, read from the history of intent files."""
+"""Stages of projects, such as planning or work: read from the history of their INTENT.md files."""
 
 from __future__ import annotations
 
@@ -58,6 +58,8 @@ class ProjectStage(msgspec.Struct, frozen=True, kw_only=True):
 def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
     """Return the stage of every project that has an intent file at a revision.
 
+    Where the file is unclear now, the last stage that it stated clearly is returned as well.
+
     Raises:
         RepositoryError: unknown-revision.
     """
@@ -76,7 +78,7 @@ def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
 
 
 def current_phases(workspace: Workspace, rev: str) -> dict[str, Phase | None]:
-    """Return the phase of each project that has an intent file ("" is the root).
+    """Return the phase of each project that has an intent file, by its directory ("" is the root).
 
     Where the file is unclear, it is the last phase that the file stated clearly.
     """
@@ -99,24 +101,28 @@ def current_phase(workspace: Workspace, rev: str, where: str = "") -> Phase | No
 
 
 def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
-    """Return every change of a stage in the first-parent history of a revision, oldest first.
+    """Return every change of a project's stage in the first-parent history of a revision.
 
-    Versions that state no clear stage are skipped: a stage does not end by being unclear.
+    Versions of an intent file that state no clear stage are skipped: a stage does not end by being
+    unclear.
+
+    Returns:
+        The changes, oldest first.
     """
     versions = list(list_versions(workspace.repo, rev, _pathspecs()))
     files = {}
     for version in versions:
         if version.oid:
             files[version.oid] = TreeFile(version.path, version.oid)
-    readings: dict[str, Reading | None] = {}
+    reading_by_oid: dict[str, Reading | None] = {}
     for file, reading in _read_files(workspace, files.values()):
-        readings[file.oid] = reading
+        reading_by_oid[file.oid] = reading
 
     points: list[StagePoint] = []
     last_phases: dict[str, Phase] = {}
     for version in reversed(versions):
         project = _find_project_of_file(version.path)
-        reading = readings.get(version.oid or "")
+        reading = reading_by_oid.get(version.oid or "")
         if project is None or reading is None or last_phases.get(project) == reading.phase:
             continue
         last_phases[project] = reading.phase
@@ -125,7 +131,7 @@ def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
 
 
 def list_transitions(workspace: Workspace, since: str | None, until: str) -> tuple[Transition, ...]:
-    """Return the transitions by the first-parent commits of a range, oldest first.
+    """Return the changes of projects from one stage to another in a range, oldest first.
 
     Args:
         workspace: the repository.
@@ -141,12 +147,13 @@ def list_transitions(workspace: Workspace, since: str | None, until: str) -> tup
     if not points:
         return ()
 
-    tips = {group[-1] for group in plan_range(workspace.repo, since, until).groups}
+    groups = plan_range(workspace.repo, since, until).groups
+    first_parents = {group[-1] for group in groups}
     transitions: list[Transition] = []
     last_phases: dict[str, Phase] = {}
     for point in points:
         ended = last_phases.get(point.project)
-        if ended is not None and point.commit.sha in tips:
+        if ended is not None and point.commit.sha in first_parents:
             transitions.append(Transition(point.project, ended, point.phase, point.commit))
         last_phases[point.project] = point.phase
     return tuple(transitions)
@@ -155,9 +162,13 @@ def list_transitions(workspace: Workspace, since: str | None, until: str) -> tup
 def plan_retirements(
     tip: Snapshot, located: Sequence[Located], since: str | None, today: date
 ) -> tuple[Change, ...]:
-    """Plan the retirements for the transitions of a range.
+    """Plan to retire the task entries of stages that ended in a range and did not begin again.
 
-    Task entries of a stage are retired if the stage is over at the end of the range.
+    Args:
+        tip: the last commit of the range.
+        located: all entries.
+        since: the last commit before the range.
+        today: the day.
     """
     # `add` imports this module for the stage, and retires nothing.
     from memory_ci.lifecycle.compaction import plan_stage_retirement
@@ -172,10 +183,10 @@ def plan_retirements(
         project = find_project(posixpath.dirname(place.path), projects)
         places_by_project.setdefault(project, []).append(place)
 
-    current = {transition.project: transition.begun for transition in transitions}
-    ended_stages: dict[tuple[str, Phase], None] = {}
+    current_phase_of = {transition.project: transition.begun for transition in transitions}
+    ended_stages: dict[tuple[str, Phase], None] = {}  # without duplicates, in order
     for transition in transitions:
-        if transition.ended != current[transition.project]:
+        if transition.ended != current_phase_of[transition.project]:
             ended_stages[transition.project, transition.ended] = None
 
     changes: list[Change] = []
@@ -197,18 +208,24 @@ def _find_project_of_file(path: str) -> str | None:
     >>> [_find_project_of_file(path) for path in paths]
     ['', 'projects/shop', None]
     """
-    project = posixpath.dirname(path)
-    is_project = project.startswith(PROJECTS) and project.count("/") == 1
-    is_intent_file = path == posixpath.join(project, INTENT_FILE)
-    if is_intent_file and (is_project or not project):
-        return project
+    directory = posixpath.dirname(path)
+    is_root = directory == ""
+    is_project = directory.startswith(PROJECTS) and directory.count("/") == 1
+    is_intent_file = path == posixpath.join(directory, INTENT_FILE)
+    if is_intent_file and (is_root or is_project):
+        return directory
     return None
 
 
-def find_project(where: str, projects: Iterable[str]) -> str:
-    """Return the project that contains a directory, or that of the root."""
+def find_project(directory: str, projects: Iterable[str]) -> str:
+    """Return the project that contains a directory, or "" for that of the root.
+
+    Args:
+        directory: the directory.
+        projects: the directories of all projects.
+    """
     for project in projects:
-        if project and f"{where}/".startswith(f"{project}/"):
+        if project and f"{directory}/".startswith(f"{project}/"):
             return project
     return ""
 

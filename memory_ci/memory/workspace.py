@@ -1,4 +1,4 @@
-"""The repository that a command works in, its configuration, and views of its memory files."""
+"""The repository that a command works in, its configuration, and the memory files it reads."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Snapshot:
         return {located.entry.id: located for located in self.memory.located}
 
     def read(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return the content of files by path, without those that do not exist.
+        """Return the content of files of the commit by path, without those that do not exist.
 
         Raises:
             UnreadableMemoryError: file-unreadable, because such a file must not be rewritten.
@@ -146,14 +146,14 @@ def open_workspace(start: Path, *, is_named: bool = False) -> Workspace:
     return configure(open_committed(start, is_named=is_named))
 
 
-def configure(where: Workspace) -> Workspace:
+def configure(unconfigured: Workspace) -> Workspace:
     """Return a workspace with the configuration of its work tree, or of HEAD without a work tree.
 
     Raises:
         UsageError: bad-config.
     """
-    configured = workspace_here(where.repo)
-    return replace(configured, findings=(*where.findings, *configured.findings))
+    configured = workspace_here(unconfigured.repo)
+    return replace(configured, findings=(*unconfigured.findings, *configured.findings))
 
 
 def open_committed(start: Path, *, is_named: bool = False) -> Workspace:
@@ -161,12 +161,19 @@ def open_committed(start: Path, *, is_named: bool = False) -> Workspace:
 
     This is for commands that read the configuration from the commit that they work on. Files that
     a killed run has written and not committed are restored first.
+
+    Args:
+        start: a path in the repository.
+        is_named: whether a person named `start`, so that it may be a bare repository.
     """
     return undo_killed_run(find_repository(start, is_named=is_named))
 
 
 def undo_killed_run(repo: Repository) -> Workspace:
-    """Restore the files that a killed run wrote, and return the repository unconfigured."""
+    """Restore files that a killed run wrote and did not commit; return the repository.
+
+    It has no configuration yet, and a warning for each file that was changed since.
+    """
     if not (repo.common_dir / JOURNAL).exists():
         return Workspace(repo, Config())
     from memory_ci.gitrepo.journal import undo_move  # seldom needed, and hooks come this way
@@ -197,6 +204,7 @@ def workspace_here(repo: Repository) -> Workspace:
 
 
 def _read_work_tree(root: Path, path: str) -> bytes | None:
+    """Return the content of a file in the work tree, None if there is no such file."""
     try:
         return (root / path).read_bytes()
     except FileNotFoundError:
@@ -229,19 +237,34 @@ def narrow_at(repo: Repository, sha: str, config: Config) -> Config:
 
 
 def _read_commit(repo: Repository, sha: str, path: str) -> bytes | None:
+    """Return the content of a file in a commit, None if there is no such file."""
     for content in tree_at(repo, sha).read([path], MAX_FILE_BYTES):
         return content.data
     return None
 
 
 def _configure_from(repo: Repository, read_file: ReadFile) -> Workspace:
+    """Return the repository with the configuration in the files of a commit or of the work tree.
+
+    Args:
+        repo: the repository.
+        read_file: reads a file of that tree.
+    """
     findings: list[Finding] = []
     config = _parse_config(read_file, findings)
     return Workspace(repo, _narrow(config, read_file), tuple(findings))
 
 
 def _parse_config(read_file: ReadFile, findings: list[Finding]) -> Config:
-    """Parse the configuration file, and add findings on unknown keys to `findings`."""
+    """Parse the configuration file.
+
+    Args:
+        read_file: reads a file of the tree that has the configuration.
+        findings: gets the findings on unknown keys.
+
+    Raises:
+        UsageError: bad-config.
+    """
     try:
         data = read_file(CONFIG_FILE) or b""
         return parse_config(data.decode(), found=findings)
@@ -251,6 +274,12 @@ def _parse_config(read_file: ReadFile, findings: list[Finding]) -> Config:
 
 
 def _narrow(config: Config, read_file: ReadFile) -> Config:
+    """Narrow a configuration by the policy that it or the environment names, if any.
+
+    Args:
+        config: the configuration.
+        read_file: reads the policy from the tree that has the configuration.
+    """
     required = os.environ.get("MEMORY_CI_POLICY", "")
     if required or config.extends or config.minimum_version or config.publish.allowed:
         policy = read_file(POLICY_FILE) if config.extends else None
@@ -259,7 +288,7 @@ def _narrow(config: Config, read_file: ReadFile) -> Config:
 
 
 def list_memory_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
-    """Return the memory files of a view.
+    """Return the memory files of the work tree, of the index of git, or of a commit.
 
     Args:
         workspace: the repository.
@@ -270,17 +299,18 @@ def list_memory_files(workspace: Workspace, view: str | None) -> tuple[TreeFile,
 
 
 def list_indexed_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
-    """Return the files of a view that the index covers: memory and episodes.
+    """Return the files that the search index covers: memory files and episode files.
 
     Args:
         workspace: the repository.
-        view: a view as in `list_memory_files`.
+        view: None for the work tree (HEAD in a bare repository), STAGED, or a revision.
     """
     pathspecs = (*memory_pathspecs(workspace.config.scopes), f"{EPISODES}/*.md")
-    files = list_view(workspace, view, pathspecs)
-    return tuple(
-        file for file in files if is_below_episodes(file) or holds_entries(workspace, file.path)
-    )
+    indexed = []
+    for file in list_view(workspace, view, pathspecs):
+        if is_below_episodes(file) or holds_entries(workspace, file.path):
+            indexed.append(file)
+    return tuple(indexed)
 
 
 def is_below_episodes(file: TreeFile) -> bool:
@@ -291,7 +321,13 @@ def is_below_episodes(file: TreeFile) -> bool:
 def list_view(
     workspace: Workspace, view: str | None, pathspecs: Sequence[str]
 ) -> tuple[TreeFile, ...]:
-    """Return the files of a view that match pathspecs."""
+    """Return the files of the work tree, of the index of git, or of a commit.
+
+    Args:
+        workspace: the repository.
+        view: None for the work tree (HEAD in a bare repository), STAGED, or a revision.
+        pathspecs: patterns of git, one of which each file matches.
+    """
     repo = workspace.repo
     if view == STAGED:
         # `commit -a` and `commit PATH` stage into another index.
@@ -307,7 +343,7 @@ def list_view(
 def read_memory(
     workspace: Workspace, files: Iterable[TreeFile]
 ) -> Iterator[tuple[bytes, MemoryFile, LoadedFile]]:
-    """Yield the bytes of each file, its segments, and its entries and findings.
+    """Yield the bytes of each memory file, its parts as text, and its entries and findings.
 
     A file that cannot be read has a finding with the reason.
     """
@@ -324,6 +360,7 @@ def read_memory(
 
 
 def _report_unreadable(path: str, problem: str) -> LoadedFile:
+    """Return a file that cannot be read: without entries, and with a finding that says why."""
     hint = "Check the file's permissions."
     if "limit" in problem:
         hint = "Split it, or restore it from git."
@@ -342,7 +379,7 @@ def readable_path(file: TreeFile) -> str:
 def load_files(
     workspace: Workspace, files: Iterable[TreeFile], known: Mapping[str, Collection[bytes]] = {}
 ) -> Iterator[LoadedFile]:
-    """Yield the entries, prose and findings of each file.
+    """Yield the entries, prose and findings of each memory file.
 
     Args:
         workspace: the repository.
@@ -377,7 +414,7 @@ def work_tree(workspace: Workspace) -> Path:
 
 
 def repository_path(workspace: Workspace, path: Path) -> str:
-    """Return a path relative to the root, with symbolic links resolved.
+    """Return a path relative to the top of the repository, with symbolic links resolved.
 
     A path outside of the repository is returned unchanged.
     """
@@ -394,9 +431,9 @@ def holds_entries(workspace: Workspace, path: str) -> bool:
 
 
 def build_memory_test(workspace: Workspace) -> Callable[[str], bool]:
-    """Return a function that tells whether a commit of `record` may touch a path.
+    """Return a function that says of a path whether it is one of memory.
 
-    Such a path is one of memory, or the exported file if the configuration lets `record` update it.
+    The exported file counts if the configuration lets `record` update it.
     """
     export = workspace.config.export
     exported_path = export.path if export.record else None
@@ -404,6 +441,7 @@ def build_memory_test(workspace: Workspace) -> Callable[[str], bool]:
 
 
 def _is_memory_path(scopes: ScopePatterns, exported_path: str | None, path: str) -> bool:
+    """Return whether a path is one of memory, or the exported file."""
     if path == exported_path or path.startswith(".memory/"):
         return True
     return classify_scope(path, scopes) is not None
@@ -446,7 +484,7 @@ def branch_tip(
 
     Args:
         workspace: the repository.
-        branch: a name as for `branch_name`.
+        branch: a short or full name; None for the branch of HEAD.
         known: the commit, if the caller has looked it up already.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The checks that a model wrote for rules, kept in the git directory.
+"""Checks that a model wrote for rules, cached in the git directory.
 
 So a rule is asked about once in a clone, `review` shows the check without the model, and a person
 accepts the check that was shown.
@@ -36,7 +36,11 @@ class WrittenChecks:
         self._texts = _read(self._path)
 
     def find(self, rule: str) -> ChangeCheck | None:
-        """Return the check that was written for a rule, None if there is none."""
+        """Return the check that a model wrote for a rule, None if there is none that can be read.
+
+        Args:
+            rule: the rule in words.
+        """
         text = self._texts.get(content_key(rule, ""))
         if text is None:
             return None
@@ -45,10 +49,9 @@ class WrittenChecks:
         return None
 
     def add(self, checks: Mapping[str, ChangeCheck]) -> None:
-        """Write the checks of rules into the file."""
-        self._texts |= {
-            content_key(rule, ""): format_check(check) for rule, check in checks.items()
-        }
+        """Add checks to the file, by the words of their rules; the oldest above MAX_KEPT go."""
+        for rule, check in checks.items():
+            self._texts[content_key(rule, "")] = format_check(check)
         newest = dict(list(self._texts.items())[-MAX_KEPT:])
         save_if_changed(self._path, msgspec.json.encode(newest))
 

@@ -161,8 +161,7 @@ class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: tuple[Annotated[str, text_like(r"^[^,\n]{1,50}(?!\n)$", "memory")], ...] = ()
     """Labels of a new memory pull request (docs/platform.md#under-the-rules-of-a-repository).
     """
-    draft: bool = False
-    """Whether a new memory pull request is a draft."""
+
     reviewers: tuple[
         Annotated[str, text_like(r"^\w[\w./-]{0,100}(?!\n)$", "ann", "acme/maintainers")], ...
     ] = ()
@@ -190,9 +189,7 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_chars: Size = 8000
     """Characters that a job is served, everything counted."""
-    walk: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
-    """`1` adds entries that are one relation away from the entries found
-    (docs/serving.md#relations)."""
+
     embedder: EmbedderName = "auto"
     """The service that embeds texts: `auto` is the local model if it is installed
     (docs/models.md#embedders).

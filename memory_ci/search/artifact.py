@@ -31,12 +31,16 @@ HINT = "Delete the file, or run `memory-ci index`."
 
 
 def write_artifact(index: Index, path: Path) -> None:
-    """Write an index to a file, with the same bytes for the same memory.
+    """Write a search index to a file, with the same bytes for the same memory files.
 
-    Rows are in order of content, words in one segment, pages in order. The bytes depend on the
-    version of SQLite, whose number is in the header, but not on time, place or the order of earlier
-    updates. Cached vectors are left out: they are not derived from the tree alone. A reader sees
-    the old file or the new one.
+    The rows are inserted in order, and the full-text index is rebuilt and compacted. So the bytes
+    depend on the version of SQLite, whose number is in the header, but not on time, place or the
+    order of earlier updates. Cached vectors are left out: they are not derived from the tree alone.
+    The file is replaced at once: a reader sees the old one or the new one.
+
+    Args:
+        index: the index.
+        path: the file.
 
     Raises:
         RepositoryError: the file cannot be written (write-failed).
@@ -53,6 +57,7 @@ def write_artifact(index: Index, path: Path) -> None:
 
 
 def _copy_tables(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Copy the tables of an index into an empty database, in a fixed order of rows and pages."""
     # Nobody reads the file yet; after a crash it is ignored.
     target.execute("PRAGMA journal_mode = OFF")
     target.execute("BEGIN")
@@ -67,9 +72,14 @@ def _copy_tables(source: sqlite3.Connection, target: sqlite3.Connection) -> None
 
 
 def verify(path: Path, fresh: Index) -> list[Finding]:
-    """Compare an index file with a fresh index; the file itself is only read.
+    """Return the differences between an index file and an index that was built just now.
 
-    Every column of every row is compared, and every word of the lexical lane with its text.
+    Every column of every row is compared, and every word of the full-text index with its text. The
+    file is only read.
+
+    Args:
+        path: the index file.
+        fresh: the index that was built from the same tree.
 
     Returns:
         The differences, in order of paths.
@@ -99,10 +109,18 @@ def _read_into_memory(path: Path) -> sqlite3.Connection:
 
 
 def _list_differences(checked: sqlite3.Connection, fresh: sqlite3.Connection) -> Iterator[Finding]:
-    """Return a finding for each file whose rows differ."""
-    files, fresh_files = _files_by_path(checked), _files_by_path(fresh)
-    entries, fresh_entries = entries_by_path(checked), entries_by_path(fresh)
-    feedback, fresh_feedback = feedback_by_path(checked), feedback_by_path(fresh)
+    """Yield a finding for each memory file whose rows differ between two databases.
+
+    Args:
+        checked: the database to check.
+        fresh: the database that was built just now, which is right.
+    """
+    files = _files_by_path(checked)
+    fresh_files = _files_by_path(fresh)
+    entries = entries_by_path(checked)
+    fresh_entries = entries_by_path(fresh)
+    feedback = feedback_by_path(checked)
+    fresh_feedback = feedback_by_path(fresh)
     paths = fresh_files.keys() | files.keys() | entries.keys() | feedback.keys()
     for path in sorted(paths):
         if path not in fresh_files:
@@ -111,7 +129,8 @@ def _list_differences(checked: sqlite3.Connection, fresh: sqlite3.Connection) ->
         if path not in files:
             yield _make_finding(path, 1, "the index does not have this file")
             continue
-        if files[path][1] != fresh_files[path][1]:
+        oid_column = 1
+        if files[path][oid_column] != fresh_files[path][oid_column]:
             yield _make_finding(path, 1, "the index has another version of this file")
             continue
 
@@ -131,15 +150,20 @@ def _files_by_path(connection: sqlite3.Connection) -> Mapping[str, Row]:
 
 
 def _find_difference(rows: list[Row], fresh_rows: list[Row]) -> int | None:
-    """Return the line of the first row that differs, 1 if it has none; None if all are equal.
+    """Return the line in its file of the first row that differs; None if all rows are equal.
 
-    The line is the third column of entries and of feedback.
+    A difference without a line, such as a surplus row, is on line 1.
+
+    Args:
+        rows: rows of entries or of feedback, whose third column is the line.
+        fresh_rows: the rows as they should be.
     """
     if rows == fresh_rows:
         return None
-    pairs = zip(rows, fresh_rows, strict=False)
-    lines = [fresh_row[2] for row, fresh_row in pairs if row != fresh_row]
-    lines += [row[2] for row in fresh_rows[len(rows) :]]
+    line_column = 2
+    row_pairs = zip(rows, fresh_rows, strict=False)
+    lines = [fresh_row[line_column] for row, fresh_row in row_pairs if row != fresh_row]
+    lines += [missing_row[line_column] for missing_row in fresh_rows[len(rows) :]]
     return next((line for line in lines if isinstance(line, int)), 1)
 
 

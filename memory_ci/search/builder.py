@@ -71,28 +71,33 @@ class SyncReport(msgspec.Struct, frozen=True):
 
 @contextmanager
 def open_index(path: Path | None, *, lock_timeout: float = LOCK_TIMEOUT) -> Iterator[Index]:
-    """Open the index at `path`, locked until the end of the block; None is an index in memory.
+    """Open the search index in a file, locked until the end of the block.
 
     A file that is missing, damaged, foreign or of another version is replaced. Where nothing can be
-    written, or another process holds the lock for `lock_timeout` seconds, the index is in memory:
-    slower, but with the same answers (`Index.reason`). An exception in the block leaves the file
-    unchanged.
+    written, or another process holds the lock too long, the index is in memory: slower, but with
+    the same answers (`Index.reason`). An exception in the block leaves the file unchanged.
+
+    Args:
+        path: the file; None is an index in memory.
+        lock_timeout: how many seconds to wait for another process.
     """
     index = Index(path, lock_timeout)
-    keep = False
+    was_successful = False
     try:
         yield index
-        keep = True
+        was_successful = True
     finally:
-        index.close(keep=keep)
+        index.close(keep=was_successful)
 
 
 def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
-    """Make the index equal to `files`.
+    """Update the index so that it has the entries of the files of a tree, and no others.
+
+    A damaged index is replaced by an empty one, and filled.
 
     Args:
         index: the index to change.
-        files: object id by path. An id of "" means that the file is read at every sync.
+        files: git object id by path. An id of "" means that the file is read at every sync.
         load: reads files, called once for those that are new to the index. Its argument has for
             each path the rows that the index knows, and it may return those entries as
             `LoadedFile.kept`. A path that it does not return is read again at the next sync.
@@ -107,74 +112,88 @@ def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
 
 
 def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
-    """Read changes since the last sync into the index."""
-    connection = index.connection
-    indexed = dict(connection.execute("SELECT path, oid FROM files"))
-    stale = {path for path, oid in indexed.items() if not oid or files.get(path) != oid}
-    connection.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in stale])
-    connection.executemany(FORGET_FEEDBACK, [(path,) for path in stale])
+    """Read the files that changed since the last sync into the index.
 
-    stale_rows = {path: connection.execute(KNOWN_ROWS, (path,)).fetchall() for path in stale}
-    known_by_path: dict[str, KnownDigests] = {}
+    The rows of a changed file stay until the new ones are known: those that are equal are kept.
+
+    Args:
+        index: the index.
+        files: git object id by path, as for `sync`.
+        load: reads files, as for `sync`.
+    """
+    connection = index.connection
+    indexed_oids = dict(connection.execute("SELECT path, oid FROM files"))
+    stale_paths = {path for path, oid in indexed_oids.items() if not oid or files.get(path) != oid}
+    connection.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in stale_paths])
+    connection.executemany(FORGET_FEEDBACK, [(path,) for path in stale_paths])
+
+    stale_rows = {path: connection.execute(KNOWN_ROWS, (path,)).fetchall() for path in stale_paths}
+    known_by_path: dict[str, KnownDigests] = {}  # Has each file that is to be read.
     for path, oid in sorted(files.items()):
-        if not oid or indexed.get(path) != oid:
+        if not oid or indexed_oids.get(path) != oid:
             known_by_path[path] = {
                 source: digest for *_, source, digest in stale_rows.get(path, ()) if source
             }
 
     read_paths: list[str] = []
     for file in load(known_by_path) if known_by_path else ():
-        values = rows.file_row(file, files[file.path])
+        file_row = rows.file_row(file, files[file.path])
         old_rows = stale_rows.get(file.path, [])
-        _put_file(connection, file, values, known_by_path[file.path], old_rows)
+        _put_file(connection, file, file_row, known_by_path[file.path], old_rows)
         read_paths.append(file.path)
-    for path in stale.difference(read_paths):
+    for path in stale_paths.difference(read_paths):  # They are gone, or could not be read.
         update_rows(connection, stale_rows[path], [])
 
     was_rebuilt = index.is_new
     index.is_new = False
-    (entries,) = connection.execute("SELECT count(*) FROM entries").fetchone()
-    return SyncReport(len(read_paths), entries, was_rebuilt)
+    (entry_count,) = connection.execute("SELECT count(*) FROM entries").fetchone()
+    return SyncReport(len(read_paths), entry_count, was_rebuilt)
 
 
 def _put_file(
     connection: sqlite3.Connection,
     file: LoadedFile,
-    values: Row,
+    file_row: Row,
     known_digests: KnownDigests,
     old_rows: Sequence[Row],
 ) -> None:
-    """Make the rows of one file equal to its content.
+    """Update the rows of one file in the index to its content.
 
     A file grows by an entry far more often than it is rewritten: an entry that it still holds keeps
     its row, and its words are not indexed again.
 
     Args:
         connection: the database.
-        file: the content of the file.
-        values: its row of FILE_COLUMNS.
-        known_digests: digests of its rows in the index, by source.
-        old_rows: its rows in the index.
+        file: the content of the file: new entries, and by their sources those that the index has.
+        file_row: the row of the file in the table `files`.
+        known_digests: digests of its entries' rows in the index, by source.
+        old_rows: its entries' rows in the index.
     """
     feedback = list(rows.feedback_rows(file))
     entry_rows = [
         rows.entry_row(located, file.sources.get(located.line)) for located in file.entries
     ]
-    digests = [(line, known_digests[source]) for source, line in file.kept]
-    kept_count = len(digests)
-    digests += [rows.entry_digest(row) for row in entry_rows]
-    connection.execute(ADD_FILE, (*values, rows.file_digest(values, digests, feedback)))
+    # The wanted rows, each as (line, digest): first those that the index has, then the new ones.
+    wanted_rows = [(line, known_digests[source]) for source, line in file.kept]
+    kept_count = len(wanted_rows)
+    wanted_rows += [rows.entry_digest(row) for row in entry_rows]
+    file_digest = rows.file_digest(file_row, wanted_rows, feedback)
+    connection.execute(ADD_FILE, (*file_row, file_digest))
     connection.executemany(ADD_FEEDBACK, feedback)
 
-    new = update_rows(connection, old_rows, digests)
+    missing_indices = update_rows(connection, old_rows, wanted_rows)
     # SQLite numbers a new row by the largest number plus one.
     (last_row,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
-    new_rows = [(*entry_rows[index - kept_count], digests[index][1]) for index in new]
+    new_rows = []
+    new_entries = []
+    for index in missing_indices:
+        _line, digest = wanted_rows[index]
+        new_rows.append((*entry_rows[index - kept_count], digest))
+        new_entries.append(file.entries[index - kept_count])
     connection.executemany(ADD_ENTRY, new_rows)
-    new_entries = [file.entries[index - kept_count] for index in new]
     text_rows = (
-        text_row(row, located)
-        for row, located in zip(count(last_row + 1), new_entries, strict=False)
+        text_row(row_number, located)
+        for row_number, located in zip(count(last_row + 1), new_entries, strict=False)
     )
     connection.executemany(ADD_TEXT, text_rows)
 
@@ -194,50 +213,55 @@ def update_rows(
     Returns:
         The indices of those of `wanted_rows` that the database lacks.
     """
-    new, moved, unwanted = compare_rows(old_rows, wanted_rows)
-    if unwanted:
-        row_numbers = json.dumps(unwanted)
+    missing_indices, moved_rows, unwanted_numbers = compare_rows(old_rows, wanted_rows)
+    if unwanted_numbers:
+        row_numbers = json.dumps(unwanted_numbers)
         connection.execute(FORGET_TEXT, (row_numbers,))
         connection.execute(FORGET_ENTRIES, (row_numbers,))
-    connection.executemany(MOVE_ENTRY, moved)
-    return new
+    connection.executemany(MOVE_ENTRY, moved_rows)
+    return missing_indices
 
 
 def compare_rows(
     old_rows: Sequence[Row], wanted_rows: Sequence[tuple[int, bytes]]
 ) -> tuple[list[int], list[tuple[int, int]], list[int]]:
-    """Compare the rows of a file with those that are wanted.
+    """Compare the rows of a file with those that are wanted, by their digests.
+
+    Args:
+        old_rows: the rows of the file, as KNOWN_ROWS lists them.
+        wanted_rows: the line and the digest of each row that is wanted.
 
     Returns:
-        The indices of those of `wanted_rows` that are new, the new line and the number of each row
-        that only moved, and the numbers of the rows that are not wanted.
+        The indices of those of `wanted_rows` that the file lacks, the new line and the number of
+        each row that only moved, and the numbers of the rows that are not wanted.
     """
-    places_by_digest: dict[bytes, list[tuple[int, int]]] = {}
-    for row, line, _, digest in old_rows:
-        places_by_digest.setdefault(digest, []).append((row, line))
+    # The old rows by digest, each as (number, line). Equal entries have one digest.
+    old_rows_by_digest: dict[bytes, list[tuple[int, int]]] = {}
+    for row_number, line, _source, digest in old_rows:
+        old_rows_by_digest.setdefault(digest, []).append((row_number, line))
 
-    new: list[int] = []
-    moved: list[tuple[int, int]] = []
+    missing_indices: list[int] = []
+    moved_rows: list[tuple[int, int]] = []
     for index, (line, digest) in enumerate(wanted_rows):
-        places = places_by_digest.get(digest)
-        if not places:
-            new.append(index)
+        equal_rows = old_rows_by_digest.get(digest)
+        if not equal_rows:
+            missing_indices.append(index)
             continue
-        row, old_line = places.pop(0)
+        row_number, old_line = equal_rows.pop(0)
         if old_line != line:
-            moved.append((line, row))
+            moved_rows.append((line, row_number))
 
-    unwanted: list[int] = []
-    for places in places_by_digest.values():
-        unwanted += [row for row, _ in places]
-    return new, moved, unwanted
+    unwanted_numbers: list[int] = []
+    for surplus_rows in old_rows_by_digest.values():
+        unwanted_numbers += [row_number for row_number, _line in surplus_rows]
+    return missing_indices, moved_rows, unwanted_numbers
 
 
-def text_row(row: int, located: Located) -> Row:
-    """Return the values of ADD_TEXT for an entry in a row with this number."""
+def text_row(row_number: int, located: Located) -> Row:
+    """Return the values of ADD_TEXT, the searched texts of an entry, for a row with this number."""
     entry = located.entry
     return (
-        row,
+        row_number,
         entry.title,
         entry.body,
         rows.hidden_parts(entry.title, entry.body),

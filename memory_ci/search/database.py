@@ -51,23 +51,26 @@ def is_sealed(path: Path) -> bool:
 
 
 def seal(path: Path) -> None:
-    """Write the state of a file into a file next to it.
+    """Write the size and times of a file into a file next to it, its seal.
 
-    If that cannot be written, the file is proved each time it is opened.
+    While the seal agrees with the file, nobody changed it. If the seal cannot be written, the file
+    is checked as a whole each time it is opened.
     """
-    sealed = seal_path(path)
+    target = seal_path(path)
     with suppress(OSError):
-        if is_sealed(path) or (sealed.exists() and not sealed.is_file()):
+        if is_sealed(path) or (target.exists() and not target.is_file()):
             return
-        # A link could lead to a file of the user.
+        # A symbolic link is not followed: it could lead to a file of the user.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-        descriptor = os.open(sealed, flags, 0o666)
+        descriptor = os.open(target, flags, 0o666)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(_fingerprint(path))
 
 
 def prove(connection: sqlite3.Connection) -> None:
-    """Check that everything in the database is as it was written.
+    """Check that everything in the database of an index is as it was written.
+
+    SQLite checks its pages and the words of the full-text index; digests show changed rows.
 
     Raises:
         sqlite3.DatabaseError: something was damaged or altered.
@@ -80,13 +83,17 @@ def prove(connection: sqlite3.Connection) -> None:
 
 
 def list_altered_files(connection: sqlite3.Connection) -> Iterator[str]:
-    """Return the paths whose rows do not match their digest, or that have rows but no digest."""
+    """Yield the paths of memory files whose rows were changed after they were written.
+
+    Their rows do not match the digest of the file, or there is no row of the file.
+    """
     entries = entries_by_path(connection)
     feedback = feedback_by_path(connection)
-    for *values, written in connection.execute(LIST_FILES).fetchall():
-        path = values[0]
-        digests = [entry_digest(row) for row in entries.pop(path, [])]
-        if file_digest(tuple(values), digests, feedback.pop(path, [])) != written:
+    for *file_values, written_digest in connection.execute(LIST_FILES).fetchall():
+        path = file_values[0]
+        entry_digests = [entry_digest(row) for row in entries.pop(path, [])]
+        feedback_rows = feedback.pop(path, [])
+        if file_digest(tuple(file_values), entry_digests, feedback_rows) != written_digest:
             yield path
     yield from entries.keys() | feedback.keys()
 
@@ -140,9 +147,9 @@ APPLICATION_ID = b"mciX"
 
 
 def may_replace(path: Path) -> bool:
-    """Return whether an index may be written to `path`.
+    """Return whether an index may be written to `path`, so that no other file is lost.
 
-    It may where nothing is, an empty file, or an index in whatever state.
+    It may where there is no file, an empty file, or an index, damaged or not.
 
     Raises:
         OSError: the file cannot be read.
@@ -153,6 +160,7 @@ def may_replace(path: Path) -> bool:
         return False  # /dev/null is empty as well, and must not be replaced.
     with path.open("rb") as file:
         header = file.read(72)
+    # An SQLite file has the id of its application at byte 68.
     return not header or header[68:72] == APPLICATION_ID
 
 
@@ -191,7 +199,12 @@ class Index:
     def read(self, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
         """Return the rows of a query, each converted by `make`.
 
-        A row that cannot be converted is damage: the index is then built again, once.
+        If a row cannot be read or converted, the index is damaged. It is then built again, once.
+
+        Args:
+            sql: the query.
+            values: the values to bind.
+            make: converts a row; its ValueError or TypeError means damage.
         """
         try:
             return self._read(sql, values, make)
@@ -201,7 +214,13 @@ class Index:
             return self._read(sql, values, make)
 
     def replace(self, error: Exception) -> None:
-        """Continue with an empty index after an error, in memory if its place is at fault.
+        """Continue with an empty index after an error.
+
+        A damaged file is deleted and created again. If the file cannot be used, for example on a
+        full disk, the index is in memory.
+
+        Args:
+            error: the error of the index so far.
 
         Raises:
             Exception: `error`, if the index is in memory already.
@@ -219,9 +238,12 @@ class Index:
             self._begin(":memory:")
 
     def close(self, *, keep: bool) -> None:
-        """End the transaction.
+        """End the transaction and close the database.
 
-        Changes that cannot be kept are made again next time: the answers have been given.
+        Changes that cannot be saved are made again next time.
+
+        Args:
+            keep: whether the changes are saved.
         """
         with suppress(sqlite3.DatabaseError):
             self.connection.execute("COMMIT" if keep else "ROLLBACK")
@@ -233,7 +255,11 @@ class Index:
         return [make(row) for row in self.connection.execute(sql, values)]
 
     def _begin(self, place: Path | str) -> None:
-        """Open a database, take the write lock, and create or check the schema."""
+        """Open a database, take the write lock, and create or check its tables.
+
+        Args:
+            place: the file, or ":memory:".
+        """
         self.connection = connect(place, self._lock_timeout)
         try:
             self.connection.execute("BEGIN IMMEDIATE")
@@ -250,6 +276,7 @@ class Index:
             raise
 
     def _check(self, *, is_unchanged: bool) -> None:
+        """Check that the database is an index, and if it may have changed, all of its content."""
         check_identity(self.connection)
         if not is_unchanged:
             check_schema(self.connection)
@@ -270,6 +297,10 @@ class Index:
 def connect(place: Path | str, timeout: float = 0) -> sqlite3.Connection:
     """Return a connection without implicit transactions, with the functions that schema.sql calls.
 
+    Args:
+        place: the file, or ":memory:".
+        timeout: how many seconds to wait for the lock of another process.
+
     Raises:
         OSError: `place` is no regular file. SQLite would wait for a pipe.
     """
@@ -282,10 +313,10 @@ def connect(place: Path | str, timeout: float = 0) -> sqlite3.Connection:
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Create an empty index.
+    """Create the tables of an empty index.
 
-    The caller's transaction stays open, so that nobody sees half a schema; executescript would
-    commit.
+    The statements of schema.sql are executed one by one, in the caller's transaction: executescript
+    would commit, and another process could see half of the tables.
     """
     for statement in SCHEMA.read_text(encoding="utf-8").split(";\n"):
         connection.execute(statement)
@@ -346,12 +377,12 @@ def _inode(path: Path | None) -> int | None:
 
 
 def cache_key(files: Mapping[str, str]) -> str:
-    """Return the name under which a CI cache keeps an index.
+    """Return the key under which the cache of a CI provider stores an index.
 
-    Two trees have the same name exactly when one index serves both.
+    Two trees have the same key exactly when they have the same memory files.
 
     Args:
-        files: object id by path, as for `builder.sync`.
+        files: git object id by path, as for `builder.sync`.
     """
     import hashlib  # Not at the top: the import takes 4 ms, and a query needs no key.
 

@@ -1,4 +1,4 @@
-"""Three rankings of episodes for a question, each with its factors (docs/episodes.md, Recall)."""
+"""Three rankings of episodes, the records of earlier work, for a question (docs/episodes.md)."""
 
 from __future__ import annotations
 
@@ -54,26 +54,32 @@ def find_similar_episodes(query: str, episodes: Sequence[Episode]) -> list[Score
 
     They are compared by TF-IDF cosine.
     """
-    similar = [
-        (episode, cosine)
-        for episode, cosine in _measure(query, episodes, MAX_SHARE)
-        if cosine >= MIN_COSINE
-    ]
-    return sorted(similar, key=lambda pair: _sort_key(pair[1], pair[0]))
+    measured = _measure_cosines(query, episodes, MAX_SHARE)
+    similar = [(episode, cosine) for episode, cosine in measured if cosine >= MIN_COSINE]
+    return _sort_by_cosine(similar)
 
 
 def list_candidates(query: str, episodes: Sequence[Episode]) -> list[ScoredEpisode]:
     """Return all episodes, nearest first by TF-IDF cosine: the candidates of T4DM."""
-    return sorted(_measure(query, episodes, 1.0), key=lambda pair: _sort_key(pair[1], pair[0]))
+    return _sort_by_cosine(_measure_cosines(query, episodes, 1.0))
+
+
+def _sort_by_cosine(scored_episodes: Iterable[ScoredEpisode]) -> list[ScoredEpisode]:
+    return sorted(
+        scored_episodes,
+        key=lambda episode_and_cosine: _sort_key(episode_and_cosine[1], episode_and_cosine[0]),
+    )
 
 
 def rank_similar(
     scored_episodes: Iterable[ScoredEpisode], remaining_files: Mapping[str, int], limit: int
 ) -> tuple[RecalledEpisode, ...]:
-    """Rank as similar tasks are: cosine x outcome x (0.5 + 0.5 x files that remain), diversified.
+    """Rank episodes by cosine x outcome x (0.5 + 0.5 x share of files that remain).
+
+    Of episodes with similar titles the better one comes first, and the others later than by score.
 
     Args:
-        scored_episodes: episodes and their cosines.
+        scored_episodes: episodes and the cosines of their texts with the question.
         remaining_files: how many of its files there are today, by the id of an episode.
         limit: how many episodes are returned.
     """
@@ -101,7 +107,7 @@ def rank_mempalace(
     Args:
         query: the question.
         episodes: the episodes.
-        utilities: the utility of entries, by id.
+        utilities: how useful entries were according to feedback, from 0 to 1, by id.
         now: the time of the question.
     """
     query_words = _content_words(query)
@@ -121,7 +127,12 @@ def rank_mempalace(
 
 
 def rank_t4dm(pool: Iterable[ScoredEpisode], now: datetime) -> list[RecalledEpisode]:
-    """Rank candidates by T4DM's score, best first; their cosine is its `semantic`."""
+    """Rank candidates by T4DM's score, best first: a weighted sum of cosine, age and outcome.
+
+    Args:
+        pool: the candidates and their cosines with the question.
+        now: the time of the question.
+    """
     ranked: list[RecalledEpisode] = []
     for episode, cosine in pool:
         days = age_of(episode, now) / DAY
@@ -162,25 +173,32 @@ def age_of(episode: Episode, now: datetime) -> timedelta:
     return max(now - episode.occurred_at, timedelta(0))
 
 
-def _measure(query: str, episodes: Sequence[Episode], max_share: float) -> list[ScoredEpisode]:
-    """Return each episode with its TF-IDF cosine.
+def _measure_cosines(
+    query: str, episodes: Sequence[Episode], max_share: float
+) -> list[ScoredEpisode]:
+    """Return each episode with the TF-IDF cosine of its text and a question.
 
-    The cosine of its heading alone counts where it is greater: a long text hides no title. It is 0
-    where one word has more than `max_share` of it.
+    The cosine of its heading alone counts where it is greater: a long text hides no title.
+
+    Args:
+        query: the question.
+        episodes: the episodes, in which the rarity of words is counted.
+        max_share: the largest share of a cosine that may come from one word; beyond it the cosine
+            is 0.
     """
-    counts = [count_terms(build_prompt(episode)) for episode in episodes]
-    df: Counter[str] = Counter()
-    for terms in counts:
-        df.update(terms.keys())
-    total = max(len(counts) + BLANKS, FEW)
+    term_counts = [count_terms(build_prompt(episode)) for episode in episodes]
+    df: Counter[str] = Counter()  # Document frequency: how many episodes have a term.
+    for counts in term_counts:
+        df.update(counts.keys())
+    total = max(len(term_counts) + BLANKS, FEW)
     query_vector = _normalize(count_terms(query), df, total)
 
     measured: list[ScoredEpisode] = []
-    for episode, terms in zip(episodes, counts, strict=True):
-        heading_terms = count_terms(heading_of(episode))
+    for episode, counts in zip(episodes, term_counts, strict=True):
+        heading_counts = count_terms(heading_of(episode))
         cosines = [
-            _compare(query_vector, _normalize(part, df, total), max_share)
-            for part in (terms, heading_terms)
+            _compare(query_vector, _normalize(part_counts, df, total), max_share)
+            for part_counts in (counts, heading_counts)
         ]
         measured.append((episode, max(cosines)))
     return measured
@@ -196,7 +214,13 @@ def _compare(query: Mapping[str, float], vector: Mapping[str, float], max_share:
 
 
 def _normalize(terms: Mapping[str, int], df: Mapping[str, int], total: int) -> dict[str, float]:
-    """Return the vector of (1 + log tf) x idf, scaled to length 1."""
+    """Return a text's vector of term weights (1 + log tf) x idf, scaled to length 1.
+
+    Args:
+        terms: how often the text has each term (tf).
+        df: how many documents have a term.
+        total: the number of documents.
+    """
     vector = {
         term: (1 + math.log(count)) * idf(df.get(term, 0), total) for term, count in terms.items()
     }

@@ -40,7 +40,7 @@ class Glance(NamedTuple):
 
 
 def glance(path: Path) -> Glance | None:
-    """Return a summary of the index at `path`; None without an index."""
+    """Return a summary of the index at `path` without changing or locking it; None without one."""
     if not path.exists():
         return None
     if not path.is_file():
@@ -51,8 +51,9 @@ def glance(path: Path) -> Glance | None:
             check_identity(connection)
             check_schema(connection)
             values = (json.dumps(RANKED_SCOPES), json.dumps(SEARCHED_STATUSES))
-            (texts,) = connection.execute(TEXTS, values).fetchone()
+            (text_count,) = connection.execute(TEXTS, values).fetchone()
             oids = dict(connection.execute(FILES))
-            return Glance(oids, int(texts), dict(connection.execute(VECTORS)))
+            vector_counts = dict(connection.execute(VECTORS))
+            return Glance(oids, int(text_count), vector_counts)
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         return Glance({}, fault=str(error))

@@ -73,10 +73,10 @@ class Naming(NamedTuple):
 def find_similar(
     index: Index, located_entries: Sequence[Located], words: Words, **filters: Unpack[Filters]
 ) -> tuple[Similar, ...]:
-    """Return for each entry at most three similar ones.
+    """Return for each entry at most three other entries that are similar to it.
 
-    Vectors are compared if the entry has one and nearly all others have; else words, by their
-    Jaccard index.
+    Vectors are compared if the entry and nearly all others have one; else words, by their Jaccard
+    index.
 
     Args:
         index: the index.
@@ -86,15 +86,16 @@ def find_similar(
     """
     hashes = [text_hash(located.entry) for located in located_entries]
     nearest_by_hash = find_nearest_to_texts(index, hashes, NEAREST, **filters)
-    similar: list[Similar] = []
-    for located, hash_ in zip(located_entries, hashes, strict=True):
-        nearest = nearest_by_hash.get(hash_)
+    results: list[Similar] = []
+    for located, entry_hash in zip(located_entries, hashes, strict=True):
+        nearest = nearest_by_hash.get(entry_hash)
         if nearest is not None and nearest.seen >= LEAST_COVERAGE * nearest.total:
-            neighbours = [Neighbour(near.located, near.cosine) for near in nearest.entries]
-            similar.append(Similar(_choose_best(located, neighbours, LEAST_COSINE), "vectors"))
+            candidates = [Neighbour(near.located, near.cosine) for near in nearest.entries]
+            neighbours = _choose_best(located, candidates, LEAST_COSINE)
+            results.append(Similar(neighbours, "vectors"))
         else:
-            similar.append(_compare_words(index, located, words, filters))
-    return tuple(similar)
+            results.append(_compare_words(index, located, words, filters))
+    return tuple(results)
 
 
 def find_by_ids(
@@ -115,15 +116,15 @@ def find_by_ids(
 
 
 def list_entries_with_relations(index: Index, **filters: Unpack[Filters]) -> list[Naming]:
-    """Return the entries that name others, in order of ids.
+    """Return the entries that state relations to others or supersede others, in order of ids.
 
     Args:
         index: the index.
         filters: conditions on the entries, as for `search`.
     """
     condition, values = _build_filter(filters)
-    entries = index.read(LIST_NAMING.format(filter=condition), values, _read_naming)
-    return [entry for entry in entries if entry.relations or entry.supersedes]
+    all_entries = index.read(LIST_NAMING.format(filter=condition), values, _read_naming)
+    return [entry for entry in all_entries if entry.relations or entry.supersedes]
 
 
 def _build_filter(filters: Filters) -> tuple[str, dict[str, object]]:
@@ -138,31 +139,40 @@ def _read_naming(row: tuple[str, bytes]) -> Naming:
 
 
 def _compare_words(index: Index, located: Located, words: Words, filters: Filters) -> Similar:
-    """Return the similar entries by Jaccard index, of the hundred best by BM25."""
+    """Return the entries with the most words in common with an entry, by Jaccard index.
+
+    The index finds a hundred candidates by the longest words of the entry.
+
+    Args:
+        index: the index.
+        located: the entry.
+        words: returns the words of an entry that are compared.
+        filters: conditions on the similar entries, as for `search`.
+    """
     entry_words = words(located.entry)
     terms = sorted(entry_words, key=lambda word: (-len(word), word))[:MAX_TERMS]
-    neighbours: list[Neighbour] = []
+    candidates: list[Neighbour] = []
     for match in search(index, terms, depth=CANDIDATES, **filters):
         similarity = jaccard(entry_words, words(match.located.entry))
-        neighbours.append(Neighbour(match.located, similarity))
-    return Similar(_choose_best(located, neighbours, LEAST_JACCARD), "words")
+        candidates.append(Neighbour(match.located, similarity))
+    return Similar(_choose_best(located, candidates, LEAST_JACCARD), "words")
 
 
 def _choose_best(
-    located: Located, neighbours: Collection[Neighbour], least: float
+    located: Located, candidates: Collection[Neighbour], least_similarity: float
 ) -> tuple[Neighbour, ...]:
-    """Return the nearest entries but the entry itself; an id that is in two files counts once.
+    """Return the most similar candidates, without the entry itself and its copies in other files.
 
     Args:
         located: the entry.
-        neighbours: the candidates.
-        least: the similarity that a neighbour has at least.
+        candidates: other entries, with their similarity; of several with one id the best counts.
+        least_similarity: the least similarity of a neighbour.
     """
     best_by_id: dict[str, Neighbour] = {}
-    for neighbour in sorted(neighbours, key=_sort_key):
-        entry_id = neighbour.located.entry.id
-        if neighbour.weight >= least and entry_id != located.entry.id:
-            best_by_id.setdefault(entry_id, neighbour)
+    for candidate in sorted(candidates, key=_sort_key):
+        entry_id = candidate.located.entry.id
+        if candidate.weight >= least_similarity and entry_id != located.entry.id:
+            best_by_id.setdefault(entry_id, candidate)
     return tuple(best_by_id.values())[:MAX_SIMILAR]
 
 

@@ -41,7 +41,8 @@ MAX_WEIGHED = 60  # The most frequent terms of a body, whose rarity the index is
 MAX_CHARS = 20_000  # Characters of a task that are searched for, without code and logs.
 POSSESSIVE = Regex(r"(?<=\w)['\u2019]s\b")
 
-# `o1` of `o1-preview`: the index has it whole, identifier_parts returns `o` and `1`.
+# Letters and digits at a hyphen, such as `o1` of `o1-preview`: the index has them as one word,
+# while identifier_parts returns `o` and `1`.
 NUMBERED = Regex(r"(?<=[^\W_]-)[a-z]+\d+|(?<![a-z])[a-z]+\d+(?=-[^\W_])")
 COMMENT = Regex(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
@@ -88,18 +89,18 @@ OTHER_STOP_WORDS = tuple(
 def build_terms(
     task: str, corpus: Corpus | None = None, paths: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Return the search terms of a task, at most 72 different ones.
+    """Return the terms by which the index is searched for a task, at most 72 different ones.
 
-    The words of its first line occur twice: to repeat a term weighs it in BM25. Of the other lines
-    the most frequent words are taken. Fenced code, HTML comments, quotations, log lines and stop
-    words are left out, each unless there is nothing else. Identifiers are returned whole and in
+    The words of the first line come twice: BM25 gives a repeated term more weight. Of the other
+    lines the most frequent words are taken. Fenced code, HTML comments, quotations, log lines and
+    stop words are left out, unless there is nothing else. Identifiers are returned whole and in
     parts.
 
     Args:
         task: the task.
-        corpus: how common terms are. With it the terms of the other lines are those of the highest
-            frequency x rarity, without those that no entry has.
-        paths: the files that the work touches, whose words occur once.
+        corpus: in how many entries terms are. With it the terms of the other lines are those of the
+            highest frequency x rarity, without those that no entry has.
+        paths: the files that the work touches, whose words come once.
     """
     title, _, body = extract_prose(task)[:MAX_CHARS].partition("\n")
     title_counts = Counter(_list_terms(title))
@@ -115,23 +116,33 @@ def build_terms(
     other_terms = _choose_body_terms(_without(body_counts, title_terms), corpus)
     if title_terms or other_terms:
         other_terms += _list_path_terms(paths, {*title_terms, *other_terms})
-    return title_terms + title_terms + other_terms if other_terms else title_terms
+    if not other_terms:
+        return title_terms  # Repeated or not, they would all have the same weight.
+    return title_terms + title_terms + other_terms
 
 
 def _choose_stop_words(terms: Set[str]) -> frozenset[str]:
     """Return the stop words of English, with those of a second language if the task is in it.
 
-    A task must have more than one of its stop words, and more than of English: `die` and `bin`
-    mean something there.
+    It is if the task has at least two of its stop words, and more than of English: German `die` and
+    `bin` are no stop words in an English task.
+
+    Args:
+        terms: the words of the task.
     """
-    second_language = max(OTHER_STOP_WORDS, key=lambda table: len(table & terms))
-    if len(second_language & terms) > max(1, len(STOP_WORDS & terms)):
-        return STOP_WORDS | second_language
+    second_stop_words = max(OTHER_STOP_WORDS, key=lambda table: len(table & terms))
+    if len(second_stop_words & terms) > max(1, len(STOP_WORDS & terms)):
+        return STOP_WORDS | second_stop_words
     return STOP_WORDS
 
 
 def _choose_body_terms(counts: Counter[str], corpus: Corpus | None) -> tuple[str, ...]:
-    """Return the terms of a body that are searched for, best first."""
+    """Return the terms of a task's body that are searched for, best first.
+
+    Args:
+        counts: how often the body has each term.
+        corpus: in how many entries terms are; None: the most frequent terms are taken.
+    """
     if corpus is None:
         return tuple(term for term, _ in counts.most_common(MAX_BODY_TERMS))
     weights: dict[str, float] = {}
@@ -144,7 +155,7 @@ def _choose_body_terms(counts: Counter[str], corpus: Corpus | None) -> tuple[str
 
 
 def _list_path_terms(paths: Iterable[str], excluded: Set[str]) -> tuple[str, ...]:
-    """Return the words of paths without their extensions."""
+    """Return the words of paths without file extensions, and without short and excluded words."""
     terms: dict[str, None] = {}
     for path in paths:
         stem = re.sub(r"\.\w+$", "", path)
@@ -172,17 +183,19 @@ def _list_terms(text: str) -> list[str]:
 
 
 def _truncate(word: str, corpus: Corpus | None = None) -> str:
-    """Return a word as a prefix, without its ending, if it is inflected.
+    """Return a word without its ending, as a prefix to search for (`deploy*`), or unchanged.
 
-    That is a Cyrillic or Greek word, or a long word that no entry of `corpus` has. Porter's stemmer
-    knows English only; an entry may have another form or a compound. On the English sets this costs
-    .001 of nDCG@10.
+    A Cyrillic or Greek word is cut, and a long word that no entry of `corpus` has: an entry may
+    have another form of it, or a compound, and the stemmer of the index knows English only. On the
+    English sets this costs .001 of nDCG@10.
     """
     if INFLECTED.fullmatch(word):
-        return f"{word[: max(4, len(word) - 3)]}*"
+        stem_length = max(4, len(word) - 3)
+        return f"{word[:stem_length]}*"
     if corpus is None or len(word) < MIN_STEMMED or not word.isalpha() or corpus.df(word):
         return word
-    return f"{word[: max(MIN_STEMMED - 1, len(word) - 3)]}*"
+    stem_length = max(MIN_STEMMED - 1, len(word) - 3)
+    return f"{word[:stem_length]}*"
 
 
 def _without(counts: Counter[str], terms: Iterable[str]) -> Counter[str]:

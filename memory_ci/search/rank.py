@@ -46,11 +46,13 @@ class Traits(NamedTuple):
 
 
 def fuse(lexical: Lane, vectors: Lane) -> Lane:
-    """Return the relevance of each entry that a lane found; a lane that is alone is normalised.
+    """Return the relevance of each entry that the search by words or by vectors found.
+
+    Both searches are blended; if only one found anything, its scores are normalised.
 
     Args:
-        lexical: scores of the lexical lane.
-        vectors: cosines of the vector lane.
+        lexical: scores of the search by words, by path and line of entries.
+        vectors: cosines of the search by vectors.
     """
     if not lexical or not vectors:
         return normalize_lane(lexical or vectors)
@@ -63,7 +65,7 @@ def get_place(located: Located) -> Place:
 
 
 def normalize_lane(lane: Lane) -> Lane:
-    """Return each score as a share of the best one. A score that is no number counts least."""
+    """Return each score as a share of the best one; NaN and infinity count as the lowest."""
     finite = [score for score in lane.values() if math.isfinite(score)]
     low = min([0.0, *finite])
     best = max(finite, default=0.0)
@@ -75,9 +77,14 @@ def normalize_lane(lane: Lane) -> Lane:
 def blend(lexical: Lane, vectors: Lane, *, weight: float = VECTOR_WEIGHT) -> Lane:
     """Return weight x vectors + (1 - weight) x lexical, each min-max-normalised within its lane.
 
-    An entry that a lane did not find has 0 in it. In a lexical lane of fewer than SMALL_LANE places
-    0 is the lowest score: of two entries that words find, the second is not worthless. TeaParty
-    blends 0.7 to 0.3; measured, 0.4 to 0.6 wins on every set.
+    An entry that a lane did not find has 0 in it. With fewer than SMALL_LANE entries the lexical
+    scores are normalised from 0 instead of from the lowest: of two entries that words find, the
+    second is not worthless. TeaParty blends 0.7 to 0.3; measured, 0.4 to 0.6 wins on every set.
+
+    Args:
+        lexical: scores of the search by words.
+        vectors: cosines of the search by vectors.
+        weight: the share of the vectors.
     """
     places = {**lexical, **vectors}
     lexical_shares = _scale_to_range(lexical, is_from_zero=len(places) < SMALL_LANE)
@@ -146,12 +153,13 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rank(matches: Iterable[Match], weights: Weights, relevance: Lane | None = None) -> list[Hit]:
-    """Return hits, best first: relevance x F(prominence) x age x scope x truth x (0.75 + 0.5 u).
+    """Return hits by their score, best first.
 
-    Prominence moves a score by a factor of 3 at most, age by 2: unbounded, they would make
-    relevance irrelevant. An entry whose prominence is 0 is retired, and the code of one whose truth
-    is 0 is gone: neither is served. Ties are broken by the most touched, the last reinforced, then
-    by id. A value that is no number counts as the least possible.
+    The score is relevance x F(prominence) x age x scope x truth x (0.75 + 0.5 x utility), as
+    `Weights` explains them. Prominence changes a score by a factor of 3 at most, age by 2:
+    unbounded, they would make relevance irrelevant. An entry whose prominence is 0 is retired, and
+    the code of one whose truth is 0 is gone: neither is returned. Of equal scores the most touched
+    entry comes first, then the last reinforced. NaN counts as the least possible value.
 
     Args:
         matches: the entries that were found.
@@ -170,14 +178,14 @@ def rank(matches: Iterable[Match], weights: Weights, relevance: Lane | None = No
     def sort_key(hit: Hit) -> tuple[float, int, int, str, str, int]:
         located = hit.located
         entry = located.entry
-        day = entry.last_reinforced.toordinal()
-        return -hit.score, -weights.touched(entry), -day, entry.id, located.path, located.line
+        last_day = entry.last_reinforced.toordinal()
+        return -hit.score, -weights.touched(entry), -last_day, entry.id, located.path, located.line
 
     return sorted(hits, key=sort_key)
 
 
 def _make_hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
-    """Return a match with its factors; None if it is not served."""
+    """Return a match with its score and the factors of it; None if it is not served."""
     entry = match.located.entry
     scope = match.located.scope
     prominence = weights.prominence(entry)
@@ -211,12 +219,12 @@ def _bound(prominence: float) -> float:
 def order_corrections(
     hits: Sequence[Hit], contradicted: Callable[[Entry], Iterable[str]]
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """Move corrections before the corrected entries, and withhold superseded entries.
+    """Move corrections before the entries that they correct, and withhold superseded entries.
 
-    A correction takes the best position among its own and those of the entries it corrects. These
-    are the entries that it supersedes, directly or through others, and, if its type is corrective,
-    those that it contradicts, which are served after it. Entries that supersede one another in a
-    circle are all served: nobody can say which of them holds.
+    A correction takes the best position among its own and those of the entries that it corrects. An
+    entry corrects those that it supersedes, directly or through others, and, if its type is
+    corrective, those that it contradicts, which are served after it. Entries that supersede one
+    another in a circle are all served: nobody can say which of them holds.
 
     Args:
         hits: hits of different ids, best first.
@@ -233,48 +241,52 @@ def order_corrections(
 
     def sort_key(hit: Hit) -> tuple[int, int]:
         entry = hit.located.entry
-        corrected = set(superseded_ids.get(entry.id, ()))
+        corrected_ids = set(superseded_ids.get(entry.id, ()))
         if entry.type == "corrective":
-            corrected.update(contradicted(entry))
-        position = positions[entry.id]
-        best = min([position, *(positions[id_] for id_ in corrected if id_ in positions)])
+            corrected_ids.update(contradicted(entry))
+        own_position = positions[entry.id]
+        best_position = own_position
+        for corrected_id in corrected_ids:
+            best_position = min(best_position, positions.get(corrected_id, own_position))
         # A correction comes before the entry whose position it takes.
-        return best, position if best == position else -1
+        is_moved = best_position < own_position
+        return best_position, -1 if is_moved else own_position
 
     served: list[Hit] = []
     withheld: list[Withheld] = []
     for hit in hits:
-        newest = superseded_by.get(hit.located.entry.id)
-        if newest is None:
+        superseding_id = superseded_by.get(hit.located.entry.id)
+        if superseding_id is None:
             served.append(hit)
         else:
-            withheld.append(Withheld(hit, f"superseded by {newest[:8]}"))
+            withheld.append(Withheld(hit, f"superseded by {superseding_id[:8]}"))
     return sorted(served, key=sort_key), tuple(withheld)
 
 
 def _find_superseded(entries: Sequence[Entry]) -> dict[str, frozenset[str]]:
-    """Return the ids that each entry supersedes which none supersedes itself."""
+    """Return for each entry that no other supersedes the ids that it supersedes.
+
+    It supersedes them directly or through others. Ids of other entries do not count.
+    """
     ids = {entry.id for entry in entries}
-    older_ids = {
-        entry.id: [older for older in entry.supersedes if older in ids] for entry in entries
-    }
-    all_older_ids = set().union(*older_ids.values())
-    return {
-        entry_id: _follow(entry_id, older_ids)
-        for entry_id in older_ids
-        if entry_id not in all_older_ids
-    }
+    older_ids_by_id: dict[str, list[str]] = {}
+    for entry in entries:
+        older_ids_by_id[entry.id] = [older_id for older_id in entry.supersedes if older_id in ids]
+    all_older_ids = set().union(*older_ids_by_id.values())
+    newest_ids = [entry_id for entry_id in older_ids_by_id if entry_id not in all_older_ids]
+    return {entry_id: _list_reachable(entry_id, older_ids_by_id) for entry_id in newest_ids}
 
 
-def _follow(start: str, older_ids: Mapping[str, Iterable[str]]) -> frozenset[str]:
-    """Return all ids that `start` supersedes, directly or through others; never itself."""
-    reached: set[str] = set()
-    pending = [start]
-    while pending:
-        new_ids = set(older_ids[pending.pop()]) - reached - {start}
-        reached |= new_ids
-        pending.extend(new_ids)
-    return frozenset(reached)
+def _list_reachable(start_id: str, older_ids_by_id: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """Return all ids that an entry supersedes, directly or through others; never its own."""
+    reached_ids: set[str] = set()
+    pending_ids = [start_id]
+    while pending_ids:
+        older_ids = older_ids_by_id[pending_ids.pop()]
+        new_ids = set(older_ids) - reached_ids - {start_id}
+        reached_ids |= new_ids
+        pending_ids.extend(new_ids)
+    return frozenset(reached_ids)
 
 
 NOVELTY_LOSS = 0.4
@@ -290,32 +302,34 @@ which has the other's id."""
 
 
 def diversify(hits: Sequence[Hit]) -> list[Hit]:
-    """Push down near duplicates of better hits, and drop copies of an entry in other files.
+    """Lower the scores of near duplicates of better hits, and drop copies of an entry.
 
-    At each step the next hit is the one with the highest score x novelty, after maximal marginal
-    relevance (Carbonell and Goldstein, SIGIR 1998). Novelty is 1 - 0.4 x the Jaccard index of
-    content words with the nearest hit already chosen, and 1 where that is below a half. It becomes
-    a factor of the score, so that the order is that of the scores.
+    The hits are chosen one by one, each time the one with the highest score x novelty, after
+    maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998). Novelty is
+    1 - 0.4 x the Jaccard index of content words with the most similar hit chosen before, and 1
+    where that index is below a half. It becomes a factor of the score, so that the order is that of
+    the scores.
 
     Args:
         hits: hits, best first.
     """
-    unique, texts = _drop_copies(hits)
-    similarities = _find_near_duplicates(texts)
+    unique_hits, word_sets = _drop_copies(hits)
+    similarities = _find_near_duplicates(word_sets)
     if not similarities:
-        return sorted(unique, key=lambda hit: -hit.score)
+        return sorted(unique_hits, key=lambda hit: -hit.score)
 
-    novelty = [1.0] * len(unique)
-    scores = [hit.score for hit in unique]
-    remaining = list(range(len(unique)))
+    novelty = [1.0] * len(unique_hits)
+    scores = [hit.score for hit in unique_hits]
+    remaining = list(range(len(unique_hits)))
     diversified: list[Hit] = []
     while remaining:
         chosen = max(remaining, key=scores.__getitem__)
         remaining.remove(chosen)
-        diversified.append(_apply_novelty(unique[chosen], novelty[chosen]))
+        diversified.append(_apply_novelty(unique_hits[chosen], novelty[chosen]))
+        # The novelty of the others is updated instead of being computed again from all chosen.
         for index, similarity in similarities.get(chosen, ()):
             novelty[index] = min(novelty[index], 1 - NOVELTY_LOSS * similarity)
-            scores[index] = unique[index].score * novelty[index]
+            scores[index] = unique_hits[index].score * novelty[index]
     return diversified
 
 
@@ -338,30 +352,37 @@ def _find_near_duplicates(texts: Sequence[frozenset[str]]) -> dict[int, list[tup
 
 
 def _drop_copies(hits: Sequence[Hit]) -> tuple[list[Hit], list[frozenset[str]]]:
-    """Return hits without copies of a better one, and the content words of each."""
-    unique: list[Hit] = []
-    texts: list[frozenset[str]] = []
-    texts_by_id: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
+    """Return hits without copies of a better hit, and the content words of each.
+
+    Copies have the same id and nearly the same words: one entry in two files.
+    """
+    unique_hits: list[Hit] = []
+    word_sets: list[frozenset[str]] = []
+    word_sets_by_id: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
     for hit in hits:
         entry = hit.located.entry
-        text = content_words(entry.text)
-        copies = texts_by_id[entry.id]
-        if all(text != copy and jaccard(text, copy) <= SAME_ENTRY for copy in copies):
-            unique.append(hit)
-            texts.append(text)
-        copies.append(text)
-    return unique, texts
+        words = content_words(entry.text)
+        better_word_sets = word_sets_by_id[entry.id]
+        is_copy = any(
+            words == better_words or jaccard(words, better_words) > SAME_ENTRY
+            for better_words in better_word_sets
+        )
+        if not is_copy:
+            unique_hits.append(hit)
+            word_sets.append(words)
+        better_word_sets.append(words)
+    return unique_hits, word_sets
 
 
-def _encode_as_bits(texts: Iterable[frozenset[str]]) -> list[int]:
+def _encode_as_bits(word_sets: Iterable[frozenset[str]]) -> list[int]:
     """Return each set of words as an integer with a bit for each word.
 
     To compare all pairs of integers is five times faster than to compare the sets.
     """
-    vocabulary: dict[str, int] = {}
+    bit_numbers: dict[str, int] = {}
     encoded: list[int] = []
-    for text in texts:
-        bits = (1 << vocabulary.setdefault(word, len(vocabulary)) for word in text)
+    for words in word_sets:
+        bits = (1 << bit_numbers.setdefault(word, len(bit_numbers)) for word in words)
         encoded.append(sum(bits))
     return encoded
 
@@ -381,7 +402,7 @@ def fit(
     max_chars: int,
     cost: Callable[[Hit], int],
 ) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
-    """Choose the hits that fit into a budget.
+    """Choose the hits that fit into a budget of characters, the best first.
 
     A hit that is too large is passed over: a smaller one may still fit.
 
@@ -393,21 +414,27 @@ def fit(
     Returns:
         The chosen and the dropped hits, both in their order.
     """
-    remaining = max_chars
-    chosen: set[int] = set()
+    remaining_chars = max_chars
+    chosen_indices: set[int] = set()
     for index, hit in enumerate(hits):
-        price = cost(hit)
-        if price > remaining:
-            continue
-        chosen.add(index)
-        remaining -= price
-    return _split_by_index(hits, chosen)
+        hit_chars = cost(hit)
+        if hit_chars <= remaining_chars:
+            chosen_indices.add(index)
+            remaining_chars -= hit_chars
+    return _split_by_index(hits, chosen_indices)
 
 
 def fit_norms(
     norms: Sequence[Norm], max_chars: int, cost: Callable[[Norm], int]
 ) -> tuple[tuple[Norm, ...], tuple[Norm, ...]]:
-    """Choose the norms that fit into a budget, the most prominent first.
+    """Choose the norms, served whatever the task, that fit into a budget of characters.
+
+    The most prominent are chosen first.
+
+    Args:
+        norms: the norms.
+        max_chars: the budget in characters.
+        cost: returns how many characters a norm takes.
 
     Returns:
         The chosen and the dropped norms, both in their order.
@@ -417,17 +444,20 @@ def fit_norms(
         value = norms[index].prominence
         return -math.inf if math.isnan(value) else value
 
-    chosen: set[int] = set()
+    remaining_chars = max_chars
+    chosen_indices: set[int] = set()
     for index in sorted(range(len(norms)), key=prominence, reverse=True):
-        price = cost(norms[index])
-        if price <= max_chars:
-            chosen.add(index)
-            max_chars -= price
-    return _split_by_index(norms, chosen)
+        norm_chars = cost(norms[index])
+        if norm_chars <= remaining_chars:
+            chosen_indices.add(index)
+            remaining_chars -= norm_chars
+    return _split_by_index(norms, chosen_indices)
 
 
-def _split_by_index(items: Sequence[T], chosen: Set[int]) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    """Return the chosen items and the others."""
-    chosen_items = tuple(item for index, item in enumerate(items) if index in chosen)
-    dropped_items = tuple(item for index, item in enumerate(items) if index not in chosen)
+def _split_by_index(
+    items: Sequence[T], chosen_indices: Set[int]
+) -> tuple[tuple[T, ...], tuple[T, ...]]:
+    """Return the items with the chosen indices, and the others."""
+    chosen_items = tuple(item for index, item in enumerate(items) if index in chosen_indices)
+    dropped_items = tuple(item for index, item in enumerate(items) if index not in chosen_indices)
     return chosen_items, dropped_items

@@ -74,7 +74,7 @@ IDENTIFIER_PARTS = Regex(CAMEL.pattern.encode())
 
 
 def entry_row(located: Located, source: bytes | None) -> Row:
-    """Return the values of ENTRY_COLUMNS.
+    """Return an entry as a row of the table `entries`: the values of ENTRY_COLUMNS.
 
     Args:
         located: the entry and its place.
@@ -106,17 +106,17 @@ def entry_row(located: Located, source: bytes | None) -> Row:
 
 
 def read_entry_row(row: Row) -> Located:
-    """Return the entry of an `entry_row`.
+    """Return the entry of a row of the table `entries`; the inverse of `entry_row`.
 
     Raises:
         ValueError: the row is damaged.
         TypeError: the row is damaged.
     """
-    # The columns in the order of ENTRY_COLUMNS.
+    # The slices follow the order of ENTRY_COLUMNS.
     entry_id, path, line, scope, where = row[:5]
     word_values = row[5:10]
     days = [day and date.fromisoformat(day) for day in row[10:14]]
-    _, front, title, body, _ = row[14:]
+    _text_hash, front, title, body, _source = row[14:]
     fields: dict[str, Any] = {"id": entry_id, "title": title, "body": body}
     fields |= zip(WORD_FIELDS[1:], word_values, strict=True)
     fields |= zip(DAY_FIELDS, days, strict=True)
@@ -125,7 +125,7 @@ def read_entry_row(row: Row) -> Located:
 
 
 def file_row(file: LoadedFile, oid: str) -> Row:
-    """Return the values of FILE_COLUMNS."""
+    """Return a memory file as a row of the table `files`: the values of FILE_COLUMNS."""
     return (
         file.path,
         oid,
@@ -137,12 +137,13 @@ def file_row(file: LoadedFile, oid: str) -> Row:
 
 
 def feedback_rows(file: LoadedFile) -> Iterator[Row]:
-    """Return the values of FEEDBACK_COLUMNS for each event of feedback in a file."""
-    for place, (line, event) in enumerate(file.feedback):
+    """Yield each event of feedback in a file as a row of the table `feedback`."""
+    for number, (line, event) in enumerate(file.feedback):
         time = event.at.isoformat()
-        # The prefix tells a ref from a name and a time, which a ref may spell.
+        # Names the job that the event is of. The prefix keeps the two forms apart: a ref could be
+        # spelled like a name and a time.
         job = f"r:{event.ref}" if event.ref else f"b:{event.by}\n{time}"
-        yield file.path, place, line, event.id, event.kind, time, event.by, event.ref, job
+        yield file.path, number, line, event.id, event.kind, time, event.by, event.ref, job
 
 
 def placeholders(columns: str) -> str:
@@ -157,9 +158,9 @@ def placeholders(columns: str) -> str:
 def file_digest(
     file: Row, entries: Iterable[tuple[int, bytes]], feedback: Iterable[Row] = ()
 ) -> bytes:
-    """Return a digest of all rows of one file.
+    """Return a hash of all rows of one memory file.
 
-    It shows damage and edits, but not a forgery whose digest was computed again.
+    It shows damage and edits of the rows, but not a forgery with a new digest.
 
     Args:
         file: the row of the file.
@@ -184,13 +185,13 @@ def text_hash(entry: Entry) -> bytes:
 
 
 def hidden_parts(title: str, body: str) -> str:
-    """Return the words that FTS5's tokenizer unicode61 leaves inside of longer ones.
+    """Return the words of a text that SQLite's tokenizer unicode61 does not find.
 
     It splits at signs, but not at capitals or digits, nor between scripts. So these are the parts
-    of identifiers, and the words of tokens that hold a script without blanks.
+    of identifiers, and the words of scripts without blanks.
 
-    The few words with a capital or a digit inside are searched for in a text of shapes. That is
-    several times faster than to look at each word, and takes most of the time of a build.
+    This takes most of the time of a build. So the text is first translated to shapes, where a
+    capital or a digit inside a word is found several times faster than by a look at each word.
 
     >>> hidden_parts("Call getUserName", "in src/http_client2.py, never HTTP")
     'get user name client 2'
@@ -215,7 +216,7 @@ def hidden_parts(title: str, body: str) -> str:
 
 
 def cited(front: bytes) -> str:
-    """Return the words of the cites and of `aka` in the column `front`."""
+    """Return the words of the cites and of `aka` (other names) in the column `front`."""
     fields = get_front(unpack_front(front))
     return cited_words(fields[CITES_INDEX], fields[AKA_INDEX])
 
@@ -225,13 +226,18 @@ FUNCTIONS = (("hidden_parts", 2, hidden_parts), ("cited", 1, cited))
 
 
 def _find_mixed_words(shapes: bytes) -> list[int]:
-    """Return the indices at which words begin that have a capital or a digit inside."""
+    """Return the indices at which words begin that have a capital or a digit inside.
+
+    Args:
+        shapes: the text translated by SHAPES.
+    """
     starts = set()
-    for edge in (b"aA", b"AA"):
-        index = shapes.find(edge)
+    for shape_pair in (b"aA", b"AA"):  # As in `getName` and in `HTTPServer` or `http2`.
+        index = shapes.find(shape_pair)
         while index >= 0:
-            starts.add(shapes.rfind(b" ", 0, index) + 1)
-            index = shapes.find(edge, index + 1)
+            word_start = shapes.rfind(b" ", 0, index) + 1
+            starts.add(word_start)
+            index = shapes.find(shape_pair, index + 1)
     return sorted(starts)
 
 

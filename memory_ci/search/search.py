@@ -143,7 +143,7 @@ NONE_PACKED = msgspec.msgpack.encode(())
 def search(
     index: Index, terms: Sequence[str], *, depth: int = 200, **filters: Unpack[Filters]
 ) -> list[Match]:
-    """Return the entries that have at least one term, best first.
+    """Return the entries that have at least one of the terms, best first by BM25.
 
     Args:
         index: the index.
@@ -169,7 +169,7 @@ def search(
 
 
 def weigh_terms(index: Index, terms: Sequence[str], total: int) -> list[tuple[str, float]]:
-    """Return the factor of each term's BM25 score in a memory of fewer than LEAST_TOTAL texts.
+    """Return factors that correct the BM25 scores of terms in a memory of few texts.
 
     BM25 weighs a term that n of N texts have by log((N - n + 0.5) / (n + 0.5)) (Robertson and
     Zaragoza 2009), and FTS5 by LEAST_IDF where that is not above zero. The factor replaces this
@@ -184,14 +184,15 @@ def weigh_terms(index: Index, terms: Sequence[str], total: int) -> list[tuple[st
     Returns:
         Each quoted term and its factor.
     """
-    weighed: list[tuple[str, float]] = []
-    for term, times in Counter(terms).items():
-        quoted = quote_term(term)
-        (df,) = index.read(COUNT_HOLDING, (quoted,), _read_count)
+    factors: list[tuple[str, float]] = []
+    for term, occurrences in Counter(terms).items():
+        quoted_term = quote_term(term)
+        (df,) = index.read(COUNT_HOLDING, (quoted_term,), _read_count)
         if df:
-            idf = max(LEAST_IDF, _log_odds(df, total))
-            weighed.append((quoted, times * _log_odds(df, LEAST_TOTAL) / idf))
-    return weighed
+            idf_of_fts5 = max(LEAST_IDF, _log_odds(df, total))
+            wanted_idf = _log_odds(df, LEAST_TOTAL)
+            factors.append((quoted_term, occurrences * wanted_idf / idf_of_fts5))
+    return factors
 
 
 def _log_odds(df: int, total: int) -> float:
@@ -210,9 +211,14 @@ def list_entries(index: Index, **filters: Unpack[Filters]) -> list[Located]:
 
 
 def list_entries_naming_path(index: Index, path: str, **filters: Unpack[Filters]) -> list[Located]:
-    """Return the entries that have a file's path in their front matter: all that can cite it.
+    """Return the entries that may cite a file: those with its path in their front matter.
 
-    The column is MessagePack, whose strings are UTF-8.
+    The path is searched in the bytes of the column: MessagePack has strings as UTF-8.
+
+    Args:
+        index: the index.
+        path: the path of the file.
+        filters: conditions on the entries, as for `search`.
     """
     condition, values = build_filter(filters)
     sql = LIST.format(filter=f"instr(e.front, :named) AND {condition}")
@@ -220,7 +226,7 @@ def list_entries_naming_path(index: Index, path: str, **filters: Unpack[Filters]
 
 
 def build_filter(filters: Filters) -> tuple[str, dict[str, object]]:
-    """Return an SQL condition on `entries AS e`, and the values to bind."""
+    """Return filters as one SQL condition on `entries AS e`, and the values to bind to it."""
     conditions: list[str] = []
     values: dict[str, object] = {}
     for condition, condition_values in _list_conditions(filters):
@@ -230,7 +236,7 @@ def build_filter(filters: Filters) -> tuple[str, dict[str, object]]:
 
 
 def _list_conditions(filters: Filters) -> Iterator[tuple[str, dict[str, object]]]:
-    """Return the condition of each filter with the values to bind."""
+    """Yield each filter as an SQL condition, with the values to bind to it."""
     yield from _is_in("e.scope", filters.get("scopes"))
     yield from _is_in("e.type", filters.get("types"))
     yield from _is_in("e.domain", filters.get("domains"))
@@ -243,9 +249,9 @@ def _list_conditions(filters: Filters) -> Iterator[tuple[str, dict[str, object]]
     session = filters.get("session")
     if not filters.get("all_sessions", session is None):
         yield "(e.scope != 'session' OR e.scope_where = :session)", {"session": session}
-    between = filters.get("occurred_between")
-    if between is not None:
-        first, last = between
+    occurred_between = filters.get("occurred_between")
+    if occurred_between is not None:
+        first, last = occurred_between
         days: dict[str, object] = {"first": first.isoformat(), "last": last.isoformat()}
         yield "e.occurred_at BETWEEN :first AND :last", days
     today = filters.get("today")
@@ -254,15 +260,18 @@ def _list_conditions(filters: Filters) -> Iterator[tuple[str, dict[str, object]]
 
 
 def _is_in(column: str, values: Iterable[str] | None) -> Iterator[tuple[str, dict[str, object]]]:
-    """Return the condition that a column has one of these values; no condition for None."""
+    """Yield the SQL condition that a column has one of these values; no condition for None.
+
+    The values are bound as one JSON list, so that the statement is the same for any number.
+    """
     if values is not None:
-        name = column.removeprefix("e.")
-        condition = f"{column} IN (SELECT value FROM json_each(:{name}))"  # noqa: S608
-        yield condition, {name: json.dumps(list(values))}
+        parameter = column.removeprefix("e.")
+        condition = f"{column} IN (SELECT value FROM json_each(:{parameter}))"  # noqa: S608
+        yield condition, {parameter: json.dumps(list(values))}
 
 
 def list_prose(index: Index, scope: ScopeName) -> list[Norm]:
-    """Return the prose of the files of a scope outside of entries, in order of path and line."""
+    """Return the text between the entries of the files of a scope, in order of path and line."""
     rows = index.read(
         "SELECT path, prose FROM files WHERE scope = ? ORDER BY path",
         (scope,),
@@ -290,7 +299,8 @@ def list_feedback(index: Index, ids: Iterable[str]) -> list[tuple[Feedback, int]
         ids: the ids of the entries.
 
     Returns:
-        Each event with the number of entries that its job ignored, or 1.
+        Each event of feedback, with the number of entries that the same job ignored, or 1. Such
+        feedback is shared among these entries.
     """
     values = {"ids": json.dumps(sorted(set(ids)))}
     rows = index.read(FEEDBACK, values, _read_feedback)
@@ -300,8 +310,8 @@ def list_feedback(index: Index, ids: Iterable[str]) -> list[tuple[Feedback, int]
     from memory_ci.records.episode import Feedback
 
     return [
-        (Feedback(id=entry, kind=kind, at=at, by=by, ref=ref), count)
-        for entry, kind, at, by, ref, count in rows
+        (Feedback(id=entry_id, kind=kind, at=time, by=author, ref=ref), count)
+        for entry_id, kind, time, author, ref, count in rows
     ]
 
 
@@ -356,7 +366,7 @@ def _read_feedback(row: Row) -> Row:
 
 
 def _list_directories(paths: Sequence[str]) -> set[str]:
-    """Return every directory that one of `paths` is or is in, the root ("") included."""
+    """Return each of `paths` and every directory above it, the root ("") included."""
     directories = {""}
     for path in paths:
         directory = path.removeprefix("./").strip("/")
@@ -367,13 +377,13 @@ def _list_directories(paths: Sequence[str]) -> set[str]:
 
 
 def quote_term(term: str) -> str:
-    """Return a term as an FTS5 string: a phrase of its words, without operators.
+    """Return a term in the query language of FTS5: as a quoted phrase, without operators.
 
-    A last `*` makes it a prefix. A NUL would end it and becomes a blank.
+    A `*` at its end makes it a prefix search. A NUL would end the string and becomes a blank.
     """
-    legal = term.replace("\0", " ").encode("utf-8", "replace").decode()
-    phrase = legal.removesuffix("*").replace('"', '""')
-    is_prefix = legal.endswith("*")
+    legal_term = term.replace("\0", " ").encode("utf-8", "replace").decode()
+    phrase = legal_term.removesuffix("*").replace('"', '""')
+    is_prefix = legal_term.endswith("*")
     return f'"{phrase}"*' if is_prefix else f'"{phrase}"'
 
 

@@ -1,4 +1,4 @@
-"""Merged tasks that are similar to the current one (docs/serving.md#hints)."""
+"""Search for merged changes whose tasks are similar to the current one (docs/serving.md#hints)."""
 
 from __future__ import annotations
 
@@ -70,10 +70,11 @@ class TaskQuery(msgspec.Struct, frozen=True):
     branch: str = ""
 
     def is_of(self, task: Task) -> bool:
-        """Return whether `task` is this one."""
-        is_change = self.sha != "" and self.sha == task.sha
-        is_branch = self.branch != "" and self.branch == task.branch
-        return is_change or is_branch or (self.number is not None and self.number == task.number)
+        """Return whether `task` is this one, by its commit, its branch or its number."""
+        is_same_commit = self.sha != "" and self.sha == task.sha
+        is_same_branch = self.branch != "" and self.branch == task.branch
+        is_same_number = self.number is not None and self.number == task.number
+        return is_same_commit or is_same_branch or is_same_number
 
 
 class PromptIndex(msgspec.Struct, frozen=True):
@@ -118,7 +119,9 @@ def classify_title(title: str) -> str:
     """
     if FIX.match(title):
         return "fix"
-    return "inner" if INNER.match(title) else "other"
+    if INNER.match(title):
+        return "inner"
+    return "other"
 
 
 def count_terms(prompt: str) -> dict[str, int]:
@@ -126,20 +129,26 @@ def count_terms(prompt: str) -> dict[str, int]:
 
     Code, quotations, logs and stop words do not count.
     """
-    text = extract_prose(prompt)[:MAX_CHARS]
-    parts = [part for part in identifier_parts(text) if len(part) > 1]
-    return dict(Counter(term for term in (*words(text), *parts) if term not in STOP_WORDS))
+    prose = extract_prose(prompt)[:MAX_CHARS]
+    parts = [part for part in identifier_parts(prose) if len(part) > 1]
+    terms = [term for term in (*words(prose), *parts) if term not in STOP_WORDS]
+    return dict(Counter(terms))
 
 
 def build_prompts(counts: Sequence[Mapping[str, float]]) -> PromptIndex:
-    """Return an index of prompts, each given by how often its terms occur, weighted or not."""
-    lengths = [sum(terms.values()) for terms in counts]
+    """Return an inverted index of prompts with the weights of BM25.
+
+    Args:
+        counts: for each prompt how often its terms occur, weighted or not.
+    """
+    lengths = [sum(term_counts.values()) for term_counts in counts]
     mean_length = sum(lengths) / len(lengths) if any(lengths) else 1.0
     postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-    for place, terms in enumerate(counts):
-        norm = K1 * (1 - B + B * lengths[place] / mean_length)
-        for term, count in terms.items():
-            postings[term].append((place, count * (K1 + 1) / (count + norm)))
+    for place, term_counts in enumerate(counts):
+        length_norm = K1 * (1 - B + B * lengths[place] / mean_length)
+        for term, count in term_counts.items():
+            weight = count * (K1 + 1) / (count + length_norm)
+            postings[term].append((place, weight))
     encode = msgspec.msgpack.encode
     encoded = {term: msgspec.Raw(encode(places)) for term, places in postings.items()}
     return PromptIndex(len(counts), encoded)
@@ -155,6 +164,8 @@ def find_similar(
 ) -> tuple[SimilarTask, ...]:
     """Return the tasks whose prompts are most similar to the first line of a task, best first.
 
+    A task with the same words in its title is left out: it says nothing new.
+
     Args:
         query: the current task, which is not returned.
         tasks: the tasks to search.
@@ -165,17 +176,17 @@ def find_similar(
     title = extract_prose(query.prompt).partition("\n")[0]
     title_terms = set(count_terms(title))
     scores = _score(title, prompts)
-    gate = GATE if prompts.total >= YOUNG else GATE_SHARE * scores.highest
+    least_score = GATE if prompts.total >= YOUNG else GATE_SHARE * scores.highest
 
-    similar: list[tuple[Task, float]] = []
+    scored_tasks: list[tuple[Task, float]] = []
     for place, score in scores.by_place.items():
         task = tasks[place]
-        is_near = score >= gate and scores.shared[place] >= LEAST_SHARED
+        is_near = score >= least_score and scores.shared[place] >= LEAST_SHARED
         if score <= 0 or (is_gated and not is_near) or query.is_of(task):
             continue
         if set(count_terms(task.title)) != title_terms:
-            similar.append((task, score))
-    return _rank(similar, top)
+            scored_tasks.append((task, score))
+    return _rank(scored_tasks, top)
 
 
 def find_answers(
@@ -197,16 +208,22 @@ def find_answers(
         is_wanted: returns whether a task may be returned.
     """
     scores = _score(question, prompts)
-    answers: list[tuple[Task, float]] = []
+    least_score = ASKED_SHARE * scores.highest
+    scored_tasks: list[tuple[Task, float]] = []
     for place, score in scores.by_place.items():
-        is_near = scores.shared[place] >= LEAST_ASKED and score >= ASKED_SHARE * scores.highest
+        is_near = scores.shared[place] >= LEAST_ASKED and score >= least_score
         if is_near and is_wanted(tasks[place]):
-            answers.append((tasks[place], score))
-    return _rank(answers, top)
+            scored_tasks.append((tasks[place], score))
+    return _rank(scored_tasks, top)
 
 
 def _rank(scored_tasks: Iterable[tuple[Task, float]], top: int) -> tuple[SimilarTask, ...]:
-    """Weigh tasks by outcome and by the share of their files that remain; return the best."""
+    """Return the best tasks by BM25 score x outcome x share of their files that remain.
+
+    Args:
+        scored_tasks: tasks and their BM25 scores.
+        top: how many are returned at most.
+    """
     ranked: list[SimilarTask] = []
     for task, score in scored_tasks:
         remaining_share = task.still / task.files if task.files else 1.0
@@ -221,12 +238,13 @@ def _rank(scored_tasks: Iterable[tuple[Task, float]], top: int) -> tuple[Similar
 
 
 def _score(title: str, prompts: PromptIndex) -> _Scores:
-    """Score the tasks that share a term by BM25.
+    """Return the BM25 scores of the tasks that share a term with a title.
 
-    The idf is log((N - n + 0.5) / (n + 0.5)), which is below zero for a term that most tasks have.
+    The inverse document frequency is log((N - n + 0.5) / (n + 0.5)), which is below zero for a term
+    that most tasks have.
     """
-    by_place: defaultdict[int, float] = defaultdict(float)
-    shared: Counter[int] = Counter()
+    score_by_place: defaultdict[int, float] = defaultdict(float)
+    shared_counts: Counter[int] = Counter()
     highest = 0.0
     total = max(prompts.total, FEW)
     for term in count_terms(title):
@@ -234,13 +252,13 @@ def _score(title: str, prompts: PromptIndex) -> _Scores:
         idf = math.log((total - len(postings) + 0.5) / (len(postings) + 0.5))
         highest += max(idf, 0.0) * (K1 + 1)
         for place, weight in postings:
-            by_place[place] += idf * weight
-            shared[place] += 1
-    return _Scores(by_place, shared, highest)
+            score_by_place[place] += idf * weight
+            shared_counts[place] += 1
+    return _Scores(score_by_place, shared_counts, highest)
 
 
 def take_diverse(ranked: Sequence[S], top: int, title: Callable[[S], str]) -> Iterator[S]:
-    """Return the best hits by maximal marginal relevance, as entries are diversified.
+    """Yield the best hits by maximal marginal relevance: high scores, and different titles.
 
     Args:
         ranked: hits, best first.

@@ -60,30 +60,34 @@ LEAST_SHARE = 0.45  # Share of the best score that each of them has at least.
 
 
 def measure_strength(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> Strength:
-    """Return the strength of matches as an answer.
+    """Return how well the best matches answer a task: HIT, WEAK or MISS.
 
-    It is the weight of those terms that one of the best entries has, as a share of the weight of
-    all. It is never judged by fused scores: they are relative to the best hit, which always scores
-    1.
+    It is decided by the weight of those terms of the task that one of the best entries has, as a
+    share of the weight of all. Scores of hits do not count: they are relative to the best hit,
+    which always scores 1.
 
     Args:
-        matches: the matches of the lexical lane, best first.
+        matches: the matches of the search by words, best first.
         terms: the terms of `query.build_terms`. Terms that occur twice, the subject of the task,
             count, or all terms if no term does.
         corpus: frequencies of terms.
     """
-    covered = measure_coverage([match.located.entry for match in matches[:BEST]], terms, corpus)
-    if covered >= HIT_COVERAGE:
+    best_entries = [match.located.entry for match in matches[:BEST]]
+    coverage = measure_coverage(best_entries, terms, corpus)
+    if coverage >= HIT_COVERAGE:
         return "HIT"
-    return "WEAK" if covered >= MISS_COVERAGE else "MISS"
+    if coverage >= MISS_COVERAGE:
+        return "WEAK"
+    return "MISS"
 
 
 def measure_coverage(
     entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, min_total: int = LEAST_TOTAL
 ) -> float:
-    """Return the largest share of the subject's weight that one entry has, in [0, 1].
+    """Return how much of a task's subject one entry has: the share of the best entry, in [0, 1].
 
-    A term that most entries have weighs nothing, unless there is no other.
+    The subject is made of the terms that occur twice, or of all if none does. A term weighs more
+    the rarer it is in memory. One that most entries have weighs nothing, unless there is no other.
 
     Args:
         entries: the entries to compare.
@@ -91,59 +95,65 @@ def measure_coverage(
         corpus: frequencies of terms.
         min_total: how many entries the memory is assumed to have at least.
     """
-    counts = Counter(terms)
-    subject = [term for term, count in counts.items() if count > 1] or list(counts)
-    if corpus.total >= 5:
-        rare = [term for term in subject if 2 * corpus.df(term) <= corpus.total]
-        subject = rare or subject
-
     total = max(corpus.total, min_total)
     weights: dict[str, float] = {}
-    for term in subject:
+    for term in _choose_subject_terms(terms, corpus):
         df = corpus.df(term)
         is_crossing = not df and not term.isascii() and UNSPACED.match(term) is not None
         factor = CROSSING if is_crossing else 1.0
         weights[term] = factor * idf(df, total)
 
     total_weight = sum(weights.values())
-    best = 0.0
+    if not total_weight:
+        return 0.0
+    best_weight = 0.0
     for entry in entries:
         entry_words = _list_words(entry)
-        covered = sum(weight for term, weight in weights.items() if _has_term(entry_words, term))
-        best = max(best, covered)
-    return best / total_weight if total_weight else 0.0
+        weight = sum(weights[term] for term in weights if _has_term(entry_words, term))
+        best_weight = max(best_weight, weight)
+    return best_weight / total_weight
+
+
+def _choose_subject_terms(terms: Sequence[str], corpus: Corpus) -> list[str]:
+    """Return the terms of a task that name its subject, without those that most entries have."""
+    counts = Counter(terms)
+    subject_terms = [term for term, count in counts.items() if count > 1] or list(counts)
+    if corpus.total < 5:  # Too few to say which terms are common.
+        return subject_terms
+    rare_terms = [term for term in subject_terms if corpus.df(term) <= corpus.total / 2]
+    return rare_terms or subject_terms
 
 
 def measure_margin(
     task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Corpus
 ) -> float:
-    """Return by how much the nearest of the best matches exceeds the floor; negative if below.
+    """Return by how much the nearest of the best matches exceeds the least nearness to be served.
 
-    The nearness of an entry to the first line of the task, or to a clause of it, is the coverage of
-    its words plus half the share of its letters; it is 0 if the coverage is.
+    It is negative if no match is near enough. The nearness of an entry to the first line of the
+    task, or to a clause of it, is the coverage of its words plus half the share of its letters; it
+    is 0 if the coverage is.
 
     Args:
         task: the task.
-        matches: the matches of the lexical lane, best first.
+        matches: the matches of the search by words, best first.
         terms: the terms of the task.
         corpus: frequencies of terms.
     """
     entries = [match.located.entry for match in matches[:BEST]]
     line = extract_prose(task).partition("\n")[0]
-    clauses = [
-        clause
-        for clause in CLAUSE.split(line)
-        if clause != line and len(content_words(clause)) >= LEAST_WORDS
-    ]
-    queries = [(line, terms), *((clause, build_terms(clause)) for clause in clauses)]
+    queries = [(line, terms)]
+    for clause in CLAUSE.split(line):
+        if clause != line and len(content_words(clause)) >= LEAST_WORDS:
+            queries.append((clause, build_terms(clause)))
 
-    nearest = 0.0
+    best_nearness = 0.0
     for text, text_terms in queries:
-        covered = measure_coverage(entries, text_terms, corpus, FLOOR_TOTAL)
-        if covered:
-            nearest = max(nearest, covered + GRAM_SHARE * measure_gram_share(text, entries))
+        coverage = measure_coverage(entries, text_terms, corpus, FLOOR_TOTAL)
+        if coverage:
+            nearness = coverage + GRAM_SHARE * measure_gram_share(text, entries)
+            best_nearness = max(best_nearness, nearness)
     floor = FLOOR if corpus.total >= SMALL_MEMORY else SMALL_FLOOR
-    return nearest - floor
+    return best_nearness - floor
 
 
 def drop_weak(
@@ -161,8 +171,8 @@ def drop_weak(
         is_exempt: whether a hit is served in any case.
         max_hits: how many hits that are not exempt are served at most.
     """
-    strong = list_near(hits)[:max_hits] if is_near else []
-    return [hit for hit in hits if hit in strong or is_exempt(hit)]
+    strong_hits = list_near(hits)[:max_hits] if is_near else []
+    return [hit for hit in hits if hit in strong_hits or is_exempt(hit)]
 
 
 def list_near(hits: Sequence[Hit]) -> list[Hit]:
@@ -173,7 +183,7 @@ def list_near(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def score_alone(hit: Hit) -> float:
-    """Return the score of a hit without its novelty.
+    """Return the score of a hit without its novelty, the factor that lowers near duplicates.
 
     A near duplicate of a better hit is as near to the task as that.
     """
@@ -187,11 +197,11 @@ def _list_words(entry: Entry) -> Set[str]:
 
 
 def _has_term(entry_words: Set[str], term: str) -> bool:
-    """Return whether one of the words is the term or has its stem.
+    """Return whether one of an entry's words is a term of the task or has its stem.
 
     Words have one stem if they are equal up to an ending of three letters, and at least in the
     first four. The index uses Porter's stemmer, which is not available here; measured, this rule
-    separates tasks as well.
+    separates tasks as well. A term that ends with `*` is a prefix.
     """
     term = _strip_accents(term).lower()
     if term.endswith("*"):
@@ -206,9 +216,10 @@ def _strip_accents(text: str) -> str:
     """Return a text without accents, as the index reads it."""
     if text.isascii():
         return text
-    characters = unicodedata.normalize("NFKD", text)
-    bare = "".join(char for char in characters if not unicodedata.combining(char))
-    return unicodedata.normalize("NFC", bare)  # Composes the syllables of Hangul again.
+    decomposed = unicodedata.normalize("NFKD", text)
+    base_characters = [char for char in decomposed if not unicodedata.combining(char)]
+    # NFC composes the syllables of Hangul again.
+    return unicodedata.normalize("NFC", "".join(base_characters))
 
 
 # Weight of the share of the first line's letters in a row that an entry has
@@ -232,28 +243,28 @@ BLANKED = bytes(_blank_unless_letter(byte) for byte in range(256))
 def score_lexically(
     task: str, matches: Sequence[Match], neighbours: Mapping[Place, Sequence[Place]]
 ) -> Lane:
-    """Return the scores of the lexical lane.
+    """Return the score of each match by the words and letters that it shares with a task.
 
     The score of an entry is BM25 as a share of the best, and 0.4 x the share of the 4-grams of the
-    task's first line that it has. A note gets 0.3 of the score of its best neighbour in addition.
+    task's first line that it has. A note of a session gets 0.3 of the score of the better of the
+    notes before and after it in addition.
 
     Args:
         task: the task.
         matches: the matches of the index.
-        neighbours: the neighbouring notes of some entries, by place.
+        neighbours: the notes before and after a note, by the place of that.
     """
     task_grams = _list_grams(extract_prose(task).partition("\n")[0])
-    lane = dict(normalize_lane({get_place(match.located): match.lexical for match in matches}))
+    bm25 = {get_place(match.located): match.lexical for match in matches}
+    own_scores = dict(normalize_lane(bm25))
     for match in matches:
-        entry = match.located.entry
-        lane[get_place(match.located)] += GRAM_WEIGHT * _share_of_grams(task_grams, entry)
+        gram_share = _share_of_grams(task_grams, match.located.entry)
+        own_scores[get_place(match.located)] += GRAM_WEIGHT * gram_share
 
     scores: dict[Place, float] = {}
-    for place, score in lane.items():
-        neighbour_score = max(
-            (lane.get(note, 0.0) for note in neighbours.get(place, ())), default=0.0
-        )
-        scores[place] = score + NEIGHBOUR_WEIGHT * neighbour_score
+    for place, own_score in own_scores.items():
+        neighbour_scores = [own_scores.get(note, 0.0) for note in neighbours.get(place, ())]
+        scores[place] = own_score + NEIGHBOUR_WEIGHT * max(neighbour_scores, default=0.0)
     return scores
 
 
@@ -264,7 +275,7 @@ def measure_gram_share(line: str, entries: Iterable[Entry]) -> float:
 
 
 def _list_grams(line: str) -> frozenset[bytes]:
-    """Return the 4-grams of each word, its edges counting as letters.
+    """Return the 4-grams (four letters in a row) of each word, with a blank before and after it.
 
     Of a script without blanks the pairs of letters are returned instead.
     """

@@ -109,11 +109,12 @@ class VectorAnswer(NamedTuple):
 def search_vectors(
     index: Index, embedder: Embedder, text: str, *, depth: int = 200, **filters: Unpack[Filters]
 ) -> VectorAnswer:
-    """Return the entries nearest to a text in meaning. Never raises for errors of an embedder.
+    """Return the entries nearest to a text by the cosines of their vectors.
 
-    A few entries without a vector are embedded first. Where more have none the lane is off, and
-    the embedder is not called. A model whose vectors have another dimension than before is a new
-    one under an old name: its old vectors are deleted.
+    A few entries without a vector are embedded first. Where more have none, the answer is empty and
+    the embedder is not called. A failure of the embedder is not raised, but is the reason of an
+    empty answer. A model whose vectors have another dimension than before is a new one under an old
+    name: its old vectors are deleted.
 
     Args:
         index: the index.
@@ -125,9 +126,10 @@ def search_vectors(
     if not text.strip():
         return _turn_off("")
     listed = _list_entries(index, filters)
-    missing_entries, covered = _find_missing_vectors(index, embedder.model_id, listed)
-    if len(missing_entries) - MAX_AT_QUERY > (1 - LEAST_COVERAGE) * len(listed):
-        return _turn_off(_describe_coverage(covered, len(listed)))
+    missing_entries, covered_count = _find_missing_vectors(index, embedder.model_id, listed)
+    missing_after_embedding = len(missing_entries) - MAX_AT_QUERY
+    if missing_after_embedding > (1 - LEAST_COVERAGE) * len(listed):
+        return _turn_off(_describe_coverage(covered_count, len(listed)))
 
     try:
         query = embedder.embed([text], "query")
@@ -135,29 +137,34 @@ def search_vectors(
         return _turn_off(error.message)
     if not any(query.data):
         return _turn_off(f"{embedder.model_id} gave the task a vector of zeros")
-    if index.connection.execute(FORGET, (embedder.model_id, query.dim)).rowcount:
+    deleted_rows = index.connection.execute(FORGET, (embedder.model_id, query.dim)).rowcount
+    if deleted_rows:  # Now all entries lack a vector: begin again.
         return search_vectors(index, embedder, text, depth=depth, **filters)
 
     error_message = _embed_entries(index, embedder, missing_entries[:MAX_AT_QUERY])
-    nearest_entries = _find_nearest(index, query, embedder.model_id, depth, listed)
-    return _make_answer(nearest_entries, error_message)
+    nearest = _find_nearest(index, query, embedder.model_id, depth, listed)
+    return _make_answer(nearest, error_message)
 
 
-def _make_answer(nearest_entries: Nearest, error_message: str) -> VectorAnswer:
-    """Return the answer of the lane, turned off if too few entries have a vector."""
-    neighbours, covered, total = nearest_entries
+def _make_answer(nearest: Nearest, error_message: str) -> VectorAnswer:
+    """Return the answer of the search by vectors, empty if too few entries have a vector.
+
+    Args:
+        nearest: the nearest entries.
+        error_message: why entries without a vector could not be embedded; "" if they were.
+    """
     reasons: list[str] = []
-    if covered < total:
-        reasons.append(_describe_coverage(covered, total))
+    if nearest.seen < nearest.total:
+        reasons.append(_describe_coverage(nearest.seen, nearest.total))
     if error_message:
         reasons.append(error_message)
     reason = "; ".join(reasons)
-    if covered < LEAST_COVERAGE * total:
+    if nearest.seen < LEAST_COVERAGE * nearest.total:
         return _turn_off(reason)
 
     matches: dict[Place, float] = {}
     located_entries: dict[Place, Located] = {}
-    for located, cosine in neighbours:
+    for located, cosine in nearest.entries:
         place = (located.path, located.line)
         matches[place] = cosine
         located_entries[place] = located
@@ -195,6 +202,15 @@ def find_nearest(
 def _find_nearest(
     index: Index, query: Vectors, model_id: str, depth: int, listed: Sequence[ListedEntry]
 ) -> Nearest:
+    """Return the entries whose vectors have the highest cosine with a query, of a list of entries.
+
+    Args:
+        index: the index.
+        query: the vector to compare with.
+        model_id: the model of the query.
+        depth: how many entries are returned at most.
+        listed: the rows of the entries and the hashes of their texts.
+    """
     stored = _read_vectors(index, model_id)
     if stored.dim != query.dim:
         return Nearest((), 0, len(listed))
@@ -209,13 +225,23 @@ def _choose_nearest(
     depth: int,
     listed: Sequence[ListedEntry],
 ) -> Nearest:
-    """Return the listed entries with the highest cosines, at most `depth`."""
+    """Return the listed entries with the highest cosines, at most `depth`.
+
+    Args:
+        index: the index, from which these entries are read.
+        stored: the hashes of the stored vectors.
+        cosines: the cosine of each stored vector, in the same order.
+        depth: how many entries are returned at most.
+        listed: the rows of entries and the hashes of their texts.
+    """
     cosine_by_hash = dict(zip(stored.hashes, cosines, strict=True))
-    candidates = [(row, cosine_by_hash[hash_]) for row, hash_ in listed if hash_ in cosine_by_hash]
+    candidates = [
+        (row, cosine_by_hash[text_hash]) for row, text_hash in listed if text_hash in cosine_by_hash
+    ]
     best = nlargest(max(1, depth), candidates, key=itemgetter(1))
-    located_by_row = _look_up(index, [row for row, _ in best])
-    neighbours = tuple(NearEntry(located_by_row[row], cosine) for row, cosine in best)
-    return Nearest(neighbours, len(candidates), len(listed))
+    located_by_row = _look_up(index, [row for row, _cosine in best])
+    near_entries = tuple(NearEntry(located_by_row[row], cosine) for row, cosine in best)
+    return Nearest(near_entries, seen=len(candidates), total=len(listed))
 
 
 def find_nearest_to_texts(
@@ -240,15 +266,14 @@ def find_nearest_to_texts(
 
     data = _read_data(index, model_id)
     listed = _list_entries(index, filters)
-    rows_by_hash = _split_by_hash(stored.hashes, data)
+    bytes_by_hash = _split_by_hash(stored.hashes, data)
     nearest_by_hash: dict[bytes, Nearest] = {}
     for text_hash in hashes:
-        if text_hash in rows_by_hash:
-            vector = Vectors(
-                stored.dim, _swap_to_little_endian(array("f", rows_by_hash[text_hash]))
-            )
-            cosines = _cosines(data, vector)
-            nearest_by_hash[text_hash] = _choose_nearest(index, stored, cosines, depth, listed)
+        if text_hash not in bytes_by_hash:
+            continue
+        numbers = _swap_to_little_endian(array("f", bytes_by_hash[text_hash]))
+        cosines = _cosines(data, Vectors(stored.dim, numbers))
+        nearest_by_hash[text_hash] = _choose_nearest(index, stored, cosines, depth, listed)
     return nearest_by_hash
 
 
@@ -271,15 +296,16 @@ def store_vectors(index: Index, model_id: str, hashes: Sequence[bytes], vectors:
         vectors: the vectors.
     """
     stored = _read_vectors(index, model_id)
-    rows: dict[bytes, bytes] = {}
+    bytes_by_hash: dict[bytes, bytes] = {}
     if stored.dim == vectors.dim:
-        rows = _split_by_hash(stored.hashes, _read_data(index, model_id))
-    rows |= _split_by_hash(hashes, _swap_to_little_endian(vectors.data).tobytes())
+        bytes_by_hash = _split_by_hash(stored.hashes, _read_data(index, model_id))
+    bytes_by_hash |= _split_by_hash(hashes, _swap_to_little_endian(vectors.data).tobytes())
 
     listed = index.read(LIST.format(filter="TRUE"), (), _read_listed)
-    order = sorted(rows.keys() & {hash_ for _, hash_ in listed})
-    data = b"".join(rows[hash_] for hash_ in order)
-    index.connection.execute(WRITE, (model_id, vectors.dim, b"".join(order), data))
+    present_hashes = {text_hash for _row, text_hash in listed}
+    kept_hashes = sorted(bytes_by_hash.keys() & present_hashes)
+    data = b"".join(bytes_by_hash[text_hash] for text_hash in kept_hashes)
+    index.connection.execute(WRITE, (model_id, vectors.dim, b"".join(kept_hashes), data))
 
 
 def _list_entries(index: Index, filters: Filters) -> list[ListedEntry]:
@@ -323,10 +349,13 @@ def _find_missing_vectors(
         One entry for each such text, and the number of listed entries that have a vector.
     """
     stored_hashes = set(_read_vectors(index, model_id).hashes)
-    missing_rows = {hash_: row for row, hash_ in listed if hash_ not in stored_hashes}
-    missing_entries = [(row, hash_) for hash_, row in missing_rows.items()]
-    covered = sum(hash_ in stored_hashes for _, hash_ in listed)
-    return missing_entries, covered
+    # Entries with equal texts share a vector: one of them is enough.
+    row_by_missing_hash = {
+        text_hash: row for row, text_hash in listed if text_hash not in stored_hashes
+    }
+    missing_entries = [(row, text_hash) for text_hash, row in row_by_missing_hash.items()]
+    covered_count = sum(text_hash in stored_hashes for _row, text_hash in listed)
+    return missing_entries, covered_count
 
 
 def _read_texts(index: Index, listed: Sequence[ListedEntry]) -> dict[bytes, str]:
@@ -336,12 +365,15 @@ def _read_texts(index: Index, listed: Sequence[ListedEntry]) -> dict[bytes, str]
 
 
 def _read_vectors(index: Index, model_id: str) -> StoredVectors:
-    """Return the stored vectors of a model; none if lengths do not agree, as after tampering."""
-    for dim, hashes, length in index.read(READ, (model_id,), tuple):
+    """Return the dimension and the hashes of the stored vectors of a model.
+
+    There are none if lengths do not agree, as after tampering.
+    """
+    for dim, hashes, data_length in index.read(READ, (model_id,), tuple):
         if not isinstance(dim, int) or not isinstance(hashes, bytes):
             continue
         count, remainder = divmod(len(hashes), HASH_BYTES)
-        if not remainder and dim > 0 and length == count * dim * FLOAT_BYTES:
+        if not remainder and dim > 0 and data_length == count * dim * FLOAT_BYTES:
             starts = range(0, len(hashes), HASH_BYTES)
             return StoredVectors(dim, tuple(hashes[start : start + HASH_BYTES] for start in starts))
     return StoredVectors(0, ())
@@ -354,9 +386,17 @@ def _read_data(index: Index, model_id: str) -> bytes:
 
 
 def _split_by_hash(hashes: Sequence[bytes], data: bytes) -> dict[bytes, bytes]:
-    """Return the bytes of each vector by the hash of its text."""
+    """Return the bytes of each vector by the hash of its text.
+
+    Args:
+        hashes: the hash of the text of each vector, in the order of the data.
+        data: all vectors, one after another.
+    """
     width = len(data) // (len(hashes) or 1)
-    return {hash_: data[place * width : (place + 1) * width] for place, hash_ in enumerate(hashes)}
+    return {
+        text_hash: data[number * width : (number + 1) * width]
+        for number, text_hash in enumerate(hashes)
+    }
 
 
 def _cosines(data: bytes, query: Vectors) -> list[float]:
@@ -383,10 +423,9 @@ def _products(data: bytes, query: Vectors) -> list[float]:
 
 
 def _swap_to_little_endian(data: array[float]) -> array[float]:
-    """Return numbers with their bytes in the order of the table.
+    """Return numbers of this machine with their bytes in little-endian order, as in the index.
 
-    Applied to numbers of the table it returns them in the machine's own order: the swap is the
-    same.
+    The swap is its own inverse: numbers of the index become numbers of this machine.
     """
     copy = data[:]
     if sys.byteorder == "big":

@@ -1,4 +1,4 @@
-"""A cache of verdicts on cites, in the index.
+"""A cache, in the index, of verdicts on cites: whether the code that an entry cites is unchanged.
 
 A key identifies everything that an outcome follows from; the caller answers for that. Only rows of
 a sealed file are trusted: a file from elsewhere loses them when it is opened (`database.Index`).
@@ -23,7 +23,12 @@ FORGET = "DELETE FROM verdicts WHERE row <= (SELECT max(row) FROM verdicts) - ?"
 
 
 def read_verdicts(path: Path, keys: Collection[str]) -> dict[str, str]:
-    """Return the cached outcomes by key; an unsealed file has no outcomes."""
+    """Return the cached verdicts by key; those of an index that was changed by others are ignored.
+
+    Args:
+        path: the index file.
+        keys: the keys, which identify all that a verdict follows from.
+    """
     if not keys:
         return {}
     with suppress(sqlite3.Error, OSError):

@@ -155,10 +155,10 @@ def capture(
         RepositoryError: ref-moved, git-failed.
     """
     sessions = read_repository_sessions(workspace, path, cwd=cwd)
-    return keep(workspace, path, sessions, now, dry_run=dry_run)
+    return keep_sessions(workspace, path, sessions, now, dry_run=dry_run)
 
 
-def keep(
+def keep_sessions(
     workspace: Workspace,
     path: Path,
     sessions: list[Session],
@@ -196,8 +196,8 @@ def keep(
     for session in tombstones_here(workspace).mask_all(masked_sessions):
         ended = session.ended or written_at
         is_expired = oldest is not None and ended < oldest
-        kept_until = None if is_expired else ended
-        captured.append(_keep_one(workspace, session, kept_until, dry_run=dry_run))
+        stored_time = None if is_expired else ended
+        captured.append(_keep_one(workspace, session, stored_time, dry_run=dry_run))
     return tuple(captured)
 
 

@@ -132,7 +132,7 @@ def _read_moment(row: Any) -> Moment:  # noqa: ANN401 - any JSON value
 
     Raises:
         TypeError, LookupError: it is no object with these texts.
-        UnicodeEncodeError: a text holds half of a character.
+        UnicodeEncodeError: a text holds a lone surrogate, which no file can hold.
     """
     moment = Moment(row["id"], row["when"], row["line"])
     "".join(moment).encode()  # raises for values that are no text

@@ -106,7 +106,8 @@ def read_staging(command: str) -> Staging:
     It looks at `git add` and at the arguments of the first `git commit`. Paths are relative to the
     directory where the line is run.
     """
-    has_all = has_tracked = False
+    has_all = False
+    has_tracked = False
     paths: list[str] = []
     directory = ""
     for form, words in list_shell_commands(command):
@@ -117,12 +118,13 @@ def read_staging(command: str) -> Staging:
             if added.has("-n", "--dry-run", "-p", "--patch", "-i", "--interactive"):
                 continue
             paths += [posixpath.join(directory, path) for path in added.paths]
-            has_all |= not added.paths and added.has("-A", "--all")
-            has_tracked |= not added.paths and added.has("-u", "--update")
+            if not added.paths:
+                has_all = has_all or added.has("-A", "--all")
+                has_tracked = has_tracked or added.has("-u", "--update")
         elif _is_command("commit", form):
             committed = _read_arguments("commit", words)
             paths += [posixpath.join(directory, path) for path in committed.paths]
-            has_tracked |= committed.has("-a", "--all")
+            has_tracked = has_tracked or committed.has("-a", "--all")
             break
     return Staging(is_whole_tree=has_all, has_tracked=has_tracked, paths=tuple(paths))
 

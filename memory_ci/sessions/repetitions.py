@@ -384,10 +384,9 @@ def _without_unwanted(snapshot: Snapshot, repeated: Iterable[Repeated]) -> list[
     declined_keys: set[str] = set()
     declined_titles: list[str] = []
     for line in read_rejected(snapshot):
-        key, _, title = line.partition(" ")
+        key, *titles = line.split(maxsplit=1)
         declined_keys.add(key)
-        if title:
-            declined_titles.append(title)
+        declined_titles += titles
     tombstones = tombstones_at(snapshot)
     wanted = []
     for item in repeated:

@@ -64,7 +64,7 @@ def read_served_times(workspace: Workspace, episodes: Iterable[Episode] = ()) ->
 def count_outcomes(
     entries: Iterable[Entry], archive: SessionArchive, served: ServedTimes
 ) -> list[RuleOutcome]:
-    """Return how often each rule and each known failure was followed by sessions that it served.
+    """Return how often sessions followed each rule, and avoided each known failure, served to them.
 
     Args:
         entries: entries of any type.

@@ -131,19 +131,19 @@ class SessionFinder:
             base: a revision; checkpoints that a commit of its history names belong to that commit.
         """
         self._workspace = workspace
-        self._extra = named_paths
+        self._named_paths = named_paths
         self._since = since
         self.base = base
 
         self.captured = CapturedSessions(workspace)
         self.problems: list[str] = []
 
-        self._read_until: dict[str, datetime] = {}
-        self._joined_keys: set[tuple[object, ...]] = set()
+        self._read_until: dict[str, datetime] = {}  # by session: read by earlier runs up to then
+        self._joined_keys: set[tuple[object, ...]] = set()  # of events that a change has joined
         self._repeated = RepeatedTexts()
-        self._unjoined: dict[str, str] = {}
+        self._unjoined: dict[str, str] = {}  # by change: why the session that edits it is not its
         self._joined_sessions: set[str] = set()
-        self._edits: dict[str, list[tuple[datetime, str]]] = {}
+        self._edits: dict[str, list[tuple[datetime, str]]] = {}  # time and path, by session
 
     def find(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
         """Yield the sessions that one merged change was made in, each once, with their new events.
@@ -160,11 +160,11 @@ class SessionFinder:
 
         candidates = list(self._iter_candidates(merged, request))
         for candidate in candidates:
-            self._repeated.see(candidate.events)
+            self._repeated.remember(candidate.events)
 
         seen: set[str] = set()
         for candidate in candidates:
-            events = self._repeated.withdraw(self._take_events(candidate, merged, joined_keys))
+            events = self._repeated.mark_repeated(self._take_events(candidate, merged, joined_keys))
             if events or candidate.session.key not in seen:
                 seen.add(candidate.session.key)
                 self._joined_sessions.add(candidate.session.key)
@@ -203,8 +203,8 @@ class SessionFinder:
             )
             new_part = replace(complete, events=new_events)
             events = self._take_unmerged(new_part, session.started or ended, "")
-            self._repeated.see(events)
-            typed_events = self._repeated.withdraw(events)
+            self._repeated.remember(events)
+            typed_events = self._repeated.mark_repeated(events)
             label = f"session {session.key}"
             yield UnmergedWork(label, ended, session.branch, ((new_part, typed_events),))
 
@@ -221,7 +221,7 @@ class SessionFinder:
     @cached_property
     def unmerged_sessions(self) -> UnmergedSessions:
         """The sessions with words of a person that belong to no merged change of the base."""
-        if not self._extra and not self.captured.stored:
+        if not self._named_paths and not self.captured.stored:
             return UnmergedSessions((), 0)
         repo = self._workspace.repo
         base = find_commit(repo, self.base)
@@ -292,8 +292,8 @@ class SessionFinder:
             sessions: list[tuple[Session, tuple[Event, ...]]] = []
             for session in self._read_checkpoint(self._entire, summary.id):
                 events = self._take_unmerged(session, session.started or summary.at, author)
-                self._repeated.see(events)
-                sessions.append((session, self._repeated.withdraw(events)))
+                self._repeated.remember(events)
+                sessions.append((session, self._repeated.mark_repeated(events)))
             label = f"checkpoint {summary.id}"
             yield UnmergedWork(label, summary.at, summary.branch, tuple(sessions))
 
@@ -505,7 +505,8 @@ class SessionFinder:
         """Return why a session that edited files of a commit is not the one that made the commit.
 
         Returns:
-            The reason; "" if the session made the commit; None if it edited none of its files.
+            The reason; "" if the session made the commit; None if it edited none of its files, or
+            was at another time.
         """
         if session.started is None or session.ended is None:
             return None
@@ -564,7 +565,7 @@ class SessionFinder:
             sessions += self.captured.headers
         self.problems += self.captured.problems
 
-        for place in self._extra:
+        for place in self._named_paths:
             count_before = len(sessions)
             for path in find_transcripts([place]):
                 sessions += read_transcript(path)

@@ -190,7 +190,7 @@ def lock_hooks(workspace: Workspace) -> Iterator[None]:
 
 
 def note_sign(workspace: Workspace, sign: Sign) -> None:
-    """Note a sign of life of a session.
+    """Note a sign of life of a session (a prompt, an edit, served entries or its end).
 
     Once the note of a session is half full, its edits and the entries it is served are left out.
 
@@ -244,7 +244,7 @@ def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
 
 
 def list_all_signs(workspace: Workspace) -> list[Sign]:
-    """Return the signs of all sessions of this work tree, the earliest first.
+    """Return the signs of life (prompts, edits …) of all sessions of this work tree, by time.
 
     Notes are kept for DAYS_KEPT days.
     """

@@ -40,10 +40,10 @@ KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
 BEFORE = ("pretooluse", "beforetool")
 """Names of events in front of a tool call, in lower case."""
 
-TOLD_BEFORE = ("claude-code", "codex", "copilot", "vscode")
+READ_BEFORE = ("claude-code", "codex", "copilot", "vscode")
 """Agents that add a hook's text to the context in front of a tool call."""
 
-TOLD_AFTER = ("gemini", "opencode", "cursor")
+READ_AFTER = ("gemini", "opencode", "cursor")
 """Agents that add a hook's text to the context only after a tool call."""
 
 FAILED = Regex(

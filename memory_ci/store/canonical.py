@@ -15,6 +15,7 @@ from memory_ci.regex import Regex
 from memory_ci.store.frontmatter import CONVERTERS, DATES, DEFAULTS, LISTS, TEXTS, UUID
 from memory_ci.store.yamltext import FAST_PLAIN, MAX_LINE
 
+# A key of an entry that is not a word of prose, with its colon: `importance:`.
 ENTRY_KEY = Regex(
     r"(id|type|domain|importance|status|reinforcement_count|last_reinforced|created_at)\s*:"
 )

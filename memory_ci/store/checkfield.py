@@ -1,4 +1,4 @@
-"""The field `check:` of a front matter as text: read with the line of each fault, and written."""
+"""Parse and format the field `check:` of an entry: a condition that changes must meet."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CheckError(ValueError):
 
 
 def parse_check_field(lines: Sequence[str]) -> ChangeCheck:
-    """Return the check in the lines of the field `check:`.
+    """Parse the check in the lines of the field `check:`.
 
     Raises:
         CheckError: it is not one of FORMS.
@@ -67,7 +67,7 @@ def parse_check_field(lines: Sequence[str]) -> ChangeCheck:
 
 
 def parse_check_text(text: str) -> ChangeCheck:
-    """Return the check of a command line, as `untouched: [vendor/**]`.
+    """Parse a check that a person wrote on a command line, as `untouched: [vendor/**]`.
 
     Raises:
         UsageError: bad-check.
@@ -81,7 +81,7 @@ def parse_check_text(text: str) -> ChangeCheck:
 
 
 def format_check(check: ChangeCheck) -> str:
-    """Return a check as its line in a front matter; the inverse of `parse_check_text`.
+    """Format a check as one line of YAML; the inverse of `parse_check_text`.
 
     >>> format_check(UntouchedCheck(("vendor/**",)))
     "untouched: ['vendor/**']"
@@ -96,7 +96,8 @@ def format_check(check: ChangeCheck) -> str:
         case PresentCheck(paths, text):
             return f"present: {{in: {_format_list(paths)}, text: {quote_scalar(text)}}}"
         case MessageCheck(text, is_forbidden):
-            return f"message: {{{'not' if is_forbidden else 'match'}: {quote_scalar(text)}}}"
+            key = "not" if is_forbidden else "match"
+            return f"message: {{{key}: {quote_scalar(text)}}}"
         case BeforeCheck(command, ran):
             return f"before: {{command: {command}, ran: {_format_list(ran)}, since: {SINCE}}}"
 
@@ -137,22 +138,22 @@ def _read_message(node: YamlNode) -> ChangeCheck:
 
 
 def _read_before(node: YamlNode) -> ChangeCheck:
+    """Return the check that commands were run before a git command, for example before a commit."""
     fields = _read_fields(node, ("command", "ran"), ("since",))
     command = _read_text(fields["command"])
-    for name in get_args(CheckedCommand):
-        if name == command:
-            break
-    else:
-        names = ", ".join(get_args(CheckedCommand))
+    allowed_commands: tuple[CheckedCommand, ...] = get_args(CheckedCommand)
+    if command not in allowed_commands:
+        names = ", ".join(allowed_commands)
         raise CheckError(f"command {command!r} is none of {names}", fields["command"].line)
     since = fields.get("since")
     if since is not None and _read_text(since) != SINCE:
         raise CheckError(f"since is {SINCE}, nothing else", since.line)
     ran = _read_texts(fields["ran"])
-    if not ran or len(ran) > MAX_FORMS or any(len(form) > MAX_FORM for form in ran):
+    is_count_allowed = 1 <= len(ran) <= MAX_FORMS
+    if not is_count_allowed or any(len(form) > MAX_FORM for form in ran):
         message = f"ran needs 1 to {MAX_FORMS} commands of at most {MAX_FORM} characters"
         raise CheckError(message, fields["ran"].line)
-    return BeforeCheck(name, ran)
+    return BeforeCheck(allowed_commands[allowed_commands.index(command)], ran)
 
 
 READERS: Mapping[str, Callable[[YamlNode], ChangeCheck]] = {
@@ -175,7 +176,11 @@ def _read_single(node: YamlNode) -> tuple[str, YamlNode]:
 def _read_fields(
     node: YamlNode, required: Sequence[str], optional: Sequence[str] = ()
 ) -> dict[str, YamlNode]:
-    """Return the fields of a mapping that has all the required ones and no unknown one."""
+    """Return the fields of a mapping by name.
+
+    Raises:
+        CheckError: a required field is missing, or a field is neither required nor optional.
+    """
     fields = node.value if isinstance(node.value, dict) else {}
     missing = [name for name in required if name not in fields]
     if missing:
@@ -198,6 +203,11 @@ def _read_texts(node: YamlNode) -> tuple[str, ...]:
 
 
 def _read_globs(node: YamlNode) -> tuple[str, ...]:
+    """Return a glob or a list of globs.
+
+    Raises:
+        CheckError: one is not valid.
+    """
     globs = _read_texts(node)
     try:
         refuse_globs(globs)
@@ -207,6 +217,11 @@ def _read_globs(node: YamlNode) -> tuple[str, ...]:
 
 
 def _read_pattern(node: YamlNode) -> str:
+    """Return a regular expression.
+
+    Raises:
+        CheckError: it cannot be compiled.
+    """
     text = _read_text(node)
     try:
         compile_pattern(text)

@@ -1,5 +1,6 @@
-"""A memory file as segments of its text: entries, prose, and text that cannot be read.
+"""Parse a memory file into segments of its text: entries, prose, and text that cannot be read.
 
+An entry is one thing that was learned: front matter between two `---` lines, a title and a body.
 The raw texts of the segments joined are the file, so every byte that is not edited stays unchanged.
 """
 
@@ -40,9 +41,13 @@ from memory_ci.store.layout import classify_scope, is_fragment, parse_target
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 
 KEY_ANYWHERE = Regex(rf"\b{ENTRY_KEY.pattern}")
+# Any key of lower-case letters, with its colon.
 FIELD = Regex(r"[a-z_]+\s*:")
+# The beginning of a line of YAML: `key: `, `"key": `.
 KEY = Regex(r"['\"]?([A-Za-z_][\w-]*)(?:[ \t]*:(?:\s|$)|['\"][ \t]*:)")
+# A field `id` with a UUID.
 ID_FIELD = Regex(rf"\s*['\"]?id['\"]?[ \t]*:\s*['\"]?{UUID.pattern}")
+# A line `---` that ends in a carriage return alone, as lines of an old Mac do.
 OLD_MAC = Regex(r"(?:^|\r)---[ \t]*\r")
 ENTRY_START = b"\n---\nid: "
 BOM = b"\xef\xbb\xbf"
@@ -71,7 +76,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """A front matter.
+    """The front matter of an entry.
 
     Attributes:
         close: the line of its closing `---`, 0-based.
@@ -108,7 +113,7 @@ class MemoryFile(msgspec.Struct, frozen=True):
 
 
 def parse_memory_file(path: str, data: bytes) -> MemoryFile:
-    """Return a file as segments. Never raises: text that cannot be read becomes a finding."""
+    """Parse a memory file into segments. Never raises: unreadable text becomes a finding."""
     has_bom = data.startswith(BOM)
     try:
         text = data.removeprefix(BOM).decode()
@@ -120,7 +125,7 @@ def parse_memory_file(path: str, data: bytes) -> MemoryFile:
 
 
 def render_memory_file(file: MemoryFile) -> bytes:
-    """Return the bytes of a file: the inverse of parse_memory_file, if nothing was edited."""
+    """Return the content of a memory file: the segments joined, after a byte order mark if any."""
     text = "".join(segment.raw for segment in file.segments).encode()
     return BOM + text if file.has_bom else text
 
@@ -141,55 +146,63 @@ class _Scanner:
         if "\r" in text:
             self.lines = [line.removesuffix("\r") for line in self.raw_lines]
         self.fenced = mark_fenced_lines(self.lines)
-        self.separators = [
-            number
-            for number, line in enumerate(self.lines)
-            if line.startswith(("---", "\ufeff---")) and line.rstrip() in ("---", "\ufeff---")
-        ]
-        # Separators outside of code fences.
-        self.bounds = [number for number in self.separators if not self.fenced[number]]
-        # Lines at which a segment may begin: separators, headings of level 1, and entries that are
-        # in one line as git counts lines.
-        others = (
-            number
-            for number, line in enumerate(self.lines)
-            if (line.startswith("# ") or ("\rid:" in line and OLD_MAC.search(line)))
-            and not self.fenced[number]
-        )
-        self.stops = sorted({*self.bounds, *others})
+        self.separators: list[int] = []  # The lines `---`.
+        self.bounds: list[int] = []  # The separators outside of code fences.
+        self.stops: list[int] = []  # The lines at which a segment may begin.
+        for number, line in enumerate(self.lines):
+            is_rule = line.startswith(("---", "\ufeff---"))
+            is_separator = is_rule and line.rstrip() in ("---", "\ufeff---")
+            # Lines of an old Mac, in one line as git counts lines.
+            is_old_mac_entry = "\rid:" in line and OLD_MAC.search(line) is not None
+            if is_separator:
+                self.separators.append(number)
+            if self.fenced[number]:
+                continue
+            if is_separator:
+                self.bounds.append(number)
+            if is_separator or is_old_mac_entry or line.startswith("# "):
+                self.stops.append(number)
         self.findings: list[Finding] = []
         self.segments: list[Segment] = []
 
     def scan(self) -> tuple[tuple[Segment, ...], tuple[Finding, ...]]:
-        """Return the segments and the findings."""
+        """Return the segments, in order, and the findings on what cannot be read."""
         start = 0
         for first, end in self._find_conflicts():
-            self._scan_plain(start, first)
+            self._scan_range(start, first)
             self._add_conflict(first, end)
             start = end
-        self._scan_plain(start, len(self.lines))
+        self._scan_range(start, len(self.lines))
         self._report_fenced_entries()
         segments = tuple(segment for segment in self.segments if segment.raw)
         return segments, tuple(sorted(self.findings, key=_finding_order))
 
     def _find_conflicts(self) -> list[tuple[int, int]]:
-        """Return the line ranges [first, end) between conflict markers."""
-        spans: list[tuple[int, int]] = []
-        opened: int | None = None
+        """Return (first, end) of the lines of each merge conflict, its markers included.
+
+        Where one of the two markers is missing, the line of the other is the conflict.
+        """
+        conflicts: list[tuple[int, int]] = []
+        opening: int | None = None
         for number, line in enumerate(self.lines):
-            if line[:1] not in ("<", ">") or self.fenced[number]:
+            if not line.startswith(("<", ">")) or self.fenced[number]:
                 continue
-            if line.startswith("<<<<<<< ") and opened is None:
-                opened = number
+            if line.startswith("<<<<<<< ") and opening is None:
+                opening = number
             elif line.startswith(">>>>>>> "):
-                spans.append((number if opened is None else opened, number + 1))
-                opened = None
-        if opened is not None:
-            spans.append((opened, opened + 1))
-        return spans
+                first = number if opening is None else opening
+                conflicts.append((first, number + 1))
+                opening = None
+        if opening is not None:
+            conflicts.append((opening, opening + 1))
+        return conflicts
 
     def _add_conflict(self, first: int, end: int) -> None:
-        """Add a conflict, and mark the entry above it as broken if the conflict continues it."""
+        """Add the segment of a merge conflict, and report it.
+
+        Unless the conflict begins with an entry, it is in the middle of the entry above it, which
+        is broken then.
+        """
         hint = "Resolve it and remove the markers."
         self._report(first, "conflict-marker", "merge conflict markers stand here", hint)
         above = self.segments[-1] if self.segments else None
@@ -207,16 +220,20 @@ class _Scanner:
                 message = "a whole entry stands inside a code fence and is not read"
                 self._report(first, "fenced-entry", message, hint, "warning")
 
-    def _scan_plain(self, start: int, end: int) -> None:
-        """Add the entries and the prose between two conflicts."""
-        separators = self.bounds[bisect_left(self.bounds, start) : bisect_left(self.bounds, end)]
-        close_by_separator = dict(pairwise(separators))
-        head: _Head | None = None
+    def _scan_range(self, start: int, end: int) -> None:
+        """Add the entries and the prose of the lines between two conflicts.
+
+        Args:
+            start: the first line.
+            end: the line after the last.
+        """
+        next_separator = dict(pairwise(_select_between(self.bounds, start, end)))
+        head: _Head | None = None  # The front matter of the segment that begins at `begin`.
         begin = start
-        for number in self.stops[bisect_left(self.stops, start) : bisect_left(self.stops, end)]:
+        for number in _select_between(self.stops, start, end):
             if head is not None and number <= head.close:
                 continue
-            new_head = self._read_head(number, close_by_separator.get(number))
+            new_head = self._read_head(number, next_separator.get(number))
             # A heading of level 1 ends the entry above it: sections of a memory file are not part
             # of a body.
             ends_entry = head is not None and self.lines[number].startswith("# ")
@@ -228,7 +245,12 @@ class _Scanner:
         self._add_segment(begin, end, head)
 
     def _read_head(self, first: int, close: int | None) -> _Head | None:
-        """Return the front matter between two separators; None if it is not meant as one."""
+        """Return the front matter that begins at a line; None if none is meant to begin there.
+
+        Args:
+            first: the line.
+            close: the next separator; None if there is none.
+        """
         if "\r" in self.lines[first]:
             reason = "its lines end as those of an old Mac do, which git takes for one line"
             return self._refuse_head(first, reason)
@@ -250,9 +272,9 @@ class _Scanner:
     def _is_front_matter(self, lines: Sequence[str], close: int) -> bool:
         """Return whether lines are meant as a front matter.
 
-        They are if they have an `id` and another key, or keys of ours and a title below. One key
-        of ours is enough if there is nothing but keys; else two of the core keys are needed. A lone
-        `id:` in prose is not enough, unless it is a UUID.
+        Text between two rules of Markdown is none. These are: an `id` with a UUID; an `id` and
+        another key; and, with a title below, lines of keys alone with a key of an entry, or any
+        lines with two keys that every entry has.
 
         Args:
             lines: the lines between two separators.
@@ -260,25 +282,19 @@ class _Scanner:
         """
         if lines and ID_FIELD.match(lines[0]):
             return True
-        first_line = next((line for line in lines if line.strip()), "")
-        indent = len(first_line) - len(first_line.lstrip())
-        dedented = [line[:indent].lstrip() + line[indent:] for line in lines]
-        if first_line.lstrip().startswith("{"):
-            parts = ",".join(lines).split(",")
-            dedented = [part.strip(" \t{}") for part in parts]
-
-        keys = _list_keys(dedented)
-        has_uuid = any(ID_FIELD.match(line) for line in dedented)
+        field_lines = _list_field_lines(lines)
+        keys = _list_keys(field_lines)
+        has_uuid = any(ID_FIELD.match(line) for line in field_lines)
         if has_uuid or ("id" in keys and len(keys) > 1):
             return True
-        has_only_keys = all(KEY.match(line) for line in dedented if line.strip())
-        is_plain_mapping = has_only_keys and not keys.isdisjoint(CONVERTERS)
-        if not is_plain_mapping and len(keys.intersection(CORE_KEYS)) < 2:
+        has_only_keys = all(KEY.match(line) for line in field_lines if line.strip())
+        is_mapping_of_ours = has_only_keys and not keys.isdisjoint(CONVERTERS)
+        if not is_mapping_of_ours and len(keys.intersection(CORE_KEYS)) < 2:
             return False
         return self._has_title(close + 1)
 
     def _has_title(self, start: int) -> bool:
-        """Return whether the next line that is not blank is a heading of level 2."""
+        """Return whether the first line of text from `start` on is a heading of level 2."""
         for number in range(start, len(self.lines)):
             if self.lines[number].strip():
                 is_heading = is_heading_2(self.lines[number])
@@ -286,25 +302,26 @@ class _Scanner:
         return False
 
     def _refuse_head(self, first: int, reason: str) -> _Head:
+        """Report a line that is meant to begin a front matter; return a malformed front matter."""
         self._report(first, "malformed-front-matter", reason, "Write the line again.")
         return _Head(first)
 
     def _add_segment(self, begin: int, end: int, head: _Head | None) -> None:
-        """Add an entry, or prose where there is no front matter."""
+        """Add the segment of an entry, or of prose if `head` is None.
+
+        Args:
+            begin: the first line.
+            end: the line after the last.
+            head: the front matter at its beginning.
+        """
         if head is None or head.fields is None:
             self._add_text(begin, end, is_broken=head is not None)
             return
         entry = self._read_entry(head, head.fields, begin, end)
-        self.segments.append(
-            Segment(
-                self._join_lines(begin, end),
-                begin + 1,
-                entry,
-                head.lines,
-                head.fields,
-                is_broken=entry is None,
-            )
-        )
+        raw = self._join_lines(begin, end)
+        is_broken = entry is None
+        segment = Segment(raw, begin + 1, entry, head.lines, head.fields, is_broken)
+        self.segments.append(segment)
 
     def _read_entry(
         self, head: _Head, fields: tuple[Field, ...], begin: int, end: int
@@ -344,7 +361,7 @@ class _Scanner:
 
 
 def _parse_head(lines: Sequence[str]) -> tuple[Field, ...]:
-    """Return the fields of a front matter.
+    """Parse the fields of a front matter, and refuse one that is not closed or has a quoted key.
 
     Raises:
         YamlTextError: it is malformed.
@@ -362,18 +379,41 @@ def _parse_head(lines: Sequence[str]) -> tuple[Field, ...]:
     return fields
 
 
+def _select_between(numbers: Sequence[int], start: int, end: int) -> Sequence[int]:
+    """Return the numbers from `start` up to `end`, excluded, of sorted numbers."""
+    return numbers[bisect_left(numbers, start) : bisect_left(numbers, end)]
+
+
+def _list_field_lines(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a mapping without their common indentation.
+
+    A mapping in braces has a line for each part between commas.
+    """
+    text_line = find_text_line(lines)
+    first_line = "" if text_line is None else lines[text_line]
+    if first_line.lstrip().startswith("{"):
+        parts = ",".join(lines).split(",")
+        return [part.strip(" \t{}") for part in parts]
+    indent = len(first_line) - len(first_line.lstrip())
+    return [line[:indent].lstrip() + line[indent:] for line in lines]
+
+
 def _is_only_fields(title: str, text: str) -> bool:
-    """Return whether a body is nothing but fields of an entry, below one another or in a line."""
-    first_line = title.strip(" \t#-")
-    if first_line and not ENTRY_KEY.match(first_line):
-        return False  # so do almost all titles begin
-    lines = [line.strip(" \t#-") for line in (title, *text.split("\n"))]
-    lines = [line for line in lines if line]
+    """Return whether the title and body of an entry are nothing but fields of an entry.
+
+    The fields may be below one another or in a line.
+    """
+    title_text = title.strip(" \t#-")
+    if title_text and not ENTRY_KEY.match(title_text):
+        return False  # Almost all entries are done here.
+    stripped_lines = [line.strip(" \t#-") for line in (title, *text.split("\n"))]
+    lines = [line for line in stripped_lines if line]
     if not lines or not ENTRY_KEY.match(lines[0]):
         return False
     if not all(FIELD.match(line) for line in lines):
         return False
-    return len(set(KEY_ANYWHERE.findall(f"{title}\n{text}"))) > 2
+    keys = set(KEY_ANYWHERE.findall(f"{title}\n{text}"))
+    return len(keys) > 2
 
 
 def _list_keys(lines: Sequence[str]) -> set[str]:
@@ -389,7 +429,7 @@ def _has_entry_keys(lines: Sequence[str]) -> bool:
 
 
 def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
-    """Return the title and the body of an entry.
+    """Split the text of an entry into its title and its body.
 
     Args:
         lines: the lines after its front matter.
@@ -397,8 +437,10 @@ def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
     Returns:
         The title, None if the lines do not start with a heading, and the body.
     """
-    start = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
-    title = parse_title(lines[start]) if start < len(lines) else None
+    start = find_text_line(lines)
+    if start is None:
+        return None, ""
+    title = parse_title(lines[start])
     if title is not None:
         body_start = start + 1
     elif is_underlined(lines, start):
@@ -406,8 +448,15 @@ def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
         body_start = start + 2
     else:
         body_start = start
-    text = "\n".join(lines[body_start:])
-    return title or None, strip_body(text)
+    return title or None, strip_body("\n".join(lines[body_start:]))
+
+
+def find_text_line(lines: Sequence[str]) -> int | None:
+    """Return the index of the first line that is not blank, if there is one."""
+    for number, line in enumerate(lines):
+        if line.strip():
+            return number
+    return None
 
 
 def _finding_order(finding: Finding) -> tuple[int, str, str]:
@@ -433,26 +482,39 @@ class _Piece(NamedTuple):
 def load_file(
     path: str, data: bytes, patterns: ScopePatterns, known_hashes: Collection[bytes] = ()
 ) -> LoadedFile:
-    """Read a memory file. Never raises: text that cannot be served is in the findings.
+    """Read the entries of a memory file. Never raises: findings name what cannot be read.
 
     Args:
         path: the path of the file.
         data: its content.
         patterns: which files have which scope.
-        known_hashes: hashes of entries that are not read again (`LoadedFile.kept`). They are used
-            only if every other entry of the file begins with `---` and its id, and nothing in it
-            affects the text after it: no open fence, no third `---`, no conflict.
+        known_hashes: hashes of entries that an index has already, and that are not read again
+            (`LoadedFile.kept`). They are used only if every other entry of the file begins with
+            `---` and its id, and nothing in it affects the text after it: no open fence, no third
+            `---`, no conflict.
     """
-    loaded: LoadedFile | None = None
     if not is_fragment(path):
         loaded = _load_pieces(path, data, patterns, set(known_hashes))
-    return loaded or locate_entries(parse_memory_file(path, data), patterns, with_sources=True)
+        if loaded is not None:
+            return loaded
+    return locate_entries(parse_memory_file(path, data), patterns, with_sources=True)
 
 
 def _load_pieces(
     path: str, data: bytes, patterns: ScopePatterns, known_hashes: set[bytes]
 ) -> LoadedFile | None:
-    """Read each entry of a file that is not known alone; None if one must be read with others."""
+    """Read each entry of a file whose hash is not known alone.
+
+    Args:
+        path: the path of the file.
+        data: its content.
+        patterns: which files have which scope.
+        known_hashes: hashes of entries; those that are found are removed.
+
+    Returns:
+        The entries that were read, and the places of the known ones; None if an entry may read
+        differently alone than in the whole file.
+    """
     scope = classify_scope(path, patterns) or PROJECT
     pieces, kept_entries = _split_pieces(data, scope, known_hashes)
     entries: list[Located] = []
@@ -505,7 +567,7 @@ def _read_canonical(piece: _Piece) -> Entry | None:
 def _split_pieces(
     data: bytes, scope: ScopeOf, known_hashes: set[bytes]
 ) -> tuple[list[_Piece], list[tuple[bytes, int]]]:
-    """Cut a file at the begin of each entry.
+    """Cut a file at the beginning of each entry, and leave out the known entries.
 
     Args:
         data: the content of the file.
@@ -531,15 +593,21 @@ def _split_pieces(
             known_hashes.discard(source)  # A second copy is read.
             kept_entries.append((source, line))
         else:
-            pieces.append(_Piece(line, ENTRY_START[1:] + text, 2, source))
-        line += text.count(b"\n") + 2
+            text_of_entry = ENTRY_START.removeprefix(b"\n") + text
+            pieces.append(_Piece(line, text_of_entry, 2, source))
+        line += text.count(b"\n") + 2  # ENTRY_START has two line feeds.
     return pieces, kept_entries
 
 
 def _is_closed(text: bytes, separators: int) -> bool:
-    """Return whether a part of a file reads the same alone as in its place.
+    """Return whether a part of a file reads the same alone as in the whole file.
 
-    Only signs that are found quickly are checked.
+    It does if it has no other `---`, no conflict marker, carriage return or byte order mark, and no
+    open code fence. Only these signs are checked, which are found quickly.
+
+    Args:
+        text: the part.
+        separators: how many lines `---` it should have.
     """
     if (b"\n" + text).count(b"\n---") != separators:
         return False
@@ -558,9 +626,10 @@ def _is_closed(text: bytes, separators: int) -> bool:
 
 
 def _make_hasher(scope: ScopeOf) -> Callable[[bytes], bytes]:
-    """Return the hash function by which entries of a scope are recognised.
+    """Return a hash function for the text of an entry, by which it is recognised when read again.
 
-    It is applied to the text after `id: ` up to the next entry.
+    Equal texts in different scopes have different hashes. The text is that after `id: ` up to the
+    next entry.
     """
     key = blake2b(f"{scope.name}\n{scope.where}".encode(), digest_size=16).digest()
 
@@ -573,24 +642,33 @@ def _make_hasher(scope: ScopeOf) -> Callable[[bytes], bytes]:
 def _hash_entries(
     file: MemoryFile, scope: ScopeOf, findings: Sequence[Finding]
 ) -> Iterator[tuple[int, bytes]]:
-    """Return line and hash of the entries that can be read alone and have no finding."""
+    """Yield line and hash of the entries that read the same alone, and have no finding.
+
+    Args:
+        file: the file.
+        scope: its scope.
+        findings: the findings on it.
+    """
     hasher = _make_hasher(scope)
     finding_lines = sorted({finding.line for finding in findings})
     ends = [segment.line for segment in file.segments[1:]] + [sys.maxsize]
+    entry_start = ENTRY_START.removeprefix(b"\n")
     for segment, end in zip(file.segments, ends, strict=True):
-        first_finding = bisect_left(finding_lines, segment.line)
-        if segment.entry is None or first_finding != bisect_left(finding_lines, end):
+        has_finding = bool(_select_between(finding_lines, segment.line, end))
+        if segment.entry is None or has_finding:
             continue
         text = segment.raw.encode()
-        if text.startswith(ENTRY_START[1:]) and _is_closed(text, 2):
-            piece = text[len(ENTRY_START) - 1 :]
-            yield segment.line, hasher(piece if end == sys.maxsize else piece.removesuffix(b"\n"))
+        if text.startswith(entry_start) and _is_closed(text, 2):
+            piece = text.removeprefix(entry_start)
+            is_last = end == sys.maxsize
+            # The last line feed before another entry belongs to its ENTRY_START.
+            yield segment.line, hasher(piece if is_last else piece.removesuffix(b"\n"))
 
 
 def locate_entries(
     file: MemoryFile, patterns: ScopePatterns, *, with_sources: bool = False
 ) -> LoadedFile:
-    """Return the entries of a parsed file, each with its place and scope.
+    """Return the entries of a parsed memory file, each with its line and its scope.
 
     The scope of an entry is that of its file; an inbox fragment names its own.
 

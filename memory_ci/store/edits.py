@@ -1,4 +1,4 @@
-"""Edits of single entries in memory files; all other bytes are kept. Pure: texts in, texts out."""
+"""Add, change, move and remove single entries in the text of memory files; all else is kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from msgspec.structs import replace
 
 from memory_ci.errors import UnreadableMemoryError, UsageError
 from memory_ci.records.entry import Entry
-from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
+from memory_ci.store.document import (
+    MemoryFile,
+    Segment,
+    find_text_line,
+    parse_memory_file,
+    render_memory_file,
+)
 from memory_ci.store.frontmatter import (
     CONVERTERS,
     DATES,
@@ -53,13 +59,13 @@ def format_entry(entry: Entry) -> str:
 
 
 def _find_unreadable(entry: Entry) -> tuple[str, str]:
-    """Return the part of an entry that would not read back, and a hint."""
+    """Return the part of an entry that would not parse to the same text, and a hint."""
     field = find_unwritable(entry)
     if field is not None:
         hint = "Give it a value that `memory-ci help formats` allows, in characters that UTF-8 has."
         return f"field {field!r}", hint
-    bare = replace(entry, body="")
-    if not _reads_as(_write_entry(bare), bare):
+    without_body = replace(entry, body="")
+    if not _reads_as(_write_entry(without_body), without_body):
         return "title", "Write the title as one line of text, without blanks around it."
     if SURROGATE.search(entry.body):
         return "body", "Write it in characters that UTF-8 has."
@@ -70,6 +76,7 @@ def _find_unreadable(entry: Entry) -> tuple[str, str]:
 
 
 def _write_entry(entry: Entry) -> str:
+    """Format an entry, without a check that it would read back."""
     lines = ["---", *format_front_matter(entry), "---", format_title(entry.title)]
     if entry.body:
         lines += ["", entry.body]
@@ -77,6 +84,7 @@ def _write_entry(entry: Entry) -> str:
 
 
 def _reads_as(text: str, entry: Entry) -> bool:
+    """Return whether a text can be written as UTF-8, and parses to this entry alone."""
     if entry.title == "" or SURROGATE.search(text):
         return False
     return _is_text_of(text, entry)
@@ -88,9 +96,9 @@ def _is_text_of(text: str, entry: Entry) -> bool:
 
 
 def entry_text(file: MemoryFile) -> str | None:
-    """Return the text of the only entry of a file, without its `scope` and Windows line endings.
+    """Return the text of the only entry of a file; None if the file has anything but one entry.
 
-    It ends in one newline. None if the file has anything but one entry.
+    Its field `scope` is left out, Windows line endings are replaced, and it ends in one newline.
     """
     segments = [segment for segment in file.segments if segment.raw.strip()]
     if len(segments) != 1 or segments[0].entry is None:
@@ -107,7 +115,7 @@ def edit_file(
     updated: Iterable[Entry] = (),
     removed: Sequence[Entry] = (),
 ) -> MemoryFile:
-    """Return a file with some entries edited.
+    """Return a file with entries added, moved in, updated and removed.
 
     An update rewrites the front matter line by line, and the body only if it differs. Where several
     entries have one id, an update or removal is of the one with its title and body, a removal of
@@ -132,10 +140,10 @@ def edit_file(
         insert_entry(segments, entry, text, file.newline)
 
     # The result is parsed again, as a proof that no entry was lost or torn.
-    expected = sorted(segment.entry.id for segment in segments if segment.entry is not None)
+    expected_ids = sorted(segment.entry.id for segment in segments if segment.entry is not None)
     data = render_memory_file(replace(file, segments=tuple(segments)))
     edited = parse_memory_file(file.path, data)
-    if sorted(entry.id for entry in edited.entries) != expected:
+    if sorted(entry.id for entry in edited.entries) != expected_ids:
         message = f"{file.path} cannot be rewritten without tearing an entry"
         raise UnreadableMemoryError(message, slug="unsafe-rewrite", hint=UNSAFE_HINT)
     return edited
@@ -144,40 +152,46 @@ def edit_file(
 def _edit_segments(
     file: MemoryFile, updated: Iterable[Entry], removed: Sequence[Entry]
 ) -> list[Segment]:
-    """Return the segments of a file with entries updated and removed."""
-    entries: dict[int, Entry] = {}
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, segment in enumerate(file.segments):
+    """Return the segments of a file with entries updated and removed.
+
+    Raises:
+        UnreadableMemoryError: an entry is not there (entry-missing).
+    """
+    # Several entries of a file may have one id: they are told apart by their segments.
+    entries: dict[int, Entry] = {}  # By index of the segment.
+    indices_by_id: dict[str, list[int]] = defaultdict(list)
+    for index, segment in enumerate(file.segments):
         if segment.entry is not None:
-            entries[place] = segment.entry
-            places[segment.entry.id].append(place)
+            entries[index] = segment.entry
+            indices_by_id[segment.entry.id].append(index)
 
     removed_ids = {entry.id for entry in removed}
     for entry in updated:
-        twins = _find_places(file.path, entry.id, places)
-        index = 0
+        indices = _find_indices(file.path, entry.id, indices_by_id)
+        position = 0
         if entry.id not in removed_ids:
-            index = choose_twin([entries[place] for place in twins], entry)
-        entries[twins[index]] = entry
+            position = choose_twin([entries[index] for index in indices], entry)
+        entries[indices[position]] = entry
     for entry in removed:
-        twins = _find_places(file.path, entry.id, places)
-        last_first = [entries[place] for place in reversed(twins)]
-        index = choose_twin(last_first, entry)
-        del entries[twins.pop(-1 - index)]
+        indices = _find_indices(file.path, entry.id, indices_by_id)
+        indices.reverse()  # Of several alike the last is removed.
+        position = choose_twin([entries[index] for index in indices], entry)
+        del entries[indices.pop(position)]
+        indices.reverse()
 
     segments: list[Segment] = []
-    for place, segment in enumerate(file.segments):
+    for index, segment in enumerate(file.segments):
         if segment.entry is None:
             segments.append(segment)
-        elif place in entries:
-            segments.append(_update_segment(segment, entries[place]))
+        elif index in entries:
+            segments.append(_update_segment(segment, entries[index]))
     return segments
 
 
 def choose_twin(twins: Sequence[Entry], entry: Entry) -> int:
-    """Return the index of the entry whose new state is `entry`, of several with one id.
+    """Return the index of the old state of `entry` among several entries with the same id.
 
-    It is the first with the same title, body and unknown keys, else the first.
+    It is the first with the same title, body and unknown keys, else 0.
     """
     for index, twin in enumerate(twins):
         if (twin.title, twin.body, twin.extra) == (entry.title, entry.body, entry.extra):
@@ -194,49 +208,54 @@ def insert_entry(segments: list[Segment], entry: Entry, text: str, newline: str)
         text: its text, which ends in one newline.
         newline: the line ending of the file.
     """
-    place = _find_insertion(segments, entry)
-    before = "".join(segment.raw for segment in segments[max(0, place - 2) : place])
-    gap = ""
-    if before and not before.endswith(("\n\n", "\n\r\n")):
-        gap = "\n" if before.endswith("\n") else "\n\n"
-    after = segments[place].raw if place < len(segments) else "\n"
-    tail = "" if after.startswith(("\n", "\r\n")) else "\n"
-    raw = (gap + text + tail).replace("\n", newline)
-    segments.insert(place, Segment(raw, 0, entry))
+    index = _find_insertion(segments, entry)
+    # A blank line separates the entry from the text above it, and from the text below it.
+    text_above = "".join(segment.raw for segment in segments[max(0, index - 2) : index])
+    gap_above = ""
+    if text_above and not text_above.endswith(("\n\n", "\n\r\n")):
+        gap_above = "\n" if text_above.endswith("\n") else "\n\n"
+    text_below = segments[index].raw if index < len(segments) else "\n"
+    gap_below = "" if text_below.startswith(("\n", "\r\n")) else "\n"
+    raw = (gap_above + text + gap_below).replace("\n", newline)
+    segments.insert(index, Segment(raw, 0, entry))
 
 
 def _find_insertion(segments: Sequence[Segment], entry: Entry) -> int:
-    """Return the index after the last entry that sorts before `entry`.
+    """Return the index at which an entry belongs among segments, in (created_at, id) order.
 
-    If none does it is that of the first entry, else the end.
+    It is after the last entry that sorts before it; or else at the first entry, or at the end.
     """
-    keys = [
-        (place, _sort_key(segment.entry))
-        for place, segment in enumerate(segments)
-        if segment.entry is not None
-    ]
-    for place, key in reversed(keys):
-        if key <= _sort_key(entry):
-            return place + 1
-    return keys[0][0] if keys else len(segments)
+    first_entry_index: int | None = None
+    insertion: int | None = None
+    for index, segment in enumerate(segments):
+        if segment.entry is None:
+            continue
+        if first_entry_index is None:
+            first_entry_index = index
+        if _sort_key(segment.entry) <= _sort_key(entry):
+            insertion = index + 1
+    if insertion is not None:
+        return insertion
+    return len(segments) if first_entry_index is None else first_entry_index
 
 
 def _update_segment(segment: Segment, entry: Entry) -> Segment:
-    """Return a segment with the lines that differ rewritten; other lines keep their endings."""
-    before = segment.entry
-    if before is None or before == entry:
+    """Return the segment of an entry in its new state; lines that need not change are kept."""
+    old_entry = segment.entry
+    if old_entry is None or old_entry == entry:
         return segment
     opening, *lines = segment.raw.split("\n")
-    size = len(segment.head)
-    head = edit_front_matter(lines[:size], segment.fields, before, entry)
-    closing = lines[size]
-    body = lines[size + 1 :]
-    if (entry.title, entry.body) != (before.title, before.body):
+    head_size = len(segment.head)
+    head = edit_front_matter(lines[:head_size], segment.fields, old_entry, entry)
+    closing = lines[head_size]
+    body = lines[head_size + 1 :]
+    if (entry.title, entry.body) != (old_entry.title, old_entry.body):
         new_lines = format_entry(entry).removesuffix("\n").split("\n")
-        text = "\n".join(new_lines[len(format_front_matter(entry)) + 2 :])
-        ending = "\r\n" if opening.endswith("\r") else "\n"
-        tail = segment.raw[len(segment.raw.rstrip("\r\n")) :]
-        body = (text.replace("\n", ending) + tail).split("\n")
+        new_head_size = len(format_front_matter(entry)) + 2
+        new_text = "\n".join(new_lines[new_head_size:])
+        newline = "\r\n" if opening.endswith("\r") else "\n"
+        blank_end = segment.raw[len(segment.raw.rstrip("\r\n")) :]
+        body = (new_text.replace("\n", newline) + blank_end).split("\n")
     return Segment("\n".join([opening, *head, closing, *body]), 0, entry)
 
 
@@ -244,24 +263,25 @@ def _sort_key(entry: Entry) -> tuple[date, str]:
     return entry.created_at or date.min, entry.id
 
 
-def _find_places(path: str, entry_id: str, places: Mapping[str, list[int]]) -> list[int]:
-    """Return the places of the entries with an id.
+def _find_indices(path: str, entry_id: str, indices_by_id: Mapping[str, list[int]]) -> list[int]:
+    """Return the indices of the segments of the entries with an id.
 
     Raises:
         UnreadableMemoryError: no entry has it (entry-missing).
     """
-    if places.get(entry_id):
-        return places[entry_id]
+    indices = indices_by_id.get(entry_id)
+    if indices:
+        return indices
     message = f"{path} has no readable entry {entry_id}"
     raise UnreadableMemoryError(message, slug="entry-missing", hint="Run `memory-ci check`.")
 
 
 def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict[str, bytes | None]:
-    """Apply the changes of a plan to files.
+    """Apply the changes of a plan to the content of memory files.
 
     Args:
-        files: the content of the touched files; an absent file is new.
-        changes: the changes.
+        files: the content of the touched files by path; an absent file is new.
+        changes: the entries to add, update, move and remove, each with the path of its file.
 
     Returns:
         The new content of each touched file; None for a deleted file, whose entry moved or which
@@ -279,11 +299,10 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
         added = _list_entries(file_changes, "add")
         updated = _list_entries(file_changes, "update")
         removed = _list_entries(file_changes, "remove")
-        moved = [
-            (change.entry, _find_moved_text(change, files))
-            for change in file_changes
-            if change.kind == "move"
-        ]
+        moved: list[tuple[Entry, str]] = []
+        for change in file_changes:
+            if change.kind == "move":
+                moved.append((change.entry, _find_moved_text(change, files)))
         if not (added or moved or updated or removed):
             continue
         file = parse_memory_file(path, files.get(path, b""))
@@ -304,6 +323,7 @@ def _list_entries(changes: Sequence[Change], kind: str) -> list[Entry]:
 
 
 def _require_utf8(file: MemoryFile) -> None:
+    """Raise UnreadableMemoryError if a file is not UTF-8: it cannot be edited."""
     for finding in file.findings:
         if finding.code == "not-utf8":
             message = f"{file.path}:{finding.line}: {finding.message}"
@@ -311,9 +331,10 @@ def _require_utf8(file: MemoryFile) -> None:
 
 
 def _find_moved_text(change: Change, files: Mapping[str, bytes]) -> str:
-    """Return the text of an entry that moves: its own if that is still the entry, else canonical.
+    """Return the text of an entry that moves to another file.
 
-    Its own text has its comments and its spacing.
+    It is the text in its old file, with comments and spacing, if that still is the entry; else the
+    canonical text.
     """
     source = parse_memory_file("", files.get(change.moved_from or "", b""))
     text = entry_text(source)
@@ -326,7 +347,7 @@ def _find_moved_text(change: Change, files: Mapping[str, bytes]) -> str:
 
 
 def canonical_file(path: str, data: bytes) -> bytes:
-    """Return a file with each readable entry in canonical form, and one blank line around it.
+    """Return a memory file with each readable entry in canonical form, between blank lines.
 
     Prose, text that cannot be read, the byte order mark and line endings are kept.
 
@@ -338,13 +359,14 @@ def canonical_file(path: str, data: bytes) -> bytes:
     if not file.entries:
         return data
     segments: list[Segment] = []
-    for segment, follower in zip(file.segments, (*file.segments[1:], None), strict=True):
+    next_segments = (*file.segments[1:], None)
+    for segment, next_segment in zip(file.segments, next_segments, strict=True):
         raw = segment.raw
-        text = _format_canonically(segment)
-        if text is not None:
-            gap = "\n" if follower else ""
-            raw = (text + gap).replace("\n", file.newline)
-        elif _needs_gap(segment, follower):
+        canonical_text = _format_canonically(segment)
+        if canonical_text is not None:
+            gap = "\n" if next_segment else ""
+            raw = (canonical_text + gap).replace("\n", file.newline)
+        elif _needs_gap(segment, next_segment):
             raw += file.newline
         segments.append(Segment(raw, 0))
     result = render_memory_file(replace(file, segments=tuple(segments)))
@@ -355,9 +377,9 @@ def canonical_file(path: str, data: bytes) -> bytes:
     return result
 
 
-def _needs_gap(segment: Segment, follower: Segment | None) -> bool:
-    """Return whether prose is followed by an entry without a blank line between them."""
-    if follower is None or follower.entry is None or segment.is_broken:
+def _needs_gap(segment: Segment, next_segment: Segment | None) -> bool:
+    """Return whether a segment is prose, and an entry follows without a blank line between them."""
+    if next_segment is None or next_segment.entry is None or segment.is_broken:
         return False
     return segment.raw.strip() != "" and not segment.raw.endswith(("\n\n", "\n\r\n"))
 
@@ -377,14 +399,15 @@ def _format_canonically(segment: Segment) -> str | None:
     entry = segment.entry
     if entry is None:
         return None
-    old_lines = segment.raw.replace("\r\n", "\n").split("\n")[len(segment.head) + 2 :]
-    first_line = next((line for line in old_lines if line.strip()), "")
-    body = entry.body.split("\n") if entry.body else []
-    if parse_title(first_line) is not None:
-        title = "## " + first_line.lstrip(" ").lstrip("#").strip(" \t")
-        body = [title, "", *body] if body else [title]
+    head_size = len(segment.head) + 2  # With the two lines `---`.
+    text_lines = segment.raw.replace("\r\n", "\n").split("\n")[head_size:]
+    title_line = find_text_line(text_lines)
+    lines = entry.body.split("\n") if entry.body else []
+    if title_line is not None and parse_title(text_lines[title_line]) is not None:
+        title = text_lines[title_line].lstrip(" ").lstrip("#").strip(" \t")
+        lines = [f"## {title}", "", *lines] if lines else [f"## {title}"]
     head = _canonical_head(segment.head, segment.fields, entry)
-    text = "\n".join(["---", *head, "---", *body]) + "\n"
+    text = "\n".join(["---", *head, "---", *lines]) + "\n"
     return text if _is_text_of(text, entry) else None
 
 
@@ -394,20 +417,20 @@ def _canonical_head(head: Sequence[str], fields: Sequence[Field], entry: Entry) 
     A comment at the start of a line belongs to the key below it, an indented one to the value that
     it is in. Blank lines between keys are dropped.
     """
-    order = {key: position for position, key in enumerate(CONVERTERS)}
-    blocks: list[tuple[int, list[str]]] = []
+    blocks: list[tuple[Field, list[str]]] = []  # The lines of each field, after its comments.
     comments = head[: fields[0].first]
-    ends = [*(field.first for field in fields[1:]), len(head)]
-    for field, end in zip(fields, ends, strict=True):
-        last = end
-        while not head[last - 1].strip() or head[last - 1].startswith("#"):
-            last -= 1
+    next_fields = [*(field.first for field in fields[1:]), len(head)]
+    for field, next_field in zip(fields, next_fields, strict=True):
+        end = next_field
+        while not head[end - 1].strip() or head[end - 1].startswith("#"):
+            end -= 1
         block = [line for line in comments if line.strip()]
-        block += _canonical_field(field, head[field.first : last], entry)
-        blocks.append((order.get(field.key, len(order)), block))
-        comments = head[last:end]
-    blocks.sort(key=lambda pair: pair[0])
+        block += _canonical_field(field, head[field.first : end], entry)
+        blocks.append((field, block))
+        comments = head[end:next_field]
 
+    positions = {key: position for position, key in enumerate(CONVERTERS)}
+    blocks.sort(key=lambda pair: positions.get(pair[0].key, len(positions)))
     lines: list[str] = []
     for _, block in blocks:
         lines += block
@@ -415,21 +438,24 @@ def _canonical_head(head: Sequence[str], fields: Sequence[Field], entry: Entry) 
 
 
 def _canonical_field(field: Field, old_lines: Sequence[str], entry: Entry) -> Sequence[str]:
-    """Return the canonical lines of a field.
+    """Return the canonical lines of a field; the old ones where they cannot be replaced.
 
-    The old lines are returned if the field is unknown or of several lines, or if it would lose a
-    comment.
+    That is where the key is unknown, the value has line feeds, or a comment would be lost.
     """
-    key, value = field.key, field.value
+    key = field.key
+    value = field.value
     texts = (value,) if isinstance(value, str) else value or ()
-    if key not in CONVERTERS or any("\n" in text for text in texts):
+    has_line_feed = any("\n" in text for text in texts)
+    if key not in CONVERTERS or has_line_feed:
         return old_lines
     if key in DATES and isinstance(value, str) and value.strip():
         new_lines = [f"{key}: {quote_scalar(value.strip())}"]  # With its time, if it has one.
     else:
         new_lines = format_field(key, getattr(entry, key))
-    # A `#` that is not of the value is a comment; with a backslash, which may escape one, any is.
-    before = "\n".join(old_lines)
-    after = "\n".join(new_lines)
-    has_comment = before.count("#") > after.count("#") or ("#" in before and "\\" in before)
-    return old_lines if has_comment else new_lines
+    # A `#` that is not of the value is a comment. With a backslash, which may write a `#` as an
+    # escape, any `#` is taken for one.
+    old_text = "\n".join(old_lines)
+    new_text = "\n".join(new_lines)
+    has_more_signs = old_text.count("#") > new_text.count("#")
+    may_have_comment = has_more_signs or ("#" in old_text and "\\" in old_text)
+    return old_lines if may_have_comment else new_lines

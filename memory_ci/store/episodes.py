@@ -1,8 +1,9 @@
-"""The codec of episodes: files of documents to tellings and back, folded by month, and merged.
+"""Parse and format the files of episodes, join the files of a month, and merge two versions.
 
-A document is front matter between two `---` lines and one line of text. A file of one document and
-that of a whole month are read in the same way. Folding copies documents byte for byte, so that
-unknown keys are kept.
+An episode describes one merged or declined change; an amendment is a later addition to it. Either
+is an episode record, and is written as a document: front matter between two `---` lines and one
+line of text. A file of one document and that of a whole month are read in the same way. Folding
+copies documents byte for byte, so that unknown keys are kept.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from memory_ci.errors import UsageError
 from memory_ci.records.episode import Amendment, Episode, EpisodeRecord, to_utc
 from memory_ci.records.report import Finding
 from memory_ci.regex import Regex
-from memory_ci.store.document import not_utf8
+from memory_ci.store.document import find_text_line, not_utf8
 from memory_ci.store.frontmatter import MAX_COUNT, SURROGATE, UUID, format_share
 from memory_ci.store.layout import EPISODES
 from memory_ci.store.yamltext import (
@@ -41,7 +42,7 @@ PATH = Regex(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))/[^/]+\.md",
 # that others add to it elsewhere.
 MONTH_FILE = "_all.md"
 RUN_PREFIX = "run-"
-"""The beginning of the name of a file with several tellings of one run."""
+"""The beginning of the name of a file with several episode records of one run."""
 ID = Regex(r"[a-z0-9][a-z0-9.+-]{0,80}")
 AMENDMENT_ID = Regex(r"[a-z0-9][a-z0-9.+-]{0,80}\+[0-9a-f]{12}|[a-z0-9][a-z0-9.+-]{0,80}")
 KEY = Regex(r"[A-Za-z_][A-Za-z0-9_-]{0,60}")
@@ -49,33 +50,35 @@ KEY = Regex(r"[A-Za-z_][A-Za-z0-9_-]{0,60}")
 OPENING = Regex(r"(?:id|at|occurred_at)[ \t]*:")
 CONFLICT = Regex(r"<<<<<<< |>>>>>>> ")
 TIME = Regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+")
+# The end of a message of msgspec: the path of the wrong value, as ` - at `$.feedback[0].at``.
 BAD_PLACE = Regex(r" - at `\$([^`]*)`\Z")
+# A step of such a path: `.key` or `[0]`.
 STEP = Regex(r"\.(\w+)|\[(\d+)\]")
 SortKey = tuple[datetime, str, str]
-"""Time, id and text of a document."""
+"""(time, id, text) of a document: its position in a file of a whole month."""
 
 WHOLE = -1  # The line of a fault that is in no line: the `---` above the front matter.
 HINT = "`memory-ci help episodes` shows the form; what stands here is not used."
 
 
 class ParsedEpisodes(msgspec.Struct, frozen=True):
-    """The tellings of a file.
+    """The episode records of a file.
 
     Attributes:
         path: its path.
-        tellings: the tellings that can be read.
+        records: the records that can be read.
         findings: remarks on text that cannot be read.
-        lines: the line, 1-based, at which each telling begins.
+        lines: the line, 1-based, at which each record begins.
     """
 
     path: str
-    tellings: tuple[EpisodeRecord, ...]
+    records: tuple[EpisodeRecord, ...]
     findings: tuple[Finding, ...]
     lines: tuple[int, ...] = ()
 
 
 class _Document(msgspec.Struct, frozen=True):
-    """A document in a file.
+    """The text of an episode record in a file.
 
     Attributes:
         first: its first line in the file, 0-based.
@@ -122,84 +125,94 @@ def month_path(month: str) -> str:
     return f"{EPISODES}/{month}/{MONTH_FILE}"
 
 
-def telling_path(telling: EpisodeRecord) -> str:
-    """Return the path of a telling, in the directory of its month (UTC).
+def episode_record_path(record: EpisodeRecord) -> str:
+    """Return the path of the file of an episode record, in the directory of its month (UTC).
 
     Raises:
-        UsageError: the telling is not valid (bad-episode).
+        UsageError: the record is not valid (bad-episode).
     """
-    _require_valid(telling)
-    month = _time_of(telling).astimezone(UTC).isoformat()[:7]
-    return f"{EPISODES}/{month}/{telling.id}.md"
+    _require_valid(record)
+    return f"{EPISODES}/{_format_month(_time_of(record))}/{record.id}.md"
 
 
-def run_path(tellings: Sequence[EpisodeRecord]) -> str:
-    """Return the path of several tellings of one run, in the month (UTC) of the latest of them.
+def _format_month(time: datetime) -> str:
+    """Return the month (UTC) of a time, as `2026-11`."""
+    return time.astimezone(UTC).isoformat()[: len("2026-11")]
 
-    Its name is a hash of its content, so two runs write the same file or two files.
+
+def run_path(records: Sequence[EpisodeRecord]) -> str:
+    """Return the path of the file of several episode records that one record run wrote.
+
+    It is in the directory of the month (UTC) of the latest of them. Its name is a hash of its
+    content, so two runs write the same file or two files.
 
     Raises:
-        UsageError: a telling is not valid (bad-episode).
+        UsageError: a record is not valid (bad-episode).
     """
-    month = max(map(_time_of, tellings)).astimezone(UTC).isoformat()[:7]
-    digest = hashlib.sha256(format_tellings(tellings)).hexdigest()[:12]
-    return f"{EPISODES}/{month}/{RUN_PREFIX}{digest}.md"
+    latest = max(_time_of(record) for record in records)
+    digest = hashlib.sha256(format_episode_records(records)).hexdigest()[:12]
+    return f"{EPISODES}/{_format_month(latest)}/{RUN_PREFIX}{digest}.md"
 
 
-def format_tellings(tellings: Iterable[EpisodeRecord]) -> bytes:
-    """Return the documents of tellings in order of time.
+def format_episode_records(records: Iterable[EpisodeRecord]) -> bytes:
+    """Format episode records as the content of one file, in order of time.
 
     Raises:
-        UsageError: a telling is not valid, or too long (bad-episode).
+        UsageError: a record is not valid, or too long (bad-episode).
     """
-    keys = [(_time_of(each), each.id, format_telling(each).decode()) for each in tellings]
+    keys: list[SortKey] = []
+    for record in records:
+        text = format_episode_record(record).decode()
+        keys.append((_time_of(record), record.id, text))
     return _join_documents(keys)
 
 
 def list_ids(path: str, data: bytes) -> tuple[str, ...]:
-    """Return the ids of the episodes in a file that a run wrote.
+    """Return the ids of the episode records in a file that a record run wrote.
 
     Args:
-        path: the path, which names a single telling.
-        data: the content, which is read only if it may hold several.
+        path: the path: its name is the id if the file has a single record.
+        data: the content, which is read only if it may have several.
     """
     name = path.rpartition("/")[2].removesuffix(".md")
     if not name.startswith(RUN_PREFIX):
         return (name,)
-    tellings = parse_episode_file(path, data).tellings
-    return tuple(telling.id for telling in tellings) or (name,)
+    records = parse_episode_file(path, data).records
+    return tuple(record.id for record in records) or (name,)
 
 
-def format_telling(telling: EpisodeRecord) -> bytes:
-    """Return the document of a telling.
+def format_episode_record(record: EpisodeRecord) -> bytes:
+    """Format an episode record as a document: front matter, then a line of text.
 
     Raises:
-        UsageError: the telling is not valid, or too long (bad-episode).
+        UsageError: the record is not valid, or too long (bad-episode).
     """
-    _require_valid(telling)
-    fields = _list_fields(telling)
+    _require_valid(record)
+    fields = _list_fields(record)
     body: list[str] = []
     # A text is below the front matter if it reads back there, else quoted within it.
-    if _is_line(telling.text):
+    if _is_line(record.text):
         body = [fields.pop("text")]
     head: list[str] = []
     for name, value in fields.items():
-        if isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
-            head.append(f"{name}:")
-            head += [f"- {_format_flow(item)}" for item in value]
-        elif isinstance(value, str):
-            head.append(f"{name}: {format_scalar(value)}")
-        else:
-            head.append(f"{name}: {_format_flow(value)}")
-
+        head += _format_field(name, value)
     data = "\n".join(["---", *head, "---", *body, ""]).encode()
     if len(data) > MAX_DOCUMENT_BYTES:
         message = (
-            f"the episode {telling.id} is {len(data):,} bytes, "
+            f"the episode {record.id} is {len(data):,} bytes, "
             f"over the limit of {MAX_DOCUMENT_BYTES:,}"
         )
         raise UsageError(message, slug="bad-episode", hint="Name fewer files.")
     return data
+
+
+def _format_field(name: str, value: object) -> list[str]:
+    """Format a field as YAML: a list of records has a line for each, other values are on one."""
+    if isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
+        return [f"{name}:", *(f"- {_format_flow(item)}" for item in value)]
+    if isinstance(value, str):
+        return [f"{name}: {format_scalar(value)}"]
+    return [f"{name}: {_format_flow(value)}"]
 
 
 def _is_line(text: str) -> bool:
@@ -209,23 +222,24 @@ def _is_line(text: str) -> bool:
     return not (UNPRINTABLE.search(text) or OPENING.match(text) or CONFLICT.match(text))
 
 
-def _list_fields(record: msgspec.Struct) -> dict[str, Any]:
-    """Return the fields of a record that differ from their defaults; of an episode its outcome too.
+def _list_fields(struct: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields of a value that are written: those that differ from their defaults.
 
-    A required field is left out if it is an empty mapping.
+    The outcome of an episode is always written. A required field is left out if it is an empty
+    mapping.
     """
     fields: dict[str, Any] = {}
-    for field in msgspec.structs.fields(record):
-        value = getattr(record, field.name)
+    for field in msgspec.structs.fields(struct):
+        value = getattr(struct, field.name)
         default = {} if field.default is msgspec.NODEFAULT else field.default
-        is_outcome = isinstance(record, Episode) and field.name == "outcome"
+        is_outcome = isinstance(struct, Episode) and field.name == "outcome"
         if value != default or is_outcome:
             fields[field.name] = value
     return fields
 
 
 def _format_flow(value: object) -> str:
-    """Return a value on one line, as it may be in braces."""
+    """Format a value as YAML on one line: lists in brackets, mappings in braces."""
     match value:
         case str():
             return value if UUID.fullmatch(value) else format_flow_scalar(value)
@@ -244,43 +258,50 @@ def _format_flow(value: object) -> str:
     return str(value)
 
 
-def _require_valid(telling: EpisodeRecord) -> None:
-    """Check a telling before it is written.
+def _require_valid(record: EpisodeRecord) -> None:
+    """Make sure that an episode record is valid, before it is written.
 
     Raises:
         UsageError: it is not valid (bad-episode).
     """
-    problem = next(_list_problems(telling), None)
+    problem = next(_list_problems(record), None)
     if problem:
         hint = "`memory-ci help episodes` says what an episode may hold."
         raise UsageError(f"this is no episode: {problem}", slug="bad-episode", hint=hint)
 
 
-def _list_problems(telling: EpisodeRecord) -> Iterator[str]:
-    """Return why a telling is not valid, whether it is written or read."""
-    is_episode = isinstance(telling, Episode)
-    if not (ID if is_episode else AMENDMENT_ID).fullmatch(telling.id):
-        yield f"the id {telling.id!r} is not of lower-case letters, digits, `.`, `+` and `-`"
-    times = [_time_of(telling), *(event.at for event in telling.feedback)]
+def _list_problems(record: EpisodeRecord) -> Iterator[str]:
+    """Yield the reasons why an episode record is not valid, whether it is written or read."""
+    id_pattern = ID if isinstance(record, Episode) else AMENDMENT_ID
+    if not id_pattern.fullmatch(record.id):
+        yield f"the id {record.id!r} is not of lower-case letters, digits, `.`, `+` and `-`"
+    times = [_time_of(record), *(event.at for event in record.feedback)]
     if any(time.tzinfo is None for time in times):
         yield "a time has no zone, as `+00:00`"
-    if telling.valence is not None and not 0 <= telling.valence <= 1:
-        yield f"the valence {telling.valence} is not a number from 0.0 to 1.0"
-    if isinstance(telling, Episode):
-        counts = [telling.action.pr or 0, *(entry.rank for entry in telling.retrieved)]
-        if not all(0 <= count <= MAX_COUNT for count in counts):
-            yield "a rank or number is not a whole number of 0 or more"
-        for key in telling.context:
-            if not KEY.fullmatch(key):
-                yield f"the key {key!r} of the context is no word"
-    elif telling.amends and not ID.fullmatch(telling.amends):
-        yield f"it amends {telling.amends!r}, which is no id"
-    if any(SURROGATE.search(text) for text in list_texts(telling)):
+    if record.valence is not None and not 0 <= record.valence <= 1:
+        yield f"the valence {record.valence} is not a number from 0.0 to 1.0"
+    if isinstance(record, Episode):
+        yield from _list_episode_problems(record)
+    elif record.amends and not ID.fullmatch(record.amends):
+        yield f"it amends {record.amends!r}, which is no id"
+    if any(SURROGATE.search(text) for text in list_texts(record)):
         yield "it holds half a character"
 
 
+def _list_episode_problems(episode: Episode) -> Iterator[str]:
+    """Yield the reasons why the numbers or the context of an episode are not valid."""
+    numbers = [entry.rank for entry in episode.retrieved]
+    if episode.action.pr is not None:
+        numbers.append(episode.action.pr)
+    if not all(0 <= number <= MAX_COUNT for number in numbers):
+        yield "a rank or number is not a whole number of 0 or more"
+    for key in episode.context:
+        if not KEY.fullmatch(key):
+            yield f"the key {key!r} of the context is no word"
+
+
 def list_texts(value: object) -> Iterator[str]:
-    """Return every text in a record, however deep, except the keys of mappings."""
+    """Yield every text in a value and the values nested in it, except the keys of mappings."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, msgspec.Struct):
@@ -294,44 +315,49 @@ def list_texts(value: object) -> Iterator[str]:
             yield from list_texts(item)
 
 
-def _time_of(telling: EpisodeRecord) -> datetime:
-    return telling.occurred_at if isinstance(telling, Episode) else telling.at
+def _time_of(record: EpisodeRecord) -> datetime:
+    return record.occurred_at if isinstance(record, Episode) else record.at
 
 
 def parse_episode_file(path: str, data: bytes) -> ParsedEpisodes:
-    """Return the tellings of a file. Never raises: text that cannot be read becomes a finding."""
+    """Parse a file of episode records. Never raises: text that cannot be read becomes a finding."""
     documents, findings = _read_documents(path, data)
-    tellings = tuple(telling for _, telling in documents)
+    records = tuple(record for _, record in documents)
     lines = tuple(document.first + 1 for document, _ in documents)
-    return ParsedEpisodes(path, tellings, findings, lines)
+    return ParsedEpisodes(path, records, findings, lines)
 
 
-def edit_tellings(
+def edit_episode_records(
     path: str, data: bytes, change: Callable[[EpisodeRecord], EpisodeRecord]
 ) -> bytes:
-    """Return a file with its tellings changed; an unchanged telling keeps its text.
+    """Return the content of a file with its episode records changed.
 
     Args:
         path: the path of the file.
         data: its content.
-        change: returns the new state of a telling.
+        change: returns the new state of a record. The text of an unchanged record is kept.
 
     Raises:
-        UsageError: a new telling is not valid (bad-episode).
+        UsageError: a new record is not valid (bad-episode).
     """
+    edited = data
     documents, _ = _read_documents(path, data)
-    for document, telling in documents:
-        new_telling = change(telling)
-        if new_telling != telling:
+    for document, record in documents:
+        new_record = change(record)
+        if new_record != record:
             old_text = document.raw.rstrip().encode()
-            data = data.replace(old_text, format_telling(new_telling).rstrip())
-    return data
+            edited = edited.replace(old_text, format_episode_record(new_record).rstrip())
+    return edited
 
 
 def _read_documents(
     path: str, data: bytes
 ) -> tuple[list[tuple[_Document, EpisodeRecord]], tuple[Finding, ...]]:
-    """Return the documents of a file with their tellings, and findings on other text."""
+    """Parse a file of episodes.
+
+    Returns:
+        The documents that can be read, each with its episode record, and findings on other text.
+    """
     if len(data) > MAX_FILE_BYTES:
         message = f"the file is {len(data):,} bytes, over the limit of {MAX_FILE_BYTES:,}"
         return [], (Finding(path, 1, "bad-episode", message, "Split it, or restore it from git."),)
@@ -343,11 +369,11 @@ def _read_documents(
     findings: list[Finding] = []
     lines = text.split("\n")
     documents = _split_documents(lines)
-    above = lines[: documents[0].first if documents else len(lines)]
-    loose_line = next((number for number, line in enumerate(above, 1) if line.strip()), None)
+    first_document_line = documents[0].first if documents else len(lines)
+    loose_line = find_text_line(lines[:first_document_line])
     if loose_line is not None:
         message = "this text belongs to no episode"
-        findings.append(Finding(path, loose_line, "bad-episode", message, HINT))
+        findings.append(Finding(path, loose_line + 1, "bad-episode", message, HINT))
     elif not documents:
         findings.append(Finding(path, 1, "bad-episode", "the file holds no episode", HINT))
 
@@ -362,41 +388,49 @@ def _read_documents(
 
 
 def _split_documents(lines: Sequence[str]) -> list[_Document]:
-    """Return the documents of a file.
+    """Split a file at the lines `---` that begin a document.
 
-    Each begins at a `---` that an `id:` or a time follows before the next one.
+    Before the next `---` an `id:` or a time follows such a line. The next one closes the front
+    matter, unless it begins a document itself.
     """
-    bounds = [number for number, line in enumerate(lines) if _is_bound(line)]
-    ends = [*bounds, len(lines)][1:]
-    openings: list[tuple[int, int | None]] = []
-    closing = -1  # The `---` that closes the last document.
-    for first, end in zip(bounds, ends, strict=True):
-        if first == closing or not _has_opening(lines[first + 1 : end]):
+    separators = [number for number, line in enumerate(lines) if _is_separator(line)]
+    next_separators = [*separators, len(lines)][1:]
+    closing_by_first: dict[int, int | None] = {}  # The second `---` of each document.
+    last_closing = -1
+    for first, following in zip(separators, next_separators, strict=True):
+        if first == last_closing or not _has_opening(lines[first + 1 : following]):
             continue
-        is_closed = end < len(lines) and not _has_opening(lines[end + 1 : end + 2])
-        openings.append((first, end - first if is_closed else None))
-        closing = end if is_closed else -1
+        is_last = following == len(lines)
+        begins_next = _has_opening(lines[following + 1 : following + 2])
+        if is_last or begins_next:
+            closing_by_first[first] = None
+            last_closing = -1
+        else:
+            closing_by_first[first] = following
+            last_closing = following
 
-    starts = [*(first for first, _ in openings), len(lines)]
-    return [
-        _Document(first, tuple(lines[first:stop]), close)
-        for (first, close), stop in zip(openings, starts[1:], strict=True)
-    ]
+    ends = [*closing_by_first, len(lines)][1:]
+    documents: list[_Document] = []
+    for (first, closing), end in zip(closing_by_first.items(), ends, strict=True):
+        close = None if closing is None else closing - first
+        documents.append(_Document(first, tuple(lines[first:end]), close))
+    return documents
 
 
 def _has_opening(lines: Sequence[str]) -> bool:
+    """Return whether one of the lines begins with `id:` or a time, as a front matter does."""
     return any(OPENING.match(line) for line in lines)
 
 
-def _is_bound(line: str) -> bool:
+def _is_separator(line: str) -> bool:
     return line.startswith("---") and line.rstrip() == "---"
 
 
 def _parse_document(document: _Document) -> EpisodeRecord:
-    """Return the telling of a document.
+    """Parse the episode record of a document.
 
     Raises:
-        YamlTextError: it is malformed; the line is counted from that of the document.
+        YamlTextError: it is malformed. The line of the error counts from the document's first, 0.
     """
     lines = [line.removesuffix("\r") for line in document.lines]
     if len(document.raw.encode()) > MAX_DOCUMENT_BYTES:
@@ -406,22 +440,22 @@ def _parse_document(document: _Document) -> EpisodeRecord:
             raise YamlTextError(number, "merge conflict markers stand here")
     if document.close is None:
         raise YamlTextError(0, "the front matter is not closed by a line ---")
-    below = lines[document.close + 1 :]
-    for number, line in enumerate(below, document.close + 1):
-        if _is_bound(line):
+    lines_below = lines[document.close + 1 :]
+    for number, line in enumerate(lines_below, document.close + 1):
+        if _is_separator(line):
             raise YamlTextError(number, "a line --- stands in the text, which is one line")
     try:
         nodes = parse_nested(lines[1 : document.close])
-        return _convert(nodes, "\n".join(below).strip())
+        return _convert(nodes, "\n".join(lines_below).strip())
     except YamlTextError as error:
         raise YamlTextError(error.line + 1, error.reason) from error
 
 
 def _convert(nodes: Mapping[str, YamlNode], body: str) -> EpisodeRecord:
-    """Return the telling of a front matter and the text below it.
+    """Convert a parsed front matter and the text below it to an episode or an amendment.
 
     Raises:
-        YamlTextError: it is malformed; the line is that in the front matter.
+        YamlTextError: it is malformed. The line of the error counts from the front matter's first.
     """
     values = {key: _to_builtins(node) for key, node in nodes.items()}
     if body and "text" in nodes:
@@ -431,28 +465,29 @@ def _convert(nodes: Mapping[str, YamlNode], body: str) -> EpisodeRecord:
     try:
         _check_times(nodes)
         defaults: dict[str, Any] = {"situation": {}, "text": body}
-        telling: EpisodeRecord = msgspec.convert(defaults | values, kind, strict=False)
-        telling = _convert_times(telling)
+        record: EpisodeRecord = msgspec.convert(defaults | values, kind, strict=False)
+        record = _convert_times(record)
     except msgspec.ValidationError as error:
         raise _locate_error(str(error), nodes) from error
     except OverflowError as error:
         raise YamlTextError(WHOLE, "a time lies outside of the calendar") from error
-    problem = next(_list_problems(telling), None)
+    problem = next(_list_problems(record), None)
     if problem:
         raise YamlTextError(WHOLE, problem)
-    return telling
+    return record
 
 
-def _convert_times(telling: EpisodeRecord) -> EpisodeRecord:
-    """Return a telling with all times in UTC."""
-    feedback = tuple(replace(event, at=to_utc(event.at)) for event in telling.feedback)
-    time = to_utc(_time_of(telling))
-    if isinstance(telling, Episode):
-        return replace(telling, feedback=feedback, occurred_at=time)
-    return replace(telling, feedback=feedback, at=time)
+def _convert_times(record: EpisodeRecord) -> EpisodeRecord:
+    """Return an episode record with all times in UTC."""
+    feedback = tuple(replace(event, at=to_utc(event.at)) for event in record.feedback)
+    time = to_utc(_time_of(record))
+    if isinstance(record, Episode):
+        return replace(record, feedback=feedback, occurred_at=time)
+    return replace(record, feedback=feedback, at=time)
 
 
 def _to_builtins(node: YamlNode) -> Any:  # noqa: ANN401 - texts, lists and mappings
+    """Convert a parsed YAML value to a string, a list or a dictionary."""
     if isinstance(node.value, str):
         return node.value
     if isinstance(node.value, dict):
@@ -461,7 +496,7 @@ def _to_builtins(node: YamlNode) -> Any:  # noqa: ANN401 - texts, lists and mapp
 
 
 def _check_times(nodes: Mapping[str, YamlNode]) -> None:
-    """Check the form of times: msgspec takes a lone number for seconds since 1970.
+    """Check the times of an episode record and its feedback: msgspec would convert a lone number.
 
     Raises:
         YamlTextError: a time has another form.
@@ -475,35 +510,42 @@ def _check_times(nodes: Mapping[str, YamlNode]) -> None:
             node = mapping.get(key)
             if node is None:
                 continue
-            if not isinstance(node.value, str) or not TIME.fullmatch(node.value):
+            is_time = isinstance(node.value, str) and TIME.fullmatch(node.value)
+            if not is_time:
                 reason = f"{key}: not a time like '2026-11-20T14:02:11+00:00'"
                 raise YamlTextError(node.line, reason)
 
 
 def _locate_error(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
-    """Return msgspec's error with the line of the value that it names, as precise as possible."""
+    """Return a validation error of msgspec with the line of the value that it names.
+
+    Args:
+        message: the message of msgspec, which ends with the path of the value.
+        nodes: the front matter. Where the path leads out of it, the line is that of the last value
+            on the way.
+    """
     place = BAD_PLACE.search(message)
     if place is None:
         return YamlTextError(WHOLE, message)
     path = place.group(1)
     line = WHOLE
-    value: object = nodes
+    container: object = nodes
     for key, index in STEP.findall(path):
         node: object = None
-        if isinstance(value, Mapping):
-            node = value.get(key)
-        elif isinstance(value, tuple) and index:
-            node = value[int(index)]
+        if isinstance(container, Mapping):
+            node = container.get(key)
+        elif isinstance(container, tuple) and index:
+            node = container[int(index)]
         if not isinstance(node, YamlNode):
             break
         line = node.line
-        value = node.value
+        container = node.value
     reason = message[: place.start()]
     return YamlTextError(line, f"{path.lstrip('.')}: {reason}" if path else reason)
 
 
 def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:
-    """Fold the files of each month that ended before a day into one.
+    """Join the episode files of each month that ended before a day into one file.
 
     Documents are copied byte for byte, each once, in order of time. A file with text that cannot be
     read stays.
@@ -527,34 +569,41 @@ def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, by
 
 
 def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
-    """Fold the files of a month into `target`; return the files that change."""
-    readable_paths: list[str] = []
-    sizes: list[int] = []
+    """Join the files of a month into the file `target`.
+
+    Args:
+        target: the path of the file of the whole month, which may be among `files`.
+        files: the content of the files of the month; None for an unreadable file.
+
+    Returns:
+        The new content of each file that changes; None for a deleted file.
+    """
+    sizes: dict[str, int] = {}  # Of the files that can be read completely.
     keys: set[SortKey] = set()
     for path, data in files.items():
         if data is None:
             continue
         documents, findings = _read_documents(path, data)
         if not findings:
-            readable_paths.append(path)
-            sizes.append(len(data))
-            keys.update(_sort_key(document, telling) for document, telling in documents)
-    single_paths = [path for path in readable_paths if path != target]
-    if not single_paths or (target in files and target not in readable_paths):
+            sizes[path] = len(data)
+            keys.update(_sort_key(document, record) for document, record in documents)
+    joined_paths = [path for path in sizes if path != target]
+    is_target_unreadable = target in files and target not in sizes
+    if not joined_paths or is_target_unreadable:
         return {}
 
-    folded = _join_documents(keys)
+    joined = _join_documents(keys)
     # If one file were half of a new file, git would take the file for a rename of it. And where
-    # two branches fold the month, one of them with more in it, git would find a conflict of names
+    # two branches join the month, one of them with more in it, git would find a conflict of names
     # for which it calls no merge driver.
-    is_mostly_one = max(sizes) * 2 >= len(folded)
-    if len(folded) > MAX_FILE_BYTES or (target not in files and is_mostly_one):
+    is_mostly_one_file = max(sizes.values()) * 2 >= len(joined)
+    if len(joined) > MAX_FILE_BYTES or (target not in files and is_mostly_one_file):
         return {}
-    return {target: folded, **dict.fromkeys(single_paths)}
+    return {target: joined, **dict.fromkeys(joined_paths)}
 
 
-def _sort_key(document: _Document, telling: EpisodeRecord) -> SortKey:
-    return _time_of(telling), telling.id, document.raw
+def _sort_key(document: _Document, record: EpisodeRecord) -> SortKey:
+    return _time_of(record), record.id, document.raw
 
 
 def _join_documents(keys: Iterable[SortKey]) -> bytes:
@@ -563,10 +612,10 @@ def _join_documents(keys: Iterable[SortKey]) -> bytes:
 
 
 def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int] | None:
-    """Merge the documents of two sides.
+    """Merge two versions of an episode file by documents.
 
-    A document is dropped only if one side deleted it and the other did not change it. Two different
-    ones with one id are put between git's conflict markers.
+    A document is dropped only if one side deleted it and the other did not change it. Where both
+    sides changed a document differently, both versions are put between git's conflict markers.
 
     Args:
         base: the file at the merge base.
@@ -574,26 +623,29 @@ def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int
         theirs: the file of their side.
 
     Returns:
-        The documents in order of time, and the number of conflicts; None if a side cannot be read
+        The merged file in order of time, and the number of conflicts; None if a side cannot be read
         completely or the result is too long.
     """
-    sides: list[dict[str, SortKey]] = []
-    for data in (base, ours, theirs):
-        side = _group_by_id(data)
-        if side is None:
-            return None
-        sides.append(side)
+    base_documents = _group_by_id(base)
+    our_documents = _group_by_id(ours)
+    their_documents = _group_by_id(theirs)
+    if base_documents is None or our_documents is None or their_documents is None:
+        return None
 
     merged: list[SortKey] = []
-    conflicts = 0
-    for document_id in set().union(*sides):
-        versions = [side.get(document_id) for side in sides]
-        document, is_conflict = _merge_document(*versions)
-        conflicts += is_conflict
+    conflict_count = 0
+    for document_id in {**base_documents, **our_documents, **their_documents}:
+        document, is_conflict = _merge_document(
+            base_documents.get(document_id),
+            our_documents.get(document_id),
+            their_documents.get(document_id),
+        )
+        if is_conflict:
+            conflict_count += 1
         if document is not None:
             merged.append(document)
     data = _join_documents(merged)
-    return (data, conflicts) if len(data) <= MAX_FILE_BYTES else None
+    return (data, conflict_count) if len(data) <= MAX_FILE_BYTES else None
 
 
 def _group_by_id(data: bytes) -> dict[str, SortKey] | None:
@@ -606,21 +658,31 @@ def _group_by_id(data: bytes) -> dict[str, SortKey] | None:
     if not data.strip():
         return {}
     documents, findings = _read_documents("", data)
-    keys = {_sort_key(document, telling) for document, telling in documents}
-    by_id = {key[1]: key for key in keys}
-    return None if findings or len(by_id) < len(keys) else by_id
+    if findings:
+        return None
+    keys_by_id: dict[str, SortKey] = {}
+    for document, record in documents:
+        key = _sort_key(document, record)
+        if keys_by_id.setdefault(record.id, key) != key:
+            return None
+    return keys_by_id
 
 
 def _merge_document(
     base: SortKey | None, ours: SortKey | None, theirs: SortKey | None
 ) -> tuple[SortKey | None, bool]:
-    """Merge three versions of a document; return it and whether it is in conflict."""
+    """Merge three versions of a document; None stands for a side that does not have it.
+
+    Returns:
+        The merged document, None if it is deleted, and whether both sides changed it differently.
+    """
     if ours == theirs or base == theirs:
         return ours, False
     if base == ours:
         return theirs, False
     if ours is None or theirs is None:
-        return ours or theirs, False
-    time, document_id, raw = ours
-    conflict = f"<<<<<<< ours\n{raw}=======\n{theirs[2]}>>>>>>> theirs\n"
+        return ours or theirs, False  # One side deleted what the other changed: it is kept.
+    time, document_id, our_text = ours
+    _, _, their_text = theirs
+    conflict = f"<<<<<<< ours\n{our_text}=======\n{their_text}>>>>>>> theirs\n"
     return (time, document_id, conflict), True

@@ -1,4 +1,4 @@
-"""Files of the work tree, replaced atomically: a reader sees the old text or the new."""
+"""Write and remove files of the work tree; a reader sees the old content or the new."""
 
 from __future__ import annotations
 
@@ -68,15 +68,17 @@ def remove_file(path: Path) -> None:
         path.unlink()
     except OSError as error:
         message = f"cannot remove {path}: {error.strerror or error}"
-        raise RepositoryError(
-            message, slug="write-failed", hint="Run again when the disk can be written."
-        ) from error
+        hint = "Run again when the disk can be written."
+        raise RepositoryError(message, slug="write-failed", hint=hint) from error
 
 
 def _write_through(path: Path, data: bytes) -> None:
     """Write to a device or a pipe.
 
-    It does not wait for a reader that a pipe may never have, but waits while one reads.
+    It fails at once if nobody has opened the pipe for reading, but waits while somebody reads.
+
+    Raises:
+        RepositoryError: write-failed.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))

@@ -1,4 +1,4 @@
-"""Markdown headings and code fences, read without backtracking.
+"""Find Markdown headings and code blocks, in time that grows with the length of the text only.
 
 They are those of CommonMark 0.31, sections 4.2, 4.3 and 4.5.
 """
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from memory_ci.regex import Regex
 
+# The dashes below a heading of level 2.
 UNDERLINE = Regex(r" {0,3}-{3,}[ \t]*")
 # The start of a line that is no heading even if underlined: a quote, a table, HTML, a list, a
 # heading, a fence, a rule.
@@ -24,14 +25,18 @@ def parse_heading(line: str) -> tuple[int, str] | None:
     >>> [parse_heading(line) for line in ("## About C#", "# One ##", "##")]
     [(2, 'About C#'), (1, 'One'), None]
     """
-    line = line[min(3, len(line) - len(line.lstrip(" "))) :]
-    level = len(line) - len(line.lstrip("#"))
-    if not 1 <= level <= 6 or line[level : level + 1] not in (" ", "\t"):
+    indent = len(line) - len(line.lstrip(" "))
+    heading = line[min(3, indent) :]  # A line that is indented deeper is code.
+    after_signs = heading.lstrip("#")
+    level = len(heading) - len(after_signs)
+    if not 1 <= level <= 6 or not after_signs.startswith((" ", "\t")):
         return None
-    text = line[level:].strip(" \t")
-    bare = text.rstrip("#")
-    has_closing = bare == "" or bare != bare.strip(" \t")
-    return level, bare.rstrip(" \t") if has_closing else text
+    text = after_signs.strip(" \t")
+    without_signs = text.rstrip("#")
+    has_closing_signs = without_signs == "" or without_signs.endswith((" ", "\t"))
+    if has_closing_signs:
+        text = without_signs.rstrip(" \t")
+    return level, text
 
 
 def parse_title(line: str) -> str | None:
@@ -53,9 +58,9 @@ def is_heading_2(line: str) -> bool:
 
 
 def is_underlined(lines: Sequence[str], index: int) -> bool:
-    """Return whether a line is a heading of level 2 by the dashes below it.
+    """Return whether a line is a heading of level 2 because the next line is of dashes.
 
-    A paragraph of several lines above dashes is text over a rule.
+    A line that continues a paragraph is not: there the dashes are a rule below the text.
 
     >>> cases = (["One", "---"], ["- item", "---"], ["One", "", "---"])
     >>> [is_underlined(lines, 0) for lines in cases]
@@ -63,7 +68,8 @@ def is_underlined(lines: Sequence[str], index: int) -> bool:
     """
     if index + 1 >= len(lines) or not UNDERLINE.fullmatch(lines[index + 1]):
         return False
-    if index and lines[index - 1].strip():
+    continues_paragraph = index > 0 and lines[index - 1].strip() != ""
+    if continues_paragraph:
         return False
     text = lines[index].lstrip(" ")
     is_indented_code = len(lines[index]) - len(text) >= 4
@@ -71,7 +77,7 @@ def is_underlined(lines: Sequence[str], index: int) -> bool:
 
 
 def format_title(title: str) -> str:
-    """Return the heading that reads back as `title`, with closing #s where the title ends so.
+    """Format a title as a heading of level 2; one that ends in ` #` gets closing #s.
 
     >>> [format_title(title) for title in ("C#", "a # b", "x #")]
     ['## C#', '## a # b', '## x # ##']
@@ -80,6 +86,7 @@ def format_title(title: str) -> str:
     return line if parse_title(line) == title else f"{line} ##"
 
 
+# A line that may open or close a code block: its mark, and its info string.
 FENCE = Regex(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
@@ -92,21 +99,27 @@ class _FenceLine(NamedTuple):
 
 
 def mark_fenced_lines(lines: Sequence[str]) -> list[bool]:
-    """Return for each line whether it is in a closed code block, the fence lines included."""
+    """Return for each line whether it is in a code block between fences, the fences included.
+
+    A fence that is not closed opens no block.
+    """
     fenced = [False] * len(lines)
     fences = _list_fences(lines)
-    unclosed: dict[str, int] = {}  # Length of the shortest unclosed fence of each kind.
+    unclosed_sizes: dict[str, int] = {}  # By character: the shortest fence that is not closed.
     index = 0
     while index < len(fences):
         opening = fences[index]
-        kind = opening.mark[0]
+        character = opening.mark[0]
         size = len(opening.mark)
         index += 1
-        if (kind == "`" and "`" in opening.info) or size >= unclosed.get(kind, size + 1):
+        is_inline_code = character == "`" and "`" in opening.info
+        # If a shorter fence has no closing one below it, a longer fence has none, either.
+        is_known_unclosed = character in unclosed_sizes and size >= unclosed_sizes[character]
+        if is_inline_code or is_known_unclosed:
             continue
         closing = _find_closing(fences, index, opening.mark)
         if closing is None:
-            unclosed[kind] = size
+            unclosed_sizes[character] = size
             continue
         last = fences[closing].number
         fenced[opening.number : last + 1] = [True] * (last + 1 - opening.number)
@@ -115,6 +128,7 @@ def mark_fenced_lines(lines: Sequence[str]) -> list[bool]:
 
 
 def _list_fences(lines: Sequence[str]) -> list[_FenceLine]:
+    """Return the lines that may open or close a code block."""
     fences: list[_FenceLine] = []
     for number, line in enumerate(lines):
         if line[:1] in "`~ ":

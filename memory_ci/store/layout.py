@@ -1,4 +1,4 @@
-"""Paths of memory files: the scope of a path, and the file of a scope."""
+"""Map paths of memory files to scopes (where their entries apply), and scopes to files."""
 
 from __future__ import annotations
 
@@ -31,35 +31,42 @@ ORDER: tuple[ScopeName, ...] = ("session", "institutional", "project", "team")
 
 
 def classify_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
-    """Return the scope of a memory file; None for any other path. Any string may be a path.
+    """Return the scope of the memory file at a path: where its entries apply.
 
-    More files may be read than written; is_canonical_path decides on the latter.
+    None if no memory file is there. Any string may be a path. More files may be read than written;
+    is_canonical_path decides on the latter.
+
+    Args:
+        path: the path in the repository.
+        patterns: the patterns of the paths of each scope.
 
     >>> classify_scope("src/api/MEMORY.md", ScopePatterns())
     ScopeOf(name='team', where='src/api')
     >>> classify_scope("../MEMORY.md", ScopePatterns()) is None
     True
     """
-    clean = posixpath.normpath(path.replace("\\", "/"))
-    if any(_is_guarded(name) for name in clean.split("/")):
+    clean_path = posixpath.normpath(path.replace("\\", "/"))
+    if any(_is_guarded(name) for name in clean_path.split("/")):
         return None
-    if clean.startswith((f"{INBOX}/", f"{EPISODES}/")):
+    if clean_path.startswith((f"{INBOX}/", f"{EPISODES}/")):
         return None
     for name in ORDER:
         for pattern in getattr(patterns, name):
-            match = _compile_pattern(pattern).fullmatch(clean)
+            match = _compile_pattern(pattern).fullmatch(clean_path)
             if match is not None:
                 return ScopeOf(name, match.groupdict().get("where", ""))
-    return ScopeOf("team", posixpath.dirname(clean)) if LEGACY_TEAM.fullmatch(clean) else None
+    if LEGACY_TEAM.fullmatch(clean_path):
+        return ScopeOf("team", posixpath.dirname(clean_path))
+    return None
 
 
 def is_canonical_path(path: str) -> bool:
-    """Return whether `path` may be written.
+    """Return whether a memory file may be written at `path`.
 
-    It must be relative, in its only spelling, and no place that git guards on any system. The names
-    are those of git's verify_path (read-cache.c, path.c): `.git` in any case, `git~1`, either with
-    a stream of NTFS. Windows drops dots and blanks at the end of a name, so such a name has two
-    spellings there.
+    It must be relative, without `.`, `..` or doubled slashes, and outside of git's own directory on
+    any system. The names are those of git's verify_path (read-cache.c, path.c): `.git` in any case,
+    `git~1`, either with a stream of NTFS. Windows drops dots and blanks at the end of a name, so
+    such a name has two spellings there.
 
     >>> paths = ("src/MEMORY.md", "./MEMORY.md", "a//b", ".GIT/x", "a./b")
     >>> [is_canonical_path(path) for path in paths]
@@ -89,9 +96,9 @@ def fragment_path(entry_id: str) -> str:
 
 
 def memory_pathspecs(patterns: ScopePatterns) -> tuple[str, ...]:
-    """Return globs that cover every memory file; classify_scope decides on each match.
+    """Return pathspecs for git that match every memory file, and some others.
 
-    Their `*` matches `/` too.
+    `classify_scope` tells them apart. The `*` of a pathspec matches `/` too.
     """
     globs = [re.sub(r"\{where\}|\*+", "*", pattern) for pattern in list_patterns(patterns)]
     return tuple(dict.fromkeys([*globs, "projects/*/.sessions/*.md", f"{INBOX}/*.md"]))
@@ -106,21 +113,21 @@ def list_patterns(patterns: ScopePatterns) -> list[str]:
 
 
 def parse_target(target: str) -> ScopeOf:
-    """Parse a scope as in `scope:` and `--scope`: `project`, `team:src/api`, `session:job-7`.
+    """Parse a scope as people write it: `project`, `team:src/api`, `session:job-7`.
 
     Raises:
         UsageError: the name is unknown, the place is missing or needless, or leaves the tree
             (bad-scope).
     """
-    name, colon, where = target.partition(":")
+    name, _, where = target.partition(":")
     needs_place = name in ("team", "session")
-    has_place = bool(colon and where)
-    clean = posixpath.normpath(where) if where else ""
-    leaves_tree = needs_place and not is_canonical_path(clean)
+    has_place = where != ""
+    clean_path = posixpath.normpath(where) if where else ""
+    leaves_tree = needs_place and not is_canonical_path(clean_path)
     if name not in get_args(ScopeName) or needs_place != has_place or leaves_tree:
         hint = "Use project, institutional, global, team:<directory> or session:<job>."
         raise UsageError(f"{target!r} is not a scope", slug="bad-scope", hint=hint)
-    return ScopeOf(name, clean)  # type: ignore[arg-type] # membership was checked just above
+    return ScopeOf(name, clean_path)  # type: ignore[arg-type] # membership was checked just above
 
 
 def is_legacy(path: str) -> bool:
@@ -138,22 +145,24 @@ def may_have_prose(path: str, patterns: ScopePatterns) -> bool:
 
 
 def scope_path(scope: ScopeOf, patterns: ScopePatterns) -> str | None:
-    """Return the file of new entries of a scope, by the last of its patterns that names one.
+    """Return the path of the file into which new entries of a scope are written.
 
-    None for global, which is outside the repository, for a scope without such a pattern, and for
-    the old layout.
+    It is that of the last pattern of the scope which names one file. None for the scope `global`,
+    which is outside the repository, for a scope without such a pattern, and for the old layout.
     """
     for pattern in reversed(getattr(patterns, scope.name, ())):
         path = pattern.replace("{where}", scope.where)
         if is_legacy(path):
             return None
-        if "*" not in path and is_canonical_path(path) and classify_scope(path, patterns) == scope:
+        names_one_file = "*" not in path and is_canonical_path(path)
+        if names_one_file and classify_scope(path, patterns) == scope:
             return str(path)
     return None
 
 
 @lru_cache(maxsize=64)
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern of a scope: a glob in which `{where}` is the directory or the job."""
     special = {"{where}": "(?P<where>.+)", "**/": "(?:.+/)?", "**": ".*", "*": "[^/]*"}
     parts = re.split(r"(\{where\}|\*\*/|\*\*|\*)", pattern)
     regex = "".join(special.get(part, re.escape(part)) for part in parts)

@@ -1,4 +1,4 @@
-"""Notes that a person wrote into a memory file without the form of an entry."""
+"""Make entries of notes that a person wrote into a memory file without front matter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import pairwise
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NEW_IMPORTANCE, Entry, EntryType, create_entry
+from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType, create_entry
 from memory_ci.records.report import Finding
 from memory_ci.regex import Regex
 from memory_ci.store.document import (
@@ -31,7 +31,9 @@ from memory_ci.store.frontmatter import (
 from memory_ci.store.headings import is_heading_2, is_underlined, mark_fenced_lines
 from memory_ci.text import did_you_mean, spell_negations, strip_comments
 
+# The place before a heading of level 1.
 SECTION = Regex(r"^(?=# )", re.MULTILINE)
+# A word by which a note is a directive: `never`.
 RULE = Regex(r"\b(?:always|never|must|do not|don't|avoid)\b", re.IGNORECASE)
 HINT = (
     "`memory-ci check --fix` makes an entry of it; "
@@ -66,20 +68,22 @@ def find_remarks(file: MemoryFile, *, may_have_prose: bool) -> Iterator[Finding]
         for number in _find_loose_headings(segment, may_have_prose=may_have_prose):
             message = "a heading without front matter is no entry of its own"
             yield Finding(file.path, segment.line + number, "loose-heading", message, HINT)
-        absent = CONVERTERS.keys() - {field.key for field in segment.fields}
+        absent_keys = CONVERTERS.keys() - {field.key for field in segment.fields}
         for field in segment.fields:
             if field.key not in CONVERTERS:
                 line = segment.line + 1 + field.first
-                message = f"the key {field.key!r} is not known{did_you_mean(field.key, absent)}"
+                suggestion = did_you_mean(field.key, absent_keys)
+                message = f"the key {field.key!r} is not known{suggestion}"
                 yield Finding(file.path, line, "unknown-key", message, level="warning")
 
 
 def adopt_notes(
     path: str, data: bytes, today: date, *, may_have_prose: bool, reserved_ids: Collection[str] = ()
 ) -> tuple[bytes, tuple[AdoptedNote, ...]]:
-    """Add a front matter to each loose heading, and required fields where some are missing.
+    """Make entries of the notes in a memory file, by adding lines; none is changed.
 
-    Lines are added, and none is changed. A field under a misspelt key is not added.
+    Each heading of level 2 without a front matter gets one, and a front matter gets the required
+    fields that it lacks. A field under a misspelt key is not added.
 
     Args:
         path: the path of a memory file.
@@ -95,11 +99,12 @@ def adopt_notes(
     used_ids: set[Value] = set(reserved_ids)
     for segment in file.segments:
         used_ids.update(field.value for field in segment.fields if field.key == "id")
-    adopter = _Adopter(path, today, "\r" if file.newline == "\r\n" else "", used_ids)
-    segments = [
-        adopter.adopt_segment(segment, _find_loose_headings(segment, may_have_prose=may_have_prose))
-        for segment in file.segments
-    ]
+    ending = "\r" if file.newline == "\r\n" else ""
+    adopter = _Adopter(path, today, ending, used_ids)
+    segments: list[Segment] = []
+    for segment in file.segments:
+        headings = _find_loose_headings(segment, may_have_prose=may_have_prose)
+        segments.append(adopter.adopt_segment(segment, headings))
     adopter.adopted.sort(key=lambda adopted: adopted.line)
     content = render_memory_file(replace(file, segments=tuple(segments)))
     return content, tuple(adopter.adopted)
@@ -123,35 +128,37 @@ class _Adopter:
             headings: the lines of its loose headings, 0-based.
         """
         lines = segment.raw.split("\n")
-        missing = _list_missing(segment)
-        size = len(segment.head) + 1
+        missing_keys = _list_missing(segment)
+        closing = len(segment.head) + 1  # The line `---` after the front matter.
         completed: Entry | None = None
-        if missing:
+        if missing_keys:
             end = headings[0] if headings else None
-            completed = self._draft(lines[size + 1 : end])
-        drafts = [
-            (number, self._draft(lines[number:end]))
-            for number, end in pairwise([*headings, len(lines)])
-        ]
+            completed = self._draft(lines[closing + 1 : end])
+        drafts: list[tuple[int, Entry]] = []
+        for number, end in pairwise([*headings, len(lines)]):
+            drafts.append((number, self._draft(lines[number:end])))
 
         # From the end, so that the numbers of the lines above stay right.
         for number, entry in reversed(drafts):
-            gap = [""] if number and lines[number - 1].strip() else []
+            needs_gap = number > 0 and lines[number - 1].strip() != ""
+            gap = [""] if needs_gap else []
             self._insert(lines, number, [*gap, "---", *format_front_matter(entry), "---"])
             self.adopted.append(AdoptedNote(self._path, segment.line + number, entry.title, ()))
         if completed is not None:
             new_lines: list[str] = []
-            for key in missing:
+            for key in missing_keys:
                 new_lines += format_field(key, getattr(completed, key))
-            self._insert(lines, size, new_lines)
-            self.adopted.append(AdoptedNote(self._path, segment.line, completed.title, missing))
+            self._insert(lines, closing, new_lines)
+            note = AdoptedNote(self._path, segment.line, completed.title, missing_keys)
+            self.adopted.append(note)
         return replace(segment, raw="\n".join(lines))
 
     def _insert(self, lines: list[str], number: int, new_lines: Sequence[str]) -> None:
+        """Insert lines before the line `number`, with the line ending of the file."""
         lines[number:number] = [line + self._ending for line in new_lines]
 
     def _draft(self, lines: Sequence[str]) -> Entry:
-        """Return an entry of a note.
+        """Return an entry with the title and the text of a note.
 
         Its words decide on its type and on its id, so that two clones give it the same id, unless
         that is used.
@@ -163,9 +170,8 @@ class _Adopter:
         self._used_ids.add(entry_id)
         is_rule = RULE.search(spell_negations(title or body))
         entry_type: EntryType = "directive" if is_rule else "procedural"
-        return create_entry(
-            entry_id, title or "", body, (entry_type, "task", NEW_IMPORTANCE), self._today
-        )
+        kind: tuple[EntryType, Domain, float] = (entry_type, "task", NEW_IMPORTANCE)
+        return create_entry(entry_id, title or "", body, kind, self._today)
 
 
 def demote_headings(body: str) -> str:
@@ -175,10 +181,7 @@ def demote_headings(body: str) -> str:
     ('Why:\n### Details', '### Details\nMore.')
     """
     lines = body.split("\n")
-    unfenced = [
-        "" if is_fenced else line
-        for line, is_fenced in zip(lines, mark_fenced_lines(lines), strict=True)
-    ]
+    unfenced = _blank_fenced(lines)
     for number in reversed(range(len(lines))):
         if is_heading_2(unfenced[number]):
             lines[number] = lines[number].replace("##", "###", 1)
@@ -198,22 +201,29 @@ def _find_loose_headings(segment: Segment, *, may_have_prose: bool) -> list[int]
     lines = segment.raw.replace("\r\n", "\n").split("\n")
     fenced = mark_fenced_lines(lines)
     start = len(segment.head) + 2 if is_entry else 0
-    plain = _blank_comments(
-        ["" if fenced[number] else lines[number] for number in range(start, len(lines))]
-    )
+    plain_lines = _blank_comments(_blank_fenced(lines)[start:])
 
-    written = [number for number, line in enumerate(plain, start) if line.strip() or fenced[number]]
-    if is_entry:
-        del written[:1]
-    return [
-        number
-        for number in written
-        if is_heading_2(plain[number - start]) or is_underlined(plain, number - start)
-    ]
+    first = start
+    if is_entry:  # Its title is the first line that is neither blank nor a comment.
+        while first < len(lines) and not fenced[first] and not plain_lines[first - start].strip():
+            first += 1
+        first += 1
+    headings: list[int] = []
+    for number in range(first, len(lines)):
+        index = number - start
+        if is_heading_2(plain_lines[index]) or is_underlined(plain_lines, index):
+            headings.append(number)
+    return headings
+
+
+def _blank_fenced(lines: Sequence[str]) -> list[str]:
+    """Return lines with "" in place of those in code blocks."""
+    fenced = mark_fenced_lines(lines)
+    return ["" if is_fenced else line for line, is_fenced in zip(lines, fenced, strict=True)]
 
 
 def _blank_comments(lines: Sequence[str]) -> list[str]:
-    """Return lines without HTML comments.
+    """Return lines with HTML comments removed; their number stays.
 
     The parser knows no comments: they open no fence, and none continues after a heading of level 1,
     which ends an entry.
@@ -227,25 +237,28 @@ def _blank_comments(lines: Sequence[str]) -> list[str]:
 
 
 def _list_missing(segment: Segment) -> tuple[str, ...]:
-    """Return the required keys that a front matter lacks and has under no similar name."""
+    """Return the required keys that a front matter lacks, and has under no misspelt name."""
     if not segment.fields:
         return ()
     keys = {field.key for field in segment.fields}
     unknown_keys = keys - CONVERTERS.keys()
-    return tuple(
-        key
-        for key in list_missing(segment.fields)
-        if key not in keys and not any(did_you_mean(unknown, [key]) for unknown in unknown_keys)
-    )
+    missing_keys: list[str] = []
+    for key in list_missing(segment.fields):
+        is_misspelt = any(did_you_mean(unknown, [key]) for unknown in unknown_keys)
+        if key not in keys and not is_misspelt:
+            missing_keys.append(key)
+    return tuple(missing_keys)
 
 
 def derive_id(source: str, *texts: str) -> str:
-    """Return a UUID derived from the source and the words of a text.
+    """Return a UUID that is the hash of a source and the words of texts.
 
     White space and case do not count: to import a text again gives the same id. The UUID has the
     layout of version 4 (RFC 9562 section 5.4).
     """
     import hashlib  # Not at the top: the import takes 4 ms, and no check needs it.
 
-    seed = "\0".join((source, *(" ".join(text.lower().split()) for text in texts)))
-    return str(uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4))
+    normalized_texts = [" ".join(text.lower().split()) for text in texts]
+    seed = "\0".join((source, *normalized_texts))
+    first_bytes = hashlib.sha256(seed.encode()).digest()[:16]
+    return str(uuid.UUID(bytes=first_bytes, version=4))

@@ -1,4 +1,4 @@
-"""The configuration of the merge driver in git: its command, and the paths that it merges."""
+"""Configure git's merge driver for memory files: its command, and the paths that it merges."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ def attribute_lines(patterns: ScopePatterns) -> tuple[str, ...]:
 
 
 def _format_glob(pattern: str) -> str:
-    """Return a scope pattern as a pattern of gitattributes."""
-    glob = re.sub(r"([\[?\\])", r"\\\1", pattern)
-    glob = re.sub(r"(?<![^/])\{where\}(?![^/])", "**", glob).replace("{where}", "*")
-    glob = f"/{glob}"
-    return json.dumps(glob, ensure_ascii=False) if re.search(r'[\s"]', glob) else glob
+    """Convert a pattern of a scope to one of gitattributes."""
+    escaped = re.sub(r"([\[?\\])", r"\\\1", pattern)
+    # As a whole name `{where}` may be several directories, within a name it has no slash.
+    with_directories = re.sub(r"(?<![^/])\{where\}(?![^/])", "**", escaped)
+    glob = "/" + with_directories.replace("{where}", "*")
+    needs_quotes = re.search(r'[\s"]', glob) is not None
+    return json.dumps(glob, ensure_ascii=False) if needs_quotes else glob

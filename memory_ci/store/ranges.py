@@ -1,4 +1,4 @@
-"""The file of the ranges that `record` has read, whose episodes are derived from git.
+"""Parse, format and merge the file that lists the ranges of commits which `record` has read.
 
 A line of it that cannot be read, such as a conflict marker of a merge, has no effect.
 """
@@ -52,7 +52,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 def parse_recorded(data: bytes) -> Recorded:
-    """Parse the file. It never raises: a line that cannot be read is left out."""
+    """Parse the file of recorded ranges. It never raises: an unreadable line is left out."""
     ranges: list[RecordedRange] = []
     without: list[str] = []
     for line in data[:MAX_RECORDED_BYTES].decode("utf-8", "replace").splitlines():
@@ -68,7 +68,7 @@ def parse_recorded(data: bytes) -> Recorded:
 
 
 def format_recorded(recorded: Recorded) -> bytes:
-    """Return the file with these ranges and ids.
+    """Format the file of recorded ranges.
 
     >>> one = RecordedRange(None, "a" * 40, "design")
     >>> parse_recorded(format_recorded(Recorded((one,), ("pr-1",)))).ranges == (one,)
@@ -83,7 +83,7 @@ def format_recorded(recorded: Recorded) -> bytes:
 
 
 def merge_recorded(ours: bytes, theirs: bytes) -> bytes:
-    """Return the file with the ranges and the ids of both sides of a merge.
+    """Merge two versions of the file of recorded ranges: all that either of them has.
 
     A range of one side that the other side has extended remains as well; its changes count once.
     """

@@ -1,4 +1,4 @@
-"""The steps of an installation, and text files that are written only if they differ."""
+"""Insert our block into text files of a user, take it out, and write files that differ."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ class Fence(NamedTuple):
     end: str
 
     def find(self, text: str) -> re.Match[str] | None:
-        """Return the block, with the newline before it that `insert_block` adds."""
+        """Return the block in a text, with the newline before it that `insert_block` adds.
+
+        The words in brackets at the end of its first line do not count: versions differ in them.
+        """
         opening = re.escape(self.begin.partition(" (")[0])
         return re.search(rf"\n?{opening}.*?\n{re.escape(self.end)}(?:\n|\Z)", text, re.DOTALL)
 
@@ -67,7 +70,12 @@ def remove_block(text: str, fence: Fence) -> str:
 
 
 def write_if_changed(path: Path, text: str, dry_run: bool) -> StepResult:
-    """Write a text to a file, if it differs.
+    """Write a text to a file, if its content differs.
+
+    Args:
+        path: the file.
+        text: the text.
+        dry_run: whether to write nothing, and only return what would be done.
 
     Raises:
         RepositoryError: the file cannot be written (write-failed).
@@ -80,7 +88,9 @@ def write_if_changed(path: Path, text: str, dry_run: bool) -> StepResult:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file; "" if it is missing. Any bytes can be written back.
+    """Return the text of a file; "" if it is missing.
+
+    Bytes that are not UTF-8 survive if the text is written back.
 
     Raises:
         RepositoryError: it is no regular file (not-a-file).

@@ -88,9 +88,9 @@ def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
             do not start a line, or lines or nesting beyond the limits, which would take too long.
     """
     _refuse_long(lines)
-    fields = _parse_simple_lines(lines)
+    fields = parse_simple_lines(lines)
     if fields is None:
-        fields = _parse_with_yaml(lines)
+        fields = parse_with_yaml(lines)
     if len({field.key for field in fields}) < len(fields):
         _refuse_duplicate(fields)
     return tuple(fields)
@@ -124,7 +124,7 @@ def _refuse_long(lines: Sequence[str]) -> None:
             raise YamlTextError(number, f"a line of more than {MAX_LINE:,} characters")
 
 
-def _parse_simple_lines(lines: Sequence[str]) -> list[Field] | None:
+def parse_simple_lines(lines: Sequence[str]) -> list[Field] | None:
     """Parse lines such as `key: value` and `- item` into fields; None if there are other lines.
 
     PyYAML's C loader takes nine times as long.
@@ -154,7 +154,12 @@ def _parse_simple_lines(lines: Sequence[str]) -> list[Field] | None:
     return fields
 
 
-def _parse_with_yaml(lines: Sequence[str]) -> list[Field]:
+def parse_with_yaml(lines: Sequence[str]) -> list[Field]:
+    """Parse lines of a YAML mapping into fields by PyYAML.
+
+    Raises:
+        YamlTextError: they are no plain mapping.
+    """
     with _read_events(lines) as reader:
         return reader.read_fields()
 

@@ -15,8 +15,8 @@ from memory_ci.extraction.injection import (
     ORDER_NEEDS,
     OTHER_LETTERS,
     Injection,
-    _find_order,
     find_injection,
+    find_order,
     find_orders,
     load_languages,
 )
@@ -126,7 +126,7 @@ def test_what_is_looked_at_first_changes_no_finding(text: str) -> None:
     slow = []
     for language in load_languages().values():
         for reason, pattern in language.orders.items():
-            order = _find_order(text, pattern, language.negation)
+            order = find_order(text, pattern, language.negation)
             slow += [Injection(reason, order)] if order else []
     assert list(find_orders(text)) == slow
 

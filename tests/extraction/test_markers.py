@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.markers import MARKERS, find_marks, find_remembered
+from memory_ci.extraction.markers import MARKERS, find_marks, find_misspelt, find_remembered
 
 TEXT = "Use the pool because a new connection costs a second"
 
@@ -167,3 +167,17 @@ def test_a_quotation_that_nothing_closes_hides_no_mark() -> None:
         "<blockquote> is drawn twice\n/remember close each quotation of a page"
     )
     assert mark.text == "close each quotation of a page"
+
+
+@pytest.mark.parametrize(
+    ("label", "mark"),
+    [("Descision", "Decision"), ("Decison", "Decision"), ("Lerning", "Learning")],
+)
+def test_a_mark_with_a_spelling_mistake_is_found(label: str, mark: str) -> None:
+    message = f"fix: retry\n\n{label}: retries live in the client"
+    assert find_misspelt(message) == [(label, mark)]
+
+
+@pytest.mark.parametrize("label", ["Decision", "Precision", "Revision", "Contention", "Warning"])
+def test_marks_and_other_words_are_no_spelling_mistakes(label: str) -> None:
+    assert find_misspelt(f"fix: retry\n\n{label}: retries live in the client") == []

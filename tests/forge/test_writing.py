@@ -19,7 +19,7 @@ from memory_ci.forge.proposals import (
 from memory_ci.forge.selection import choose_committer, choose_proposals
 from memory_ci.records.config import ForgeConfig
 from tests.forge.make import TOKEN, make_client
-from tests.servers import Answer, Asked, Handler, by_path, json_answer, serve
+from tests.servers import Answer, Handler, by_path, json_answer, serve
 
 PULL: dict[str, Any] = {"number": 7, "html_url": "https://github.com/acme/shop/pull/7"}
 OWN: dict[str, Any] = {"source_project_id": 42, "target_project_id": 42}
@@ -159,30 +159,14 @@ def test_github_dresses_a_request_and_asks_to_merge_it(tmp_path: Path) -> None:
         forge = GitHubProposals(
             make_client(server.url, tmp_path), "acme/shop", f"{server.url}/graphql"
         )
-        opened = forge.open("m", "main", "T", "B", is_draft=True)
+        opened = forge.open("m", "main", "T", "B")
         forge.label(opened, ["memory"])
         forge.request_reviews(opened, ["ann", "acme/platform"])
         forge.merge_when_ready(opened, "squash")
-    draft, labels, reviewers, merging = (asked.json for asked in server.asked)
-    assert draft["draft"] is True
+    _, labels, reviewers, merging = (asked.json for asked in server.asked)
     assert labels == {"labels": ["memory"]}
     assert reviewers == {"reviewers": ["ann"], "team_reviewers": ["platform"]}
     assert merging["variables"]["input"] == {"pullRequestId": "PR_7", "mergeMethod": "SQUASH"}
-
-
-def test_where_there_are_no_drafts_the_request_is_none(tmp_path: Path) -> None:
-    def answer(asked: Asked) -> Answer:
-        words = "Draft pull requests are not supported in this repository."
-        return (
-            json_answer({"message": words}, 422)
-            if asked.json.get("draft")
-            else json_answer(PULL, 201)
-        )
-
-    with serve(answer) as server:
-        assert GitHubProposals(make_client(server.url, tmp_path), "acme/shop").open(
-            "m", "main", "T", "B", is_draft=True
-        ) == Proposal(7, PULL["html_url"])
 
 
 def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
@@ -197,7 +181,7 @@ def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
     }
     with serve(by_path(routes)) as server:
         forge = GitLabProposals(make_client(server.url, tmp_path), "42")
-        opened = forge.open("m", "main", "T", "B", is_draft=True)
+        opened = forge.open("m", "main", "T", "B")
         forge.update(opened, "T2", "B2")
         forge.label(opened, ["memory", "bot"])
         forge.request_reviews(opened, ["ann"])
@@ -205,7 +189,7 @@ def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
         with pytest.raises(EngineError, match="there is no user nobody"):
             forge.request_reviews(opened, ["nobody"])
     written = [asked.json for asked in server.asked if asked.method != "GET"]
-    assert [one.get("title") for one in written[:2]] == ["Draft: T", "Draft: T2"]
+    assert [one.get("title") for one in written[:2]] == ["T", "Draft: T2"]
     assert written[2:4] == [{"add_labels": "memory,bot"}, {"reviewer_ids": [5]}]
     assert written[4]["squash"] is written[4]["merge_when_pipeline_succeeds"] is True
 

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from memory_ci.gitrepo import diffs
-from memory_ci.gitrepo.diffs import Addition, _read_patch, read_additions
+from memory_ci.gitrepo.diffs import Addition, read_additions, read_patch
 from tests.project import Project
 
 PATCH = b"""\
@@ -41,7 +41,7 @@ def test_hunks_that_a_user_joins_are_read(project: Project) -> None:
 
 
 def test_a_line_of_context_counts_on_both_sides() -> None:
-    additions, header = _read_patch(io.BytesIO(PATCH), lambda _: True)
+    additions, header = read_patch(io.BytesIO(PATCH), lambda _: True)
     assert additions.lines == (
         Addition("a.py", 1, "one"),
         Addition("a.py", 4, "four"),
@@ -78,5 +78,5 @@ def test_a_line_of_a_file_that_is_not_read_is_not_moved(project: Project) -> Non
 def test_removed_lines_are_kept_up_to_the_limit_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diffs, "MAX_BYTES", 15)
     patch = b"+++ b/a.py\n@@ -1,2 +1,2 @@\n-1 first\n-2 second\n+1 first\n+2 second\n"
-    additions, _ = _read_patch(io.BytesIO(patch), lambda _: True)
+    additions, _ = read_patch(io.BytesIO(patch), lambda _: True)
     assert [line.moved_from for line in additions.lines] == ["a.py", ""]

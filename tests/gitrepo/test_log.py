@@ -228,7 +228,7 @@ def test_a_credential_is_not_sought_as_a_name(builder: RepoBuilder, repo: Reposi
 
 @given(st.sets(st.text("ab_", min_size=1, max_size=5), max_size=30))
 def test_no_word_of_a_group_begins_with_another(words: set[str]) -> None:
-    groups = log._group_without_prefixes(sorted(words))
+    groups = log.group_without_prefixes(sorted(words))
     assert sorted(word for group in groups for word in group) == sorted(words)
     for group in groups:
         pairs = [(word, other) for word in group for other in group if word != other]

@@ -12,8 +12,8 @@ import pytest
 
 from memory_ci import __version__
 from memory_ci.commands.health.health import list_health_remarks
+from memory_ci.commands.setup.cloud import CLOUDS, SCRIPT_FILE, find_manual_step, set_up_cloud
 from memory_ci.commands.setup.command import CLOUDS as COMMAND_LINE
-from memory_ci.commands.setup.init import CLOUDS, SCRIPT_FILE, find_manual_step, set_up_cloud
 from memory_ci.commands.setup.install import MADE_FILE, uninstall
 from memory_ci.gitrepo.history import list_readers
 from memory_ci.store.edits import format_entry

@@ -14,7 +14,7 @@ from memory_ci.commands.check.resolve import resolve_branch
 from memory_ci.commands.setup.install import install
 from memory_ci.memory.episodes import list_episode_files, load_episodes, save_telling
 from memory_ci.records.episode import Action, Episode, Situation
-from memory_ci.store.episodes import fold_months, format_telling, telling_path
+from memory_ci.store.episodes import episode_record_path, fold_months, format_episode_record
 from tests.project import Project, copy_project, make_project
 
 BEFORE = date(2026, 11, 1)
@@ -25,7 +25,7 @@ ALL = f"{MONTH}/_all.md"
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = make_project(tmp_path_factory.mktemp("template") / "shop")
-    install(project.workspace, sys.executable, with_hook=False)
+    install(project.workspace, sys.executable, with_hooks=False)
     project.git("config", "user.name", "Ann")
     project.git("config", "user.email", "ann@example.com")
     project.git("add", ".gitattributes")
@@ -134,7 +134,7 @@ def test_what_both_branches_folded_in_stands_once_and_in_order(shop: Project) ->
     shop.merge("side")
     assert paths(shop) == ["_all.md"]
     assert shop.show("HEAD", ALL) == "\n".join(
-        format_telling(make_episode(number)).decode() for number in (1, 2, 3, 4, 7, 9, 12)
+        format_episode_record(make_episode(number)).decode() for number in (1, 2, 3, 4, 7, 9, 12)
     )
 
 
@@ -150,11 +150,11 @@ def test_two_stories_of_one_id_conflict_within_the_file_alone(shop: Project) -> 
         shop.merge("side")
     text = (shop.path / ALL).read_text()
     ours, theirs = (
-        format_telling(make_episode(9, text=text)).decode() for text in ("Ours", "Theirs")
+        format_episode_record(make_episode(9, text=text)).decode() for text in ("Ours", "Theirs")
     )
     assert f"\n<<<<<<< ours\n{ours}=======\n{theirs}>>>>>>> theirs\n\n" in text
     assert text.endswith(
-        "\n".join(format_telling(make_episode(number)).decode() for number in (10, 11))
+        "\n".join(format_episode_record(make_episode(number)).decode() for number in (10, 11))
     )
 
 
@@ -202,7 +202,7 @@ def test_an_episode_that_both_branches_tell_differently_conflicts_in_its_own_fil
     with pytest.raises(AssertionError, match="1 conflict left in"):
         shop.merge("main")
     assert (
-        (shop.path / telling_path(make_episode(9)))
+        (shop.path / episode_record_path(make_episode(9)))
         .read_text()
         .startswith("<<<<<<< ours\n---\nid: pr-9\n")
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.__main__ import _interrupt
+from memory_ci.__main__ import interrupt
 from memory_ci.gitrepo.repo import JOURNAL
 from tests.command_line import Run
 from tests.project import IMPORTED_FROM, Project
@@ -111,5 +111,5 @@ def test_an_interrupt_leaves_nothing_of_a_line_of_progress(monkeypatch: pytest.M
     monkeypatch.setattr("os.isatty", lambda _: True)
     monkeypatch.setattr("os.write", lambda _, data: written.append(data))
     with pytest.raises(SystemExit):
-        _interrupt(2, None)
+        interrupt(2, None)
     assert written == [b"Interrupted.\x1b[K\n"]

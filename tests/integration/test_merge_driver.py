@@ -72,7 +72,7 @@ def plain(template: Project, tmp_path: Path) -> Project:
 
 @pytest.fixture
 def installed(plain: Project) -> Project:
-    install(plain.workspace, sys.executable, with_hook=False)
+    install(plain.workspace, sys.executable, with_hooks=False)
     plain.git("add", ".gitattributes")
     plain.commit("Merge memory by entries")
     return plain

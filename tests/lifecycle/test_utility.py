@@ -15,7 +15,7 @@ from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.lifecycle.utility import DELTAS, Utility, replay
 from memory_ci.records.entry import NO_FEEDBACK
 from memory_ci.records.episode import EventKind, Feedback
-from memory_ci.store.episodes import format_telling, parse_episode_file
+from memory_ci.store.episodes import format_episode_record, parse_episode_file
 from tests.make import ID, make_id
 
 WHEN = datetime(2026, 11, 20, 14, tzinfo=UTC)
@@ -145,11 +145,11 @@ def test_files_read_in_100_random_orders_give_one_result() -> None:
         )
         for n in range(60)
     ]
-    files = [format_telling(make_amendment(said.at, feedback=[said])) for said in events]
+    files = [format_episode_record(make_amendment(said.at, feedback=[said])) for said in events]
     results = []
     for _ in range(100):
         shuffler.shuffle(files)
-        told = [telling for data in files for telling in parse_episode_file("x", data).tellings]
+        told = [telling for data in files for telling in parse_episode_file("x", data).records]
         results.append(replay([said for telling in told for said in telling.feedback]))
     assert all(result == results[0] for result in results)
     assert len({found.value for found in results[0].values()}) > 1

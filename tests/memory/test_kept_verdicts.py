@@ -175,7 +175,7 @@ def test_changed_source_code_of_the_judging_modules_discards_kept_verdicts(
     shop: Project, kept: list[Located], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kinds(shop, kept) == JUDGED
-    monkeypatch.setattr(judged_view, "_read_judges", lambda: "other")
+    monkeypatch.setattr(judged_view, "hash_judges", lambda: "other")
     monkeypatch.setattr("memory_ci.anchors.verdicts.judge_anchor", lambda *_: Verdict("fresh", "x"))
     assert set(kinds(shop, kept)) == {"fresh"}
 

@@ -11,6 +11,7 @@ from memory_ci.gitrepo import blobs, log
 from memory_ci.records.repetition import PersonTurn
 from memory_ci.sessions import session_archive
 from memory_ci.sessions.session_archive import SessionArchive, add_reviews
+from memory_ci.sources.transcripts.registry import read_stream
 from tests.agents_at_work import WORDS, keep_session, make_session, put_tree, refusing
 from tests.project import Project
 from tests.sessions.repeated_sessions import (
@@ -140,13 +141,12 @@ def test_a_transcript_is_parsed_once(
     keep_asking(project, tmp_path, *DRAFT[:2])
     first = read_all(project)
     parsed: list[object] = []
-    parse = session_archive._parse
 
     def count(*arguments: object) -> object:
         parsed.append(1)
-        return parse(*arguments)  # type: ignore[arg-type]
+        return read_stream(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(session_archive, "_parse", count)
+    monkeypatch.setattr("memory_ci.sessions.session_archive.read_stream", count)
     assert read_all(project) == first
     assert parsed == []
     keep_asking(project, tmp_path, DRAFT[2], first=3)

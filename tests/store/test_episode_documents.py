@@ -17,10 +17,10 @@ from memory_ci.errors import UsageError
 from memory_ci.records.episode import Action, EpisodeRecord
 from memory_ci.store.episodes import (
     MAX_DOCUMENT_BYTES,
-    format_telling,
+    episode_record_path,
+    format_episode_record,
     is_episode_path,
     parse_episode_file,
-    telling_path,
 )
 from tests.store.tellings import PATH, TELLINGS, WHEN, make_episode
 
@@ -29,15 +29,15 @@ DOCS = Path(__file__).parents[2] / "docs" / "episodes.md"
 
 @given(TELLINGS)
 def test_a_written_document_reads_back_unchanged(telling: EpisodeRecord) -> None:
-    file = parse_episode_file(PATH, format_telling(telling))
-    assert (file.findings, file.tellings) == ((), (telling,))
+    file = parse_episode_file(PATH, format_episode_record(telling))
+    assert (file.findings, file.records) == ((), (telling,))
 
 
 @given(TELLINGS)
 def test_a_yaml_1_1_reader_takes_every_text_for_the_same_text(telling: EpisodeRecord) -> None:
     plain = msgspec.to_builtins(telling)
     head = yaml.safe_load(
-        format_telling(telling).decode().split("\n---\n")[0].removeprefix("---\n")
+        format_episode_record(telling).decode().split("\n---\n")[0].removeprefix("---\n")
     )
     for key in ("situation", "context", "used", "amends"):
         for text in _texts(head.get(key)):
@@ -58,7 +58,7 @@ def _texts(value: Any) -> list[Any]:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_reported_with_a_line(data: bytes) -> None:
     file = parse_episode_file(PATH, data)
-    assert file.tellings or file.findings
+    assert file.records or file.findings
     assert all(1 <= finding.line <= data.count(b"\n") + 1 for finding in file.findings)
 
 
@@ -71,16 +71,16 @@ def test_any_bytes_are_read_or_reported_with_a_line(data: bytes) -> None:
 )
 def test_any_lines_are_read_or_reported(lines: list[str]) -> None:
     file = parse_episode_file(PATH, "\n".join(lines).encode())
-    assert file.tellings or file.findings
-    assert len(file.lines) == len(file.tellings)
+    assert file.records or file.findings
+    assert len(file.lines) == len(file.records)
 
 
 def test_the_examples_of_the_documentation_read_without_a_finding() -> None:
     examples = re.findall(r"```markdown\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
     files = [parse_episode_file(PATH, text.encode()) for text in examples]
     assert [file.findings for file in files] == [(), ()]
-    assert files[0].tellings[0].feedback[0].kind == "confirmed"
-    assert [format_telling(file.tellings[0]).decode() for file in files] == examples
+    assert files[0].records[0].feedback[0].kind == "confirmed"
+    assert [format_episode_record(file.records[0]).decode() for file in files] == examples
 
 
 @pytest.mark.parametrize(
@@ -89,16 +89,16 @@ def test_the_examples_of_the_documentation_read_without_a_finding() -> None:
 def test_a_text_unfit_for_the_body_is_quoted_in_the_front_matter(
     text: str,
 ) -> None:
-    data = format_telling(make_episode(text=text))
+    data = format_episode_record(make_episode(text=text))
     assert b"\ntext: " in data
-    assert parse_episode_file(PATH, data).tellings == (make_episode(text=text),)
+    assert parse_episode_file(PATH, data).records == (make_episode(text=text),)
 
 
 def test_a_time_is_written_in_utc_and_decides_the_month_of_the_file() -> None:
     zone = datetime.fromisoformat("2026-12-01T00:30:00+02:00")
     episode = make_episode(occurred_at=zone)
-    assert b"occurred_at: '2026-11-30T22:30:00+00:00'" in format_telling(episode)
-    assert telling_path(episode) == ".memory/episodes/2026-11/pr-128.md"
+    assert b"occurred_at: '2026-11-30T22:30:00+00:00'" in format_episode_record(episode)
+    assert episode_record_path(episode) == ".memory/episodes/2026-11/pr-128.md"
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ def test_a_time_is_written_in_utc_and_decides_the_month_of_the_file() -> None:
 )
 def test_an_episode_that_would_not_read_back_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as raised:
-        format_telling(make_episode(**fields))
+        format_episode_record(make_episode(**fields))
     assert raised.value.slug == "bad-episode"
 
 
 @pytest.mark.parametrize("name", ["../../MEMORY", "a/b", "."])
 def test_an_episode_id_cannot_lead_out_of_its_month_folder(name: str) -> None:
     with pytest.raises(UsageError):
-        telling_path(make_episode(name))
+        episode_record_path(make_episode(name))
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from memory_ci.records.episode import Action, EpisodeRecord
 from memory_ci.store.episodes import (
+    episode_record_path,
     fold_months,
-    format_telling,
+    format_episode_record,
     month_path,
     parse_episode_file,
-    telling_path,
 )
 from tests.store.tellings import SEPTEMBER, TELLINGS, WHEN, document, make_episode
 
@@ -26,7 +26,7 @@ def month_files(*names: str, month: int = 9) -> dict[str, bytes]:
         )
         for n, name in enumerate(names)
     ]
-    return {telling_path(episode): format_telling(episode) for episode in told}
+    return {episode_record_path(episode): format_episode_record(episode) for episode in told}
 
 
 def fold(files: dict[str, bytes], before: date = date(2026, 11, 1)) -> dict[str, bytes]:
@@ -37,9 +37,9 @@ def fold(files: dict[str, bytes], before: date = date(2026, 11, 1)) -> dict[str,
 
 def tellings(files: dict[str, bytes]) -> set[bytes]:
     return {
-        format_telling(told)
+        format_episode_record(told)
         for path, data in files.items()
-        for told in parse_episode_file(path, data).tellings
+        for told in parse_episode_file(path, data).records
     }
 
 
@@ -50,7 +50,7 @@ def test_a_month_that_has_ended_is_folded_into_one_file_with_the_same_documents(
     folded = [month_path("2026-09"), month_path("2026-10")]
     assert sorted(after) == [*folded, *sorted(path for path in files if "2026-11" in path)]
     assert tellings(after) == tellings(files)
-    assert [told.id for told in parse_episode_file("x", after[folded[0]]).tellings] == [
+    assert [told.id for told in parse_episode_file("x", after[folded[0]]).records] == [
         "pr-2",
         "pr-1",
         "pr-3",
@@ -59,7 +59,7 @@ def test_a_month_that_has_ended_is_folded_into_one_file_with_the_same_documents(
 
 @given(st.lists(TELLINGS, max_size=6))
 def test_folding_loses_nothing_and_a_second_time_does_nothing(told: list[EpisodeRecord]) -> None:
-    files = {telling_path(telling): format_telling(telling) for telling in told}
+    files = {episode_record_path(telling): format_episode_record(telling) for telling in told}
     after = fold(files, date.max)
     assert tellings(after) == tellings(files)
     assert fold_months(after, date.max) == {}
@@ -92,7 +92,7 @@ def test_a_month_that_git_would_take_for_a_rename_is_not_folded(
         )
         for n, size in enumerate(sizes)
     ]
-    files = {telling_path(episode): format_telling(episode) for episode in told}
+    files = {episode_record_path(episode): format_episode_record(episode) for episode in told}
     assert fold(files) == files
 
 

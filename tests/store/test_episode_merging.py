@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.episode import Episode, EpisodeRecord
-from memory_ci.store.episodes import format_telling, merge_documents, parse_episode_file
+from memory_ci.store.episodes import format_episode_record, merge_documents, parse_episode_file
 from tests.store.tellings import SEPTEMBER, TELLINGS, WHEN, document, make_episode
 
 
@@ -18,7 +18,7 @@ def month_of(*told: EpisodeRecord) -> bytes:
     ordered = sorted(
         told, key=lambda one: (one.occurred_at if isinstance(one, Episode) else one.at, one.id)
     )
-    return b"\n".join(map(format_telling, ordered))
+    return b"\n".join(map(format_episode_record, ordered))
 
 
 def numbered(*numbers: int, text: str = "") -> list[Episode]:
@@ -57,18 +57,18 @@ def test_two_documents_of_one_id_conflict_within_the_file_and_the_others_do_not(
     markers = (b"<<<<<<< ours\n", b"=======\n", b">>>>>>> theirs\n")
     dispute = b"%s%s%s%s%s" % (
         markers[0],
-        format_telling(mine),
+        format_episode_record(mine),
         markers[1],
-        format_telling(yours),
+        format_episode_record(yours),
         markers[2],
     )
     assert (text, conflicts) == (
-        b"\n".join([format_telling(one), dispute, month_of(three, four)]),
+        b"\n".join([format_episode_record(one), dispute, month_of(three, four)]),
         1,
     )
     read = parse_episode_file(SEPTEMBER, text)
     assert {finding.code for finding in read.findings} == {"bad-episode"}
-    assert read.tellings[-2:] == (three, four)
+    assert read.records[-2:] == (three, four)
 
 
 def test_a_document_changed_on_one_side_is_kept_even_if_the_other_side_removed_it() -> None:

@@ -52,6 +52,10 @@ def test_a_heading_becomes_an_entry_of_all_that_stands_below_it(text: str, line:
     assert adopt_notes("MEMORY.md", data, TODAY, may_have_prose=False) == (data, ())
 
 
+def test_a_title_below_a_comment_is_no_loose_heading() -> None:
+    assert remarks(ENTRY.replace("\n## ", "\n<!-- Why -->\n## ")) == []
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -7,7 +7,7 @@ import pytest
 from memory_ci.store.episodes import (
     MAX_DOCUMENT_BYTES,
     MAX_FILE_BYTES,
-    format_telling,
+    format_episode_record,
     parse_episode_file,
 )
 from tests.make import ID
@@ -17,7 +17,7 @@ from tests.store.tellings import PATH, document, make_episode
 def read(text: str) -> tuple[list[str], list[tuple[int, str, str]]]:
     """The ids that are served, and what was found."""
     file = parse_episode_file(PATH, text.encode())
-    return [telling.id for telling in file.tellings], [
+    return [telling.id for telling in file.records], [
         (f.line, f.code, f.message) for f in file.findings
     ]
 
@@ -102,8 +102,10 @@ def test_a_file_of_more_than_20_mb_or_of_no_text_is_a_finding() -> None:
 
 
 def test_a_bom_and_windows_line_ends_are_read() -> None:
-    data = b"\xef\xbb\xbf" + format_telling(make_episode(text="Done")).replace(b"\n", b"\r\n")
-    assert parse_episode_file(PATH, data).tellings == (make_episode(text="Done"),)
+    data = b"\xef\xbb\xbf" + format_episode_record(make_episode(text="Done")).replace(
+        b"\n", b"\r\n"
+    )
+    assert parse_episode_file(PATH, data).records == (make_episode(text="Done"),)
 
 
 def test_unknown_keys_are_ignored() -> None:

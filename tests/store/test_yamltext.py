@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from memory_ci.store.yamltext import (
     YamlTextError,
-    _parse_simple_lines,
-    _parse_with_yaml,
     format_scalar,
     parse_fields,
+    parse_simple_lines,
+    parse_with_yaml,
     trailing_comment,
 )
 
@@ -67,9 +67,9 @@ LINES = st.lists(
 
 @given(LINES)
 def test_the_fast_path_agrees_with_the_parser_or_leaves_it_to_it(lines: list[str]) -> None:
-    fast = _parse_simple_lines(lines)
+    fast = parse_simple_lines(lines)
     if fast is not None:
-        assert fast == _parse_with_yaml(lines)
+        assert fast == parse_with_yaml(lines)
 
 
 @given(LINES)

@@ -59,10 +59,15 @@ class Added(msgspec.Struct, frozen=True):
 
 
 def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> Added:
-    """Write an entry to `.memory/inbox/`, unless its scope has the same learning.
+    """Write a new entry to `.memory/inbox/`, unless memory has one that says the same.
 
-    An entry that quotes a person in a session waits in the git directory
-    (`sessions.marked_notes`).
+    An entry that quotes a person in a session is written to the git directory instead, from where
+    the next commit of the session's work takes it (`sessions.marked_notes`).
+
+    Args:
+        workspace: the repository and its configuration.
+        entry: the entry.
+        dry_run: write nothing.
 
     Raises:
         FindingsError: the text must not be in memory (refused-text, forgotten).
@@ -70,34 +75,38 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
         RepositoryError: bare-repository, write-failed.
     """
     root = work_tree(workspace)
-    new = _complete(workspace, entry)
-    entry = new.entry
+    new_entry = _complete(workspace, entry)
+    entry = new_entry.entry
     text = format_entry(entry)
-    _refuse(workspace, new)
+    _refuse(workspace, new_entry)
 
-    known = _find_known(workspace, new)
-    if known is not None:
-        return Added(known.path, known.entry, is_new=False)
-    path = fragment_path(entry.id)
+    existing = _find_existing(workspace, new_entry)
+    if existing is not None:
+        return Added(existing.path, existing.entry, is_new=False)
+    inbox_path = fragment_path(entry.id)
     if _waits_for_commit(entry) and not dry_run:
         from memory_ci.sessions.marked_notes import keep_note
 
-        note = keep_note(workspace, entry.id, text.encode())
-        name = note.relative_to(root).as_posix() if note.is_relative_to(root) else str(note)
-        return Added(name, entry, is_new=True, is_pending=name != path)
+        note_path = keep_note(workspace, entry.id, text.encode())
+        name = str(note_path)
+        if note_path.is_relative_to(root):
+            name = note_path.relative_to(root).as_posix()
+        return Added(name, entry, is_new=True, is_pending=name != inbox_path)
 
     quotes = workspace.config.evidence.quotes
     if entry.evidence and quotes != "full":
-        from memory_ci.extraction.entries import trim_evidence  # most notes need not wait for it
+        from memory_ci.extraction.entries import trim_evidence  # Here, for few entries need it.
 
         entry = trim_evidence(entry, quotes)
     if not dry_run:
-        write_file(root / path, format_entry(entry).encode(), root)
-    return Added(path, entry, is_new=True)
+        write_file(root / inbox_path, format_entry(entry).encode(), root)
+    return Added(inbox_path, entry, is_new=True)
 
 
 def _complete(workspace: Workspace, entry: Entry) -> Located:
-    """Return an entry with its phase, its scope and the cites that its text names.
+    """Return a new entry with its phase, its scope and cites of the code that its text names.
+
+    The phase is the stage of the project, by its INTENT.md. The entry has no place in a file yet.
 
     Raises:
         UsageError: bad-scope.
@@ -135,7 +144,11 @@ def _may_have_cites(entry: Entry, file_names: Set[str]) -> bool:
 
 
 def _refuse(workspace: Workspace, new: Located) -> None:
-    """Raise FindingsError (refused-text, forgotten) for an entry that must not be in memory."""
+    """Refuse an entry that is too long, unsafe for agents, or was forgotten on demand.
+
+    Raises:
+        FindingsError: refused-text, forgotten.
+    """
     for finding in check_length(new):
         raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
     for finding in (*find_unsafe(new), *find_forgotten_here(workspace, new)):
@@ -144,9 +157,13 @@ def _refuse(workspace: Workspace, new: Located) -> None:
 
 
 def _waits_for_commit(entry: Entry) -> bool:
-    """Return whether an entry quotes a session, and no person accepted it, who would commit it."""
+    """Return whether an entry waits for the next commit of a session: it quotes the session.
+
+    An entry that a person accepted does not wait: the person commits it.
+    """
     is_accepted = any(line.startswith("accepted ") for line in entry.evidence)
-    return not is_accepted and any(line.startswith("session:") for line in entry.evidence)
+    quotes_session = any(line.startswith("session:") for line in entry.evidence)
+    return quotes_session and not is_accepted
 
 
 def quote_person(
@@ -184,23 +201,27 @@ def quote_person(
         raise UsageError(message, slug="bad-scope", hint=hint)
     session = read_session(workspace, keys, home, now)
     if isinstance(quoted, int):
-        evidence, edited = find_turn(session, quoted)
+        evidence, edited_paths = find_turn(session, quoted)
     else:
-        evidence, edited = find_quote(session, quoted)
+        evidence, edited_paths = find_quote(session, quoted)
     if entry.adoption != "rejected":
         check_title(session, entry.title, evidence)
     _refuse_many_quotes(workspace, session.key)
 
     cites = list(entry.cites)
     if not cites:
-        for path in edited:
-            with suppress(UsageError):  # HEAD does not have the file yet
+        for path in edited_paths:
+            with suppress(UsageError):  # HEAD does not have the file yet.
                 cites.append(read_cite(workspace, path))
     return replace(entry, evidence=(evidence,), cites=tuple(cites))
 
 
 def _refuse_many_quotes(workspace: Workspace, session_key: str) -> None:
-    """Raise UsageError (too-many-marks) if memory has the most quotes that a session may add."""
+    """Refuse another quote of a session that added as many as a session may.
+
+    Raises:
+        UsageError: too-many-marks.
+    """
     from memory_ci.memory.quotes import MAX_MARKS
 
     mark = f"session:{session_key}#".encode()
@@ -211,12 +232,13 @@ def _refuse_many_quotes(workspace: Workspace, session_key: str) -> None:
         raise UsageError(message, slug="too-many-marks", hint=hint)
 
 
-def _find_known(workspace: Workspace, new: Located) -> Located | None:
+def _find_existing(workspace: Workspace, new_entry: Located) -> Located | None:
     """Return an entry of the same scope that says the same as a new one, or None.
 
-    Only files that hold the words of its body and its title are parsed, which are few.
+    Only files that contain the new body, whatever its case and line breaks, and the words of the
+    new title are parsed: few do.
     """
-    parts = (_fold(new.entry.body), *content_words(new.entry.title))
+    parts = (_fold(new_entry.entry.body), *content_words(new_entry.entry.title))
     for path, data in _read_texts(workspace).items():
         text = _fold(data.decode("utf-8", "replace"))
         if not all(part in text for part in parts):
@@ -224,7 +246,7 @@ def _find_known(workspace: Workspace, new: Located) -> Located | None:
         for located in load_file(path, data, workspace.config.scopes).entries:
             from memory_ci.lifecycle.fold import is_kept  # few notes are known in part
 
-            if is_kept(new, located):
+            if is_kept(new_entry, located):
                 return located
     return None
 
@@ -240,7 +262,7 @@ def _read_texts(workspace: Workspace) -> dict[str, bytes]:
     texts = {readable_path(content.file): content.data or b"" for content in contents}
     if not (workspace.repo.git_dir / NOTES).is_dir():
         return texts
-    from memory_ci.sessions.marked_notes import read_pending  # most notes need not wait for it
+    from memory_ci.sessions.marked_notes import read_pending  # Here, for few entries need it.
 
     return read_pending(workspace) | texts
 

@@ -89,7 +89,21 @@ def run(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Write an entry into the inbox, unless memory has it, and print its file."""
+    """Write an entry into the inbox, unless memory has it, and print its file.
+
+    Args:
+        title: the title; None: title and body are read from standard input or the editor.
+        body: the body.
+        type_: the type of the learning.
+        when: the moment at which agents are told it; None: when it matches their task.
+        check: a test of changes, as YAML.
+        scope: where it applies.
+        source: the change that it comes from.
+        cites: places of code that it speaks about.
+        quote: words of a person in the session that prove it; "-": standard input has them.
+        dry_run: write nothing.
+        as_json: print JSON.
+    """
     from memory_ci.api import Memory
 
     if title is None and quote == "-":
@@ -131,9 +145,15 @@ def run(
 def _backtest(
     workspace: Workspace, check: str, title: str, *, is_shown: bool
 ) -> list[dict[str, Any]]:
-    """Return the back-test of a check on the last year, and print it.
+    """Try a check on the merged changes of the last year, and return and print the results.
 
-    Without a history that can be read there is no back-test, and the entry is written anyway.
+    Where history cannot be read the result is empty, and the entry is written anyway.
+
+    Args:
+        workspace: the repository and its configuration.
+        check: the check, as YAML.
+        title: the title of its entry.
+        is_shown: whether the results are printed.
 
     Raises:
         UsageError: bad-check.
@@ -156,7 +176,7 @@ def _backtest(
 
 
 def _read_moment(when: str | None) -> str | None:
-    """Return the moment of an option.
+    """Return the value of `--when`, the moment at which agents are told an entry, if it is valid.
 
     Raises:
         UsageError: bad-moment.

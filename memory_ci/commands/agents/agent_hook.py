@@ -1,4 +1,4 @@
-"""The hook of agents: serves memory at starts, prompts and files, and captures sessions.
+"""The hook of coding agents: it serves memory at starts, prompts and files, and captures sessions.
 
 After a correction by a person it asks the agent to note it (`correction`).
 """
@@ -77,9 +77,16 @@ def _answer_event(
     environ: Mapping[str, str],
     asks: bool,
 ) -> str:
-    """Return the text for the agent, "" for none.
+    """Return the text for the agent about an event, "" for none.
 
-    An entry is served to a session again only after it changed or the agent forgot it.
+    An entry is served to a session again only after it changed, or after the agent lost its context
+    (a compaction).
+
+    Args:
+        event: the event.
+        now: the time.
+        environ: the environment.
+        asks: whether the agent may be asked for notes.
     """
     if event.is_inner or event.prompt.startswith(OURS):
         return ""
@@ -105,13 +112,13 @@ def _answer_event(
 def _answer_tool(
     event: AgentEvent, place: HookPlace, now: datetime, environ: Mapping[str, str]
 ) -> str:
-    """Return the lines that are due at a tool call, else the entries for its files."""
+    """Return the text for a tool call: lines due before it, else the entries about its files."""
     if event.command or event.edited:
-        from memory_ci.commands.agents.conduct import tell_due
+        from memory_ci.commands.agents.conduct import claim_due_lines
 
-        due = tell_due(event, place.start, now)
-        if due:
-            return due
+        due_lines = claim_due_lines(event, place.start, now)
+        if due_lines:
+            return due_lines
     if not reads_answer(event):
         return ""
     event = event._replace(paths=_list_new_files(event, place, now))
@@ -121,7 +128,7 @@ def _answer_tool(
 
 
 def _is_first(event: AgentEvent, place: HookPlace, now: datetime) -> bool:
-    """Return whether no other hook of the same event has answered."""
+    """Return whether this hook is the first to answer an event, of an agent that runs several."""
     if not event.key or event.agent not in DOUBLING:
         return True
     from memory_ci.sessions.session_note import claim_event
@@ -137,7 +144,15 @@ def _serve_alone(
     *,
     request: str,
 ) -> str:
-    """Return the memory for an event, while no other hook of this clone serves any."""
+    """Return the memory for an event, under a lock: other hooks of this clone wait.
+
+    Args:
+        event: the event.
+        place: the directory of the event.
+        now: the time.
+        environ: the environment.
+        request: a request to the agent, to put below the memory.
+    """
     from memory_ci.sessions.session_note import lock_hooks
 
     workspace = place.workspace
@@ -146,7 +161,10 @@ def _serve_alone(
 
 
 def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple[str, ...]:
-    """Return the files of an event that the session was not served yet, and note its edits."""
+    """Return the files of an event about which the session was not served entries yet.
+
+    Files that the event edits are noted as edited in this session.
+    """
     from memory_ci.memory.workspace import repository_path
     from memory_ci.sessions.session_note import Sign, list_unserved, note_sign, read_head
 
@@ -176,7 +194,7 @@ def _serve(
     *,
     request: str,
 ) -> str:
-    """Return the memory for an event, and our requests below it.
+    """Return the memory for an event, with a request to the agent below it, and note it as served.
 
     Args:
         workspace: the workspace.
@@ -225,7 +243,10 @@ def _retrieve_all(
     environ: Mapping[str, str],
     options: RetrieveOptions,
 ) -> Retrieval:
-    """Return the entries for the prompt of an event, or for each of its files."""
+    """Return the entries for the prompt of an event, or for each of its files, in one retrieval.
+
+    They are noted as served to the session, file by file.
+    """
     from memory_ci.api import Memory
     from memory_ci.memory.workspace import repository_path
     from memory_ci.sessions.session_note import note_served
@@ -236,8 +257,8 @@ def _retrieve_all(
     for about in files or [None]:
         file_options = replace(options, about=about)
         retrieval = memory.retrieve(about or event.prompt, options=file_options)
-        served = {hit.located for hit in combined.hits}
-        new_hits = [hit for hit in retrieval.hits if hit.located not in served]
+        combined_entries = {hit.located for hit in combined.hits}
+        new_hits = [hit for hit in retrieval.hits if hit.located not in combined_entries]
         combined = replace(retrieval, hits=(*combined.hits, *new_hits))
         if event.session:
             note_served(workspace, event.session, retrieval, now, about)
@@ -247,10 +268,11 @@ def _retrieve_all(
 def _note_served(
     workspace: Workspace, event: AgentEvent, now: datetime, ids: Sequence[str]
 ) -> bool:
-    """Note the entries that a session was served.
+    """Note the entries that a session was served, for reports.
 
     Returns:
-        Whether to ask the agent for feedback: once a session, and at each start.
+        Whether to ask the agent now to say later which entries helped: once a session, and at each
+        start.
     """
     from memory_ci.sessions.served_ids import HELD_OUT
     from memory_ci.sessions.session_note import Sign, claim_event, note_sign
@@ -268,10 +290,12 @@ def _note_served(
 
 
 def _finish(event: AgentEvent, place: HookPlace, now: datetime, asks: bool) -> str:
-    """Capture a session at its end, or at the end of a turn that may be its last.
+    """Handle the end of a turn or a session: capture it, and collect the notes of the agent.
+
+    For agents without a reliable end of a session, each end of a turn captures it.
 
     Returns:
-        The question that ends a turn, "" for none.
+        The question to the agent at the end of a turn, "" for none.
     """
     is_end = event.kind == "end"
     if is_end and event.session:
@@ -292,24 +316,24 @@ def _finish(event: AgentEvent, place: HookPlace, now: datetime, asks: bool) -> s
 
 
 def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
-    """Store the digest of a session whose transcript exists.
+    """Store the digest of a session in a ref, if its transcript exists.
 
-    Codex runs no hook for a patch inside a shell command, so the files that a turn of it edited are
-    noted here.
+    Codex runs no hook for a patch inside a shell command. So the files that its session edited are
+    noted here, by the transcript.
     """
     transcript = _find_transcript(event, place)
     if not transcript.is_file():
         return
     from memory_ci.memory.quotes import list_edited
     from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.capture import keep, read_repository_sessions
+    from memory_ci.sessions.capture import keep_sessions, read_repository_sessions
     from memory_ci.sessions.session_note import Sign, note_sign, read_head
 
     workspace = place.workspace
     sessions = read_repository_sessions(
         workspace, transcript, event.agent, event.cwd, event.session
     )
-    keep(workspace, transcript, sessions, now)
+    keep_sessions(workspace, transcript, sessions, now)
     if event.agent != "codex":
         return
     for session in sessions:
@@ -326,10 +350,10 @@ def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
 
 
 def _find_transcript(event: AgentEvent, place: HookPlace) -> Path:
-    """Return the path of a session's transcript.
+    """Return the path of a session's transcript, which most agents name in the event.
 
-    The event names it, but for three agents: Copilot's path follows from the id of the session,
-    and so does that of Cursor's command line; opencode has one file for all sessions.
+    For Copilot and for Cursor's command line it is found by the id of the session. opencode has one
+    file for all sessions.
     """
     path = Path(event.transcript).expanduser()
     if event.agent not in ("copilot", "cursor", "opencode"):

@@ -1,4 +1,4 @@
-"""The command line of sessions."""
+"""The command line of `memory-ci sessions`: list, capture and purge agent sessions."""
 
 from __future__ import annotations
 
@@ -72,45 +72,47 @@ def sessions_command(
         ids = [str(path) for path in paths]
         if not ids:
             raise click.UsageError('--purge needs the ids of sessions, or "all".')
-        _purge([] if ids == ["all"] else ids, ids == ["all"], remote, dry_run, as_json)
+        _purge_sessions([] if ids == ["all"] else ids, ids == ["all"], remote, dry_run, as_json)
     elif remote or dry_run:
         raise click.UsageError("--remote goes with --purge, --dry-run with that or --capture.")
     elif is_captured:
-        _list_captured(as_json)
+        _print_captured(as_json)
     else:
-        _list(paths, with_words, as_json)
+        _print_sessions(paths, with_words, as_json)
 
 
-def _say_none(places: Iterable[str]) -> None:
+def _say_no_session(places: Iterable[str]) -> None:
     """Print on stderr that no session was found; stdout holds results alone."""
     names = [printable(shorten_path(place, Path.cwd())) for place in places]
     say(f"No session found in {', '.join(names)}", err=True)
 
 
-def _purge(ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: bool) -> None:
+def _purge_sessions(
+    ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: bool
+) -> None:
     """Delete captured sessions, and print their names."""
     from memory_ci.sessions.capture import places_of, purge
 
     refs = purge(open_current_workspace(), ids, every=is_every, remote=remote, dry_run=dry_run)
     if not refs:
-        _say_none(places_of(remote))
+        _say_no_session(places_of(remote))
     deleted = "Would delete" if dry_run else "Deleted"
     names = [":".join(ref.split("/")[-2:]) for ref in refs]
     show({"dry_run": dry_run, "refs": refs}, [f"{deleted} {name}" for name in names], as_json)
 
 
-def _list_captured(as_json: bool) -> None:
+def _print_captured(as_json: bool) -> None:
     """Print the captured sessions of this repository."""
     from memory_ci.sessions.capture import list_captured, places_of
 
     stored = list_captured(open_current_workspace())
     if not stored:
-        _say_none(places_of())
+        _say_no_session(places_of())
     lines = [printable(f"{session.at:%Y-%m-%d %H:%M}  {session.key}") for session in stored]
     show(stored, lines, as_json)
 
 
-def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
+def _print_sessions(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
     """Print the sessions of some transcripts, or of this directory."""
     from memory_ci.commands.agents.text import render_human, render_sessions
     from memory_ci.sessions.transcripts import list_sessions
@@ -120,13 +122,13 @@ def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
     for path in listing.skipped:
         say(f"Skipped: {printable(path)} is no transcript of a known format", err=True)
     if not listing.sessions and not listing.skipped:
-        _say_none(listing.places)
+        _say_no_session(listing.places)
     render = render_human if with_words else render_sessions
     show(listing, render(listing.sessions), as_json)
 
 
 def _capture_session(path: str | None, is_hook: bool, dry_run: bool, as_json: bool) -> None:
-    """Capture a transcript; for an agent's hook in silence and without a failure."""
+    """Capture a transcript; started by an agent's hook, print nothing and never fail."""
     if not is_hook:
         _capture(path, dry_run, as_json)
         return
@@ -164,7 +166,7 @@ def _capture(path: str | None, dry_run: bool, as_json: bool, is_silent: bool = F
 
 
 def _describe(session: Captured, dry_run: bool) -> list[str]:
-    """Return the lines on a captured session."""
+    """Return the lines that say what was stored of a session, or would be by `--dry-run`."""
     if session.is_expired:
         return [f"Not kept: {session.session} is older than sessions.keep_days allows"]
     result = "Kept" if session.is_new else "Known already:"

@@ -1,7 +1,8 @@
-"""Lines on how to work, served to agents at the start of a session and at its moments.
+"""Lines on how to work (conduct), served to agents at a session's start and before commands.
 
-Norms are served whole by every retrieval. To these come requests that people made again and again
-and nobody agreed to yet, and lines for later moments, which a table in the git directory keeps.
+Norms, the rules that always apply, are served by every retrieval. Here come, in addition, requests
+that people made again and again and nobody agreed to yet, and lines for later moments (as before a
+commit), which a table in the git directory keeps.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from memory_ci.text import shorten
 if TYPE_CHECKING:
     from memory_ci.sessions.pending_requests import PendingLine
 
-MAX_PENDING = 5  # Requests that are not agreed, and that a session is told at its start.
-MAX_LINES = 10  # Rules and requests that a session is told at its start.
-MAX_CHARS = 1_000  # Characters of the lines that a session is told at its start.
+MAX_PENDING = 5  # Requests that are not agreed, and that a session is served at its start.
+MAX_LINES = 10  # Rules and requests that a session is served at its start.
+MAX_CHARS = 1_000  # Characters of the lines that a session is served at its start.
 MAX_LINE = 180  # Characters of the text of one line.
 MAX_SERVED = 300  # Characters of a line with its moment and its id.
-DAYS_TOLD = timedelta(days=30)  # How long it is kept what a session was told.
+NOTES_KEPT = timedelta(days=30)  # How long it is kept which lines a session was served.
 
 PENDING_HEADING = (
     "People here asked for this again and again; nobody has agreed to it as a rule yet, "
@@ -48,8 +49,10 @@ MOMENT_WORDS = {
 }
 
 
-def tell_due(event: AgentEvent, start: Path, now: datetime) -> str:
-    """Return the lines that are due at a tool call, and note that the session was told them.
+def claim_due_lines(event: AgentEvent, start: Path, now: datetime) -> str:
+    """Return the lines that are due at a tool call, and note that the session was served them.
+
+    These are warnings of violated checks, and lines of memory for this command or file.
 
     Args:
         event: the tool call.
@@ -66,17 +69,17 @@ def tell_due(event: AgentEvent, start: Path, now: datetime) -> str:
         due = [*list_violated(rules, event, start, common_dir, now.date()), *due]
     if not due:
         return ""
-    new = moments.claim_due(common_dir, event.session, _screen(due))
-    if new:
-        _note_served((event.agent, event.session), start, now, new)
-    return _join_lines(new)
+    claimed = moments.claim_due(common_dir, event.session, _drop_unsafe(due))
+    if claimed:
+        _note_served((event.agent, event.session), start, now, claimed)
+    return _join_lines(claimed)
 
 
 def claim_git_hook_lines(start: Path, key: str, command: str, now: datetime) -> str:
-    """Return the lines that are due before a command of git, which its hook prints.
+    """Return the lines that are due before a command of git, for git's hook to print.
 
-    It is the way for agents whose own hooks take no text in front of a tool call. A session that
-    was told a line by its own hook is not told it again.
+    So they reach agents that read no text before a tool call. A line that the session was served by
+    the agent's own hook is not served again.
 
     Args:
         start: the directory that git runs in.
@@ -89,14 +92,14 @@ def claim_git_hook_lines(start: Path, key: str, command: str, now: datetime) -> 
         return ""
     due = moments.list_due(moments.load_moments(common_dir), Point(command))
     agent, _, session = key.partition(":")
-    new = moments.claim_due(common_dir, session, _screen(due))
-    if new:
-        _note_served((agent, session), start, now, new)
-    return _join_lines(new)
+    claimed = moments.claim_due(common_dir, session, _drop_unsafe(due))
+    if claimed:
+        _note_served((agent, session), start, now, claimed)
+    return _join_lines(claimed)
 
 
 def claim_entries(start: Path, session: str, ids: Sequence[str]) -> frozenset[str]:
-    """Return the entries that a session was not told yet, and note that git's hook tells it them.
+    """Return those entries that a session was not served yet, and note them as served.
 
     Args:
         start: the directory that git runs in.
@@ -110,8 +113,11 @@ def claim_entries(start: Path, session: str, ids: Sequence[str]) -> frozenset[st
     return frozenset(moment.id for moment in moments.claim_due(common_dir, session, due))
 
 
-def _screen(due: Sequence[Moment]) -> list[Moment]:
-    """Return the lines that may be served: the table may come from elsewhere."""
+def _drop_unsafe(due: Sequence[Moment]) -> list[Moment]:
+    """Return the lines without those that hold credentials or hidden text.
+
+    They are checked again because anybody may have written the table in the git directory.
+    """
     if not due:
         return []
     from memory_ci.memory.screening import is_unsafe
@@ -125,11 +131,11 @@ def _join_lines(due: Iterable[Moment]) -> str:
 
 
 def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
-    """Return the requests that nobody agreed to yet, and write the table of later moments.
+    """Return the text of requests that nobody agreed to yet, for the start of a session.
 
-    They take what the rules that people agreed to leave of ten lines and 1,000 characters, and are
-    five at most; what does not fit is counted. A session that is served nothing, for comparison, is
-    told nothing at later moments either.
+    Also write the tables of lines and checks for its later moments. With the agreed rules the
+    requests are at most `MAX_LINES` lines and `MAX_CHARS` characters; those that do not fit are
+    counted. A session that is served nothing, for comparison (held out), gets none of it.
 
     Args:
         workspace: the repository.
@@ -147,22 +153,22 @@ def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str
         return ""
     located = load_memory(workspace, None).located
     pending = list_unanswered(workspace, [place.entry for place in located])
-    lines = [
-        Moment(line.key[:8], line.when, _render_moment(line.text, line.when, "not agreed yet"))
-        for line in pending
-        if line.when != "start"
-    ]
+    pending_moments = []
+    for line in pending:
+        if line.when != "start":
+            text = _render_moment(line.text, line.when, "not agreed yet")
+            pending_moments.append(Moment(line.key[:8], line.when, text))
     common_dir = workspace.repo.common_dir
     entry_moments = _list_entry_moments(located, now.date())
-    moments.save_moments(common_dir, [*entry_moments, *lines])
+    moments.save_moments(common_dir, [*entry_moments, *pending_moments])
     save_rules(common_dir, _list_base_rules(workspace, located))
-    moments.delete_notes(common_dir, (now - DAYS_TOLD).timestamp())
+    moments.delete_notes(common_dir, (now - NOTES_KEPT).timestamp())
 
     requests = [line for line in pending if line.kind == "request"]
     rendered = _render_requests(requests, _list_agreed(located, now.date()))
     if session and rendered:
-        told = tuple(line.key for line in requests[: len(rendered)])
-        _note_told(workspace, event, now, told)
+        keys = tuple(line.key for line in requests[: len(rendered)])
+        _note_served_requests(workspace, event, now, keys)
     return _render_pending(rendered, len(requests) - len(rendered))
 
 
@@ -178,7 +184,12 @@ def _list_agreed(located: Iterable[Located], today: date) -> list[str]:
 
 
 def _render_requests(requests: Iterable[PendingLine], agreed: Sequence[str]) -> list[str]:
-    """Return the lines of the first requests that fit beside the agreed rules."""
+    """Return a line for each of the first requests that fit into the limits beside agreed rules.
+
+    Args:
+        requests: the requests, the most useful first.
+        agreed: the titles of the agreed rules, which a session is served, too.
+    """
     lines: list[str] = []
     size = len(PENDING_HEADING) + sum(map(len, agreed))
     limit = min(MAX_PENDING, MAX_LINES - len(agreed))
@@ -192,7 +203,10 @@ def _render_requests(requests: Iterable[PendingLine], agreed: Sequence[str]) -> 
 
 
 def _list_base_rules(workspace: Workspace, located: Iterable[Located]) -> list[RuleCheck]:
-    """Return the checks of the default branch; none if the work tree has none, which is cheap."""
+    """Return the checks of the default branch, for agents.
+
+    Without any check in the work tree the branch is not read, to save time.
+    """
     if all(place.entry.check is None for place in located):
         return []
     from memory_ci.memory.commit_rules import find_base
@@ -204,7 +218,14 @@ def _list_base_rules(workspace: Workspace, located: Iterable[Located]) -> list[R
 
 
 def _note_served(key: tuple[str, str], start: Path, now: datetime, due: Sequence[Moment]) -> None:
-    """Note the entries of lines as served to a session, which the agent and its id name."""
+    """Note that a session was served the entries of some lines, for its trailer and for reports.
+
+    Args:
+        key: the agent and the id of the session.
+        start: the directory of the session.
+        now: the time.
+        due: the lines; those of requests that nobody agreed to have no entry.
+    """
     ids = tuple(moment.id for moment in due if moments.ENTRY_ID.fullmatch(moment.id))
     if not ids:
         return
@@ -219,10 +240,10 @@ def _note_served(key: tuple[str, str], start: Path, now: datetime, due: Sequence
     note_sign(workspace, Sign(agent=agent, session=session, at=now, served=ids))
 
 
-def _note_told(
+def _note_served_requests(
     workspace: Workspace, event: AgentEvent, now: datetime, keys: tuple[str, ...]
 ) -> None:
-    """Note the requests that a session was told at its start."""
+    """Note the keys of the requests that a session was served at its start."""
     from memory_ci.sessions.session_note import Sign, note_sign
 
     note_sign(
@@ -231,7 +252,10 @@ def _note_told(
 
 
 def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Moment]:
-    """Yield the line of each entry in force that says when it is due, and that may be served."""
+    """Yield a line for each entry in force that is due at a later moment than the start.
+
+    Entries of single sessions and unsafe ones are left out.
+    """
     from memory_ci.memory.screening import find_unsafe
 
     for place in located:
@@ -239,7 +263,7 @@ def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Mom
         if entry.when in (None, "start") or not is_in_force(entry, today):
             continue
         if entry.check is not None and entry.when == "before:commit":
-            continue  # Only a violation is told.
+            continue  # Such an entry is served only if its check is violated.
         if place.scope.name != "session" and not any(find_unsafe(place)):
             yield Moment(entry.id, entry.when or "", _render_entry(entry))
 
@@ -259,7 +283,10 @@ def _render_moment(text: str, when: str, note: str) -> str:
 
 
 def _render_pending(lines: Sequence[str], left_out: int) -> str:
-    """Return the lines below a heading, and how many were left out; "" for none of both."""
-    heading = [PENDING_HEADING] if lines else []
-    more = [f"{left_out} more: `memory-ci review`."] if left_out and lines else []
-    return "".join(f"{line}\n" for line in (*heading, *lines, *more))
+    """Return lines below a heading, with the number of those that were left out; "" for none."""
+    if not lines:
+        return ""
+    text_lines = [PENDING_HEADING, *lines]
+    if left_out:
+        text_lines.append(f"{left_out} more: `memory-ci review`.")
+    return "".join(f"{line}\n" for line in text_lines)

@@ -1,8 +1,7 @@
-"""Requests to an agent, when a person corrects it, to note the correction.
+"""Requests to an agent to note what a person corrected, at the prompt and at the end of the turn.
 
-The agent is asked at the prompt and at the end of the turn. Questions are noted in the file of the
-session. Notes are found by comparing their ids, because commands of an agent may not write to the
-git directory (Codex's sandbox).
+That it was asked is noted in the file of the session. Whether it has added a note since is found by
+counting notes, because commands of an agent may not write to the git directory (Codex's sandbox).
 """
 
 from __future__ import annotations
@@ -50,10 +49,10 @@ QUOTABLE = ("claude-code", "codex", "gemini", "copilot", "opencode")
 def note_prompt(
     workspace: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool
 ) -> str:
-    """Note a prompt, and return a request to the agent.
+    """Note a prompt as a sign of life of its session, and return a request to the agent.
 
-    The agent is asked for a note if a person steers it by the prompt, and for feedback if the
-    person says that a served entry does not hold, each three times in a session at most.
+    The agent is asked to note a correction if a person steers it by the prompt, and for feedback if
+    the person says that a served entry does not hold, each `MAX_NUDGES` times a session at most.
 
     Args:
         workspace: the workspace.
@@ -90,9 +89,9 @@ def note_prompt(
         head=find_commit(workspace.repo, "HEAD") or "",
     )
     note_sign(workspace, sign)
-    if doubted_ids and _claim_any(workspace, event.session, "doubt", now):
+    if doubted_ids and _claim_request(workspace, event.session, "doubt", now):
         return render_asking_for_feedback(doubted_ids[:MAX_DOUBTED])
-    if steers and _claim_any(workspace, event.session, "nudge", now):
+    if steers and _claim_request(workspace, event.session, "nudge", now):
         return render_asking_to_mark(event.agent in QUOTABLE)
     return ""
 
@@ -107,17 +106,18 @@ def _list_last_served(workspace: Workspace, session: str) -> list[str]:
     return list(ids)
 
 
-def _claim_any(workspace: Workspace, session: str, name: str, now: datetime) -> bool:
-    """Return whether a session has a request of a kind left, and count it."""
+def _claim_request(workspace: Workspace, session: str, kind: str, now: datetime) -> bool:
+    """Return whether a session may get one more request of a kind, and count it."""
     return any(
-        claim_event(workspace, session, f"{name} {number}", now) for number in range(MAX_NUDGES)
+        claim_event(workspace, session, f"{kind} {number}", now) for number in range(MAX_NUDGES)
     )
 
 
 def ask_once(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
-    """Return the question at the end of a turn, once a session, "" for none.
+    """Return the question to the agent at the end of a turn, once a session, "" for none.
 
-    It is asked if a person steered, or refused a tool call with words, and no note was added since.
+    It is asked if a person corrected the agent by a prompt, or by refusing a tool call with words,
+    and no note was added since.
 
     Raises:
         RepositoryError: write-failed.
@@ -125,10 +125,13 @@ def ask_once(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
     if event.is_again:
         return ""
     prompts = [sign for sign in list_signs(workspace, event.session) if sign.is_prompt]
-    steering = [sign for sign in prompts if sign.steers]
-    if not steering and prompts and _has_refused(workspace, event):
-        steering = prompts[-1:]
-    if not steering or len(list_note_ids(workspace)) > steering[-1].notes:
+    corrections = [sign for sign in prompts if sign.steers]
+    if not corrections and prompts and _has_refused(workspace, event):
+        corrections = prompts[-1:]
+    if not corrections:
+        return ""
+    has_new_note = len(list_note_ids(workspace)) > corrections[-1].notes
+    if has_new_note:
         return ""
     if not claim_event(workspace, event.session, "asked", now):
         return ""
@@ -136,9 +139,9 @@ def ask_once(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
 
 
 def _has_refused(workspace: Workspace, event: AgentEvent) -> bool:
-    """Return whether the last words of a person refuse a tool call.
+    """Return whether the last words of a person in a session refuse a tool call.
 
-    Of most transcripts only the end is read.
+    A transcript is parsed only if its end looks as if it held a refusal.
     """
     path = Path(event.transcript).expanduser()
     with suppress(OSError, MemoryCIError):

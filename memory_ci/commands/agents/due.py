@@ -1,4 +1,4 @@
-"""The lines due at an event of an agent, by a small table in the git directory.
+"""Find the lines of memory that are due at an agent's tool call, by a table in the git directory.
 
 A hook runs at each tool call, mostly for nothing. So what is needed to see that nothing is due
 loads no library and few modules; a test holds their number.
@@ -11,11 +11,11 @@ from pathlib import Path
 
 from memory_ci.sessions import moments
 from memory_ci.sessions.moments import Moment, Point
-from memory_ci.sources.agent_events import TOLD_AFTER, TOLD_BEFORE, AgentEvent, reads_answer
+from memory_ci.sources.agent_events import READ_AFTER, READ_BEFORE, AgentEvent, reads_answer
 
 
 def is_quiet(event: AgentEvent, start: Path) -> bool:
-    """Return whether an event has no answer and leaves no note, so that its hook may end.
+    """Return whether a hook has nothing to answer or note for an event, so that it may end at once.
 
     Args:
         event: the event.
@@ -50,15 +50,16 @@ def list_due_lines(event: AgentEvent, start: Path, common_dir: Path | None) -> l
 
 
 def _list_points(event: AgentEvent, start: Path) -> list[Point]:
-    """Return where the agent is in its work.
+    """Return the points of an agent's work that an event reaches, at which lines may be due.
 
-    A tool that has succeeded is no such point, but for agents that take no text before it.
+    The point before a command or edit is the event before the tool call; for agents that read no
+    text then, it is the event after it. The point after a failure is always the latter.
     """
     points = []
     if event.is_failure:
         points.append(Point(event.command, is_failure=True))
-    told_in = TOLD_BEFORE if event.is_before else TOLD_AFTER
-    if event.agent in told_in and (event.command or event.edited):
+    reading_agents = READ_BEFORE if event.is_before else READ_AFTER
+    if event.agent in reading_agents and (event.command or event.edited):
         points.append(Point(event.command, _list_edited(event, start)))
     return points
 

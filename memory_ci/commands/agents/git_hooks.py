@@ -1,4 +1,4 @@
-"""The work of git's hooks, with or without click; none but `commit-msg` makes a commit fail."""
+"""What memory-ci does in git's hooks; only `commit-msg` can make a commit fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ REQUIRED_ARGUMENTS = {"prepare-commit-msg": 1, "commit-msg": 1, "pre-commit": 0,
 
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments of `run`, None if click has to parse the words."""
+    """Return the arguments of `run` for the words of a command line, None if click must parse it.
+
+    That is so if git passes too few or too many arguments.
+
+    Args:
+        words: the name of a hook, and its arguments.
+        values: the values of options.
+    """
     name, *arguments = words or ("",)
     required = REQUIRED_ARGUMENTS.get(name)
     if required is None or len(arguments) < required:
@@ -32,7 +39,12 @@ def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any]
 
 
 def run(name: str, arguments: Sequence[str]) -> None:
-    """Do the work of a hook."""
+    """Do the work of one of git's hooks.
+
+    Args:
+        name: the name of the hook.
+        arguments: the arguments that git passed to it.
+    """
     if name == "pre-push":
         push_sessions(arguments[0] if arguments else os.environ.get(REMOTE) or "origin")
     elif name == "pre-commit":
@@ -53,44 +65,48 @@ def add_trailers(message_file: Path, source: str = "", *_rest: str) -> None:
     from memory_ci.sessions.active_session import add_session_trailer
     from memory_ci.sessions.served_ids import add_served_trailer
 
-    with _harmless("no trailer added"):
+    with _reporting_errors("no trailer added"):
         current_workspace = open_current_workspace(is_quiet=True)
         add_served_trailer(current_workspace, message_file, source)
         add_session_trailer(current_workspace, message_file, os.environ, now())
 
 
 def judge_commit(message_file: Path) -> None:
-    """Judge what is staged by checks; exit with status 1 if the commit is refused."""
+    """Judge the staged change by the checks, and exit: with status 1 to refuse the commit.
+
+    Args:
+        message_file: the file of the commit's message, whose trailers may skip checks.
+    """
     is_refused = False
-    with _harmless("no check judged"):
+    with _reporting_errors("no check judged"):
         is_refused = _print_violations(message_file)
     raise SystemExit(1 if is_refused else 0)
 
 
 def stage_notes() -> None:
-    """Stage the notes of the sessions whose work is committed, and print what is due."""
+    """Stage notes of sessions whose work is committed, and print lines that are due at a commit."""
     from memory_ci.sessions import marked_notes
 
-    with _harmless("no note staged"):
+    with _reporting_errors("no note staged"):
         workspace = open_current_workspace(is_quiet=True)
         for path in marked_notes.stage_notes(workspace, os.environ, now()):
             say(f"memory-ci: {printable(path)} goes with this commit", err=True)
-    with _harmless("nothing told"):
+    with _reporting_errors("nothing told"):
         _print_due_lines("git commit")
 
 
 def push_sessions(remote: str) -> None:
-    """Send captured sessions to a remote, and print what is due."""
+    """Send captured sessions to a remote, and print the lines that are due at a push."""
     from memory_ci.sessions import active_session
 
-    with _harmless("sessions not pushed"):
+    with _reporting_errors("sessions not pushed"):
         workspace = open_current_workspace(is_quiet=True)
         message = active_session.push_sessions(workspace, remote, os.environ, now())
         if message:
             say(f"memory-ci: {printable(message)}", err=True)
-    with _harmless("no nudge"):
+    with _reporting_errors("no nudge"):
         _nudge()
-    with _harmless("nothing told"):
+    with _reporting_errors("nothing told"):
         _print_due_lines("git push")
 
 
@@ -111,17 +127,18 @@ def _print_due_lines(command: str) -> None:
 
 
 def _print_violations(message_file: Path) -> bool:
-    """Print the violations of the commit on stderr, and return whether it is refused.
+    """Print the checks that the commit violates on stderr, and return whether it is refused.
 
-    An agent's session that its own hook told of a check reads no second line on it, but for the
-    error that says why the commit is refused.
+    A warning that the agent's own hook has already given to this session is not repeated; the error
+    that refuses a commit always is printed.
     """
     from memory_ci.checks.lines import render_violation
     from memory_ci.gitrepo.repo import find_repository
     from memory_ci.memory.commit_rules import judge_message_file
 
     violations = judge_message_file(find_repository(Path.cwd()), message_file, os.environ)
-    untold = _claim_untold([violation.rule.id for violation in violations if not violation.reason])
+    violated_ids = [violation.rule.id for violation in violations if not violation.reason]
+    unserved_ids = _claim_unserved(violated_ids)
     is_refused = False
     for rule, fault, reason in violations:
         if reason:
@@ -131,13 +148,16 @@ def _print_violations(message_file: Path) -> bool:
         if rule.level == "fail":
             is_refused = True
             say(f"memory-ci: error: {line}", err=True)
-        elif rule.id in untold:
+        elif rule.id in unserved_ids:
             say(f"memory-ci: note: {line}", err=True)
     return is_refused
 
 
-def _claim_untold(ids: Sequence[str]) -> Collection[str]:
-    """Return the entries of which this session was not told yet; all of them to a person."""
+def _claim_unserved(ids: Sequence[str]) -> Collection[str]:
+    """Return those entries that the agent's session was not served yet, and note them as served.
+
+    Without a session, a person makes the commit: then return all.
+    """
     if not ids:
         return ids
     from memory_ci.commands.agents.conduct import claim_entries
@@ -150,8 +170,8 @@ def _claim_untold(ids: Sequence[str]) -> Collection[str]:
 def _nudge() -> None:
     """Print on stderr, once a session, that memory has not changed for long.
 
-    Pushes of tags and deletions of branches do not count. Input from a terminal is not of git, and
-    is not waited for.
+    That is done only at a push of a branch, which git names on standard input. A terminal there
+    means that git did not start the hook, and is not waited for.
     """
     from memory_ci.sessions.nudge import is_branch_pushed, nudge_once, session_of
 
@@ -165,9 +185,13 @@ def _nudge() -> None:
 
 
 @contextmanager
-def _harmless(failed: str) -> Iterator[None]:
-    """Print any error, bugs included, as one line on stderr, so that git goes on."""
+def _reporting_errors(consequence: str) -> Iterator[None]:
+    """Print any error in the block, bugs included, as one line on stderr, so that git goes on.
+
+    Args:
+        consequence: what the error prevents, such as "no trailer added".
+    """
     try:
         yield
     except Exception as error:  # noqa: BLE001 - pre-commit makes of our exit status git's
-        say(f"memory-ci: {failed}: {printable(str(error))}", err=True)
+        say(f"memory-ci: {consequence}: {printable(str(error))}", err=True)

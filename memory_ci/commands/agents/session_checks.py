@@ -1,4 +1,4 @@
-"""Checks of an agent's session before it commits, pushes or opens a pull request."""
+"""Judge what an agent is about to commit, push or propose by the checks of the repository."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from memory_ci.sessions import ran
 from memory_ci.sessions.moments import Moment
 from memory_ci.sources.agent_events import OURS, AgentEvent
 
-WITHOUT_GIT_HOOKS = ("gemini",)
-"""Agents whose shell runs no hook of git, and that take no text before a tool call."""
+WARNED_AFTER = ("gemini",)
+"""Agents that can be warned only after a commit: their shell runs no hook of git, and they read no
+text before a tool call."""
 
 WORDS = {
     "commit": "before you commit",
@@ -28,18 +29,17 @@ WORDS = {
 def list_violated(
     rules: Sequence[RuleCheck], event: AgentEvent, start: Path, common_dir: Path, today: date
 ) -> list[Moment]:
-    """Return a line for each check that a session violates by the command that it is to run.
+    """Return a warning for each check that the command an agent is about to run violates.
 
-    Agents that neither their own hook nor git's can tell before a commit are told after it.
-
-    What the session edits and runs is noted on the way, if a check asks for it.
+    An agent in `WARNED_AFTER` is warned of the commit that it has just made instead. If a check
+    asks which commands were run since the last edit, the edit or command is noted, too.
 
     Args:
         rules: the checks of the default branch.
         event: the tool call.
         start: the directory of the session.
         common_dir: the git directory that all work trees share.
-        today: the day, by which a line says the year or not.
+        today: the day; a date in a warning names its year if it is another one.
     """
     lines: list[Moment] = []
     if event.is_before and event.command:
@@ -47,8 +47,8 @@ def list_violated(
             text = render_violation(rule, fault, today)
             line = f"{OURS} {WORDS[command]}: {text}. The rule: {rule.title}"
             lines.append(Moment(rule.id, f"before:{command}", line))
-    elif event.agent in WITHOUT_GIT_HOOKS and event.command and not event.is_failure:
-        for rule, fault in _judge_made(rules, event, start):
+    elif event.agent in WARNED_AFTER and event.command and not event.is_failure:
+        for rule, fault in _judge_last_commit(rules, event, start):
             line = f"{OURS} in your last commit: {render_violation(rule, fault, today)}"
             lines.append(Moment(rule.id, "before:commit", f"{line}. The rule: {rule.title}"))
     if any(isinstance(rule.check, BeforeCheck) for rule in rules):
@@ -59,15 +59,18 @@ def list_violated(
 def _find_violations(
     rules: Sequence[RuleCheck], event: AgentEvent, start: Path, common_dir: Path
 ) -> Iterator[tuple[RuleCheck, ChangeFault, str]]:
-    """Yield each violated check with its fault and the command that comes too early."""
+    """Yield each violated check, its fault, and the command (commit, push …) that violates it.
+
+    A check that the message of the commit skips by a trailer is left out.
+    """
     commands = ran.list_commands(event.command)
     if not commands:
         return
     from memory_ci.memory.rules import find_skips  # a tool call waits for each import
 
     message = ran.read_message(event.command)
-    skips = find_skips([message], rules)
-    rules = [rule for rule in rules if rule.id not in skips]
+    skipped = find_skips([message], rules)
+    rules = [rule for rule in rules if rule.id not in skipped]
     for rule in rules:
         if isinstance(rule.check, BeforeCheck) and rule.check.command in commands:
             fault = ran.find_missing(common_dir, event.session, rule.check, event.command)
@@ -85,10 +88,22 @@ def _find_violations(
 
 
 def _locate(staging: Staging, start: Path, top: Path) -> Staging:
-    """Return the files that a commit takes, as paths from the top; also for `git add .`."""
-    real_start, real_top = Path(os.path.realpath(start)), Path(os.path.realpath(top))
-    paths = [Path(os.path.normpath(real_start / path)) for path in staging.paths]
-    inside = [path for path in paths if path.is_relative_to(real_top) and "\0" not in str(path)]
+    """Return the files that a commit takes with paths relative to the top of the work tree.
+
+    The top itself, as in `git add .`, means the whole tree.
+
+    Args:
+        staging: the files, with paths relative to `start`.
+        start: the directory that git runs in.
+        top: the top of the work tree.
+    """
+    real_start = Path(os.path.realpath(start))
+    real_top = Path(os.path.realpath(top))
+    inside: list[Path] = []
+    for name in staging.paths:
+        path = Path(os.path.normpath(real_start / name))
+        if path.is_relative_to(real_top) and "\0" not in str(path):
+            inside.append(path)
     has_top = real_top in inside or ":/" in staging.paths
     return Staging(
         is_whole_tree=staging.is_whole_tree or has_top,
@@ -97,10 +112,10 @@ def _locate(staging: Staging, start: Path, top: Path) -> Staging:
     )
 
 
-def _judge_made(
+def _judge_last_commit(
     rules: Sequence[RuleCheck], event: AgentEvent, start: Path
 ) -> Iterator[tuple[RuleCheck, ChangeFault]]:
-    """Yield each check that the commit violates which a command has made."""
+    """Yield each check that HEAD violates, with its fault, if the agent's command was a commit."""
     if "commit" not in ran.list_commands(event.command):
         return
     from memory_ci.gitrepo.repo import find_repository
@@ -112,7 +127,7 @@ def _judge_made(
 
 
 def _note(event: AgentEvent, common_dir: Path) -> None:
-    """Note an edit, a command that runs, or one that has failed."""
+    """Note in the git directory that a session edits a file, runs a command, or that it failed."""
     if event.edited:
         ran.note_edit(common_dir, event.session)
     elif event.command and (event.is_before or event.is_failure):

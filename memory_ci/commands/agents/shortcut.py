@@ -1,4 +1,4 @@
-"""`memory-ci hook agent` without click: coding agents call it at each event, and a prompt waits."""
+"""The hook of coding agents without click, for speed: they run it at each event and wait for it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPTIONS = (
 
 
 def run(agent: str, event_name: str, no_ask: bool, user: bool, plugin: bool) -> None:
-    """Answer an event in the format of an agent.
+    """Read an event of an agent from standard input, and print the answer in the agent's format.
 
     Errors are printed on standard error, so that the agent goes on.
 

@@ -1,4 +1,4 @@
-"""The text of sessions for a terminal, and the requests to agents for notes and feedback."""
+"""Text on sessions for a terminal, and the requests that a hook gives to agents."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def render_sessions(sessions: Sequence[Session]) -> str:
 
 
 def _row(session: Session) -> tuple[str, ...]:
+    """Return the cells of the table's line for a session, under `HEADINGS`."""
     counts = session.counts
     # Sessions differ in the start of a UUID. Other ids begin with the name of a file, and differ
     # in their end.
@@ -62,7 +63,7 @@ def _row(session: Session) -> tuple[str, ...]:
 
 
 def render_human(sessions: Sequence[Session]) -> str:
-    """Return the turns of people, each with its file and line; its further lines are indented."""
+    """Return the turns of people in sessions, each with its file and line, for a terminal."""
     lines: list[str] = []
     for session in sessions:
         lines.append(f"{session.key} ({session.format})")
@@ -84,7 +85,7 @@ def _label(event: Event) -> str:
 
 
 def render_asking_to_mark(has_quote: bool, is_end: bool = False) -> str:
-    """Return the request to an agent to note a correction of a person.
+    """Return the text that asks an agent to note, by `memory-ci add`, how a person corrected it.
 
     Args:
         has_quote: ask for the words of the person, too.
@@ -102,7 +103,7 @@ def render_asking_to_mark(has_quote: bool, is_end: bool = False) -> str:
 
 
 def render_asking_for_feedback(ids: Sequence[str]) -> str:
-    """Return the request to an agent for feedback on entries that a person may have rejected."""
+    """Return the text that asks an agent whether a person's words reject one of some entries."""
     commands = ", ".join(f"`memory-ci feedback {entry_id[:8]} rejected`" for entry_id in ids)
     return (
         f"memory-ci: if this is about an entry that you were given, say so: {commands}. "

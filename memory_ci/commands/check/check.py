@@ -236,7 +236,7 @@ def _check_episodes(
     from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
     from memory_ci.lifecycle.utility import replay
 
-    tellings = chain.from_iterable(file.tellings for _, file in episode_files)
+    tellings = chain.from_iterable(file.records for _, file in episode_files)
     # Feedback on an entry that another one superseded counts for its successor.
     heirs = find_heirs_among(place.entry for place in memory.located)
     utilities = replay(list_feedback(tellings), heirs=heirs)

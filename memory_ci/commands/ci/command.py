@@ -1,4 +1,4 @@
-"""The command line of `ci`."""
+"""The command line of `ci`, which a CI job runs: it verifies a change, or records merged work."""
 
 from __future__ import annotations
 
@@ -107,7 +107,6 @@ def ci_command(
     """
     from memory_ci.commands.ci.event import find_job, find_provider
     from memory_ci.commands.ci.job import CiOptions, run_ci
-    from memory_ci.commands.ci.outputs import append_text, format_outputs, list_outputs
     from memory_ci.commands.ci.run_line import describe_failure, describe_run
     from memory_ci.memory.episode_files import list_written
 
@@ -130,6 +129,19 @@ def ci_command(
     written = list_written(repository, run.plan) if run.plan else ()
     _print_run(run, written, is_github=is_github)
     _print_line(describe_run(repository, run, started, os.environ))
+    _write_files(run, summary, is_github=is_github)
+    raise SystemExit(run.exit_code)
+
+
+def _write_files(run: CiRun, summary: Path | None, *, is_github: bool) -> None:
+    """Append the summary and the outputs of a job to the files that the runner reads.
+
+    Args:
+        run: the result of the job.
+        summary: the file for the summary; None for the one that GitHub names.
+        is_github: whether the job runs in GitHub Actions, which reads outputs.
+    """
+    from memory_ci.commands.ci.outputs import append_text, format_outputs, list_outputs
 
     summary_file = summary or os.environ.get("GITHUB_STEP_SUMMARY")
     text = _render_summary(run)
@@ -139,11 +151,10 @@ def ci_command(
     if is_github and outputs_file:
         delimiter = f"memory-ci-{secrets.token_hex(16)}"
         append_text(Path(outputs_file), format_outputs(list_outputs(run), delimiter))
-    raise SystemExit(run.exit_code)
 
 
 def _print_line(line: RunLine) -> None:
-    """Print the line of JSON for programs, the last of standard output, and export it."""
+    """Print a run as one line of JSON, the last of standard output, and export it as a span."""
     from memory_ci.commands.ci.run_line import export_span
 
     # A runner obeys `##[` in the log of a job; a line that begins with a brace is no command.
@@ -155,9 +166,15 @@ def _print_line(line: RunLine) -> None:
 
 
 def _print_run(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
-    """Print the job to standard error, and its findings or results to standard output.
+    """Print what a job did: its task to standard error, its findings or plan to standard output.
 
-    On GitHub the runner obeys nothing in it.
+    The runner of GitHub executes commands that it finds in a log (`::add-mask::x`), so they are
+    made harmless.
+
+    Args:
+        run: the result of the job.
+        written: the paths of the episode files that it wrote.
+        is_github: whether the job runs in GitHub Actions.
     """
     say(f"{run.job.kind}: {printable(run.job.reason)}", err=True)
     if run.report:
@@ -177,6 +194,7 @@ def _print_run(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
 
 
 def _render_summary(run: CiRun) -> str:
+    """Render the findings or the plan of a job as Markdown, for its summary page."""
     if run.report:
         return render_findings("Memory: what this change does to it", run.report.findings)
     if run.plan:

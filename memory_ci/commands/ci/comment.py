@@ -1,4 +1,4 @@
-"""The comment on a request that edits code which memory cites."""
+"""The comment on a pull request that changes code which memory entries cite."""
 
 from __future__ import annotations
 
@@ -23,10 +23,16 @@ CODES = ("anchor-changed", "anchor-gone")
 def comment_on_cited(
     workspace: Workspace, job: CiJob, findings: Sequence[Finding], environ: Mapping[str, str]
 ) -> str:
-    """Add or update the comment on a request that edits cited code.
+    """Add or update the comment on a pull request that changes cited code.
 
     The configuration of the base decides whether there is a comment. A fork gets none, because it
     could steer the text of the comment.
+
+    Args:
+        workspace: the repository.
+        job: the task of the job, with the pull request.
+        findings: the findings on the change.
+        environ: environment variables, which name the forge.
 
     Returns:
         The action taken, in words; "" if there is nothing to say. A refusal of the forge is
@@ -52,6 +58,24 @@ def _update_comment(
     cited: Sequence[Finding],
     environ: Mapping[str, str],
 ) -> str:
+    """Write the comment on the forge, if its text changes.
+
+    A comment that was written before stays when the change no longer touches cited code, and says
+    so.
+
+    Args:
+        workspace: the repository.
+        config: the configuration of the base.
+        number: the number of the pull request.
+        cited: the findings on cited code.
+        environ: environment variables, which name the forge.
+
+    Returns:
+        The action taken, in words; "" for none.
+
+    Raises:
+        EngineError: `forge-…`.
+    """
     cache = workspace.repo.common_dir / "memory-ci" / "forge-cache"
     forge = choose_proposals(config.forge, environ, cache)
     if forge is None:

@@ -1,4 +1,4 @@
-"""The task of a CI job, from the event that started it: its variables and GitHub's payload."""
+"""The task of a CI job, by the event that started it: variables, and the payload of GitHub."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _MergeGroup(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, frozen=True):
-    """The part of a payload that decides here (docs.github.com, "Webhook events and payloads")."""
+    """The fields of a payload that are read (docs.github.com, "Webhook events and payloads")."""
 
     repository: _Repo = _Repo()
     pull_request: _PullRequest | None = None
@@ -86,7 +86,7 @@ def find_provider(environ: Mapping[str, str]) -> CiProvider:
 
 
 def find_job(workspace: Workspace, provider: CiProvider, environ: Mapping[str, str]) -> CiJob:
-    """Return the task of this job.
+    """Return the task of this job: to verify a change, or to record merged work.
 
     Without a provider the checked-out branch decides: the default branch is recorded on, any other
     is a change to it.
@@ -98,16 +98,7 @@ def find_job(workspace: Workspace, provider: CiProvider, environ: Mapping[str, s
     if provider == "gitlab":
         return gitlab_job(environ)
     if provider == "github":
-        try:
-            event = read_regular(Path(environ.get("GITHUB_EVENT_PATH", "")), MAX_EVENT_BYTES)
-        except OSError as error:
-            raise UsageError(
-                f"the event cannot be read: {error.strerror}",
-                slug="bad-event",
-                hint="GITHUB_EVENT_PATH names it in every job; "
-                "outside of one: memory-ci ci --provider none.",
-            ) from error
-        return github_job(environ, event)
+        return github_job(environ, _read_event(environ))
     tips = read_tips(workspace.repo)
     if not tips.work:
         return CiJob("record", "the default branch is checked out")
@@ -121,8 +112,25 @@ def find_job(workspace: Workspace, provider: CiProvider, environ: Mapping[str, s
     return CiJob("verify", f"the branch {tips.work}", base=tips.default)
 
 
+def _read_event(environ: Mapping[str, str]) -> bytes:
+    """Return the payload of the event of a workflow, which GitHub writes to a file.
+
+    Raises:
+        UsageError: bad-event.
+    """
+    try:
+        return read_regular(Path(environ.get("GITHUB_EVENT_PATH", "")), MAX_EVENT_BYTES)
+    except OSError as error:
+        raise UsageError(
+            f"the event cannot be read: {error.strerror}",
+            slug="bad-event",
+            hint="GITHUB_EVENT_PATH names it in every job; "
+            "outside of one: memory-ci ci --provider none.",
+        ) from error
+
+
 def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
-    """Return the job for the event of a workflow.
+    """Return the task of a job in GitHub Actions.
 
     Args:
         environ: the variables of the job.
@@ -140,23 +148,11 @@ def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
             f"the event is not one of GitHub: {error}", slug="bad-event", hint=hint
         ) from error
     if name == "pull_request" and event.pull_request:
-        request = event.pull_request
-        base = request.base.repo
-        head = request.head.repo
-        # A head whose repository is gone may have been a fork.
-        is_fork = base is None or head is None or base.full_name != head.full_name
-        return CiJob(
-            "verify",
-            "a pull request",
-            base=request.base.sha,
-            is_fork=is_fork,
-            number=request.number,
-            title=request.title,
-        )
+        return _job_of_pull_request(event.pull_request)
     if name == "merge_group" and event.merge_group:
         return CiJob("verify", "a merge queue", base=event.merge_group.base_sha)
     if name not in BRANCH_EVENTS:
-        raise _refusal(name)
+        raise _make_refusal(name)
     if event.repository.fork:
         reason = "this repository is a fork: memory is recorded where the work is merged"
         return CiJob("nothing", reason)
@@ -167,8 +163,24 @@ def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
     return _branch_job(name, ref, default)
 
 
+def _job_of_pull_request(request: _PullRequest) -> CiJob:
+    """Return the task to verify a pull request on GitHub."""
+    base = request.base.repo
+    head = request.head.repo
+    # A head whose repository is gone may have been a fork.
+    is_fork = base is None or head is None or base.full_name != head.full_name
+    return CiJob(
+        "verify",
+        "a pull request",
+        base=request.base.sha,
+        is_fork=is_fork,
+        number=request.number,
+        title=request.title,
+    )
+
+
 def gitlab_job(environ: Mapping[str, str]) -> CiJob:
-    """Return the job for a pipeline, by its predefined variables.
+    """Return the task of a job in a pipeline of GitLab, by its predefined variables.
 
     Raises:
         UsageError: event-refused.
@@ -186,27 +198,34 @@ def gitlab_job(environ: Mapping[str, str]) -> CiJob:
             title=environ.get("CI_MERGE_REQUEST_TITLE", ""),
         )
     if source not in BRANCH_SOURCES:
-        raise _refusal(source)
+        raise _make_refusal(source)
     branch = environ.get("CI_COMMIT_BRANCH", "")
     return _branch_job(source, branch, environ.get("CI_DEFAULT_BRANCH", ""))
 
 
-def _branch_job(name: str, ref: str, default: str) -> CiJob:
+def _branch_job(event: str, ref: str, default: str) -> CiJob:
+    """Return the task of a job on a branch: to record on the default branch, nothing on others.
+
+    Args:
+        event: the name of the event, for the reason.
+        ref: the branch.
+        default: the default branch, spelt as `ref` is.
+    """
     branch = short_branch(ref)
     if not branch or ref != default:
-        reason = f"{name} of {branch or 'no branch'}: memory is recorded on the default branch"
+        reason = f"{event} of {branch or 'no branch'}: memory is recorded on the default branch"
         return CiJob("nothing", reason)
-    return CiJob("record", name, branch=branch)
+    return CiJob("record", event, branch=branch)
 
 
-def _refusal(name: str) -> UsageError:
-    """Return the error for an event that is not served.
+def _make_refusal(event: str) -> UsageError:
+    """Return the error (event-refused) for an event on which memory-ci does not run.
 
-    `pull_request_target` runs with secrets on the words of strangers; other events do not name
-    merged changes.
+    `pull_request_target` runs with secrets on code of outsiders; other events do not name merged
+    changes.
     """
     return UsageError(
-        f"memory-ci does not run on {name or 'an event without a name'}",
+        f"memory-ci does not run on {event or 'an event without a name'}",
         slug="event-refused",
         hint="Run it on pull_request, merge_group, push, schedule or workflow_dispatch "
         "(`memory-ci help ci`).",

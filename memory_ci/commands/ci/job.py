@@ -1,4 +1,4 @@
-"""The job of a CI run in one process: verify a change, or record merged changes."""
+"""The work of a CI job, in one process: it verifies a change, or records merged changes."""
 
 from __future__ import annotations
 
@@ -134,6 +134,14 @@ def run_ci(
 ) -> CiRun:
     """Verify a change or record merged changes, as the job requires.
 
+    Args:
+        workspace: the repository.
+        job: the task of the job.
+        options: the options of the job.
+        now: the time of the job.
+        environ: environment variables, which name the forge and the model.
+        progress: called as merged changes are read.
+
     Raises:
         MemoryCIError: the errors of verifying, recording and publishing.
     """
@@ -145,7 +153,7 @@ def run_ci(
     ready_plan = None if options.apply is None else parse_plan(options.apply)
 
     def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
-        """Plan a run on a ref, or move the plan that was passed there."""
+        """Plan a run on a ref, or move the plan of an earlier job there."""
         if ready_plan is not None:
             return move_plan(workspace, ready_plan, ref)
         problems = () if options.dry_run else fetch_sessions(workspace, ref, environ)
@@ -160,11 +168,7 @@ def run_ci(
         delay = find_delay(workspace, publish_options, make_plan, now, environ)
         if delay:
             return CiRun(replace(job, kind="nothing", reason=delay), is_delayed=True)
-        plan = make_plan(ref, frozenset())
-        save_plan(plan, options.extract)
-        stop = find_stop(workspace, plan, now)
-        # The job that performs the plan fails; a failure here would lose the plan.
-        return CiRun(job, plan=plan, stop=stop and replace(stop, is_red=False))
+        return _save_plan(workspace, job, make_plan(ref, frozenset()), options.extract, now)
     if options.dry_run:
         plan = make_plan(ref, frozenset())
         published = Published("none", "", subjects=preview_plan(workspace, plan, now).subjects)
@@ -181,9 +185,22 @@ def run_ci(
     )
 
 
+def _save_plan(workspace: Workspace, job: CiJob, plan: Plan, path: Path, now: datetime) -> CiRun:
+    """Write a plan to a file, for the later job that commits it.
+
+    That job fails if the run stopped. If this one failed, the plan would be lost.
+    """
+    save_plan(plan, path)
+    stop = find_stop(workspace, plan, now)
+    if stop is not None:
+        stop = replace(stop, is_red=False)
+    return CiRun(job, plan=plan, stop=stop)
+
+
 def _verify(
     workspace: Workspace, job: CiJob, options: CiOptions, environ: Mapping[str, str]
 ) -> CiRun:
+    """Verify a change, and comment on its pull request if it changes cited code."""
     report = verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork, title=job.title)
     remark = ""
     if not options.dry_run:
@@ -197,7 +214,10 @@ def _verify(
 
 
 def _is_memory_only(workspace: Workspace, base: str | None) -> bool:
-    """Return whether HEAD differs from its merge base in memory alone, as the base defines it."""
+    """Return whether a change touches nothing but memory files, as the base's settings name them.
+
+    The change is from the merge base of `base` and HEAD to HEAD.
+    """
     if base is None or find_commit(workspace.repo, base) is None:
         return False
     options = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=none")
@@ -209,7 +229,7 @@ def _is_memory_only(workspace: Workspace, base: str | None) -> bool:
 
 
 def _trim(workspace: Workspace, plan: Plan | None) -> Plan | None:
-    """Return a plan without the quotes that its branch does not keep."""
+    """Return a plan without the quotes that the configuration of its branch does not allow."""
     if plan is None:
         return None
     config = workspace_at(workspace.repo, plan.base).config
@@ -226,10 +246,14 @@ def _build_index(workspace: Workspace, ref: str) -> IndexUse:
 
 
 def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
-    """Return why the run of a plan stopped, or None if it reached its end."""
+    """Return why the run of a plan stopped before its end, or None if it did not.
+
+    It is an error if an earlier run must have stopped as well, else a warning.
+    """
     failure = plan.engine.failure
     if not failure:
         return None
+    # A failure ends with its slug: `the model cannot be reached [engine-failed]`.
     slug = failure.rpartition("[")[2].removesuffix("]")
     is_red = slug in LASTING
     # Each merge starts a run: if two wait, or one for long, an earlier run has stopped as well.
@@ -240,7 +264,7 @@ def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
 
 
 def iter_waiting(repo: Repository, since: str | None, tip: str) -> Iterator[MergedChange]:
-    """Yield the merged changes that no run has covered, without commits of runs."""
+    """Yield the merged changes that no run has read, except the commits of runs themselves."""
     for change in iter_merged_changes(repo, plan_range(repo, since, tip)):
         if not find_trailers(change.tip.message, (STEP,)):
             yield change

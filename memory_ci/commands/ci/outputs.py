@@ -1,4 +1,4 @@
-"""The outputs of a job: values that later steps and jobs of a workflow read."""
+"""The outputs of a CI job: values that later steps and jobs of a workflow read."""
 
 from __future__ import annotations
 
@@ -12,19 +12,28 @@ from memory_ci.records.plan import Change, Plan
 
 def list_outputs(run: CiRun) -> dict[str, str]:
     """Return the outputs of a job by name; each job has all of them, each of one line."""
-    report = run.report
-    published = run.published
-    return {
+    outputs = {
         "job": run.job.kind,
-        "findings": str(len(report.findings)) if report else "0",
+        "findings": "0",
         "memory-only": str(run.is_memory_only).lower(),
         "learned": str(len(list_learned(run.plan))),
-        "commits": str(len(published.subjects)) if published else "0",
-        "tip": published.tip if published else "",
-        "pull-request": published.url if published else "",
-        "index-key": run.index.key if run.index else "",
-        "failure": run.plan.engine.failure if run.plan else "",
+        "commits": "0",
+        "tip": "",
+        "pull-request": "",
+        "index-key": "",
+        "failure": "",
     }
+    if run.report:
+        outputs["findings"] = str(len(run.report.findings))
+    if run.published:
+        outputs["commits"] = str(len(run.published.subjects))
+        outputs["tip"] = run.published.tip
+        outputs["pull-request"] = run.published.url
+    if run.index:
+        outputs["index-key"] = run.index.key
+    if run.plan:
+        outputs["failure"] = run.plan.engine.failure
+    return outputs
 
 
 def list_learned(plan: Plan | None) -> list[Change]:
@@ -35,7 +44,7 @@ def list_learned(plan: Plan | None) -> list[Change]:
 
 
 def format_outputs(outputs: Mapping[str, str], delimiter: str) -> str:
-    r"""Format outputs as a runner reads them.
+    r"""Format outputs for the file that GitHub's runner reads.
 
     Args:
         outputs: the values by name.

@@ -1,4 +1,4 @@
-"""The line of JSON that says how a run went, and the same as a span of OpenTelemetry."""
+"""The line of JSON that says how a run in CI went, and the same as a span of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -38,7 +38,14 @@ COLLECTOR_SECONDS = 5
 def describe_run(
     workspace: Workspace, run: CiRun, now: datetime, environ: Mapping[str, str]
 ) -> RunLine:
-    """Return the line of a run that came to its end."""
+    """Return the line that says how a run went, with its figures.
+
+    Args:
+        workspace: the repository.
+        run: the result of the run.
+        now: when the run began.
+        environ: environment variables, which name the repository on the forge.
+    """
     state, reason = _find_state(run)
     lag, month_usd = _measure_lag(workspace, run, now)
     return replace(
@@ -62,7 +69,10 @@ def describe_failure(
 
 
 def _find_state(run: CiRun) -> tuple[RunState, str]:
-    """Return the state of a run, and the reason for it."""
+    """Return the state of a run (`done`, `findings`, `waiting`, `stopped`), and the reason for it.
+
+    A run that waits is not due yet, or its pull request is under review.
+    """
     if run.stop:
         return "stopped", run.stop.reason
     if run.report and not run.report.is_ok:
@@ -75,6 +85,7 @@ def _find_state(run: CiRun) -> tuple[RunState, str]:
 def _make_line(
     workspace: Workspace, state: RunState, reason: str, now: datetime, environ: Mapping[str, str]
 ) -> RunLine:
+    """Return a line that has the state of a run and its repository, but no figures yet."""
     return RunLine(
         version=__version__,
         repository=_name_repository(workspace, environ),
@@ -87,22 +98,29 @@ def _make_line(
 
 
 def _name_repository(workspace: Workspace, environ: Mapping[str, str]) -> str:
-    """Return the name on the forge, else the path of the remote, else that of the directory."""
+    """Return the name of the repository: `owner/name` if the job or the remote says it.
+
+    Else it is the name of the directory.
+    """
     repo = workspace.repo
-    url = find_setting(repo, f"remote.{workspace.config.publish.remote}.url") or ""
-    path = urlsplit(url).path if "://" in url else url.partition(":")[2]
-    return (
-        environ.get("GITHUB_REPOSITORY")
-        or environ.get("CI_PROJECT_PATH")
-        or path.strip("/").removesuffix(".git")
-        or (repo.root or repo.git_dir).name
+    remote_url = find_setting(repo, f"remote.{workspace.config.publish.remote}.url") or ""
+    is_url = "://" in remote_url  # Else as for ssh: git@example.org:owner/name.git
+    remote_path = urlsplit(remote_url).path if is_url else remote_url.partition(":")[2]
+    names = (
+        environ.get("GITHUB_REPOSITORY"),
+        environ.get("CI_PROJECT_PATH"),
+        remote_path.strip("/").removesuffix(".git"),
     )
+    for name in names:
+        if name:
+            return name
+    return (repo.root or repo.git_dir).name
 
 
 def _measure_lag(workspace: Workspace, run: CiRun, now: datetime) -> tuple[Lag, float]:
-    """Return how much merged work no run has covered, and the cost of the month in USD.
+    """Return how much merged work no run has read, and the cost of this month's runs in USD.
 
-    Both are zero for a job that verified, and where git cannot tell.
+    Both are zero for a job that verified a change, and if git fails, as in a shallow clone.
     """
     if run.job.kind == "verify":
         return Lag(), 0.0
@@ -126,11 +144,11 @@ def _measure_lag(workspace: Workspace, run: CiRun, now: datetime) -> tuple[Lag, 
 
 
 def _count_served(plan: Plan | None) -> Served:
-    """Count what agents were served for the merged changes of a run.
+    """Count the entries that agents were shown for the merged changes of a run.
 
     Returns:
-        The number of merged changes whose agents were served entries, of these entries, and of
-        those that the work used.
+        The number of merged changes whose agents were shown entries, of these entries, and of those
+        that the change used.
     """
     change_count = 0
     served_count = 0
@@ -145,24 +163,25 @@ def _count_served(plan: Plan | None) -> Served:
 
 
 def _list_new_episodes(plan: Plan | None) -> list[Episode]:
-    """Return the episodes that a run writes; a merged change has one episode."""
+    """Return the episodes that a run writes, the records of merged changes, one for each."""
     if plan is None:
         return []
     episodes = []
     for file in plan.episodes:
         parsed = parse_episode_file(file.path, file.text.encode())
-        episodes += [telling for telling in parsed.tellings if isinstance(telling, Episode)]
+        episodes += [record for record in parsed.records if isinstance(record, Episode)]
     return episodes
 
 
 def _find_open_request(published: Published | None, now: datetime) -> OpenRequest | None:
+    """Return the open pull request of the memory branch, with its age in days."""
     if published is None or not published.url or not published.opened:
         return None
     return OpenRequest(published.url, (now - published.opened).days)
 
 
 def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> str:
-    """Send a line as one span to the collector that the environment names, if it names one.
+    """Send the line of a run as one span of OpenTelemetry, if the environment names a collector.
 
     The variables are those of OpenTelemetry (opentelemetry.io, "OTLP Exporter Configuration").
 
@@ -184,8 +203,8 @@ def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> s
     provider = TracerProvider(resource=Resource.create(service))
     exporter = OTLPSpanExporter(timeout=COLLECTOR_SECONDS)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    started = int(line.at.timestamp() * 1e9)
-    span = provider.get_tracer("memory-ci").start_span("memory-ci ci", start_time=started)
+    started_ns = int(line.at.timestamp() * 1e9)
+    span = provider.get_tracer("memory-ci").start_span("memory-ci ci", start_time=started_ns)
     for name, value in _flatten(line).items():
         span.set_attribute(name, value)
     if line.state in ("stopped", "failed"):
@@ -196,7 +215,7 @@ def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> s
 
 
 def _flatten(line: RunLine) -> dict[str, str | int | float]:
-    """Return the texts and numbers of a line by their dotted names."""
+    """Return the texts and numbers of a line by dotted names: `memory_ci.lag.changes`."""
     attributes: dict[str, str | int | float] = {}
     pending: list[tuple[str, object]] = [("memory_ci", msgspec.to_builtins(line))]
     while pending:

@@ -1,4 +1,4 @@
-"""The input of every check of doctor, and helpers that several checks use."""
+"""The repository and the machine that checks of `memory-ci doctor` look at, with shared helpers."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ class Surroundings(msgspec.Struct, frozen=True, dict=True):
     def tip(self) -> str | None:
         """The commit that memory is recorded on: the tip of the default branch."""
         tips = read_tips(self.workspace.repo)
-        is_default_branch = tips.branch and not tips.work
-        return self.head if tips.commit is None or is_default_branch else tips.commit
+        is_on_default_branch = tips.branch and not tips.work
+        if tips.commit is None or is_on_default_branch:
+            return self.head
+        return tips.commit
 
     @cached_property
     def hooks(self) -> Path:

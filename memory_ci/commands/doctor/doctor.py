@@ -1,4 +1,4 @@
-"""The checks of doctor, and the run of them.
+"""`memory-ci doctor`: the list of its checks of the set-up, and their run.
 
 Nothing is written, and the network is used only if the user asks for it.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memory_ci import progress
-from memory_ci.commands.doctor import machine, memory, setup
+from memory_ci.commands.doctor import agents, machine, memory, setup
 from memory_ci.commands.doctor.case import DoctorCheck, Surroundings
 from memory_ci.commands.doctor.records import Diagnosis, Probe
 from memory_ci.errors import MemoryCIError, UsageError
@@ -31,7 +31,7 @@ CHECKS: tuple[tuple[str, DoctorCheck], ...] = (
     ("merge-driver", setup.check_merge_driver),
     ("hooks", setup.check_hooks),
     ("pre-commit", setup.check_pre_commit),
-    ("agents", setup.check_agents),
+    ("agents", agents.check_agents),
     ("sessions", memory.check_sessions),
     ("history", memory.check_history),
     ("recorded", memory.check_cursor),
@@ -89,7 +89,13 @@ def _mask_credentials(probe: Probe) -> Probe:
 
 
 def _open(start: Path) -> tuple[Workspace, Probe]:
-    """Return the workspace, with defaults if its configuration cannot be read, and the probe."""
+    """Return the workspace around a directory, and a probe of its configuration.
+
+    If the configuration cannot be read, the workspace has the defaults.
+
+    Raises:
+        RepositoryError: not-a-repository.
+    """
     repo = find_repository(start)
     try:
         workspace = workspace_here(repo)
@@ -104,6 +110,7 @@ def _open(start: Path) -> tuple[Workspace, Probe]:
 
 
 def _run(name: str, check: DoctorCheck, case: Surroundings) -> tuple[Probe, ...]:
+    """Return the probes of a check, or one probe for the error that it raises."""
     try:
         return tuple(check(case))
     except MemoryCIError as error:

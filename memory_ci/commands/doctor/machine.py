@@ -1,6 +1,6 @@
-"""Checks of this machine: versions, clock, identity, model, forge, guards, and privacy.
+"""Checks of `memory-ci doctor` on this machine: versions, clock, identity, model, forge, privacy.
 
-For the guards a fake key and an injection are planted in a scratch repository, and must be refused.
+Also the guards of memory: a fake key and an injection in a scratch repository must be refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from memory_ci.text import plural
 
 LEAST_GIT = (2, 31)
 SKEW = timedelta(minutes=5)  # clocks of two machines may differ by this much
-LOOKED_AT = 50  # newest commits whose dates are compared with the clock
+MAX_COMMITS = 50  # newest commits whose dates are compared with the clock
 ENGINES_WITH_REPLIES = ("anthropic", "claude-cli")
 """The engines whose replies are stored next to the repository."""
 
@@ -74,10 +74,11 @@ Server = Callable[[Workspace, date], str]
 def check_versions(case: Surroundings) -> Iterator[Probe]:
     """Check the versions of memory-ci, Python and git."""
     git = run_git(case.workspace.repo.cwd, "--version").decode("utf-8", "replace").strip()
-    numbers = tuple(int(number) for number in re.findall(r"\d+", git)[:2])
+    # `git version 2.43.0`: major and minor are compared.
+    git_version = tuple(int(number) for number in re.findall(r"\d+", git)[:2])
     python_version = platform.python_version()
     what = f"memory-ci {__version__}, Python {python_version}, {git.replace(' version', '')}"
-    if numbers < LEAST_GIT:
+    if git_version < LEAST_GIT:
         least = ".".join(str(number) for number in LEAST_GIT)
         yield Probe("versions", "fail", what, f"Install git {least} or newer.")
     else:
@@ -85,25 +86,27 @@ def check_versions(case: Surroundings) -> Iterator[Probe]:
 
 
 def check_clock(case: Surroundings) -> Iterator[Probe]:
-    """Check that the clock and the dates of commits agree: ages are computed from both."""
+    """Check that no commit is from the future: ages of entries are computed from both clocks."""
     source = " (SOURCE_DATE_EPOCH)" if case.environ.get("SOURCE_DATE_EPOCH") else ""
-    zone = f"{case.now.astimezone():%z}"
+    offset = f"{case.now.astimezone():%z}"  # +0200
     time = f"{case.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC{source}"
-    what = f"{time}; the local zone is {zone[:3]}:{zone[3:]}"
+    what = f"{time}; the local zone is {offset[:3]}:{offset[3:]}"
 
     commits: list[Commit] = []
     if case.tip:
-        arguments = (f"--max-count={LOOKED_AT}", "--end-of-options", case.tip)
+        arguments = (f"--max-count={MAX_COMMITS}", "--end-of-options", case.tip)
         commits = [commit for commit, _ in read_log(case.workspace.repo, *arguments)]
-    ahead = [commit for commit in commits if commit.committed_at > case.now + SKEW]
-    if not ahead:
+    future_times = [
+        commit.committed_at for commit in commits if commit.committed_at > case.now + SKEW
+    ]
+    if not future_times:
         yield Probe("clock", "ok", what)
         return
-    latest = max(commit.committed_at for commit in ahead).astimezone(UTC)
-    count = f"{plural(len(ahead), 'commit')} of the newest {len(commits)}"
-    late = f"{count} from the future, up to {latest:%Y-%m-%d %H:%M} UTC"
+    latest = max(future_times).astimezone(UTC)
+    count = f"{plural(len(future_times), 'commit')} of the newest {len(commits)}"
+    future = f"{count} from the future, up to {latest:%Y-%m-%d %H:%M} UTC"
     remedy = "Compare `date -u` with a clock that you trust, here and where the commits were made."
-    yield Probe("clock", "warn", f"{late}; here it is {what}", remedy)
+    yield Probe("clock", "warn", f"{future}; here it is {what}", remedy)
 
 
 def check_identity(case: Surroundings) -> Iterator[Probe]:
@@ -112,11 +115,10 @@ def check_identity(case: Surroundings) -> Iterator[Probe]:
         yield Probe("identity", "skip", "in CI memory-ci commits under its own name")
         return
     settings = {"GIT_AUTHOR_NAME": "user.name", "GIT_AUTHOR_EMAIL": "user.email"}
-    missing = [
-        name
-        for variable, name in settings.items()
-        if not case.environ.get(variable) and not find_setting(case.workspace.repo, name)
-    ]
+    missing = []
+    for variable, name in settings.items():
+        if not case.environ.get(variable) and not find_setting(case.workspace.repo, name):
+            missing.append(name)
     if missing:
         remedy = " && ".join(f"git config --global {name} '…'" for name in missing)
         yield Probe("identity", "warn", f"git does not know {' and '.join(missing)}", remedy)
@@ -128,15 +130,18 @@ def check_identity(case: Surroundings) -> Iterator[Probe]:
 
 
 def check_engine(case: Surroundings) -> Iterator[Probe]:
-    """Check which engine reads the evidence, and when it last replied.
+    """Check which engine (a model, or rules) reads merged changes, and when it last replied.
 
-    It is not called: that would cost.
+    A model is not called: that would cost.
     """
     model = choose_model(case.workspace.config.engine, None, case.environ)
     model.close()
     if model.name == "rules":
-        remedy = f"pip install '{model.lacks}'" if model.lacks else ""
-        yield Probe("engine", "warn" if model.lacks else "ok", f"rules: {model.reason}", remedy)
+        what = f"rules: {model.reason}"
+        if model.lacks:
+            yield Probe("engine", "warn", what, f"pip install '{model.lacks}'")
+        else:
+            yield Probe("engine", "ok", what)
         return
     last_reply = _describe_last_reply(_replies_folder(case), model.name)
     yield Probe("engine", "ok", f"{model.name} ({model.reason}); {last_reply}")
@@ -147,6 +152,7 @@ def _replies_folder(case: Surroundings) -> Path:
 
 
 def _describe_last_reply(folder: Path, engine: str) -> str:
+    """Return when an engine last replied, by the newest file of its stored replies."""
     if engine not in ENGINES_WITH_REPLIES:
         return "its answers are not kept, so its last call cannot be told"
     times: list[float] = []
@@ -160,16 +166,17 @@ def _describe_last_reply(folder: Path, engine: str) -> str:
 def check_forge(case: Surroundings) -> Iterator[Probe]:
     """Check for a token for the forge and, with the network, that the forge accepts it.
 
-    The clone of a person needs no token. A job needs one, and so does a person who set a part of
-    the variables.
+    The clone of a person needs no token. A job needs one. So does a person who has a token, and not
+    all else that the forge needs.
     """
     settings = case.workspace.config.forge
     variables = (*GITHUB_TOKENS, *GITLAB_TOKENS)
     has_token = any(case.environ.get(name, "").strip() for name in variables)
-    is_wanted = settings.name != "none" and (case.environ.get("CI") or has_token)
+    is_job = bool(case.environ.get("CI"))
+    is_needed = settings.name != "none" and (is_job or has_token)
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         forge, reason = choose_forge(settings, case.environ, Path(scratch))
-        if forge is None and is_wanted:
+        if forge is None and is_needed:
             yield Probe("forge", "warn", f"no reviews are read: {reason}", SET_FORGE)
         elif forge is None:
             yield Probe("forge", "skip", f"no reviews are read here: {reason}")
@@ -195,17 +202,30 @@ def serve(workspace: Workspace, today: date) -> str:
 def check_guard(
     case: Surroundings, check: Checker = check_memory, serve: Server = serve
 ) -> Iterator[Probe]:
-    """Check that both plants are found and not served, and that a harmless entry is served."""
+    """Check that `check` and `retrieve` refuse dangerous entries, and pass a harmless one.
+
+    The entries are planted in a scratch repository: one has a key, one an injection.
+
+    Args:
+        case: the repository and the machine.
+        check: the check of memory files.
+        serve: returns the titles of the entries that an agent is served.
+    """
     with tempfile.TemporaryDirectory(prefix="memory-ci-doctor-") as scratch:
         workspace = _plant(Path(scratch))
         codes = {finding.code for finding in check(workspace).findings}
-        served = serve(workspace, case.now.date())
+        served_titles = serve(workspace, case.now.date())
 
-    faults = [f"`check` passes a planted {code}" for code in PLANTS if code not in codes]
-    unexpected_codes = sorted(codes - PLANTS.keys())
-    faults += [f"`check` refuses a harmless entry: {code}" for code in unexpected_codes]
-    faults += [f"`retrieve` serves a planted {code}" for code in PLANTS if PLANTS[code] in served]
-    if HARMLESS not in served:
+    faults: list[str] = []
+    for code in PLANTS:
+        if code not in codes:
+            faults.append(f"`check` passes a planted {code}")
+    for code in sorted(codes - PLANTS.keys()):
+        faults.append(f"`check` refuses a harmless entry: {code}")
+    for code, text in PLANTS.items():
+        if text in served_titles:
+            faults.append(f"`retrieve` serves a planted {code}")
+    if HARMLESS not in served_titles:
         faults.append("`retrieve` does not serve a harmless entry")
 
     for fault in faults:
@@ -265,13 +285,13 @@ def check_model(case: Surroundings) -> Iterator[Probe]:
         yield Probe("model", "ok", what)
         return
     provider = settings.provider if model.name == "anthropic" else model.name
-    since = _since(_replies_folder(case).rglob("*.json"), "first answer")
+    since = _describe_oldest(_replies_folder(case).rglob("*.json"), "first answer")
     description = f"{settings.model}; {model.reason}"
     yield Probe("model", "out", f"evidence of merged work, to {provider} ({description}); {since}")
 
 
 def check_embedder(case: Surroundings) -> Iterator[Probe]:
-    """Report the embedder that receives tasks and entries."""
+    """Report the service that computes embeddings, and so receives tasks and entries."""
     name = case.workspace.config.retrieve.embedder
     choice = choose_embedder(case.workspace.config.retrieve, case.environ)
     if choice.embedder is None or name in ("auto", "local"):
@@ -293,7 +313,7 @@ def check_collector(case: Surroundings) -> Iterator[Probe]:
 
 
 def check_pushed(case: Surroundings) -> Iterator[Probe]:
-    """Report captured sessions: how many are stored, pushed to each remote, and readable there."""
+    """Report captured sessions: how many are stored, where they were pushed, and who reads them."""
     repo = case.workspace.repo
     stored = plural(len(list_stored(repo)), "session")
     pushed = list_pushed(repo)
@@ -301,10 +321,10 @@ def check_pushed(case: Surroundings) -> Iterator[Probe]:
     yield Probe("sessions", "ok", f"{stored} captured here; pushed to {target} (sessions.push)")
 
     for remote, sessions in pushed.items():
-        noted = sum(1 for _ in read_stored(repo, sessions, name=NOTES))
+        note_count = sum(1 for _ in read_stored(repo, sessions, name=NOTES))
         since = min(session.at for session in sessions)
         readers = _find_readers(case, remote)
-        count = f"{plural(len(sessions), 'session')}, {noted} with notes"
+        count = f"{plural(len(sessions), 'session')}, {note_count} with notes"
         what = f"{count}, to {remote} since {since:%Y-%m-%d}; {READERS[readers]}"
         if readers == "anybody":
             remedy = f"memory-ci sessions --purge ID --remote {remote}, and sessions.push: private"
@@ -323,10 +343,11 @@ def check_remotes(case: Surroundings) -> Iterator[Probe]:
     """Report the remotes that memory is pushed to with the repository."""
     config = case.workspace.config
     repo = case.workspace.repo
-    addition = case.head and find_addition(repo, case.head, CONFIG_FILE)
+    # The commit that added the configuration began memory here.
+    first_commit = find_addition(repo, case.head, CONFIG_FILE) if case.head else None
     since = "nothing is committed yet"
-    if addition:
-        since = f"since {read_commit_time(repo, addition):%Y-%m-%d}"
+    if first_commit:
+        since = f"since {read_commit_time(repo, first_commit):%Y-%m-%d}"
 
     parts = ["entries"]
     if config.episodes.write:
@@ -370,18 +391,19 @@ def check_served(case: Surroundings) -> Iterator[Probe]:
 
     for found in first_by_file.values():
         served = SERVED_BY_PART[found.part.name]
-        source = f"{found.path}); {_since([found.path], 'file of')}"
-        yield Probe("agents", "out", f"{served}, to {found.agent.name} and its provider ({source}")
+        since = _describe_oldest([found.path], "file of")
+        what = f"{served}, to {found.agent.name} and its provider ({found.path}); {since}"
+        yield Probe("agents", "out", what)
     if not found_parts:
         yield Probe("agents", "ok", "no agent of this clone is given memory")
 
 
 def check_asked(case: Surroundings) -> Iterator[Probe]:
-    """Report requests to the forge, the sessions that are held out, and telemetry."""
+    """Report requests to the forge, sessions that are held out for comparison, and telemetry."""
     cache = case.workspace.repo.common_dir / "memory-ci" / "forge-cache"
     forge, reason = choose_forge(case.workspace.config.forge, case.environ, cache)
     if forge:
-        since = _since(cache.rglob("*"), "first answer")
+        since = _describe_oldest(cache.rglob("*"), "first answer")
         what = f"numbers of requests and commits ({reason}); {since}"
         yield Probe("forge", "out", what)
     else:
@@ -395,8 +417,8 @@ def check_asked(case: Surroundings) -> Iterator[Probe]:
     yield Probe("telemetry", "ok", "none: memory-ci reports to nobody")
 
 
-def _since(paths: Iterable[Path], word: str) -> str:
-    """Return a word and the day of the oldest of some files, or that there is no file."""
+def _describe_oldest(paths: Iterable[Path], word: str) -> str:
+    """Return the day of the oldest of some files after a word: `first answer 2026-01-31`."""
     times = [path.stat().st_mtime for path in paths if path.is_file()]
     if not times:
         return f"no {word} is kept here"

@@ -1,4 +1,4 @@
-"""Checks of memory files, of their index and vectors, of sessions, and of records of runs."""
+"""Checks of `memory-ci doctor` on memory files, their index, captured sessions, recorded work."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.document import load_file
 from memory_ci.text import plural
 
-SHOWN = 3  # findings that are named; `memory-ci check` names all
+MAX_NAMED = 3  # findings that are named; `memory-ci check` names all
 REBUILD = "memory-ci index"
 EMBED = "memory-ci index --vectors"
 CHOOSE = (
@@ -56,18 +56,17 @@ def check_files(case: Surroundings) -> Iterator[Probe]:
     count = f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')}"
     yield _judge_findings("memory", report.findings, count, "memory-ci check")
 
-    # Files of `init` that no commit has are not in other clones and CI.
+    # Other clones and CI do not have files that are not committed.
     patterns = case.workspace.config.scopes
-    files = [CONFIG_FILE, *patterns.project, *patterns.institutional]
-    committed = tree_at(repo, case.head).files if case.head else ()
-    missing = [
-        path
-        for path in files
-        if repo.root and (repo.root / path).is_file() and path not in committed
-    ]
-    if missing:
-        remedy = f"git add {' '.join(missing)} && git commit -m 'Add memory'"
-        yield Probe("memory", "warn", f"not committed: {', '.join(missing)}", remedy)
+    paths = [CONFIG_FILE, *patterns.project, *patterns.institutional]
+    committed_paths = tree_at(repo, case.head).files if case.head else ()
+    uncommitted = []
+    for path in paths:
+        if repo.root and (repo.root / path).is_file() and path not in committed_paths:
+            uncommitted.append(path)
+    if uncommitted:
+        remedy = f"git add {' '.join(uncommitted)} && git commit -m 'Add memory'"
+        yield Probe("memory", "warn", f"not committed: {', '.join(uncommitted)}", remedy)
 
 
 def check_interrupted(case: Surroundings) -> Iterator[Probe]:
@@ -88,45 +87,55 @@ def check_interrupted(case: Surroundings) -> Iterator[Probe]:
 
 def check_global(case: Surroundings) -> Iterator[Probe]:
     """Check the memory of this machine, which is served in every repository."""
-    written = case.workspace.config.global_.path
-    if not written:
+    configured_path = case.workspace.config.global_.path
+    if not configured_path:
         yield Probe("global-memory", "skip", "the configuration reads none (global.path is empty)")
         return
-    path = Path(written).expanduser()
+    path = Path(configured_path).expanduser()
     if path.is_dir():
         path /= "MEMORY.md"
     if not path.exists():
-        yield Probe("global-memory", "skip", f"none at {written}")
+        yield Probe("global-memory", "skip", f"none at {configured_path}")
         return
     try:
         data = read_regular(path, MAX_FILE_BYTES)
     except OSError as error:
-        remedy = f"Make {written} a regular file that you may read, or set global.path to ''."
-        yield Probe("global-memory", "fail", f"{written} cannot be read: {error.strerror}", remedy)
+        what = f"{configured_path} cannot be read: {error.strerror}"
+        remedy = (
+            f"Make {configured_path} a regular file that you may read, or set global.path to ''."
+        )
+        yield Probe("global-memory", "fail", what, remedy)
         return
 
-    file = screen(load_file(written, data, case.workspace.config.scopes))
+    file = screen(load_file(configured_path, data, case.workspace.config.scopes))
     errors = [finding for finding in file.findings if finding.level == "error"]
-    what = f"{plural(len(file.entries), 'entry')} in {written}"
-    remedy = f"Mend these lines of {written}; what they hold is not served."
+    what = f"{plural(len(file.entries), 'entry')} in {configured_path}"
+    remedy = f"Mend these lines of {configured_path}; what they hold is not served."
     yield _judge_findings("global-memory", errors, what, remedy)
 
 
 def _judge_findings(name: str, findings: Iterable[Finding], what: str, remedy: str) -> Probe:
-    """Return a probe of the errors, else of the warnings, else `what` as the state that is ok."""
+    """Return a probe that names the first errors among findings, else the first warnings.
+
+    Args:
+        name: the name of the check.
+        findings: the findings.
+        what: the words of the probe if there is neither.
+        remedy: the remedy for errors and warnings.
+    """
     levels: dict[str, ProbeState] = {"error": "fail", "warning": "warn"}
     for level, state in levels.items():
-        lines = [
-            f"{finding.path}:{finding.line}: {finding.message} [{finding.code}]"
-            for finding in findings
-            if finding.level == level
-        ]
-        if lines:
-            shown = lines[:SHOWN]
-            if len(lines) > SHOWN:
-                shown.append(f"and {len(lines) - SHOWN} more")
-            text = "\n".join(shown)
-            return Probe(name, state, f"{plural(len(lines), level)}: {text}", remedy)
+        lines = []
+        for finding in findings:
+            if finding.level == level:
+                place = f"{finding.path}:{finding.line}"
+                lines.append(f"{place}: {finding.message} [{finding.code}]")
+        if not lines:
+            continue
+        text = "\n".join(lines[:MAX_NAMED])
+        if len(lines) > MAX_NAMED:
+            text += f"\nand {len(lines) - MAX_NAMED} more"
+        return Probe(name, state, f"{plural(len(lines), level)}: {text}", remedy)
     return Probe(name, "ok", what)
 
 
@@ -134,7 +143,7 @@ def _judge_findings(name: str, findings: Iterable[Finding], what: str, remedy: s
 
 
 def check_index(case: Surroundings) -> Iterator[Probe]:
-    """Check that the index can be used and stored, and count the files that it is behind."""
+    """Check that the search index can be read and written, and count the files it lacks."""
     path = index_path(case.workspace)
     index = glance(path)
     if not _is_writable(path):
@@ -165,10 +174,12 @@ def _is_writable(path: Path) -> bool:
 
 
 def _count_changed(case: Surroundings, index: Glance) -> int:
-    """Return the number of memory files that differ from the index, or are gone."""
-    oids = {readable_path(file): file.oid for file in case.files}
-    gone = index.oids.keys() - oids.keys() - {case.workspace.config.global_.path}
-    return len(gone) + sum(index.oids.get(path) != oid for path, oid in oids.items())
+    """Return the number of memory files that differ from those in the index, or are gone."""
+    oid_by_path = {readable_path(file): file.oid for file in case.files}
+    global_path = case.workspace.config.global_.path  # in the index, and not in the work tree
+    gone_paths = index.oids.keys() - oid_by_path.keys() - {global_path}
+    changed_paths = [path for path, oid in oid_by_path.items() if index.oids.get(path) != oid]
+    return len(gone_paths) + len(changed_paths)
 
 
 def check_vectors(case: Surroundings) -> Iterator[Probe]:
@@ -190,16 +201,17 @@ def check_vectors(case: Surroundings) -> Iterator[Probe]:
     if case.is_online:
         choice.embedder.embed(["memory"], "query")  # raises a MemoryCIError if it fails
     index = glance(index_path(case.workspace))
-    vectors = index.vectors.get(choice.reason, 0) if index else 0
-    entries = index.texts if index else 0
+    vector_count = index.vectors.get(choice.reason, 0) if index else 0
+    entry_count = index.texts if index else 0
     if note.failed_on is not None:
         what = f"they fail since {note.failed_on}: {note.reason}; {last_use}"
         yield Probe("vectors", "fail", what, f"{EMBED} (it says what is amiss)")
-    elif vectors < LEAST_COVERAGE * entries:
-        what = f"{vectors} of {entries} entries have vectors of {choice.reason}; {last_use}"
+    elif vector_count < LEAST_COVERAGE * entry_count:
+        count = f"{vector_count} of {entry_count} entries"
+        what = f"{count} have vectors of {choice.reason}; {last_use}"
         yield Probe("vectors", "warn", what, EMBED)
     else:
-        what = f"{plural(vectors, 'vector')} of {choice.reason}; {last_use}"
+        what = f"{plural(vector_count, 'vector')} of {choice.reason}; {last_use}"
         yield Probe("vectors", "ok", what)
 
 
@@ -214,7 +226,7 @@ def check_cache(case: Surroundings) -> Iterator[Probe]:
 
 # -- merged changes: their sessions, and how far memory is behind them
 
-LAST = 10  # merged changes whose sessions are looked for
+MAX_CHANGES = 10  # merged changes whose sessions are looked for
 LOOK_BACK = 60  # first-parent commits that are searched for them: some are our own
 MAX_LAG = 20  # merged changes
 MAX_READ = 2_000  # merged changes that are read to count the work; of more, all count
@@ -246,21 +258,24 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
         return
 
     finder = SessionFinder(case.workspace, base=case.tip or "HEAD")
-    joined = sum(any(True for _ in finder.find(change, None)) for change in changes)
-    yield _judge_capture(case, finder, changes, joined)
+    joined_count = 0
+    for change in changes:
+        has_session = any(True for _ in finder.find(change, None))
+        joined_count += has_session
+    yield _judge_capture(case, finder, changes, joined_count)
     yield from _report_joining(finder)
 
 
 def _judge_capture(
-    case: Surroundings, finder: SessionFinder, changes: Sequence[MergedChange], joined: int
+    case: Surroundings, finder: SessionFinder, changes: Sequence[MergedChange], joined_count: int
 ) -> Probe:
-    """Judge whether sessions are captured.
+    """Return how many merged changes have a captured session, and whether it is a fault if none.
 
     Args:
         case: the repository and the machine.
         finder: the captured sessions.
         changes: the last merged changes.
-        joined: the number of these changes that have a session.
+        joined_count: the number of these changes that have a session.
     """
     stored = finder.captured.stored
     since = _find_capture(case)
@@ -275,9 +290,9 @@ def _judge_capture(
         return Probe("sessions", "skip", f"nothing was merged yet{more}")
     stored_sessions = stored_sessions or "none kept here"
     of_changes = f"of the last {plural(len(changes), 'merged change')}"
-    if joined:
-        has = "has" if joined == 1 else "have"
-        what = f"{joined} {of_changes} {has} a session; {stored_sessions}"
+    if joined_count:
+        has = "has" if joined_count == 1 else "have"
+        what = f"{joined_count} {of_changes} {has} a session; {stored_sessions}"
         return Probe("sessions", "ok", what)
     if since is not None and not _has_work_since(case, changes, since):
         return Probe("sessions", "skip", "nothing was merged since capture was set up")
@@ -289,7 +304,7 @@ def _judge_capture(
 
 
 def _has_work_since(case: Surroundings, changes: Sequence[MergedChange], since: datetime) -> bool:
-    """Return whether work was merged since a time; the commit of the set-up is no work."""
+    """Return whether work was merged since a time; the commit that set memory-ci up is none."""
     return any(
         change.tip.committed_at >= since and not is_setup(case.workspace, change)
         for change in changes
@@ -337,23 +352,31 @@ def _find_capture(case: Surroundings) -> datetime | None:
 
 
 def _list_last_changes(case: Surroundings) -> Sequence[MergedChange] | None:
-    """Return the newest merged changes that are work, None if a shallow clone lacks them."""
+    """Return the newest merged changes of people and agents, oldest first.
+
+    Returns:
+        The changes; None if a shallow clone lacks them.
+    """
     repo = case.workspace.repo
     if case.tip is None:
         return ()
     try:
         base = find_commit(repo, f"{case.tip}~{LOOK_BACK}")
-        merged = history.plan_range(repo, base, case.tip)
+        commit_range = history.plan_range(repo, base, case.tip)
     except RepositoryError as error:
         if error.slug == "shallow-clone":
             return None
         raise
-    changes = history.iter_merged_changes(repo, merged)
-    return [change for change in changes if is_work(case.workspace, change)][-LAST:]
+    changes = history.iter_merged_changes(repo, commit_range)
+    work = [change for change in changes if is_work(case.workspace, change)]
+    return work[-MAX_CHANGES:]
 
 
 def check_cursor(case: Surroundings) -> Iterator[Probe]:
-    """Count the merged changes that are not recorded yet, and check the commit of the last run."""
+    """Count the merged changes that `record` has not read yet.
+
+    The cursor is the commit up to which the last run has read.
+    """
     repo = case.workspace.repo
     tip = case.tip
     if tip is None:
@@ -373,45 +396,52 @@ def check_cursor(case: Surroundings) -> Iterator[Probe]:
         yield Probe("recorded", "fail", what, f"memory-ci record --since {lost.commit[:12]}")
         return
 
-    since = cursor.source if cursor else None
+    start = cursor.source if cursor else None
     if cursor is None and not is_cut:
-        since = history.find_addition(repo, tip, CONFIG_FILE)
-    waiting = 0
+        start = history.find_addition(repo, tip, CONFIG_FILE)
+    waiting_count = 0
     try:
-        if since:
-            waiting = _count_waiting(case, since, tip)
+        if start:
+            waiting_count = _count_waiting(case, start, tip)
     except RepositoryError as error:
         if error.slug != "shallow-clone":
             raise
         is_cut = True
-        since = None
+        start = None
 
-    if since is None:
-        nothing = "no commit holds a configuration yet, so there is nothing to record from"
-        yield Probe("recorded", "skip", CUT if is_cut else nothing)
+    if start is not None:
+        yield _judge_lag(waiting_count, has_run=cursor is not None)
+    elif is_cut:
+        yield Probe("recorded", "skip", CUT)
     else:
-        yield _judge_lag(waiting, has_run=cursor is not None)
+        what = "no commit holds a configuration yet, so there is nothing to record from"
+        yield Probe("recorded", "skip", what)
 
 
-def _judge_lag(waiting: int, *, has_run: bool) -> Probe:
-    """Judge the number of merged changes that wait to be recorded."""
-    verb = "waits" if waiting == 1 else "wait"
-    waits = f"{plural(waiting, 'merged change')} {verb}"
-    if not has_run and waiting:
+def _judge_lag(waiting_count: int, *, has_run: bool) -> Probe:
+    """Return whether too many merged changes wait to be recorded.
+
+    Args:
+        waiting_count: the number of the changes.
+        has_run: `record` was run before.
+    """
+    verb = "waits" if waiting_count == 1 else "wait"
+    waits = f"{plural(waiting_count, 'merged change')} {verb}"
+    if not has_run and waiting_count:
         what = f"nothing was recorded yet, and {waits}"
         return Probe("recorded", "warn", what, "memory-ci record")
-    if waiting > MAX_LAG:
+    if waiting_count > MAX_LAG:
         remedy = "memory-ci record (or mend the job of CI)"
         return Probe("recorded", "warn", f"{waits} since the last record", remedy)
-    if waiting:
+    if waiting_count:
         return Probe("recorded", "ok", f"{waits} to be recorded")
     return Probe("recorded", "ok", "everything that was merged is recorded")
 
 
-def _count_waiting(case: Surroundings, since: str, tip: str) -> int:
-    """Return the number of merged changes between two commits that are work."""
-    waiting = history.plan_range(case.workspace.repo, since, tip)
-    if waiting.change_count > MAX_READ:
-        return waiting.change_count
-    changes = history.iter_merged_changes(case.workspace.repo, waiting)
+def _count_waiting(case: Surroundings, start: str, tip: str) -> int:
+    """Return the number of merged changes of people and agents between two commits."""
+    commit_range = history.plan_range(case.workspace.repo, start, tip)
+    if commit_range.change_count > MAX_READ:
+        return commit_range.change_count
+    changes = history.iter_merged_changes(case.workspace.repo, commit_range)
     return sum(is_work(case.workspace, change) for change in changes)

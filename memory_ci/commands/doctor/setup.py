@@ -1,34 +1,22 @@
-"""Checks of the set-up: hooks, pre-commit, the merge driver, the jobs of CI, coding agents."""
+"""Checks of `memory-ci doctor` on git hooks, pre-commit, the merge driver and jobs of CI."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from importlib.util import find_spec
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
-
-import msgspec
 
 from memory_ci import __version__
 from memory_ci.commands.doctor.case import Surroundings, find_interpreter_fault, peek_text
 from memory_ci.commands.doctor.records import Probe, ProbeState
 from memory_ci.commands.setup import hooks
-from memory_ci.commands.setup.agents import FoundPart, list_parts
-from memory_ci.commands.setup.clients import AGENTS, MODULE, PROGRAM
-from memory_ci.extras import how_to_install
-from memory_ci.gitrepo.blobs import list_staged, tree_at
-from memory_ci.gitrepo.history import list_readers
+from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
-from memory_ci.gitrepo.repo import find_repository, find_setting, list_worktrees
-from memory_ci.memory.workspace import Workspace, is_below_episodes
+from memory_ci.gitrepo.repo import find_setting
+from memory_ci.memory.workspace import is_below_episodes
 from memory_ci.records.names import FULL_ID
 from memory_ci.regex import Regex
-from memory_ci.sessions.session_note import list_last_signs
 from memory_ci.store.merge_driver import ATTRIBUTES, SECTION
 
 INSTALL = "memory-ci init --clone"
@@ -36,14 +24,20 @@ FRAMEWORK = Regex(r"\b(?:pre-commit|prek)\b")
 """A word in every hook that the framework wrote."""
 
 PINNED = Regex(r"repo:\s*['\"]?(\S*/memory-ci)(?:\.git)?['\"]?\s*\n\s*rev:\s*['\"]?([^\s'\"#]+)")
+"""Repository and revision of memory-ci in pre-commit's configuration: `repo: …` and `rev: …`."""
+
 USES = Regex(
     r"^[ \t]*(?:-[ \t]*)?(?:uses|component):[ \t]*['\"]?(\S*/memory-ci\S*)@([^\s'\"#]+)",
     re.MULTILINE,
 )
+"""Action and revision of memory-ci in a job of CI: `uses: acme/memory-ci/action@v1`."""
+
 CALLS = Regex(r"^[^#\n]*\bmemory-ci[ \t]+(?:ci|record|verify)\b", re.MULTILINE)
-DRIVES = Regex(r"\bmemory[-_]ci hook merge\b")
-VERSION = Regex(r"v?(\d+(?:\.\d+)*)")
-HOST = Regex(r"[a-z+]+://(?:[^/@]*@)?([^/:]+)|(?:[^/:@]+@)?([^/:@]+):")
+"""A line of a job that calls the program: `run: memory-ci ci`."""
+
+CALLS_DRIVER = Regex(r"\bmemory[-_]ci hook merge\b")
+VERSION = Regex(r"v?(?P<number>\d+(?:\.\d+)*)")
+HOST = Regex(r"[a-z+]+://(?:[^/@]*@)?(?P<url_host>[^/:]+)|(?:[^/:@]+@)?(?P<ssh_host>[^/:@]+):")
 """The host of an address of git: `https://host/…`, `ssh://git@host/…`, `git@host:…`.
 
 A path has none.
@@ -51,16 +45,22 @@ A path has none.
 
 FORGE = Regex(r"github|gitlab", re.IGNORECASE)
 TRIGGERS = Regex(r"^on:[ \t]*\n(?P<indent>[ \t]+)\S.*\n(?:[ \t]+.*\n|\n)*", re.MULTILINE)
+"""The events that start a workflow of GitHub: the line `on:` and the indented lines below it."""
+
 PLACEHOLDER = Regex(r"(?:^|/)OWNER/")
-READING_EVENTS = ("SessionStart", "sessionStart")
-"""Events that are hooked into only to read memory."""
 
 
 # -- git's hooks
 
 
 class HookState(NamedTuple):
-    """The state of a hook that is installed; `what` follows its name in a sentence."""
+    """The state of a hook of git that is installed.
+
+    Attributes:
+        state: the state of the probe.
+        what: the state in words, which follow the name of the hook in a sentence.
+        remedy: what to do.
+    """
 
     state: ProbeState
     what: str
@@ -79,7 +79,7 @@ EDITED = HookState(
 
 
 def check_hooks(case: Surroundings) -> Iterator[Probe]:
-    """Report the hooks that work, those that are missing, and those that do not do their work."""
+    """Check git's hooks: which call memory-ci, which are missing, and which have a fault."""
     repo = case.workspace.repo
     if repo.root is None:
         what = "a bare repository: hooks belong into clones that have a work tree"
@@ -107,21 +107,21 @@ def check_hooks(case: Surroundings) -> Iterator[Probe]:
 
 def _find_state(case: Surroundings, hook: str) -> HookState | None:
     """Return the state of a hook, None if it does not call memory-ci."""
-    path = case.hooks / hook
-    git_hook_text = peek_text(path)
-    paths = [path]
-    if hooks.is_generated(git_hook_text):  # the framework runs the `.legacy` hook
-        paths.append(path.with_name(f"{hook}.legacy"))
+    hook_path = case.hooks / hook
+    hook_text = peek_text(hook_path)
+    paths = [hook_path]
+    if hooks.is_generated(hook_text):  # the framework runs the `.legacy` hook
+        paths.append(hook_path.with_name(f"{hook}.legacy"))
 
     work = hook if hook in hooks.WITH_ARGUMENT else "sync"
     call = re.compile(rf"memory[-_]ci hook {work}\b")
-    for candidate in paths:
-        text = peek_text(candidate)
+    for path in paths:
+        text = peek_text(path)
         if hooks.is_ours(text) or call.search(hooks.without_comments(text)):
-            return _judge_hook(case, hook, candidate, text)
-    if FRAMEWORK.search(git_hook_text) and _is_run_by_framework(case, hook):
+            return _judge_hook(case, hook, path, text)
+    if FRAMEWORK.search(hook_text) and _is_run_by_framework(case, hook):
         return WORKS
-    return _find_managed_state(case, hook, git_hook_text)
+    return _find_managed_state(case, hook, hook_text)
 
 
 def _is_run_by_framework(case: Surroundings, hook: str) -> bool:
@@ -129,8 +129,14 @@ def _is_run_by_framework(case: Surroundings, hook: str) -> bool:
     return any(hook in hooks.RUN_BY.get(name, ()) for name in _list_configured(case))
 
 
-def _find_managed_state(case: Surroundings, hook: str, git_hook_text: str) -> HookState | None:
-    """Return the state of a hook that lefthook or husky runs, None if neither does."""
+def _find_managed_state(case: Surroundings, hook: str, hook_text: str) -> HookState | None:
+    """Return the state of a hook that lefthook or husky is set up to run, None if neither is.
+
+    Args:
+        case: the repository and the machine.
+        hook: the name of the hook.
+        hook_text: the text of the file that git runs.
+    """
     root = case.workspace.repo.root
     if root is None:
         return None
@@ -138,15 +144,23 @@ def _find_managed_state(case: Surroundings, hook: str, git_hook_text: str) -> Ho
     if manager is None or manager.additions:
         return None
     is_in_husky = (root / hooks.HUSKY) in (case.hooks / hook).parents
-    if git_hook_text and (manager.tool in git_hook_text or is_in_husky):
+    if hook_text and (manager.tool in hook_text or is_in_husky):
         return WORKS
     what = f"is left to {manager.tool}, which is not installed in this clone"
     return HookState("warn", what, manager.remedy)
 
 
 def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookState:
-    """Return the state of a hook that calls memory-ci."""
-    if not path.stat().st_mode & 0o111:
+    """Return the state of a hook that calls memory-ci.
+
+    Args:
+        case: the repository and the machine.
+        hook: the name of the hook.
+        path: its file.
+        text: the text of the file.
+    """
+    is_executable = path.stat().st_mode & 0o111 != 0
+    if not is_executable:
         return UNUSABLE
     python = hooks.find_interpreter(text)
     fault = find_interpreter_fault(case, python, may_run=True)
@@ -163,7 +177,7 @@ def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookSta
 
 
 def check_pre_commit(case: Surroundings) -> Iterator[Probe]:
-    """Check that the hooks of ours in pre-commit's configuration are run, and their version."""
+    """Check our hooks in .pre-commit-config.yaml: that git runs them, and their version."""
     names = _list_configured(case)
     if not names:
         yield Probe("pre-commit", "skip", f"{hooks.PRE_COMMIT} names no hook of memory-ci")
@@ -171,8 +185,8 @@ def check_pre_commit(case: Surroundings) -> Iterator[Probe]:
     faults: list[Probe] = []
     for name in names:
         git_hooks = hooks.RUN_BY.get(name, ())
-        texts = [peek_text(case.hooks / hook) for hook in git_hooks]
-        if texts and not any(_is_of_framework(text) for text in texts):
+        hook_texts = [peek_text(case.hooks / hook) for hook in git_hooks]
+        if hook_texts and not any(_is_of_framework(text) for text in hook_texts):
             what = f"{name} is configured and never run: no {git_hooks[0]} hook"
             remedy = f"pre-commit install --hook-type {git_hooks[0]}"
             faults.append(Probe("pre-commit", "warn", what, remedy))
@@ -208,6 +222,7 @@ def check_merge_driver(case: Surroundings) -> Iterator[Probe]:
 
 
 def _judge_merge_driver(case: Surroundings) -> Probe:
+    """Return the first fault of the merge driver, or that it works."""
     name = "merge-driver"
     repo = case.workspace.repo
     if repo.root is None:
@@ -222,7 +237,7 @@ def _judge_merge_driver(case: Surroundings) -> Probe:
         paths = ", ".join(unassigned)
         what = f"configured, but no attribute gives it {paths}: they merge line by line"
         return Probe(name, "fail", what, f"{INSTALL}, then commit {ATTRIBUTES}")
-    if not DRIVES.search(driver):
+    if not CALLS_DRIVER.search(driver):
         what = (
             f"git's configuration names another driver, {driver}: "
             "memory files are not merged entry by entry"
@@ -244,7 +259,10 @@ def _judge_merge_driver(case: Surroundings) -> Probe:
 
 
 def _list_unassigned(case: Surroundings) -> list[str]:
-    """Return the memory files, present or to come, for which git would not call the driver."""
+    """Return the memory files to which no attribute of git assigns our merge driver.
+
+    The files that the configuration names without a wildcard count even if they do not exist yet.
+    """
     scopes = case.workspace.config.scopes
     patterns = (*scopes.project, *scopes.institutional)
     paths = [pattern for pattern in patterns if not re.search(r"[*?{\[]", pattern)]
@@ -253,11 +271,11 @@ def _list_unassigned(case: Surroundings) -> list[str]:
     input_paths = b"".join(encode_path(path) + b"\0" for path in dict.fromkeys(paths))
     command = ("check-attr", "-z", "--stdin", "merge")
     output = run_git(case.workspace.repo.cwd, *command, input=input_paths)
-    # For each path: the path, the attribute, its value.
-    fields = decode_path(output).split("\0")[:-1]
-    driver = SECTION.partition(".")[2]
-    attributes = zip(fields[::3], fields[2::3], strict=True)
-    return [path for path, value in attributes if value != driver]
+    # For each path there are three fields: the path, the attribute, its value.
+    fields = decode_path(output).split("\0")[:-1]  # nothing follows the last NUL
+    output_paths, values = fields[::3], fields[2::3]
+    _, _, driver = SECTION.partition(".")
+    return [path for path, value in zip(output_paths, values, strict=True) if value != driver]
 
 
 # -- the jobs of CI
@@ -269,14 +287,14 @@ def check_ci(case: Surroundings) -> Iterator[Probe]:
     if root is None:
         yield Probe("ci", "skip", "no work tree")
         return
-    texts = _read_workflows(root)
-    calling = {
-        path: text for path, text in texts.items() if USES.search(text) or CALLS.search(text)
-    }
-    if not calling:
-        yield _judge_missing_ci(case, has_ci=any(texts.values()))
-    for path, text in calling.items():
-        yield from _judge_workflow(path, text)
+    text_by_path = _read_workflows(root)
+    is_called = False
+    for path, text in text_by_path.items():
+        if USES.search(text) or CALLS.search(text):
+            is_called = True
+            yield from _judge_workflow(path, text)
+    if not is_called:
+        yield _judge_missing_ci(case, has_ci=any(text_by_path.values()))
 
 
 def _read_workflows(root: Path) -> dict[str, str]:
@@ -291,7 +309,7 @@ def _read_workflows(root: Path) -> dict[str, str]:
 
 
 def _judge_missing_ci(case: Surroundings, *, has_ci: bool) -> Probe:
-    """Judge that no job calls memory-ci.
+    """Return whether it is a fault that no job of CI calls memory-ci.
 
     Args:
         case: the repository and the machine.
@@ -300,8 +318,9 @@ def _judge_missing_ci(case: Surroundings, *, has_ci: bool) -> Probe:
     origin = find_setting(case.workspace.repo, "remote.origin.url")
     if origin is None:
         return Probe("ci", "skip", "no remote `origin`, so no CI")
-    host = HOST.match(origin)
-    is_on_forge = host is not None and FORGE.search(host[1] or host[2])
+    match = HOST.match(origin)
+    host = (match["url_host"] or match["ssh_host"]) if match else ""
+    is_on_forge = FORGE.search(host) is not None
     if not has_ci and not is_on_forge:
         what = "nothing of CI is here, and `origin` is on no GitHub or GitLab"
         remedy = "optional: let any CI run `memory-ci ci --provider none` (`memory-ci help ci`)"
@@ -311,7 +330,7 @@ def _judge_missing_ci(case: Surroundings, *, has_ci: bool) -> Probe:
 
 
 def _judge_workflow(path: str, text: str) -> list[Probe]:
-    """Judge a workflow that runs memory-ci."""
+    """Return the faults of a workflow that runs memory-ci, or that it has none."""
     pins = USES.findall(text)
     has_placeholder = any(PLACEHOLDER.search(used) for used, _ in pins)
     if has_placeholder and is_only_called(text):
@@ -334,11 +353,11 @@ def is_only_called(workflow: str) -> bool:
     >>> is_only_called("on:\\n  push:\\n  workflow_call:\\njobs: {}\\n")
     False
     """
-    block = TRIGGERS.search(workflow)
-    if block is None:
+    triggers = TRIGGERS.search(workflow)
+    if triggers is None:
         return False
-    names = re.findall(rf"(?m)^{block['indent']}(\w+):", block[0])
-    return names == ["workflow_call"]
+    event_names = re.findall(rf"(?m)^{triggers['indent']}(\w+):", triggers[0])
+    return event_names == ["workflow_call"]
 
 
 def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> list[Probe]:
@@ -359,7 +378,7 @@ def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> list[P
         elif version is None and not re.fullmatch(FULL_ID, ref):
             remedy = f"Name a version or a commit in {path}: @v{__version__}."
             probes.append(Probe(name, "warn", f"{path} follows {ref}, which moves", remedy))
-        elif version is not None and _is_older(version[1]):
+        elif version is not None and _is_older(version["number"]):
             what = f"{path} uses memory-ci {ref}, and this clone {__version__}"
             probes.append(Probe(name, "warn", what, f"Raise it to v{__version__} in {path}."))
     return list(dict.fromkeys(probes))
@@ -373,189 +392,3 @@ def _is_older(version: str) -> bool:
     numbers = [int(number) for number in version.split(".")]
     our_numbers = [int(number) for number in re.findall(r"\d+", __version__)]
     return numbers < our_numbers[: len(numbers)]
-
-
-# -- coding agents: hooks, notes, captured sessions, servers
-
-
-def check_agents(case: Surroundings) -> Iterator[Probe]:
-    """Report each part of each agent, and the work trees that an agent does not read in."""
-    repo = case.workspace.repo
-    root = repo.root
-    if root is None:
-        yield Probe("agents", "skip", "no work tree")
-        return
-    if not case.workspace.config.sessions.read:
-        yield Probe("agents", "skip", "the configuration says sessions.read: false")
-        return
-
-    found_parts = [*list_parts(root), *list_parts(Path.home(), "user")]
-    found_hooks = [found for found in found_parts if found.part.name == "hooks"]
-    last_prompts = list_last_signs(case.workspace)
-    if not found_hooks:
-        for name, time in last_prompts.items():
-            what = f"{name} last read at {time:%Y-%m-%d %H:%M}"
-            yield Probe("agents", "ok", f"{what}, by a plugin or by hooks that are gone")
-    if not found_parts and not last_prompts:
-        first, *others = (agent.name for agent in AGENTS)
-        remedy = f"optional: {INSTALL} --agent {first} (or {', '.join(others)})"
-        yield Probe("agents", "skip", "no agent of this clone reads memory", remedy)
-
-    for hook in found_hooks:
-        fault = _find_fault(case, hook)
-        if fault is not None:
-            yield fault
-        else:
-            yield from _report_hook(hook, found_parts, last_prompts.get(hook.agent.name))
-    yield from _report_files(case, found_parts)
-
-    readers = list_readers(repo, case.tip) if case.tip else {}
-    if readers:
-        days = ", ".join(f"{name} on {time:%Y-%m-%d}" for name, time in readers.items())
-        yield Probe("agents", "ok", f"work that was given memory was last committed by {days}")
-    names = [hook.agent.name for hook in found_hooks if hook.path.is_relative_to(root)]
-    yield from _report_worktrees(case, dict.fromkeys(names))
-
-
-def _report_files(case: Surroundings, found_parts: Sequence[FoundPart]) -> Iterator[Probe]:
-    """Report servers and texts, once for a file that several agents read."""
-    first_by_file: dict[tuple[Path, str], FoundPart] = {}
-    for found in reversed(found_parts):
-        first_by_file[found.path, found.part.name] = found
-    for found in first_by_file.values():
-        if found.part.name == "mcp":
-            yield _judge_server(case, found)
-        elif found.part.name == "text":
-            what = f"{found.path} tells any agent that reads it how to ask, and how to note"
-            yield Probe("agents", "ok", what)
-
-
-def _report_worktrees(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
-    """Report whether the agents that read here read in other work trees of this clone."""
-    repo = case.workspace.repo
-    for tree in list_worktrees(repo):
-        if tree.is_bare or tree.path == repo.root or not tree.path.is_dir():
-            continue
-        found_parts = list_parts(tree.path)
-        hooked = {found.agent.name for found in found_parts if found.part.name == "hooks"}
-        last_prompts: Mapping[str, datetime] = {}
-        if hooked:
-            workspace = Workspace(find_repository(tree.path), case.workspace.config)
-            last_prompts = list_last_signs(workspace)
-        for name in names:
-            time = last_prompts.get(name)
-            if name not in hooked:
-                what = f"{name} reads nothing in the work tree {tree.path}"
-                remedy = f"{INSTALL} --agent {name} in it, or --shared and commit, or --user"
-                yield Probe("agents", "warn", what, remedy)
-            elif time:
-                what = f"{name} last read at {time:%Y-%m-%d %H:%M} in the work tree {tree.path}"
-                yield Probe("agents", "ok", what)
-
-
-def _report_hook(
-    hook: FoundPart, found_parts: Iterable[FoundPart], last_prompt: datetime | None
-) -> Iterator[Probe]:
-    """Report the work of a hook: reading, asking for notes, capturing sessions.
-
-    Args:
-        hook: a hook that can be called.
-        found_parts: all parts of ours that were found.
-        last_prompt: the time of the last prompt, which begins every session.
-    """
-    name = hook.agent.name
-    is_of_user = hook.part.user != "" and "--user" in hook.text
-    user_flag = " --user" if is_of_user else ""
-    remedy = f"{INSTALL}{user_flag} --agent {name}"
-    yield _judge_reading(hook, last_prompt, remedy)
-
-    if "--no-ask" in hook.text:
-        yield Probe("agents", "skip", f"{name} is asked for no note (--without ask)", remedy)
-    else:
-        has_permission = any(
-            found.part.name == "allow" and found.agent == hook.agent for found in found_parts
-        )
-        permission = ", and may write them" if has_permission else ""
-        yield Probe("agents", "ok", f"{name} is asked for notes{permission}")
-
-    if any(not event.is_reading and event.name in hook.text for event in hook.agent.events):
-        yield Probe("agents", "ok", f"{name} captures each session")
-    else:
-        what = f"{name} captures no session: it says no end, or its transcripts are not read"
-        yield Probe("agents", "skip", what)
-
-
-def _judge_reading(hook: FoundPart, last_prompt: datetime | None, remedy: str) -> Probe:
-    """Judge whether a hook reads memory, and whether it was called."""
-    name = hook.agent.name
-    is_plugin = hook.agent.hook_format == "plugin"
-    if not is_plugin and not any(event in hook.text for event in READING_EVENTS):
-        return Probe("agents", "skip", f"{name} reads no memory (--without retrieve)", remedy)
-    if last_prompt:
-        when = f"last at a prompt of {last_prompt:%Y-%m-%d %H:%M}"
-        return Probe("agents", "ok", f"{name} reads memory, {when}: {hook.path}")
-    if name == "cursor":  # it has no event at a prompt
-        return Probe("agents", "ok", f"{name} reads memory: {hook.path}")
-    what = f"{name} is to read memory, and no prompt of it was seen in this work tree for 30 days"
-    remedy = f"start {name} here, and let it trust the hook where it asks"
-    return Probe("agents", "skip", what, remedy)
-
-
-def _find_fault(case: Surroundings, hook: FoundPart) -> Probe | None:
-    """Return why a hook does nothing, here or in other clones, None if it works."""
-    name = hook.agent.name
-    file = hook.part.file
-    install = f"{INSTALL} --agent {name}"
-    commands = hook.text
-    if hook.text.lstrip().startswith("{"):  # JSON, as `list_parts` has read it; else a plugin
-        commands = "\n".join(hooks.list_texts(msgspec.json.decode(hook.text)))
-    python = hooks.find_interpreter(commands)
-
-    fault = find_interpreter_fault(case, python, may_run=False)
-    if fault:
-        return Probe("agents", "fail", f"the hook of {name} {fault}", install)
-    if python is None:
-        if shutil.which(PROGRAM) is not None:
-            return None
-        what = (
-            f"the hook of {name} calls {PROGRAM} by name, which is not on the PATH: it does nothing"
-        )
-        return Probe("agents", "warn", what, f"put {PROGRAM} on the PATH, or {install}")
-    if file in str(hook.path) and list_staged(case.workspace.repo, [file]):
-        what = (
-            f"git tracks {file}, which names an interpreter of this machine: "
-            "no other clone captures with it"
-        )
-        remedy = f"git rm --cached {file}, commit that, then {install}"
-        return Probe("agents", "warn", what, remedy)
-    return None
-
-
-def _judge_server(case: Surroundings, server: FoundPart) -> Probe:
-    """Judge whether an agent can start the MCP server."""
-    name = server.agent.name
-    python = _find_server_interpreter(server)
-    fault = find_interpreter_fault(case, python, may_run=False)
-    if fault:
-        what = f"the MCP server of {name} {fault}"
-        return Probe("agents", "fail", what, f"{INSTALL} --agent {name}")
-    if python == case.python and find_spec("mcp") is None:
-        what = f"the MCP server of {name} cannot start: {case.python} lacks it"
-        return Probe("agents", "warn", what, how_to_install("mcp"))
-    path = server.path
-    root = case.workspace.repo.root
-    if root is not None and path.is_relative_to(root):
-        path = path.relative_to(root)
-    return Probe("agents", "ok", f"{name} has the MCP server: {path}")
-
-
-def _find_server_interpreter(server: FoundPart) -> str | None:
-    """Return the interpreter that the settings of a server call, None if they name none."""
-    if server.part.form == "block":
-        settings: object = tomllib.loads(server.text)
-    else:
-        settings = msgspec.json.decode(server.text)
-    for word, next_word in pairwise(hooks.list_texts(settings)):
-        if next_word == MODULE[0]:
-            return word
-    return None

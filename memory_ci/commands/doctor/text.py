@@ -25,7 +25,7 @@ MAX_ALIKE = 3
 def render_diagnosis(diagnosis: Diagnosis) -> str:
     """Return a line for each probe, its remedy on a line below, and the counts at the end.
 
-    Of many probes in a row that need the same remedy the first are shown, and the remedy once.
+    Of several probes in a row with the same remedy the first three are shown, and the remedy once.
     """
     width = max((len(probe.name) for probe in diagnosis.probes), default=0)
     lines: list[str] = []
@@ -42,12 +42,17 @@ def _kind_of(probe: Probe) -> tuple[str, str, str]:
 
 
 def _group_lines(group: Sequence[Probe], width: int) -> Iterator[str]:
-    """Yield the lines of probes with one remedy, which follows them."""
-    indent = " " * (width + 8)
+    """Yield the lines of probes with the same name and remedy, and then the remedy.
+
+    Args:
+        group: the probes.
+        width: the width of the column of names.
+    """
+    indent = " " * (width + 8)  # the widths of the state and of two gaps
     for probe in group[:MAX_ALIKE]:
-        lines = probe.what.splitlines() or [""]
-        yield f"{probe.state:4}  {probe.name:{width}}  {lines[0]}".rstrip()
-        for line in lines[1:]:
+        first_line, *other_lines = probe.what.splitlines() or [""]
+        yield f"{probe.state:4}  {probe.name:{width}}  {first_line}".rstrip()
+        for line in other_lines:
             yield f"{indent}{line}"
     if len(group) > MAX_ALIKE:
         yield f"{indent}and {len(group) - MAX_ALIKE} more of the kind: --json lists them"

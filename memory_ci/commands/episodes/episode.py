@@ -19,7 +19,7 @@ from memory_ci.memory.screening import UNSAFE_HINT
 from memory_ci.memory.workspace import Workspace, repository_path, work_tree
 from memory_ci.records.episode import Action, Episode, Outcome, Situation
 from memory_ci.regex import Regex
-from memory_ci.store.episodes import telling_path
+from memory_ci.store.episodes import episode_record_path
 from memory_ci.text import shorten
 
 MAX_CONTENT = 8_000  # Characters of the text of an episode, which becomes one line.
@@ -107,10 +107,10 @@ def create_episode(
     left_out = tuple(sorted(key for key, value in context.items() if value and not values[key]))
     existing = _find_episode(workspace, episode.id)
     if existing is not None:
-        return Noted(telling_path(existing), existing, is_new=False, left_out=left_out)
+        return Noted(episode_record_path(existing), existing, is_new=False, left_out=left_out)
     if not dry_run:
         save_telling(workspace, episode)
-    return Noted(telling_path(episode), episode, is_new=True, left_out=left_out)
+    return Noted(episode_record_path(episode), episode, is_new=True, left_out=left_out)
 
 
 def _make_id(text: str, session: str | None) -> str:
@@ -154,10 +154,10 @@ def mark_important(
         hint = "`memory-ci recall --json` shows the ids."
         raise UsageError(f"no episode has the id {episode_id!r}", slug="unknown-episode", hint=hint)
     if _check_valence(valence) == episode.valence:
-        return Noted(telling_path(episode), episode, is_new=False)
+        return Noted(episode_record_path(episode), episode, is_new=False)
     amendment = make_amendment(at=now.replace(microsecond=0), amends=episode.id, valence=valence)
     save_telling(workspace, amendment)
-    return Noted(telling_path(amendment), replace(episode, valence=valence), is_new=True)
+    return Noted(episode_record_path(amendment), replace(episode, valence=valence), is_new=True)
 
 
 def _check_context(words: Mapping[str, str], context: Mapping[str, str]) -> None:

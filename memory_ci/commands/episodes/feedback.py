@@ -29,7 +29,7 @@ from memory_ci.records.episode import Episode, Feedback
 from memory_ci.records.names import SHA_WIDTH, SHORT_ID, format_work_ref
 from memory_ci.records.report import Finding
 from memory_ci.regex import Regex
-from memory_ci.store.episodes import telling_path
+from memory_ci.store.episodes import episode_record_path
 
 SHORTEST_COMMIT = 8
 LONGEST = 200
@@ -108,7 +108,7 @@ def give_feedback(
         save_telling(workspace, amendment)
     return GivenFeedback(
         feedback=feedback,
-        path=telling_path(amendment) if is_new else "",
+        path=episode_record_path(amendment) if is_new else "",
         is_new=is_new,
         amends=episode_id,
         before=utilities_before.get(entry.id, no_feedback).value,
@@ -203,7 +203,8 @@ def _normalise_ref(ref: str) -> str:
     >>> _normalise_ref("#128"), _normalise_ref("commit:9d0c3f2"), _normalise_ref("")
     ('pr:128', 'commit:9d0c3f2', '')
     """
-    if match := NUMBER.fullmatch(ref):
+    match = NUMBER.fullmatch(ref)
+    if match:
         return f"pr:{int(match[1])}"
     if ref and not NAMED.fullmatch(ref):
         hint = "Name the work: pr:128, commit:9d0c3f2, review:128#r199 or session:ID."

@@ -20,7 +20,7 @@ from memory_ci.memory.workspace import Workspace, holds_entries
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import MemoryFile, parse_memory_file, render_memory_file
 from memory_ci.store.edits import edit_file
-from memory_ci.store.episodes import edit_tellings, is_episode_path
+from memory_ci.store.episodes import edit_episode_records, is_episode_path
 from memory_ci.store.layout import is_fragment
 from memory_ci.text import plural
 
@@ -95,7 +95,7 @@ def rewrite_file(
     actions: list[str] = []
     if is_episode_path(path):
         with suppress(MemoryCIError):
-            new_data = edit_tellings(path, data, tombstones.mask_all)
+            new_data = edit_episode_records(path, data, tombstones.mask_all)
         if new_data != data:
             actions.append("masked in its episodes")
     elif holds_entries(workspace, path):

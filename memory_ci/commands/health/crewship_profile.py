@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from memory_ci.commands.health import metrics
+from memory_ci.commands.health import crewship_metrics, metrics
 from memory_ci.commands.health.inputs import NO_QUESTION, HealthInputs
 from memory_ci.commands.health.metrics import Measurement
 from memory_ci.commands.health.records import MetricName
@@ -54,7 +54,7 @@ def measure_crewship(
         environ: the environment that the embedder is configured by; None: none is used.
     """
     closeness = _measure_closeness(inputs, environ)
-    coverage = metrics.score_indexed(len(inputs.active), len(inputs.lost))
+    coverage = crewship_metrics.score_indexed(len(inputs.active), len(inputs.lost))
     linked_ids = metrics.find_related(inputs.entries, inputs.known_ids)
     if closeness.neighbours:
         linked_ids |= _find_linked(inputs)
@@ -63,12 +63,14 @@ def measure_crewship(
         linked_ids |= metrics.find_similar_entries(inputs.entries, LEAST_JACCARD)
     missing_ids = inputs.list_unreached_ids(linked_ids)
     total = len(inputs.active)
-    reachability = metrics.score_linked(total - len(missing_ids), total)
+    reachability = crewship_metrics.score_linked(total - len(missing_ids), total)
     return {
-        "freshness": metrics.score_age(inputs.entries, inputs.today),
+        "freshness": crewship_metrics.score_age(inputs.entries, inputs.today),
         "coverage": coverage._replace(basis=coverage.basis + inputs.describe_lost()),
-        "coherence": metrics.score_closeness(closeness.neighbours, closeness.no_data_reason),
-        "efficiency": metrics.score_hits(closeness.hits, closeness.no_data_reason),
+        "coherence": crewship_metrics.score_closeness(
+            closeness.neighbours, closeness.no_data_reason
+        ),
+        "efficiency": crewship_metrics.score_hits(closeness.hits, closeness.no_data_reason),
         "reachability": reachability._replace(missing=missing_ids),
     }
 
@@ -131,7 +133,7 @@ def _embed_closeness(
     neighbour_cosines = []
     if len(texts) > 1:
         nearest_by_text = find_nearest_to_texts(
-            index, list(texts), metrics.LINKS + 1, statuses=("active",)
+            index, list(texts), crewship_metrics.LINKS + 1, statuses=("active",)
         )
         for text_hash in texts:
             if text_hash in nearest_by_text:
@@ -141,7 +143,7 @@ def _embed_closeness(
     hit_cosines = []
     for question_vector in _split_vectors(question_vectors):
         nearest = find_nearest(
-            index, question_vector, model_id, metrics.TOP_K, statuses=("active",)
+            index, question_vector, model_id, crewship_metrics.TOP_K, statuses=("active",)
         )
         hit_cosines.append(_list_cosines(nearest))
 

@@ -167,6 +167,7 @@ def _measure_moment(
 def _measure(
     inputs: HealthInputs, profile: Profile | None, environ: Mapping[str, str] | None
 ) -> Health:
+    """Return the health of a tree by the metrics of a profile; None: that of its configuration."""
     profile = profile or inputs.workspace.config.health.profile
     if profile == "git":
         measurements = measure_git(inputs)

@@ -9,7 +9,6 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
-from statistics import median
 from typing import NamedTuple
 
 from memory_ci.commands.health.records import Band, Health, Metric, MetricName, Profile
@@ -223,16 +222,16 @@ def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measurement:
         return Measurement(None, NO_ENTRY)
     judged = total - counts[None]
     if not judged:
-        return Measurement(None, f"no anchor to judge in {_count_entries(total)}")
+        return Measurement(None, f"no anchor to judge in {count_entries(total)}")
     if judged < LEAST_JUDGED * total:
         return Measurement(
-            None, f"only {judged} of {_count_entries(total)} cite code that can be compared"
+            None, f"only {judged} of {count_entries(total)} cite code that can be compared"
         )
 
     shares = ", ".join(
         f"{name} {counts[name] / total:.0%}" for name in ("fresh", "marked", "withheld")
     )
-    basis = f"{shares}, not compared {counts[None] / total:.0%} of {_count_entries(total)}"
+    basis = f"{shares}, not compared {counts[None] / total:.0%} of {count_entries(total)}"
     stale_ids = tuple(entry_id for entry_id, kind in kinds.items() if kind in STALE_KINDS)
     value = 100 * (counts["fresh"] + counts["marked"] / 2) / total
     advice = [ADVICE["truth"]] if stale_ids else []
@@ -253,7 +252,7 @@ def score_recency(entries: Sequence[Entry], today: date) -> Measurement:
     scaled_sum = math.fsum(
         (recency(entry, today) - DECAY_FLOOR) / (1 - DECAY_FLOOR) for entry in entries
     )
-    basis = f"mean recency of {_count_entries(len(entries))}"
+    basis = f"mean recency of {count_entries(len(entries))}"
     return Measurement(100 * scaled_sum / len(entries), basis)
 
 
@@ -306,7 +305,7 @@ def score_coherence(located_entries: Sequence[Located]) -> Measurement:
     contradictions = len(list_contradictions(located_entries))
     basis = (
         f"{plural(duplicates, 'near-duplicate pair')} and"
-        f" {plural(contradictions, 'open contradiction')} among {_count_entries(total)}"
+        f" {plural(contradictions, 'open contradiction')} among {count_entries(total)}"
     )
     return Measurement(100 * (1 - (duplicates + contradictions) / total), basis)
 
@@ -332,7 +331,7 @@ def score_efficiency(
     value = None
     if usage.served:
         jobs = plural(usage.jobs, "job")
-        served = _count_entries(usage.served)
+        served = count_entries(usage.served)
         share = usage.used / usage.served
         parts.append(f"{jobs} used {usage.used} of {served} served ({share:.0%})")
     if usage.jobs >= ENOUGH_JOBS and usage.served:
@@ -347,17 +346,26 @@ def score_efficiency(
 
 def score_reachability(reached: int, total: int) -> Measurement:
     """Return the share of entries with a relation to another one or with evidence that exists."""
-    basis = f"{reached} of {_count_entries(total)} with a relation or evidence that is there"
-    return _score_share(reached, total, basis)
+    basis = f"{reached} of {count_entries(total)} with a relation or evidence that is there"
+    return score_share(reached, total, basis)
 
 
-def _score_share(part: int, total: int, basis: str, advice: str = "") -> Measurement:
+def score_share(part: int, total: int, basis: str, advice: str = "") -> Measurement:
+    """Return a share in percent; None without a total.
+
+    Args:
+        part: how many of the total count.
+        total: how many there are.
+        basis: the counts in words.
+        advice: what to do about a low share, instead of the usual advice of the metric.
+    """
     if not total:
         return Measurement(None, NO_ENTRY)
     return Measurement(100 * part / total, basis, advice)
 
 
-def _count_entries(number: int) -> str:
+def count_entries(number: int) -> str:
+    """Return a number of entries in words: `1 entry`, `2 entries`."""
     return plural(number, "entry")
 
 
@@ -475,82 +483,3 @@ def find_similar_entries(
     for words in similar_word_sets:
         similar_ids.update(entry_id for entry_id in ids_by_words[words] if is_wanted(entry_id))
     return frozenset(similar_ids)
-
-
-# -- the profile "crewship"
-
-WORN_OUT_DAYS = 180  # The age at which Crewship's decay reaches its floor.
-LINKS = 3  # Crewship links an entry with at most this many others.
-TOP_K = 5  # Entries that Crewship's recall returns by default.
-NEWER = "Let memory learn from newer work: `memory-ci record`, `memory-ci add`."
-SCATTERED = "See whether all of it is still of use: `memory-ci list`, `memory-ci upkeep retire`."
-UNLINKED = (
-    "Write `supports`, `contradicts` or `duplicates` and the other's id"
-    " into `relations` of an entry."
-)
-
-
-def score_age(entries: Sequence[Entry], today: date) -> Measurement:
-    """Return Crewship's freshness: 1 - median age / 180 days, the age counted from learning."""
-    if not entries:
-        return Measurement(None, NO_ENTRY)
-
-    ages = []
-    for entry in entries:
-        learned_on = entry.created_at or entry.last_reinforced
-        ages.append(max(0, (today - learned_on).days))
-    median_age = median(ages)
-    freshness = max(0.0, 1 - median_age / WORN_OUT_DAYS)
-    return Measurement(100 * freshness, f"median age {median_age:g} days", NEWER)
-
-
-def score_indexed(indexed: int, left_out: int) -> Measurement:
-    """Return Crewship's coverage: the share of indexable places that are indexed."""
-    total = indexed + left_out
-    return _score_share(indexed, total, f"{indexed} of {total} indexed", UNINDEXED)
-
-
-def score_closeness(
-    neighbour_cosines: Sequence[Sequence[float]], no_data_reason: str
-) -> Measurement:
-    """Return Crewship's coherence: the mean cosine of entries with their nearest others.
-
-    Args:
-        neighbour_cosines: for each entry the cosines of up to three nearest others.
-        no_data_reason: the reason if there are no cosines.
-    """
-    means = [_mean_cosine(cosines) for cosines in neighbour_cosines if cosines]
-    if not means:
-        return Measurement(None, no_data_reason)
-
-    basis = f"mean cosine of {plural(len(means), 'text')} with the nearest {LINKS}"
-    return Measurement(100 * math.fsum(means) / len(means), basis, SCATTERED)
-
-
-def score_hits(hit_cosines: Sequence[Sequence[float]], no_data_reason: str) -> Measurement:
-    """Return Crewship's efficiency: the mean cosine of the best hits of all questions.
-
-    Args:
-        hit_cosines: for each question the cosines of its hits, best first.
-        no_data_reason: the reason if there are no cosines.
-    """
-    cosines: list[float] = []
-    for question_cosines in hit_cosines:
-        cosines += question_cosines[:TOP_K]
-    if not cosines:
-        return Measurement(None, no_data_reason)
-
-    titles = plural(len(hit_cosines), "title")
-    basis = f"mean cosine of the best {TOP_K} for {titles} of merged changes"
-    return Measurement(100 * _mean_cosine(cosines), basis)
-
-
-def _mean_cosine(cosines: Sequence[float]) -> float:
-    """Return the mean of cosines; a negative one counts as 0."""
-    return math.fsum(max(0.0, cosine) for cosine in cosines) / len(cosines)
-
-
-def score_linked(linked: int, total: int) -> Measurement:
-    """Return Crewship's reachability: the share of entries that a relation leads to or from."""
-    basis = f"{linked} of {_count_entries(total)} with a relation"
-    return _score_share(linked, total, basis, UNLINKED)

@@ -1,4 +1,7 @@
-"""The arguments and results of each tool; session and role belong to the server, not to a call."""
+"""Records of the arguments and the results of each tool of the MCP server.
+
+Session and role belong to the server, not to a call.
+"""
 
 from __future__ import annotations
 

@@ -83,7 +83,8 @@ def mcp_command(
     try:
         from memory_ci.commands.mcp.server import serve_http, serve_nothing, serve_stdio
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("mcp", "anyio", "uvicorn"):
+        missing_package = (error.name or "").partition(".")[0]
+        if missing_package not in ("mcp", "anyio", "uvicorn"):
             raise
         message = "memory-ci mcp needs the package mcp"
         hint = f"Install it: {how_to_install('mcp')}"

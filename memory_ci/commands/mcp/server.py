@@ -1,4 +1,4 @@
-"""The server of tools and resources over stdio or HTTP on loopback.
+"""The MCP server: tools and resources for agents, over stdio or HTTP on loopback.
 
 No other module uses the protocol's SDK. Calls run one at a time, each in a thread: a slow call
 delays others but never the protocol.
@@ -59,7 +59,11 @@ class RequestHandlers:
     async def call_tool(
         self, _context: object, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """Call a tool; an error of the call becomes its answer."""
+        """Call a tool and return its answer; an error of the call becomes an answer, too.
+
+        Raises:
+            MCPError: there is no such tool, or its arguments are wrong.
+        """
         tool = BY_NAME.get(params.name)
         if tool is None:
             name = _shorten_lines(repr(params.name))
@@ -99,7 +103,11 @@ class RequestHandlers:
     async def read_resource(
         self, _context: object, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        """Read a resource; an error becomes one of the protocol."""
+        """Return the text of a resource.
+
+        Raises:
+            MCPError: it cannot be read.
+        """
         try:
             text = await self._run(partial(read_resource, self._caller, params.uri))
         except Exception as error:  # noqa: BLE001 - as above
@@ -115,17 +123,17 @@ class RequestHandlers:
 
 
 def build_server(caller: Caller) -> Server[Any]:
-    """Return the server for one caller."""
-    desk = RequestHandlers(caller)
+    """Return the MCP server for one caller: a repository, a session and a role."""
+    handlers = RequestHandlers(caller)
     return Server(
         "memory-ci",
         version=__version__,
         instructions=INSTRUCTIONS,
-        on_list_tools=desk.list_tools,
-        on_call_tool=desk.call_tool,
-        on_list_resources=desk.list_resources,
-        on_list_resource_templates=desk.list_templates,
-        on_read_resource=desk.read_resource,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
     )
 
 
@@ -145,12 +153,12 @@ async def _serve_stdio(server: Server[Any]) -> None:
 
 
 def serve_http(caller: Caller, port: int, announce: Callable[[str], None]) -> None:
-    """Answer on a port of this machine's loopback until interrupted.
+    """Serve by HTTP on a port of this machine's loopback until interrupted.
 
     Args:
         caller: the caller of all tools.
         port: the port; 0 takes a free one.
-        announce: is called with the address.
+        announce: called with the address once the port is open.
 
     Raises:
         EngineError: port-taken.
@@ -177,9 +185,9 @@ def serve_http(caller: Caller, port: int, announce: Callable[[str], None]) -> No
 
 
 def _allow_loopback(port: int) -> TransportSecuritySettings:
-    """Allow only requests to this port by a name of loopback, and not from another site's page.
+    """Return settings that refuse requests by another host name, or from another site's page.
 
-    This refuses a name that an attacker points at 127.0.0.1 (DNS rebinding).
+    So a host name that an attacker points at 127.0.0.1 (DNS rebinding) is refused.
     """
     hosts = [f"{host}:{port}" for host in (HOST, "localhost")]
     return TransportSecuritySettings(
@@ -188,6 +196,7 @@ def _allow_loopback(port: int) -> TransportSecuritySettings:
 
 
 def _describe(tool: Tool) -> types.Tool:
+    """Return a tool as clients list it, with the JSON schemas of its arguments and its result."""
     return types.Tool(
         name=tool.name,
         description=tool.description,
@@ -211,6 +220,11 @@ def _schema(record: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _parse(tool: Tool, arguments: dict[str, Any]) -> Arguments:
+    """Return the arguments of a call as the record that the tool takes.
+
+    Raises:
+        MCPError: they do not fit the schema.
+    """
     try:
         return msgspec.convert(arguments, tool.takes)
     except msgspec.ValidationError as error:
@@ -219,7 +233,10 @@ def _parse(tool: Tool, arguments: dict[str, Any]) -> Arguments:
 
 
 def _failure(error: Exception) -> Failure:
-    """Return our own error, or only the type of another: its message may be anybody's words."""
+    """Return an error as a record for clients.
+
+    Of an unexpected error only the type is told: its message may be text of strangers.
+    """
     if isinstance(error, MemoryCIError):
         return Failure(error.slug, _shorten_lines(error.message), _shorten_lines(error.hint))
     message = f"the call failed: {type(error).__name__}"

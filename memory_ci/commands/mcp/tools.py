@@ -1,6 +1,6 @@
-"""The tools, one function each, and the resources.
+"""The tools of the MCP server, one function each, and its resources.
 
-A tool takes its arguments and returns a text and the same as a record. Its docstring is the
+A tool takes its arguments and returns a text, and the same as a record. Its docstring is the
 description that clients read.
 """
 
@@ -98,7 +98,10 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return RetrieveOptions(**fields, session=self.session, role=self.role)  # type: ignore[arg-type] # by its callers
 
     def own_session(self, name: str | None) -> str | None:
-        """Return the server's own session, which a client may name but not change.
+        """Return the session that this server works for, and refuse a client that names another.
+
+        Args:
+            name: the session that the client names, if any.
 
         Raises:
             UsageError: other-session.
@@ -125,7 +128,7 @@ def call_retrieve(caller: Caller, arguments: tool_arguments.Retrieve) -> tuple[s
     query = arguments.about or arguments.task
     retrieval = caller.memory(workspace).retrieve(query, options=options)
 
-    is_noted = arguments.at is None  # The current work is served memory as it is now.
+    is_noted = arguments.at is None  # Memory of another revision is not noted as served.
     ids = list_served_ids(retrieval)
     context = append_usage_request(render_context(retrieval), is_noted and bool(ids))
     if is_noted:
@@ -147,6 +150,7 @@ def call_retrieve(caller: Caller, arguments: tool_arguments.Retrieve) -> tuple[s
 
 
 def _list_marked(hits: Iterable[Hit]) -> tuple[Marked, ...]:
+    """Return the served entries whose cited code has changed, with the verdicts that say so."""
     marked = []
     for hit in hits:
         verdicts = tuple(verdict for verdict in hit.verdicts if verdict.kind in STALE_KINDS)
@@ -207,14 +211,14 @@ def call_record_feedback(
         by=BY,
         ref=arguments.ref or name_work(workspace, caller.session),
     )
-    given = give_feedback(workspace, feedback)
+    noted = give_feedback(workspace, feedback)
     record = FeedbackResult(
-        entry.id, arguments.kind, given.path, given.is_new, given.before, given.after
+        entry.id, arguments.kind, noted.path, noted.is_new, noted.before, noted.after
     )
-    if not given.is_new:
+    if not noted.is_new:
         return "Noted already; nothing written.", record
-    utility = f"Utility {given.before:.2f} -> {given.after:.2f}."
-    return f"Wrote {printable(given.path)}. {utility}", record
+    utility = f"Utility {noted.before:.2f} -> {noted.after:.2f}."
+    return f"Wrote {printable(noted.path)}. {utility}", record
 
 
 def call_review(caller: Caller, arguments: tool_arguments.ReviewAnswer) -> tuple[str, Kept]:
@@ -224,10 +228,10 @@ def call_review(caller: Caller, arguments: tool_arguments.ReviewAnswer) -> tuple
     """
     if arguments.answer != "edit":
         kind: FeedbackKind = "confirmed" if arguments.answer == "keep" else "rejected"
-        _, given = call_record_feedback(
+        _, feedback = call_record_feedback(
             caller, tool_arguments.RecordFeedback(id=arguments.id, kind=kind)
         )
-        kept = Kept(given.id, given.path, given.is_new)
+        kept = Kept(feedback.id, feedback.path, feedback.is_new)
         return _report(kept, "It is feedback; a person decides: review --stale.")
 
     workspace = caller.workspace()
@@ -340,13 +344,17 @@ class Tool(NamedTuple):
 
 
 def _as_tool(call: Call) -> Tool:
-    """Describe a function by its name, docstring and types."""
+    """Return the tool of a function: its name, docstring and types become the tool's description.
+
+    The function returns a text and a record; `gives` is the type of the record.
+    """
     types = get_type_hints(call)
+    _, record_type = get_args(types["return"])
     return Tool(
         name=call.__name__.removeprefix("call_"),
         description=" ".join((call.__doc__ or "").split()),
         takes=types["arguments"],
-        gives=get_args(types["return"])[1],
+        gives=record_type,
         call=call,
     )
 
@@ -359,7 +367,9 @@ TOOLS = tuple(_as_tool(call) for call in CALLS)
 
 
 def _check_scope(caller: Caller, scope: str) -> str:
-    """Return the scope to write to; of sessions only the caller's own is allowed.
+    """Return the scope that a client may write to: any but that of another session.
+
+    `session` alone is the scope of the server's own session.
 
     Raises:
         UsageError: other-session.
@@ -372,6 +382,7 @@ def _check_scope(caller: Caller, scope: str) -> str:
 
 
 def _report_recalled(recalled: Recalled) -> tuple[str, Recollection]:
+    """Return the answer on recalled episodes: a text, and the same as a record."""
     context = render_recall(recalled)
     record = Recollection(
         context=context,
@@ -393,6 +404,7 @@ def _list_told(hits: Iterable[RecalledEpisode]) -> tuple[Told, ...]:
 
 
 def _report_noted(noted: Noted) -> tuple[str, Kept]:
+    """Return the answer on an episode that was written, with a note on keys that were left out."""
     notes: tuple[str, ...] = ()
     if noted.left_out:
         keys = ", ".join(noted.left_out)
@@ -402,6 +414,7 @@ def _report_noted(noted: Noted) -> tuple[str, Kept]:
 
 
 def _report(kept: Kept, next_step: str) -> tuple[str, Kept]:
+    """Return the answer on a file: that it was written and what comes next, or that it existed."""
     path = printable(kept.path)
     text = f"Known already as {kept.id} in {path}; nothing written."
     if kept.is_new:
@@ -415,14 +428,14 @@ def _with_notes(text: str, notes: Iterable[str]) -> str:
 
 
 def read_resource(caller: Caller, uri: str) -> str:
-    """Return the text of a resource.
+    """Return the text of the resource at an address: the institutional norms, or one entry.
 
     Raises:
         UsageError: unknown-resource, unknown-entry, ambiguous-entry.
     """
     workspace = caller.workspace()
     if uri == INSTITUTIONAL:
-        # Nothing is like an empty task, and no other repository is asked: norms alone are served.
+        # For an empty task only norms are served; no embedder is needed.
         memory = Memory(workspace, now=caller.now, environ={"MEMORY_CI_EMBEDDER": "none"})
         options = caller.options(total_chars=MAX_CHARS)
         return render_context(memory.retrieve("", options=options))

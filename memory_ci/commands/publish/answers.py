@@ -1,4 +1,7 @@
-"""The effect of a memory request on agents: the answers to past tasks, before and after it."""
+"""The effect of a memory pull request on agents: the entries for past tasks, before and after it.
+
+An answer is the entries that an agent is shown for a task. A past task is a merged change.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,11 @@ Each answer builds an index of its commit, which takes seconds beyond.
 def compare_answers(
     workspace: Workspace, base: str, tip: str, added: Iterable[Entry], today: date
 ) -> tuple[TaskAnswers, ...]:
-    """Compare the answers of two commits to the past tasks most similar to added entries.
+    """Compare the entries that agents are shown for past tasks, before and after a request.
 
-    Answers are found by words alone. The result is empty without a similar task, in a shallow
-    clone, and where memory has more than `MAX_ENTRIES` entries.
+    The tasks are those most similar to the added entries, which are found by words alone. The
+    result is empty without a similar task, in a shallow clone, and where memory has more than
+    `MAX_ENTRIES` entries.
 
     Args:
         workspace: the repository.
@@ -73,21 +77,28 @@ def compare_answers(
 
 
 def _find_similar_tasks(workspace: Workspace, base: str, entries: Sequence[Entry]) -> list[Task]:
-    """Return the merged tasks that are most similar to the titles of entries, best first."""
+    """Return the past tasks that are most similar to the titles of entries, the best first."""
     past = load_tasks(workspace, base)
-    similar: list[SimilarTask] = []
+    matches: list[SimilarTask] = []
     for entry in entries:
-        similar += find_similar(TaskQuery(entry.title), past.tasks, past.prompts, MAX_TASKS)
-    similar.sort(key=lambda match: (-match.score, match.task.sha))
-    tasks_by_sha = {match.task.sha: match.task for match in similar if match.task.sha}
+        matches += find_similar(TaskQuery(entry.title), past.tasks, past.prompts, MAX_TASKS)
+
+    def by_score(match: SimilarTask) -> tuple[float, str]:
+        return -match.score, match.task.sha
+
+    # A task that several entries match counts once; one without a commit cannot be linked.
+    tasks_by_sha: dict[str, Task] = {}
+    for match in sorted(matches, key=by_score):
+        if match.task.sha:
+            tasks_by_sha[match.task.sha] = match.task
     return list(tasks_by_sha.values())[:MAX_TASKS]
 
 
 def _answer_tasks(
     workspace: Workspace, past: Past, rev: str, tasks: Sequence[Task], today: date
 ) -> list[tuple[str, ...]]:
-    """Return for each task the ids of the entries that the memory of a commit serves."""
-    options = RetrieveOptions(at=rev, walk=0)
+    """Return for each task the ids of the entries that an agent is shown from a commit's memory."""
+    options = RetrieveOptions(at=rev)
     answers = []
     with past.index(rev) as index:
         view = MemoryView(workspace, today, index, rev)
@@ -100,9 +111,15 @@ def _answer_tasks(
 def _list_titles(
     entries: Mapping[str, Located], ids: Iterable[str], other_ids: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the titles of the entries that are in one answer and not in the other."""
-    return tuple(
-        entries[entry_id].entry.title
-        for entry_id in ids
-        if entry_id not in other_ids and entry_id in entries
-    )
+    """Return the titles of the entries that are in one answer and not in the other.
+
+    Args:
+        entries: the entries by id.
+        ids: the ids of the one answer.
+        other_ids: the ids of the other answer.
+    """
+    titles: list[str] = []
+    for entry_id in ids:
+        if entry_id not in other_ids and entry_id in entries:
+            titles.append(entries[entry_id].entry.title)
+    return tuple(titles)

@@ -1,8 +1,9 @@
-"""Decisions of maintainers, and plans of other jobs, moved to a newer base.
+"""Decisions of maintainers on the memory branch, and plans of other jobs, moved to a newer base.
 
-A plan is moved to the new tip if nothing that it refers to has changed since. `memory.apply` then
-checks it there as any other plan. The range that it covers stays the same, so the commits in
-between are for the next run.
+The memory branch holds proposed entries; each run makes it again on the newest base, and then
+applies the edits that maintainers made on it. A plan is moved to the new tip if nothing that it
+refers to has changed since. `memory.apply` then checks it there as any other plan. The range that
+it covers stays the same, so the commits in between are for the next run.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ HEADING = (
 )
 
 COUNTERS = frozenset({"reinforcement_count", "last_reinforced"})
-"""Fields that a run changes; an edit of maintainers is not lost if only these differ."""
+"""Fields that a run changes; an edit of maintainers counts as kept if only these differ."""
 
 COVERED = "another run covered this plan's range meanwhile: nothing to do"
 
@@ -73,42 +74,54 @@ class Carried(NamedTuple):
 
 
 def carry_over(workspace: Workspace, base: str, decisions: MaintainerDecisions) -> Carried:
-    """Return the decisions of maintainers that are not yet applied at `base`.
+    """Return the files at `base` with the decisions of maintainers that it does not have yet.
 
-    Where the base has been changed otherwise, the base stays as it is.
+    What the base changed otherwise stays as it is in the base.
+
+    Args:
+        workspace: the repository.
+        base: the commit that the memory branch is made on.
+        decisions: what maintainers edited, added and removed on the branch before.
     """
     snapshot = workspace.at(base)
     changes = list(_list_changes(workspace, base, decisions))
     paths = {change.path for change in changes} | {file.path for file in decisions.touched}
     old_files = snapshot.read({*paths, REJECTED_FILE})
-    files = apply_changes(old_files, changes)
+    new_files = apply_changes(old_files, changes)
 
     current_files = dict(old_files)
-    for path, content in files.items():
+    for path, content in new_files.items():
         current_files[path] = content or b""
     touched_files = _list_touched_files(workspace, base, current_files, decisions)
-    files |= touched_files
+    new_files |= touched_files
 
     old_rejected = old_files.get(REJECTED_FILE, b"")
     new_rejected = _update_rejected_file(old_rejected, list_rejected(snapshot), decisions)
     if new_rejected != old_rejected:
-        files[REJECTED_FILE] = new_rejected
+        new_files[REJECTED_FILE] = new_rejected
 
-    entries = {
-        change.entry.id: change.entry for change in changes if change.kind in ("add", "update")
-    }
+    written_entries: dict[str, Entry] = {}
+    for change in changes:
+        if change.kind in ("add", "update"):
+            written_entries[change.entry.id] = change.entry
     written_paths = [
         path
         for path, content in touched_files.items()
         if content is not None or holds_entries(workspace, path)
     ]
-    return Carried(files, tuple(entries.values()), tuple(written_paths))
+    return Carried(new_files, tuple(written_entries.values()), tuple(written_paths))
 
 
 def _update_rejected_file(
     content: bytes, rejected_keys: frozenset[str], decisions: MaintainerDecisions
 ) -> bytes:
-    """Return REJECTED_FILE without the released lines and with the newly rejected ones."""
+    """Return REJECTED_FILE without the released lines and with the newly rejected ones.
+
+    Args:
+        content: the file, b"" if there is none.
+        rejected_keys: the keys that its lines begin with.
+        decisions: the decisions of maintainers.
+    """
     old_lines = content.splitlines(keepends=True)
     if not old_lines and decisions.rejected:
         old_lines = [HEADING.encode()]
@@ -124,7 +137,7 @@ def _update_rejected_file(
 
 
 def list_lost(workspace: Workspace, tip: str, decisions: MaintainerDecisions) -> tuple[str, ...]:
-    """Return the titles of entries that differ at `tip` from the edits of maintainers."""
+    """Return the titles of entries whose edits by maintainers the new branch does not have."""
     if not decisions.edits:
         return ()
     places = workspace.at(tip).entries_by_id
@@ -137,13 +150,13 @@ def list_lost(workspace: Workspace, tip: str, decisions: MaintainerDecisions) ->
 
 
 def _is_applied(edit: Edit, place: Located | None) -> bool:
+    """Return whether an entry has the values of all fields that maintainers edited."""
     if place is None:
         return False
-    return all(
-        getattr(place.entry, name) == value
-        for name, (_, value) in edit.fields.items()
-        if name not in COUNTERS
-    )
+    for name, (_, new_value) in edit.fields.items():
+        if name not in COUNTERS and getattr(place.entry, name) != new_value:
+            return False
+    return True
 
 
 def _list_changes(
@@ -157,7 +170,7 @@ def _list_changes(
         place = places.get(entry_id)
         if place is not None:
             yield from _change_entry(edit, place)
-        elif entry_id not in past_ids:
+        elif entry_id not in past_ids:  # An entry that was removed since stays removed.
             new_values = {name: value for name, (_, value) in edit.fields.items()}
             entry = replace(edit.first, **new_values)
             yield _consolidate("add", edit.place.path, entry)
@@ -169,15 +182,18 @@ def _list_changes(
 
 
 def _change_entry(edit: Edit, place: Located) -> Iterator[Change]:
-    """Yield the changes for an edit of an entry of the base.
+    """Yield the changes that make an edit of maintainers in an entry of the base.
 
     Only edited fields change, and none that the base has changed otherwise.
+
+    Args:
+        edit: the edit.
+        place: the entry of the base.
     """
-    new_values = {
-        name: value
-        for name, (old_values, value) in edit.fields.items()
-        if getattr(place.entry, name) in old_values
-    }
+    new_values: dict[str, object] = {}
+    for name, (old_values, new_value) in edit.fields.items():
+        if getattr(place.entry, name) in old_values:
+            new_values[name] = new_value
     entry = replace(place.entry, **new_values)
     if edit.moved_from == place.path:
         yield _remove(place)
@@ -191,9 +207,9 @@ def _consolidate(kind: Literal["add", "update", "remove"], path: str, entry: Ent
 
 
 def _remove(place: Located) -> Change:
+    """Return the change that removes an entry, or deletes the file of a note in the inbox."""
     change = _consolidate("remove", place.path, place.entry)
     if is_fragment(place.path):
-        # A note of the inbox is a file of its own, which is deleted.
         return replace(change, kind="drop", moved_from=place.path)
     return change
 
@@ -204,7 +220,9 @@ def _list_touched_files(
     files: Mapping[str, bytes],
     decisions: MaintainerDecisions,
 ) -> dict[str, bytes | None]:
-    """Return the content of changed episode files, and of memory files with changed prose.
+    """Return the new content of files in which maintainers changed more than entries.
+
+    These are episode files, and memory files with changed prose between their entries.
 
     Args:
         workspace: the repository.
@@ -219,16 +237,21 @@ def _list_touched_files(
             if changes_prose(file) and prose_of(content) != prose_of(file.new):
                 touched_files[file.path] = _merge_prose(file, content or b"")
         elif content != file.new:
-            is_deleted = (
+            was_deleted = (
                 content is None and find_addition(workspace.repo, base, file.path) is not None
             )
-            if not is_deleted:
+            if not was_deleted:
                 touched_files[file.path] = file.new
     return touched_files
 
 
 def _merge_prose(file: Touched, content: bytes) -> bytes:
-    """Return a file with the prose of maintainers and the entries of `content`."""
+    """Return a memory file with the prose of maintainers and the entries of `content`.
+
+    Args:
+        file: the file as maintainers left it.
+        content: the file with the entries to keep.
+    """
     their_file = parse_memory_file(file.path, file.new or b"")
     their_entries = {entry.id: entry for entry in their_file.entries}
     entries = {entry.id: entry for entry in parse_memory_file(file.path, content).entries}
@@ -246,7 +269,7 @@ def _merge_prose(file: Touched, content: bytes) -> bytes:
 
 
 def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
-    """Return a plan moved to the tip of `ref`.
+    """Return a plan moved to the tip of `ref`, which may be newer than where it was made.
 
     If another run covered its range meanwhile, the plan has no changes.
 
@@ -264,28 +287,13 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     if cursor is not None and cursor != _find_cursor(workspace, plan.base):
         if plan.until is None or not is_in_history(repo, plan.until, cursor.source):
             raise _not_fitting(plan, tip, "another run landed")
-        return replace(
-            plan,
-            ref=ref,
-            base=tip,
-            until=None,
-            steps=(),
-            episodes=(),
-            unwritten=Unwritten(),
-            counted=(),
-            fold_before=None,
-        )
+        return _empty_plan(plan, ref, tip)
     if workspace_at(repo, plan.base).config != workspace_at(repo, tip).config:
         raise _not_fitting(plan, tip, "the configuration was changed")
 
     snapshot = workspace.at(tip)
     old_versions = _list_versions(workspace, plan.base)
     new_versions = _list_versions(workspace, tip)
-    rebased_ids = {
-        change.entry.id
-        for change in _list_plan_changes(plan)
-        if _can_rebase(change, old_versions, new_versions)
-    }
     moved = replace(
         plan,
         ref=ref,
@@ -293,11 +301,30 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
         steps=tuple(_fit_steps(plan, old_versions, new_versions, list_rejected(snapshot))),
         episodes=tuple(_fit_episodes(plan, snapshot)),
     )
+    rebased_ids: set[str] = set()
+    for change in _list_plan_changes(plan):
+        if _can_rebase(change, old_versions, new_versions):
+            rebased_ids.add(change.entry.id)
     for change in _list_plan_changes(moved):
         id_ = change.entry.id
         if id_ not in rebased_ids and old_versions.get(id_) != new_versions.get(id_):
             raise _not_fitting(plan, tip, f"the entry {id_[:8]} was changed")
     return moved
+
+
+def _empty_plan(plan: Plan, ref: str, base: str) -> Plan:
+    """Return a plan on a new base without its changes and without its range."""
+    return replace(
+        plan,
+        ref=ref,
+        base=base,
+        until=None,
+        steps=(),
+        episodes=(),
+        unwritten=Unwritten(),
+        counted=(),
+        fold_before=None,
+    )
 
 
 def is_covered(plan: Plan) -> bool:
@@ -311,16 +338,21 @@ def _list_plan_changes(plan: Plan) -> list[Change]:
 
 
 def _can_rebase(change: Change, old_versions: Versions, new_versions: Versions) -> bool:
-    """Return whether new counters can be written into an entry that was edited since.
+    """Return whether the new use counts of a change fit an entry that was edited meanwhile.
 
-    That is so if the counters were not edited, and the entry has no copy in another file.
+    They do if nobody edited the counts, and the entry is in the same file and in no other.
+
+    Args:
+        change: a change of the plan.
+        old_versions: the entries where the plan was made.
+        new_versions: the entries of the new tip.
     """
-    old = old_versions.get(change.entry.id, ())
-    new = new_versions.get(change.entry.id, ())
-    if change.step != "reinforce" or len(old) != 1 or len(new) != 1:
+    old_copies = old_versions.get(change.entry.id, ())
+    new_copies = new_versions.get(change.entry.id, ())
+    if change.step != "reinforce" or len(old_copies) != 1 or len(new_copies) != 1:
         return False
-    old_path, old_entry = old[0]
-    new_path, new_entry = new[0]
+    old_path, old_entry = old_copies[0]
+    new_path, new_entry = new_copies[0]
     is_in_place = old_path == new_path == change.path
     return is_in_place and _counters_of(old_entry) == _counters_of(new_entry)
 
@@ -331,6 +363,12 @@ def _fit_steps(
     """Yield the steps of a plan with the changes that apply to the entries of the new tip.
 
     Learnings that memory has meanwhile, or that maintainers rejected, are left out.
+
+    Args:
+        plan: the plan.
+        old_versions: the entries where the plan was made.
+        new_versions: the entries of the new tip.
+        rejected_keys: content keys of the entries that maintainers rejected.
     """
     for step in plan.steps:
         changes: list[Change] = []
@@ -358,6 +396,7 @@ def _fit_episodes(plan: Plan, snapshot: Snapshot) -> Iterator[EpisodeFile]:
 
 
 def _find_cursor(workspace: Workspace, rev: str) -> Cursor | None:
+    """Return where the last run ended, as the history of a revision records it."""
     workspace_then = workspace_at(workspace.repo, rev)
     return find_cursor(workspace.repo, rev, build_memory_test(workspace_then))
 
@@ -367,6 +406,7 @@ def _counters_of(entry: Entry) -> dict[str, Any]:
 
 
 def _list_versions(workspace: Workspace, rev: str) -> Versions:
+    """Return all copies of each entry at a revision, by id."""
     versions: defaultdict[str, list[tuple[str, Entry]]] = defaultdict(list)
     for place in workspace_at(workspace.repo, rev).at(rev).memory.located:
         versions[place.entry.id].append((place.path, place.entry))
@@ -374,6 +414,7 @@ def _list_versions(workspace: Workspace, rev: str) -> Versions:
 
 
 def _not_fitting(plan: Plan, tip: str, reason: str) -> RepositoryError:
+    """Return the error (ref-moved) for a plan that was made for another tip of the branch."""
     message = f"the plan was made for {plan.base[:12]}, the branch is at {tip[:12]}, and {reason}"
     hint = "Nothing was changed, and nothing is lost: the next run takes the range again."
     return RepositoryError(message, slug="ref-moved", hint=hint)

@@ -1,9 +1,9 @@
-"""Runs that are planned on the tip of the remote's branch and pushed to it, or planned again.
+"""Landing of a run: it is planned on the tip of the remote's branch, committed and pushed.
 
-A run is planned again, entry by entry, on each tip that is fetched; no text is rebased. Either
-everything lands, or nothing. It publishes as often as `publish.every` says, and never moves the
-branch of a request under review. A run that is not due decides nothing, so its cursor stays, and
-the next run that is due covers the same range.
+If others move the branch meanwhile, the run is planned again on the new tip; no text is rebased.
+Either everything lands, or nothing. A run publishes as often as `publish.every` says, and never
+moves the branch of a pull request under review. A run that is not due plans nothing, and the next
+run that is due covers the same range.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ RANDOM = SystemRandom()
 
 
 class Pace:
-    """The tries of a run, and the waits between them."""
+    """The number of tries of a run, and the random waits between them."""
 
     def __init__(
         self,
@@ -101,11 +101,15 @@ class Pace:
         self._draw = draw
 
     def tries(self) -> Iterator[int]:
-        """Yield 1, 2, 3 …, with a wait before each but the first, while tries and time remain."""
+        """Yield the numbers of the tries, 1 first, with a random wait before each later one.
+
+        It ends after `MAX_TRIES`, or when the next wait would exceed `MAX_SECONDS`.
+        """
         end = self._clock() + MAX_SECONDS
         yield 1
         for number in range(2, MAX_TRIES + 1):
-            wait = self._draw(0, min(CAP_SECONDS, BASE_SECONDS * 2**number))
+            longest_wait = min(CAP_SECONDS, BASE_SECONDS * 2**number)
+            wait = self._draw(0, longest_wait)
             if self._clock() + wait >= end:
                 return
             self._sleep(wait)
@@ -146,7 +150,12 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def land(run: Run, mode: str, send: Send) -> Published:
-    """Plan, commit and send until the run lands, the remote refuses it, or no tries remain.
+    """Plan a run, commit it, and send the commits to the remote's branch; try again if it moved.
+
+    Args:
+        run: the run.
+        mode: the name of the mode, for the outcome: `push` or `api`.
+        send: sends the commits.
 
     Raises:
         RepositoryError: push-refused, and what planning raises.
@@ -161,7 +170,20 @@ def land(run: Run, mode: str, send: Send) -> Published:
 
 
 def _try_to_land(run: Run, mode: str, send: Send, ref: str) -> Published | None:
-    """Plan, commit and send once; return None if the remote's branch moved meanwhile."""
+    """Plan, commit and send once.
+
+    Args:
+        run: the run.
+        mode: the name of the mode, for the outcome.
+        send: sends the commits.
+        ref: the private ref on which the commits are made.
+
+    Returns:
+        The outcome; None if the remote's branch moved meanwhile.
+
+    Raises:
+        RepositoryError: push-refused.
+    """
     base = fetch(run, run.branch, ref)
     if is_own_push(run, base):
         return Published(mode, base, reason=OWN_PUSH)
@@ -205,40 +227,48 @@ def send_by_push(run: Run, base: str, tip: str) -> PushOutcome:
 
 
 def send_by_api(run: Run, committer: GitHubCommitter, base: str, tip: str) -> PushOutcome:
-    """Create the commits one by one through the API of GitHub, which signs them.
+    """Create the commits between a base and a tip through the API of GitHub, which signs them.
 
-    The branch may move between two of them, so only the last commit names the range that the run
-    covers. The next try, or the next run, plans again what did not land.
+    They are created one by one, and the branch may move between two of them. So only the last
+    commit names the range that the run covers. The next try, or the next run, plans again what did
+    not land.
 
     Returns:
         The outcome; its `detail` is the id of the last commit.
     """
     repo = run.workspace.repo
-    exclusion = f"^{base}"
-    options = ("--reverse", *FILE_OPTIONS, "--no-renames", "--end-of-options", tip, exclusion, "--")
-    commits = list(read_log(repo, *options))
+    options = ("--reverse", *FILE_OPTIONS, "--no-renames", "--end-of-options", tip, f"^{base}")
+    commits = list(read_log(repo, *options, "--"))
+    last_sha = base
     for number, (commit, oids) in enumerate(commits, start=1):
         files = _read_new_files(repo, commit, oids)
         is_last = number == len(commits)
         message = commit.message if is_last else remove_source_trailer(commit.message)
-        created = committer.commit(run.branch, base, files, message)
+        created = committer.commit(run.branch, last_sha, files, message)
         if not created.oid:
             return PushOutcome("moved" if created.is_stale else "refused", created.reason)
-        base = created.oid
-    return PushOutcome("done", base)
+        last_sha = created.oid
+    return PushOutcome("done", last_sha)
 
 
 def _read_new_files(
     repo: Repository, commit: Commit, oids: Sequence[str]
 ) -> dict[str, bytes | None]:
-    """Return the new content of the files of a commit; None for a deleted file."""
+    """Return the new content of the files that a commit changed; None for a deleted file.
+
+    Args:
+        repo: the repository.
+        commit: the commit.
+        oids: the blob id of each of its files after the commit, only zeros for a deleted file.
+    """
     files: dict[str, bytes | None] = {}
     tree_files: list[TreeFile] = []
     for file, oid in zip(commit.files, oids, strict=True):
-        if oid.strip("0"):
-            tree_files.append(TreeFile(file.path, oid))
-        else:
+        is_deleted = not oid.strip("0")
+        if is_deleted:
             files[file.path] = None
+        else:
+            tree_files.append(TreeFile(file.path, oid))
     for content in read_files(repo, tree_files, MAX_FILE_BYTES):
         files[content.file.path] = content.data
     return files
@@ -255,7 +285,7 @@ def fetch(run: Run, branch: str, ref: str) -> str:
 
 
 def refuse_mode(settings: PublishConfig, mode: str) -> None:
-    """Refuse a way to publish that the settings do not allow.
+    """Raise an error if `publish.allowed` does not list a way to publish; an empty list has all.
 
     Raises:
         UsageError: policy-forbids.
@@ -269,9 +299,7 @@ def refuse_mode(settings: PublishConfig, mode: str) -> None:
 
 
 def perform(run: Run, ref: str, until: str | None = None) -> tuple[Plan, Applied]:
-    """Plan a run on the tip of `ref` and commit it there.
-
-    A shallow clone that lacks the range is deepened first.
+    """Plan a run on the tip of `ref`, and commit the plan there.
 
     Args:
         run: the run.
@@ -285,6 +313,7 @@ def perform(run: Run, ref: str, until: str | None = None) -> tuple[Plan, Applied
 
 
 def _plan_with_history(run: Run, ref: str) -> Plan:
+    """Plan a run; in a shallow clone, fetch older history until it holds the range."""
     for step in DEEPER:
         try:
             return run.make_plan(ref, run.accepted)
@@ -307,6 +336,15 @@ def commit_files(
 ) -> str:
     """Create one commit of memory-ci on a ref that is at `base`, and return its id.
 
+    Args:
+        workspace: the repository, whose configuration names the author.
+        ref: the ref to move.
+        base: the commit that the ref is at.
+        files: the new content by path; None deletes a file.
+        message: the commit message.
+        now: the time of the commit.
+        in_actions: whether a job of GitHub Actions commits, which has another default author.
+
     Raises:
         RepositoryError: as `commit_series`.
     """
@@ -326,9 +364,9 @@ def is_started(environ: Mapping[str, str], variables: Mapping[str, str]) -> bool
 
 
 def is_own_push(run: Run, tip: str) -> bool:
-    """Return whether a push of memory alone started this job.
+    """Return whether a push of memory-ci's own commits started this job of CI.
 
-    That is so if every commit that no run has covered is one of memory-ci and changes only memory.
+    That is so if every commit since the last run's end is one of memory-ci and changes only memory.
     """
     if not is_started(run.environ, BY_PUSH):
         return False
@@ -339,20 +377,18 @@ def is_own_push(run: Run, tip: str) -> bool:
         return False
 
     exclusion = f"^{cursor.source}"
-    for commit, _ in read_log(
-        repo, *FILE_OPTIONS, "--no-renames", "--end-of-options", tip, exclusion, "--"
-    ):
-        if not find_trailers(commit.message, (STEP,)):
-            return False
-        if not all(is_memory(file.path) for file in commit.files):
+    options = (*FILE_OPTIONS, "--no-renames", "--end-of-options", tip, exclusion, "--")
+    for commit, _ in read_log(repo, *options):
+        is_by_us = bool(find_trailers(commit.message, (STEP,)))
+        if not is_by_us or not all(is_memory(file.path) for file in commit.files):
             return False
     return True
 
 
 def find_wait(workspace: Workspace, tips: Sequence[str], now: datetime) -> str:
-    """Return why a run with `every: day` or `week` is not due yet, "" if it is due.
+    """Return why a run is not due yet by its setting `every: day` or `week`, "" if it is due.
 
-    There is one run per day or week of the calendar (UTC), regardless of the time between two runs.
+    There is one run per day or week of the calendar (UTC), whatever the time between two runs.
 
     Args:
         workspace: the repository and its configuration.
@@ -381,22 +417,22 @@ def find_wait(workspace: Workspace, tips: Sequence[str], now: datetime) -> str:
 
 
 def find_shortage(workspace: Workspace, base: str, tip: str) -> str:
-    """Return why a run with `every: N entries` is not due yet, "" if it is due.
+    """Return why a run is not due yet by its setting `every: N entries`, "" if it is due.
 
     It is due when at least N entries are at `tip` and not at `base`.
     """
     every = workspace.config.publish.every
-    count, _, unit = every.partition(" ")
+    least_count, _, unit = every.partition(" ")
     if not unit:
         return ""
     new_ids = workspace.at(tip).entries_by_id.keys() - workspace.at(base).entries_by_id.keys()
-    if len(new_ids) >= int(count):
+    if len(new_ids) >= int(least_count):
         return ""
     return f"publish.every: {every}: next at {every}, {len(new_ids)} so far"
 
 
 def find_hold(forge: Proposals | None, request: Proposal | None, *, at_once: bool) -> str:
-    """Return why the branch of an open request must not move: it is under review, or approved.
+    """Return why the branch of a pull request must not move, because of its review, or "".
 
     A person who starts the run may move a branch under review, but not an approved one, because a
     push would dismiss the approval.
@@ -424,7 +460,7 @@ def with_branch_name(run: Run, published: Published) -> Published:
 
 
 def make_refusal(branch: str, outcome: PushOutcome) -> RepositoryError:
-    """Make the error (push-refused) for a remote that does not accept our commits on a branch."""
+    """Return the error (push-refused) for a remote that does not accept our commits on a branch."""
     reason = outcome.detail or "it did not say why"
     message = f"the remote refused the commits on {branch!r}: {reason}"
     hint = format_settings(
@@ -436,7 +472,7 @@ def make_refusal(branch: str, outcome: PushOutcome) -> RepositoryError:
 
 
 def make_contention(branch: str) -> EngineError:
-    """Make the error (push-contended) for a branch that moved before each push."""
+    """Return the error (push-contended) for a branch that moved before each push."""
     message = f"the remote's {branch!r} moved each time before our commits arrived"
     hint = "Run again: nothing landed, and nothing is lost."
     return EngineError(message, slug="push-contended", hint=hint)

@@ -1,8 +1,9 @@
-"""Publishing: the commits of a run reach the remote by push, pull request or the forge's API.
+"""Publishing of a run's commits to the remote: by push, by pull request, or by the forge's API.
 
-The pull request has one branch that holds what memory would gain, made again by each run. What
-maintainers did on that branch is kept (`memory.maintainer_decisions`, `carry_over`). The branch
-moves only from where it was read. `pull_request` keeps the request up to date.
+The pull request has one branch, the memory branch. It holds the entries that memory would gain, and
+each run makes it again on the newest base. Edits of maintainers on that branch are carried over
+(`memory.maintainer_decisions`, `carry_over`). The branch moves only from where it was read.
+`pull_request` keeps the request up to date.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEE
 
 
 class PublishOptions(msgspec.Struct, frozen=True):
-    """How a run is published.
+    """The choices of a caller on how a run is published.
 
     Attributes:
         mode: the mode; None for the one that the branch's configuration names.
@@ -110,7 +111,7 @@ class PublishOptions(msgspec.Struct, frozen=True):
 
 
 class MemoryBranch(NamedTuple):
-    """The state of the memory branch and of its base, as one try of a run reads them.
+    """The state of the memory branch and of its base, as one try to publish reads them.
 
     Attributes:
         workspace: the repository, with the configuration at the base.
@@ -136,7 +137,7 @@ class MemoryBranch(NamedTuple):
 
 
 def publish_mode(workspace: Workspace, options: PublishOptions) -> PublishMode:
-    """Return the mode of the options, or the one that is committed on the branch.
+    """Return how a run is published: as the options say, else as the branch's configuration does.
 
     Raises:
         UsageError: policy-forbids.
@@ -166,8 +167,9 @@ def publish(
         options: the mode and the branch.
         make_plan: plans the run on a ref.
         now: the time of the commits.
-        environ: says which forge can be reached, and who started the job.
-        pace: how often, and how long, a contended branch is tried again.
+        environ: environment variables, which say which forge can be reached, and who started the
+            job.
+        pace: how often, and how long, a run is tried again whose branch others move.
 
     Raises:
         RepositoryError: no-remote, push-refused.
@@ -197,7 +199,7 @@ def _commit_locally(
     now: datetime,
     environ: Mapping[str, str],
 ) -> Published:
-    """Plan a run and commit it on the local branch."""
+    """Plan a run and commit it on the local branch; nothing is pushed."""
     plan = make_plan(ref, frozenset())
     applied = apply_plan(workspace, plan, now, in_actions="GITHUB_ACTIONS" in environ)
     reason = COVERED if is_covered(plan) else ""
@@ -221,7 +223,9 @@ def find_delay(
     now: datetime,
     environ: Mapping[str, str],
 ) -> str:
-    """Return why a run would publish nothing now, or "", before a model reads anything.
+    """Return why a run would publish nothing now, or "".
+
+    It is called before a model is asked and paid for. Args as in `publish`.
 
     Raises:
         RepositoryError: no-remote.
@@ -244,20 +248,20 @@ def _start(
     *,
     pace: Pace | None = None,
 ) -> Run:
-    """Return a run on the remote that the branch's configuration names.
+    """Return a run on the remote that the branch's configuration names. Args as in `publish`.
 
     Raises:
         RepositoryError: no-remote; git would take the name for a directory.
     """
     ref = branch_name(workspace, options.ref)
-    name = _read_settings(workspace, ref).remote
-    if find_setting(workspace.repo, f"remote.{name}.url") is None:
-        message = f"there is no remote {name!r} to publish to"
-        hint = f"Add it: git remote add {name} ADDRESS, or name another under publish.remote."
+    remote = _read_settings(workspace, ref).remote
+    if find_setting(workspace.repo, f"remote.{remote}.url") is None:
+        message = f"there is no remote {remote!r} to publish to"
+        hint = f"Add it: git remote add {remote} ADDRESS, or name another under publish.remote."
         raise RepositoryError(message, slug="no-remote", hint=hint)
     return Run(
         workspace=workspace,
-        remote=connect(name, environ),
+        remote=connect(remote, environ),
         branch=ref.removeprefix(HEADS),
         make_plan=make_plan,
         now=now,
@@ -275,7 +279,13 @@ def _read_settings(workspace: Workspace, ref: str) -> PublishConfig:
 
 
 def _read_branch(run: Run, base_ref: str, branch_ref: str) -> MemoryBranch:
-    """Fetch the base and the memory branch, and find its request."""
+    """Fetch the base and the memory branch, and find its pull request.
+
+    Args:
+        run: the run.
+        base_ref: the private ref into which the base is fetched.
+        branch_ref: the private ref into which the memory branch is fetched.
+    """
     repo = run.workspace.repo
     base = fetch(run, run.branch, base_ref)
     config = workspace_at(repo, base).config
@@ -288,9 +298,10 @@ def _read_branch(run: Run, base_ref: str, branch_ref: str) -> MemoryBranch:
 
 
 def _propose(run: Run, reason: str = "") -> Published:
-    """Bring the memory branch and its pull request up to date.
+    """Plan the run, and bring the memory branch and its pull request up to date.
 
-    Both are removed when there is nothing to propose.
+    Both are removed if there is nothing to propose. If somebody else moves the branch meanwhile,
+    all is tried again.
 
     Args:
         run: the run.
@@ -307,16 +318,22 @@ def _propose(run: Run, reason: str = "") -> Published:
             private_ref(repo, PRIVATE_REFS) as branch_ref,
         ):
             branch = _read_branch(run, base_ref, branch_ref)
-            published = _find_reason_to_wait(run, branch) or _update(run, branch, base_ref, reason)
+            published = _find_reason_to_wait(run, branch)
+            if published is None:
+                published = _update(run, branch, base_ref, reason)
             if published is not None:
                 return with_branch_name(run, replace(published, tries=tries))
     raise make_contention(run.branch)
 
 
 def _find_reason_to_wait(run: Run, branch: MemoryBranch) -> Published | None:
-    """Return the outcome of a run that must not propose anything now, else None."""
+    """Return the outcome of a run that must not propose anything now, None if it may.
+
+    It must not if a push of memory alone started it, or if it is not due yet.
+    """
     request = branch.request
-    if is_own_push(run, branch.base) and (request.open or not request.boxes.unticked):
+    has_answer = request.open is None and bool(request.boxes.unticked)
+    if is_own_push(run, branch.base) and not has_answer:
         return Published("pr", branch.base, reason=OWN_PUSH)
     pause = _find_pause(run, branch)
     if not pause:
@@ -329,25 +346,38 @@ def _find_reason_to_wait(run: Run, branch: MemoryBranch) -> Published | None:
 
 
 def _update(run: Run, branch: MemoryBranch, base_ref: str, reason: str) -> Published | None:
-    """Plan the run and bring branch and request up to date; None if the branch moved meanwhile."""
+    """Make the memory branch again, push it, and update its pull request.
+
+    Args:
+        run: the run.
+        branch: the memory branch as it is.
+        base_ref: the private ref at the base, on which the commits are made.
+        reason: why another mode was not possible.
+
+    Returns:
+        The outcome; None if the branch moved on the remote meanwhile.
+    """
     tip, boxes = branch.tip or branch.base, branch.request.boxes
     decisions = read_decisions(
         branch.workspace, branch.base, tip, boxes, with_ranges=not run.is_asked
     )
     if decisions.obstacle:
-        return _leave(tip, decisions.obstacle)
+        return _leave_branch(tip, decisions.obstacle)
     built = _build(replace(run, accepted=boxes.accepted), base_ref, branch.base, decisions)
     if isinstance(built, str):
-        return _leave(tip, built)
+        return _leave_branch(tip, built)
     return _bring(run, branch, built, reason)
 
 
-def _leave(tip: str, why: str) -> Published:
+def _leave_branch(tip: str, why: str) -> Published:
+    """Return the outcome of a run that does not change the memory branch."""
     return Published("pr", tip, reason=f"the branch is left as it is: {why}")
 
 
 def _find_pause(run: Run, branch: MemoryBranch) -> str:
-    """Return why nothing is proposed now, or "", before anything is planned.
+    """Return why nothing is proposed now, or "": it is not due, or the request is under review.
+
+    It is called before anything is planned.
 
     Raises:
         EngineError: `forge-…`.
@@ -359,12 +389,21 @@ def _find_pause(run: Run, branch: MemoryBranch) -> str:
 
 
 def _build(run: Run, ref: str, base: str, decisions: MaintainerDecisions) -> Built | str:
-    """Commit the decisions of maintainers, then the plan of the run.
+    """Make the commits of the memory branch: maintainers' decisions, the run, the questions.
+
+    The run is planned on the decisions, so that it does not propose again what they removed.
+
+    Args:
+        run: the run.
+        ref: the private ref at the base, on which the commits are made.
+        base: the commit that the branch begins at.
+        decisions: the decisions of maintainers on the branch before.
 
     Returns:
         The built commits, or why they cannot be built.
     """
     workspace = workspace_at(run.workspace.repo, base)
+    # Lines on questions that were asked are written with the new questions, at the end.
     asked = tuple(line for line in decisions.rejected if ASKED.match(line))
     rejected = tuple(line for line in decisions.rejected if line not in asked)
     carried = _carry(run, workspace, ref, base, decisions._replace(rejected=rejected))
@@ -385,7 +424,18 @@ def _build(run: Run, ref: str, base: str, decisions: MaintainerDecisions) -> Bui
 def _add_questions(
     run: Run, workspace: Workspace, ref: str, built: Built, asked: tuple[str, ...]
 ) -> Built:
-    """Return the built commits with the questions of the week, and the commit that notes them."""
+    """Choose this week's questions to people, and commit the lines that record them.
+
+    Args:
+        run: the run.
+        workspace: the repository, with the configuration at the base.
+        ref: the private ref with the built commits.
+        built: the built commits.
+        asked: the lines that record earlier questions on the branch.
+
+    Returns:
+        The built commits with the commit of the lines, and the questions.
+    """
     today, tip = run.now.astimezone(UTC).date(), built.tip
     kinds = PROPOSED | KEPT - {"promotion"}
     questions = tuple(list_questions(workspace, tip, built.plan.judged, run.now, kinds))
@@ -405,7 +455,11 @@ def _add_questions(
 def _carry(
     run: Run, workspace: Workspace, ref: str, base: str, decisions: MaintainerDecisions
 ) -> Carried:
-    """Commit the files that carry over decisions of maintainers, on a ref at `base`."""
+    """Commit what maintainers edited and removed on the memory branch before, on a ref at `base`.
+
+    Returns:
+        The committed files, none if the base has all of the decisions.
+    """
     carried = carry_over(workspace, base, decisions)
     if carried.files:
         commit_files(
@@ -421,12 +475,31 @@ def _carry(
 
 
 def _bring(run: Run, branch: MemoryBranch, built: Built, reason: str) -> Published | None:
-    """Push the branch and update its request, or leave them; None if the branch moved meanwhile."""
+    """Push the built commits and update the pull request, or leave both as they are.
+
+    A branch that adds nothing is deleted, and its request is closed.
+
+    Args:
+        run: the run.
+        branch: the memory branch as it is.
+        built: the memory branch as this run made it.
+        reason: why another mode was not possible.
+
+    Returns:
+        The outcome; None if the branch moved on the remote meanwhile.
+
+    Raises:
+        RepositoryError: push-refused.
+        EngineError: `forge-…`.
+    """
     adds_something = built.tip != built.base
-    stays = COVERED if is_covered(built.plan) else _find_newer(branch, built)
-    pause = "" if stays else _find_late_pause(run, branch, built)
-    answer = find_answer(built, branch.request) if adds_something else ""
-    why_left = stays or pause or answer
+    pause = ""
+    why_left = COVERED if is_covered(built.plan) else _find_newer(branch, built)
+    if not why_left:
+        pause = _find_late_pause(run, branch, built)
+        why_left = pause
+    if adds_something and not why_left:
+        why_left = find_answer(built, branch.request)
     if why_left:
         tip = branch.tip or built.base
         return Published("pr", tip, reason=why_left, plan=built.plan, is_paused=bool(pause))
@@ -447,9 +520,9 @@ def _bring(run: Run, branch: MemoryBranch, built: Built, reason: str) -> Publish
 
 
 def _find_late_pause(run: Run, branch: MemoryBranch, built: Built) -> str:
-    """Return why the branch must not move after all, or "".
+    """Return why the branch must not move after the run was planned, or "".
 
-    There may be too few entries, or a review was submitted while the run was planned.
+    There may be too few entries, or a review was submitted meanwhile.
     """
     if built.tip != built.base and not run.at_once:
         shortage = find_shortage(branch.workspace, branch.tip or built.base, built.tip)
@@ -461,7 +534,10 @@ def _find_late_pause(run: Run, branch: MemoryBranch, built: Built) -> str:
 
 
 def _find_newer(branch: MemoryBranch, built: Built) -> str:
-    """Return why the branch knows more than the plan, or ""."""
+    """Return why the branch is newer than the plan, or "".
+
+    Either the run stopped before the end of its range, or a run that ended later made the branch.
+    """
     if branch.tip is None:
         return ""
     if built.plan.engine.failure:
@@ -477,7 +553,9 @@ def _find_newer(branch: MemoryBranch, built: Built) -> str:
 
 
 def _push(run: Run, branch: MemoryBranch, built: Built) -> PushOutcome:
-    """Move the memory branch, or remove it if it adds nothing.
+    """Move the memory branch on the remote, or delete it if it adds nothing.
+
+    A branch with the same files is left as it is.
 
     Returns:
         The outcome; its `detail` is the tip of a branch that is left unchanged.

@@ -1,7 +1,8 @@
-"""The memory request on a forge: found, opened, updated and closed.
+"""The pull request of the memory branch on a forge: it is found, opened, updated and closed.
 
-A request that people closed without a merge is an answer: its entries are not proposed again. The
-text of a request has the keys of its entries, in a comment that a forge does not show.
+The request proposes the entries that memory would gain. If people close it without a merge, its
+entries are not proposed again. The text of a request has the keys of its entries, in a comment that
+a forge does not show.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ NEEDED = {
 
 
 class Built(NamedTuple):
-    """The memory branch, made again on the tip of its base.
+    """The memory branch as this run made it, on the tip of its base.
 
     Attributes:
         base: the commit that the branch begins at.
@@ -122,7 +123,7 @@ class RequestState(NamedTuple):
 
 
 def find_request_state(run: Run, settings: Config) -> RequestState:
-    """Find the memory request on the forge.
+    """Find the pull request of the memory branch, with the boxes that people ticked in it.
 
     Raises:
         EngineError: `forge-…`.
@@ -135,17 +136,17 @@ def find_request_state(run: Run, settings: Config) -> RequestState:
     if request is None:
         closed = forge.find_closed(settings.publish.branch, run.branch)
         return RequestState(forge, closed=closed)
-    read = parse_last_comment(request.body)
-    comments = forge.list_commands(request, read)
+    last_read = parse_last_comment(request.body)
+    comments = forge.list_commands(request, last_read)
     text, unclear = apply_comments(request.body, (comment.body for comment in comments))
-    newest = max((read, *(comment.id for comment in comments)))
+    newest = max((last_read, *(comment.id for comment in comments)))
     return RequestState(forge, request, None, text, newest, unclear)
 
 
 def find_answer(built: Built, request: RequestState) -> str:
-    """Return why nothing is proposed, or "" if something is new.
+    """Return why nothing is proposed, or "" if something is.
 
-    A request that people closed without a merge and that held all of this is such a reason.
+    Nothing is if people closed a request without a merge that proposed all of this already.
     """
     declined = request.declined
     if declined is None or not list_keys(built) <= parse_keys(declined.body):
@@ -159,7 +160,16 @@ def find_answer(built: Built, request: RequestState) -> str:
 def update_request(
     run: Run, settings: Config, built: Built, published: Published, request: RequestState
 ) -> Published:
-    """Open or update the request; without a forge, say how to open it.
+    """Open or update the pull request, and return the outcome of the run with its address.
+
+    Without a forge that can be reached, the outcome says how to open it.
+
+    Args:
+        run: the run.
+        settings: the configuration at the base.
+        built: the memory branch.
+        published: the outcome of the push.
+        request: the request as it was found.
 
     Raises:
         EngineError: `forge-…`.
@@ -176,9 +186,7 @@ def update_request(
     proposal = request.open
     is_new = proposal is None
     if proposal is None:
-        is_draft = settings.publish.draft
-        branch = settings.publish.branch
-        proposal = forge.open(branch, run.branch, title, body, is_draft=is_draft)
+        proposal = forge.open(settings.publish.branch, run.branch, title, body)
     else:
         forge.update(proposal, title, body)
     failures = _arrange(forge, proposal, settings.publish, is_new=is_new)
@@ -192,6 +200,7 @@ def update_request(
 
 
 def _say_branch_only(run: Run, publish: PublishConfig) -> str:
+    """Return the message that the branch was pushed and that its request must be opened by hand."""
     remaining = "open its pull request by hand"
     if "GITLAB_CI" in run.environ:
         remaining = "GitLab was asked for its merge request with the push"
@@ -201,7 +210,11 @@ def _say_branch_only(run: Run, publish: PublishConfig) -> str:
 def _arrange(
     forge: Proposals, proposal: Proposal, publish: PublishConfig, *, is_new: bool
 ) -> Iterator[str]:
-    """Set labels, reviewers and auto-merge as configured; yield what failed, and why."""
+    """Set labels, reviewers and auto-merge of a pull request as configured.
+
+    Yields:
+        The steps that failed, and why; a failure stops no other step.
+    """
     steps: list[tuple[str, Callable[[], None]]] = []
     if is_new and publish.labels:
         steps.append(("labels", partial(forge.label, proposal, publish.labels)))
@@ -210,11 +223,11 @@ def _arrange(
     if publish.auto_merge != "none" and not proposal.is_draft:
         merge = partial(forge.merge_when_ready, proposal, publish.auto_merge)
         steps.append(("auto_merge", merge))
-    for name, take_step in steps:
+    for setting, take_step in steps:
         try:
             take_step()
         except EngineError as error:
-            yield f"publish.{name} failed: {error.message}. {NEEDED[name]}"
+            yield f"publish.{setting} failed: {error.message}. {NEEDED[setting]}"
 
 
 def close_request(request: RequestState) -> str:
@@ -243,7 +256,10 @@ def close_request(request: RequestState) -> str:
 
 
 def list_keys(built: Built) -> frozenset[str]:
-    """Return the keys of all proposed entries; beyond `MAX_KEYS` one key replaces the rest."""
+    """Return the keys of all that a request proposes, which are short hashes.
+
+    Beyond `MAX_KEYS` one key, the hash of the other keys, replaces the rest.
+    """
     keys = sorted({key for key, _ in _list_held(built)})
     rest = keys[MAX_KEYS:]
     if not rest:
@@ -252,9 +268,9 @@ def list_keys(built: Built) -> frozenset[str]:
 
 
 def _list_held(built: Built) -> Iterator[tuple[str, str]]:
-    """Yield the key and the title of all that is proposed.
+    """Yield the key and the title of each thing that a request proposes.
 
-    These are the changes of entries, what people wrote, and the files of episodes.
+    These are the changes of entries, what maintainers wrote, and the files of episodes.
     """
     for step in built.plan.steps:
         for change in step.changes:
@@ -281,27 +297,27 @@ def _key(text: str) -> str:
 
 
 def _make_proposed(run: Run, settings: Config, built: Built, request: RequestState) -> Proposed:
-    """Return the facts for the text of the request."""
+    """Return the facts for the text of the pull request.
+
+    Args:
+        run: the run.
+        settings: the configuration at the base.
+        built: the memory branch.
+        request: the request as it was found.
+    """
     workspace = Workspace(run.workspace.repo, settings)
+    added: list[Entry] = []
+    for step in built.plan.steps:
+        added += [change.entry for change in step.changes if change.kind == "add"]
     suggestions = _list_proposed_suggestions(settings, built)
-    added = [
-        change.entry for step in built.plan.steps for change in step.changes if change.kind == "add"
-    ]
     accepted = _find_accepted(suggestions, added)
-    carried = [(entry.title, entry.id) for entry in built.carried.entries]
-    carried += [(path, "") for path in built.carried.paths]
-    effect = Effect(
-        *_measure_memory(workspace, built.base),
-        *_measure_memory(workspace, built.tip),
-        settings.retrieve.max_chars,
-    )
     today = run.now.astimezone(UTC).date()
     return Proposed(
         plan=trim_plan(built.plan, settings.evidence.quotes),
-        carried=tuple(carried),
+        carried=_list_carried(built.carried),
         rejected=tuple(line for line in built.rejected if not _is_bookkeeping(line)),
         lost=built.lost,
-        effect=effect,
+        effect=_measure_effect(workspace, built),
         links=_make_links(run.environ),
         keys=tuple(sorted(list_keys(built))),
         accepted=accepted,
@@ -314,8 +330,26 @@ def _make_proposed(run: Run, settings: Config, built: Built, request: RequestSta
     )
 
 
+def _list_carried(carried: Carried) -> tuple[tuple[str, str], ...]:
+    """Return the title and id of each entry that maintainers wrote, then the paths of files."""
+    entries = [(entry.title, entry.id) for entry in carried.entries]
+    files = [(path, "") for path in carried.paths]
+    return (*entries, *files)
+
+
+def _measure_effect(workspace: Workspace, built: Built) -> Effect:
+    """Return the size of memory before and after the request."""
+    count_before, chars_before = _measure_memory(workspace, built.base)
+    count_after, chars_after = _measure_memory(workspace, built.tip)
+    budget = workspace.config.retrieve.max_chars
+    return Effect(count_before, chars_before, count_after, chars_after, budget)
+
+
 def _list_proposed_suggestions(settings: Config, built: Built) -> list[Suggestion]:
-    """Return the accepted candidates and those of the week, without quotes if none may be kept."""
+    """Return the candidates that a person accepted, and those that this week asks about.
+
+    They have no quotes if the configuration does not allow to keep them.
+    """
     suggestions = [item for item in list_suggestions(built.plan.judged) if item.is_accepted]
     for question in built.questions:
         if question.suggestion and question.suggestion.weight:
@@ -327,8 +361,12 @@ def _list_proposed_suggestions(settings: Config, built: Built) -> list[Suggestio
 
 def _find_accepted(suggestions: Iterable[Suggestion], added: Iterable[Entry]) -> dict[str, str]:
     """Return the keys of accepted candidates by the ids of the entries that they became."""
-    ids = {content_key(entry.title, entry.body): entry.id for entry in added}
-    return {ids[item.key]: item.key for item in suggestions if item.is_accepted and item.key in ids}
+    ids_by_content = {content_key(entry.title, entry.body): entry.id for entry in added}
+    keys_by_id: dict[str, str] = {}
+    for suggestion in suggestions:
+        if suggestion.is_accepted and suggestion.key in ids_by_content:
+            keys_by_id[ids_by_content[suggestion.key]] = suggestion.key
+    return keys_by_id
 
 
 def _is_bookkeeping(line: str) -> bool:
@@ -346,14 +384,14 @@ def _find_declined(built: Built, request: RequestState) -> Declined | None:
 
 
 def _make_links(environ: Mapping[str, str]) -> Links:
-    """Return the addresses of requests and commits on the forge whose job this is."""
-    name = environ.get("GITHUB_REPOSITORY", "")
-    if name:
+    """Return the addresses of pull requests and commits, by the variables of the CI job."""
+    repository = environ.get("GITHUB_REPOSITORY", "")
+    if repository:
         server = environ.get("GITHUB_SERVER_URL", "https://github.com")
-        return Links(f"{server}/{name}/pull/", f"{server}/{name}/commit/")
-    project = environ.get("CI_PROJECT_URL", "")
-    if project:
-        return Links(f"{project}/-/merge_requests/", f"{project}/-/commit/")
+        return Links(f"{server}/{repository}/pull/", f"{server}/{repository}/commit/")
+    project_url = environ.get("CI_PROJECT_URL", "")
+    if project_url:
+        return Links(f"{project_url}/-/merge_requests/", f"{project_url}/-/commit/")
     return Links()
 
 

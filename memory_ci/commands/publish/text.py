@@ -1,7 +1,8 @@
-"""The text of the memory pull request: the changes to memory, their reasons and their effect.
+"""The text of the memory pull request: the proposed entries, their reasons and their effect.
 
 Everything that comes from entries is in code spans, in which a forge sees no mention, no issue to
-close, no HTML and no link (docs.github.com, "Basic writing and formatting syntax").
+close, no HTML and no link (docs.github.com, "Basic writing and formatting syntax"). People answer
+by ticking boxes, or by comments such as `/memory drop 3f2ab91c`.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ TITLE_LEARNING_WIDTH = 72
 COMMAND = Regex(
     r"^/memory[ \t]+(?P<verb>[a-z]+)(?P<keys>(?:[ \t]+[\w-]+)+)[ \t]*$", re.MULTILINE | re.ASCII
 )
+"""A line of a comment: `/memory drop 3f2ab91c 9d0c3f2a`."""
 VERBS = {
     "accept": (("candidate",), "x"),
     "drop": (("entry", "candidate"), " "),
@@ -223,7 +225,7 @@ def render_pull_request(proposed: Proposed) -> str:
 
 
 def render_shared(shared_entries: Sequence[SharedEntry], keys: Iterable[str]) -> str:
-    """Render the text of the request to an organisation's memory.
+    """Render the text of the pull request that proposes entries to an organisation's memory.
 
     Args:
         shared_entries: the proposed entries, which several repositories have.
@@ -241,11 +243,13 @@ def render_shared(shared_entries: Sequence[SharedEntry], keys: Iterable[str]) ->
 
 
 def _link_repository(name: str, address: str) -> str:
+    """Return a link to a repository in Markdown, or its name if the address is not safe to link."""
     is_linkable = address.startswith("https://") and set(address).isdisjoint(" ()<>")
     return f"[{code_span(name)}]({address})" if is_linkable else code_span(name)
 
 
 def _render_keys(keys: Iterable[str]) -> str:
+    """Return the hidden first line of a request's text, which `parse_keys` reads."""
     joined = "".join(f" {key}" for key in keys)
     return f"<!-- memory-ci holds:{joined} -->"
 
@@ -254,15 +258,13 @@ def render_title(proposed: Proposed) -> str:
     """Return a title such as `memory: run migrations before the seed, and 3 more`.
 
     It names a learning, so that two requests have different titles. A squash puts the title into a
-    commit message, so nothing in it acts on a forge, and a learning that has a credential is not
-    named.
+    commit message, so nothing in it acts on a forge, and a learning with a credential is not named.
     """
-    names = _name_entries(proposed) or _name_episodes(proposed.plan)
-    names = list(dict.fromkeys(names))
-    name = next((name for name in names if not find_secrets(name)), None)
-    if name is None:
+    names = list(dict.fromkeys(_name_entries(proposed) or _name_episodes(proposed.plan)))
+    safe_names = [name for name in names if not find_secrets(name)]
+    if not safe_names:
         return TITLE
-    short_name = shorten(_lower_first(name), TITLE_LEARNING_WIDTH)
+    short_name = shorten(_lower_first(safe_names[0]), TITLE_LEARNING_WIDTH)
     words = printable(REFERENCE.sub("", short_name))
     others = f", and {len(names) - 1} more" if len(names) > 1 else ""
     return f"memory: {words}{others}"
@@ -285,8 +287,9 @@ def _name_episodes(plan: Plan) -> list[str]:
     """Return a name for each new episode, such as `what became of pr-128`."""
     names = []
     for file in plan.episodes:
-        for telling_id in list_ids(file.path, file.text.encode()):
-            names.append(f"what became of {telling_id.partition('+')[0]}")
+        for episode_id in list_ids(file.path, file.text.encode()):
+            # The id of an amendment is that of its episode, `+`, and a suffix.
+            names.append(f"what became of {episode_id.partition('+')[0]}")
     if not names and plan.unwritten.changes:
         names.append(f"read {plural(plan.unwritten.changes, 'merged change')}")
     return names
@@ -300,7 +303,8 @@ def _lower_first(title: str) -> str:
     >>> _lower_first("Run migrations first"), _lower_first("CI runs them")
     ('run migrations first', 'CI runs them')
     """
-    return title[:1].lower() + title[1:] if title[1:2].islower() else title
+    is_acronym = not title[1:2].islower()
+    return title if is_acronym else title[0].lower() + title[1:]
 
 
 def render_closed(text: str) -> str:
@@ -311,7 +315,7 @@ def render_closed(text: str) -> str:
     return text if text.startswith(CLOSED) else CLOSED + text
 
 
-# -- what people say with boxes and comments
+# -- boxes and comments of people
 
 
 def parse_keys(text: str) -> frozenset[str]:
@@ -321,7 +325,10 @@ def parse_keys(text: str) -> frozenset[str]:
 
 
 def parse_boxes(text: str) -> Boxes:
-    """Return the boxes in the text of a pull request; none if memory-ci closed it."""
+    """Return the boxes that people ticked and unticked in the text of a pull request.
+
+    There are none if memory-ci closed it.
+    """
     if text.startswith(CLOSED.strip()):
         return Boxes()
     accepted: set[str] = set()
@@ -345,10 +352,14 @@ def parse_last_comment(text: str) -> int:
 
 
 def apply_comments(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """Set the boxes of a text as comments ask.
+    """Tick and untick the boxes of a request's text, as commands in comments ask.
 
     A line `/memory drop KEY…` unticks the only box whose key begins so, as a click does. The last
     command for a box counts. A key of fewer than MIN_PREFIX characters may be a word of the line.
+
+    Args:
+        text: the text of the request.
+        comments: the comments, the oldest first.
 
     Returns:
         The text, and the command lines with an unknown verb or a key of no box.
@@ -374,14 +385,22 @@ def apply_comments(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, 
 
 
 def _find_mark(text: str, kinds: Collection[str], prefix: str) -> int | None:
-    """Return the position of the mark of a box; None if several keys or none have the prefix."""
+    """Return where in a text the mark of a box is (`x` in `- [x]`).
+
+    Args:
+        text: the text.
+        kinds: the kinds of boxes to look at.
+        prefix: the beginning of the box's key.
+
+    Returns:
+        The position; None if several boxes or none have a key that begins so.
+    """
     if len(prefix) < MIN_PREFIX:
         return None
-    positions = [
-        box.start("mark")
-        for box in BOX.finditer(text)
-        if box["kind"] in kinds and box["key"].startswith(prefix)
-    ]
+    positions: list[int] = []
+    for box in BOX.finditer(text):
+        if box["kind"] in kinds and box["key"].startswith(prefix):
+            positions.append(box.start("mark"))
     return positions[0] if len(positions) == 1 else None
 
 
@@ -399,6 +418,7 @@ def _unify_newlines(text: str) -> str:
 
 
 def _list_lines(proposed: Proposed) -> Iterator[str]:
+    """Yield the lines of the request's text, section by section."""
     yield _render_keys(proposed.keys)
     yield f"<!-- memory-ci read comments: {proposed.last_comment} -->"
     yield from INTRODUCTION
@@ -406,11 +426,8 @@ def _list_lines(proposed: Proposed) -> Iterator[str]:
     yield from _list_added(proposed)
     yield from _list_answers(proposed.answers, proposed.links)
     for section in SECTIONS:
-        lines = [
-            f"- {_render_change(change)}"
-            for change in proposed.changes
-            if _find_section(change) == section
-        ]
+        changes = [change for change in proposed.changes if _find_section(change) == section]
+        lines = [f"- {_render_change(change)}" for change in changes]
         yield from _list_section(f"{section}: {plural(len(lines), 'entry')}", lines)
     yield from _list_episodes(proposed.plan)
     yield from _list_carried(proposed.carried)
@@ -450,7 +467,10 @@ def _find_section(change: Change) -> str:
 
 
 def _list_added(proposed: Proposed) -> Iterator[str]:
-    """Yield a ticked box for each new entry, with its origins and its first quote."""
+    """Yield a ticked box for each new entry, with its origins and its first quote.
+
+    Beyond `DETAIL_BYTES` of origins and quotes, entries have their boxes alone.
+    """
     free_bytes = DETAIL_BYTES
     lines: list[str] = []
     for change in proposed.changes:
@@ -470,10 +490,12 @@ def _list_added(proposed: Proposed) -> Iterator[str]:
 
 
 def _list_details(entry: Entry, links: Links) -> list[str]:
+    """Return lines on where an entry comes from, and with which words."""
     details: list[str] = []
     origins = _link_origins(entry.source or "", links)
     if origins:
         details.append(f"  - from {', '.join(origins)}")
+    # A line of evidence is an address and the quoted words.
     quote = entry.evidence[0].partition(" ")[2] if entry.evidence else ""
     if quote:
         details.append(f"  - {_render_quote(quote)}")
@@ -485,7 +507,7 @@ def _render_quote(quote: str) -> str:
 
 
 def _list_answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]:
-    """Yield what agents with past tasks are served, before and after."""
+    """Yield which entries agents with past tasks are shown, before and after the request."""
     if not answers:
         return
     yield from ("", "### What agents are told: before and after", "")
@@ -517,6 +539,7 @@ def _render_change(change: Change) -> str:
 
 
 def _list_episodes(plan: Plan) -> Iterator[str]:
+    """Yield the files of new episodes, and how many changes need none."""
     lines = [f"- {code_span(file.path)}" for file in plan.episodes]
     yield from _list_section(f"Episodes: {len(lines)}", lines, SHOWN_EPISODES)
     if plan.unwritten.changes:
@@ -538,7 +561,10 @@ def _list_carried(carried: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _list_rejected(rejected: Sequence[str]) -> Iterator[str]:
-    """Yield a box for each rejected learning; an episode has no box."""
+    """Yield a box for each rejected entry, which brings it back when ticked; episodes have none.
+
+    A line is the key of an entry and its title, or the path of an episode.
+    """
     lines: list[str] = []
     for rejected_line in rejected[:SHOWN]:
         key, _, title = rejected_line.partition(" ")
@@ -551,9 +577,9 @@ def _list_rejected(rejected: Sequence[str]) -> Iterator[str]:
 
 
 def _list_waiting(proposed: Proposed) -> Iterator[str]:
-    """Yield a box for each candidate, and a ticked box for each entry that may not hold.
+    """Yield this week's questions: candidates with a box to tick, entries with one to untick.
 
-    What was quarantined has no box, because nobody may write it unchanged.
+    A candidate that was withheld has no box, because nobody may write it unchanged.
     """
     if not proposed.suggestions and not proposed.questions:
         return
@@ -570,6 +596,7 @@ def _list_waiting(proposed: Proposed) -> Iterator[str]:
 
 
 def _list_suggestion(suggestion: Suggestion, links: Links) -> Iterator[str]:
+    """Yield the box of a candidate, with its quote and where it comes from."""
     candidate = suggestion.candidate
     if candidate.proposal is not None:
         yield from _list_check(suggestion, candidate.proposal)
@@ -588,7 +615,7 @@ def _list_suggestion(suggestion: Suggestion, links: Links) -> Iterator[str]:
 
 
 def _list_check(suggestion: Suggestion, proposal: CheckProposal) -> Iterator[str]:
-    """Yield the box of a check, and each merged change that violates it."""
+    """Yield the box of a proposed check, and lines on the merged changes that violate it."""
     mark = "x" if suggestion.is_accepted else " "
     key = suggestion.key
     title = code_span(shorten(suggestion.candidate.title, TITLE_WIDTH))
@@ -599,7 +626,7 @@ def _list_check(suggestion: Suggestion, proposal: CheckProposal) -> Iterator[str
 
 
 def _list_declined(declined: Declined, links: Links) -> Iterator[str]:
-    """Yield the titles that people declined before and that are proposed again."""
+    """Yield lines on an earlier request that people closed, with the titles proposed again."""
     name = f"pull request {declined.number}"
     yield from _list_titles(f"Closed before, in {name}", declined.titles)
     link = f"[{name}]({links.pull}{declined.number})" if links.pull else name
@@ -613,6 +640,7 @@ def _list_declined(declined: Declined, links: Links) -> Iterator[str]:
 
 
 def _render_effect(effect: Effect) -> str:
+    """Return the line on the size of memory before and after, and on the limit for one job."""
     return (
         f"Budget: {plural(effect.entries_before, 'active entry')} become {effect.entries_after}, "
         f"{effect.chars_before:,} characters become {effect.chars_after:,}; "

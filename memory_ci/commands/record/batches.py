@@ -86,7 +86,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def find_sent(repo: Repository) -> Sent | None:
-    """Return the note of the batches that an earlier run sent.
+    """Return the note of the batches that an earlier run sent, None if none waits.
 
     Raises:
         RepositoryError: bad-batch-state, foreign-batch-state.
@@ -319,7 +319,7 @@ class Backfill:
         return sent
 
     def _write_note(self, sent: Sent) -> None:
-        """Write the note, whole or not at all.
+        """Write the note of the batches as JSON, whole or not at all.
 
         Raises:
             RepositoryError: write-failed.
@@ -329,19 +329,27 @@ class Backfill:
         self._sent = sent
 
     def _poll(self, sent: Sent, wait: Wait | None) -> Pending | Sent:
-        """Poll the batches until all have ended; once if `wait` is None."""
+        """Ask the API how many batches have ended, again and again until all have.
+
+        Args:
+            sent: the note of the batches.
+            wait: called between two polls; None to poll once.
+
+        Returns:
+            The note if all have ended, else how far they are.
+        """
         while True:
             with self._open_model() as (_, engine):
-                ended = sum(poll(engine, batch) for batch in sent.batches)
-            if ended == len(sent.batches):
+                ended_count = sum(poll(engine, batch) for batch in sent.batches)
+            if ended_count == len(sent.batches):
                 return sent
-            pending = Pending("processing", sent.estimate, ended)
+            pending = Pending("processing", sent.estimate, ended_count)
             if wait is None:
                 return pending
             wait(pending)
 
     def _plan_with_replies(self, sent: Sent) -> Plan:
-        """Return the plan with the replies of the batches.
+        """Return the plan of the run, made with the replies of the batches.
 
         Replies of a model that is no longer configured are not used.
         """
@@ -516,14 +524,16 @@ class BatchReplies:
         )
 
     def extract(self, request: Request) -> EngineReply:
-        """Return the reply of a batch, or else that of the engine.
+        """Return the reply to a request from the batches, or else that of the engine.
 
         Raises:
             EngineError: as the engine.
         """
         if request.task != "learnings":
             return self._engine.extract(request)
-        reply = self._replies.get(request_key(replace(request, existing=self._existing)))
+        # The key is of the request as it was sent, with the entries that memory had then.
+        sent_request = replace(request, existing=self._existing)
+        reply = self._replies.get(request_key(sent_request))
         if isinstance(reply, EngineReply):
             return reply
         reason = "failed, expired or missing"

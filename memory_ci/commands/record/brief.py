@@ -1,4 +1,7 @@
-"""What a run did in a few lines, the most important first; `text.render_plan` has all of it."""
+"""The result of a record run as a short text, the most important first.
+
+`text.render_plan` renders all of it.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,6 @@ from memory_ci.records.report import Finding
 from memory_ci.text import plural
 
 MAX_LINES = 30
-LIMITS = ((8, 5), (8, 3), (8, 1), (8, 0), (5, 0), (3, 0), (1, 0), (0, 0))
-"""Items of a list of new entries, and of any other list.
-
-The first pair with which the text has at most `MAX_LINES` is taken.
-"""
-
 STEPS: dict[Step, str] = {
     "fold": "Folded from the inbox",
     "extract": "Learned",
@@ -42,12 +39,12 @@ MORE = "Some lines were left out: --verbose prints all, --json is for programs."
 
 
 class _Section(NamedTuple):
-    """A heading with a list, of which a short text has the first items or none.
+    """A part of the text: a heading with the items of a list, of which some may be left out.
 
     Attributes:
         heading: the heading, with the number of items.
         items: the items.
-        is_new: the items are entries that the run brought.
+        is_new: whether the items are entries that the run added.
     """
 
     heading: str
@@ -55,10 +52,37 @@ class _Section(NamedTuple):
     is_new: bool = False
 
 
+class _Limits(NamedTuple):
+    """The number of items that a list shows.
+
+    Attributes:
+        new: of a list of new entries.
+        other: of any other list.
+    """
+
+    new: int
+    other: int
+
+
+LIMITS = (
+    _Limits(8, 5),
+    _Limits(8, 3),
+    _Limits(8, 1),
+    _Limits(8, 0),
+    _Limits(5, 0),
+    _Limits(3, 0),
+    _Limits(1, 0),
+    _Limits(0, 0),
+)
+"""The limits that are tried until the text has at most `MAX_LINES`."""
+
+
 def render_brief(
     plan: Plan | None, written: Sequence[str], published: Published | None, width: int = 0
 ) -> str:
     """Render a run and what became of it in about `MAX_LINES` lines.
+
+    Lists are shortened until the text fits.
 
     Args:
         plan: the plan, None if none was made.
@@ -73,7 +97,7 @@ def render_brief(
     head += list_engine_lines(plan.engine)
     sections = list(_list_sections(plan))
     text = ""
-    # Items are folded if there is room for it, else cut.
+    # Long items are folded if the text fits so, else cut.
     attempts = [(LIMITS[0], 0), *((limits, width) for limits in LIMITS)]
     for limits, cut_width in attempts:
         text = _join([*head, *_list_lines(sections, limits, cut_width), *outcome], width)
@@ -83,7 +107,7 @@ def render_brief(
 
 
 def list_published(plan: Plan | None, published: Published | None) -> Iterator[str]:
-    """Yield lines on where the commits of a run are."""
+    """Yield lines on where the commits of a run are: the branch, the commits, the pull request."""
     if published is None:
         return
     if plan is not None and published.subjects:
@@ -97,31 +121,44 @@ def list_published(plan: Plan | None, published: Published | None) -> Iterator[s
 
 
 def _join(lines: Sequence[str], width: int) -> str:
+    """Return lines as a text, folded at a width unless it is 0."""
     text = "".join(f"{printable(line)}\n" for line in lines)
     return fold(text, width) if width else text
 
 
-def _list_lines(sections: Sequence[_Section], limits: tuple[int, int], width: int) -> Iterator[str]:
-    """Yield the lines of sections, with an empty line around each list of items."""
-    is_cut = False
+def _list_lines(sections: Sequence[_Section], limits: _Limits, width: int) -> Iterator[str]:
+    """Yield the lines of sections, with an empty line around each list of items.
+
+    Args:
+        sections: the sections.
+        limits: how many items of each list are shown.
+        width: the width at which items are cut; 0 for whole items.
+    """
+    is_shortened = False
     was_list = True  # An empty line is below the range, too.
     for section in sections:
-        shown = section.items[: limits[0] if section.is_new else limits[1]]
+        shown = section.items[: limits.new if section.is_new else limits.other]
         hidden = len(section.items) - len(shown)
         if shown or was_list:
             yield ""
         yield section.heading
-        yield from (cut(f"  {item}", width) if width else f"  {item}" for item in shown)
+        for item in shown:
+            yield cut(f"  {item}", width) if width else f"  {item}"
         if shown and hidden:
             yield f"  … and {hidden} more"
         was_list = bool(shown)
-        is_cut = is_cut or hidden > 0
-    if is_cut:
+        is_shortened = is_shortened or hidden > 0
+    if is_shortened:
         yield from ("", MORE)
 
 
 def _list_counts(plan: Plan, written: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of what is counted and not listed."""
+    """Yield lines with counts alone: of sources, masked credentials and episodes.
+
+    Args:
+        plan: the plan.
+        written: the paths of the episode files that it writes.
+    """
     if plan.joins:
         yield f"Read besides commits: {plural(len(plan.joins), 'source')}"
     if plan.counts.redactions:
@@ -133,6 +170,7 @@ def _list_counts(plan: Plan, written: Sequence[str]) -> Iterator[str]:
 
 
 def _list_sections(plan: Plan) -> Iterator[_Section]:
+    """Yield the changes of entries, the candidates that were not written, then what went wrong."""
     for step in plan.steps:
         yield _describe_step(step)
     yield from _list_judged(plan)
@@ -159,7 +197,10 @@ def _describe_step(step: PlannedStep) -> _Section:
 
 
 def _list_judged(plan: Plan) -> Iterator[_Section]:
-    """Yield the candidates that were not written; those that a person is asked about by rank."""
+    """Yield the candidates that were not written, by the reason.
+
+    Those that a person can decide about are listed in the order in which review asks.
+    """
     for verdict, heading in VERDICTS:
         judged = [item for item in plan.judged if item.verdict == verdict]
         if not judged:
@@ -174,5 +215,5 @@ def _list_judged(plan: Plan) -> Iterator[_Section]:
 
 
 def _describe_finding(finding: Finding) -> str:
-    """Return a finding without the place if it is about the repository as a whole."""
+    """Return a finding as a line, without the place `.:1:` of one on the whole repository."""
     return render_finding(finding, with_level=False).removeprefix(".:1: ")

@@ -293,13 +293,18 @@ def wait_for_batches(pending: Pending) -> None:
 
 
 def _confirm(question: str, refusal: UsageError) -> None:
-    """Ask on a terminal whether to go on.
+    """Ask a person at the terminal whether to go on.
+
+    Args:
+        question: the question.
+        refusal: the error to raise if nobody can answer, as in CI.
 
     Raises:
-        UsageError: `refusal`, if nobody can answer.
+        UsageError: `refusal`.
         click.Abort: if the answer is no.
     """
-    if has_input():
+    is_unattended = has_input()
+    if is_unattended:
         raise refusal
     if not confirm(question, default=False):
         raise click.Abort

@@ -70,7 +70,7 @@ from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.names import SHA_WIDTH, format_work_ref
 from memory_ci.records.plan import Unwritten
 from memory_ci.sources.reviews import is_outside
-from memory_ci.store.episodes import telling_path
+from memory_ci.store.episodes import episode_record_path
 from memory_ci.store.ranges import Recorded
 
 REVIEW = "review:"
@@ -140,7 +140,7 @@ class EpisodeWriter:
         self._amendments_by_path: dict[str, Amendment] = {}
         for record in written_records:
             if isinstance(record, Amendment):
-                self._amendments_by_path[telling_path(record)] = record
+                self._amendments_by_path[episode_record_path(record)] = record
         self._unwritten: list[Episode] = []
 
         # By the ids of episodes: how each ended when it was merged, and with what is known now.

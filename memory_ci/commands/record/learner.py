@@ -40,6 +40,7 @@ from memory_ci.extraction.judge import (
     judge_reply,
     list_shown_by_tools,
 )
+from memory_ci.extraction.markers import find_misspelt
 from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.support import (
     DOCUMENT,
@@ -120,6 +121,18 @@ class WorkItem(NamedTuple):
     names: str = ""
     start: str | None = None
     is_declined: bool = False
+
+
+def _find_misspelt_marks(commits: Iterable[Commit]) -> Iterator[Finding]:
+    """Yield a notice for each line of a commit message that was meant as a mark and is none."""
+    for commit in commits:
+        for label, mark in find_misspelt(commit.message):
+            message = (
+                f"{commit.sha[:SHA_WIDTH]} has a line `{label}:`, which is not kept: "
+                f"it should be `{mark}:`"
+            )
+            hint = "Keep it with `memory-ci add`."
+            yield Finding(".", 1, "misspelt-mark", message, hint, "notice")
 
 
 def _describe_change(merged: MergedChange, request: PullRequest | None) -> WorkItem:
@@ -305,6 +318,7 @@ class Learner:
         work = _describe_change(merged, gathered.request)
         judged, changes = self._study(work, gathered)
         member_commits = self._select_member_commits(merged, gathered.request)
+        self.tally.findings += _find_misspelt_marks(member_commits)
         uses = self._use_finder.find(merged, member_commits, gathered, judged)
         self.tally.has_uses = self._use_finder.has_trailers
         paths = [file.path for commit in member_commits for file in commit.files]

@@ -398,7 +398,14 @@ def _drop_existing(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[Draf
 
 
 def _iter_history(run: RecordRun, rules: Sequence[RuleCheck]) -> Iterator[PastChange]:
-    """Yield the newest merged changes of a year by people and their agents, oldest first."""
+    """Yield the merged changes of the last year by people and their agents, the oldest first.
+
+    At most `MAX_CHANGES` are read, the newest.
+
+    Args:
+        run: the run.
+        rules: the checks, which say what has to be read of each change.
+    """
     repo = run.workspace.repo
     history = plan_newest(repo, run.base.sha, MAX_AGE, run.today, MAX_CHANGES)
     for past in iter_past_changes(run.workspace, history, rules):
@@ -464,15 +471,25 @@ def _is_worth_proposing(draft: DraftedCheck, result: BacktestResult) -> bool:
 
 
 def _judge(draft: DraftedCheck, result: BacktestResult, accepted: Collection[str]) -> Judged:
-    """Return the proposal of a check, or the check to be written if a person accepted it."""
+    """Return a check with its verdict: to be proposed, or to be written if a person accepted it.
+
+    Args:
+        draft: the check.
+        result: its result on past changes.
+        accepted: keys of candidates that a person accepted.
+    """
     candidate = _make_candidate(draft, result)
     reason = f"would have spoken {len(result.violations)} times in {result.applicable} changes"
     if candidate_key(candidate) not in accepted:
         return Judged(candidate=candidate, verdict="suspected", reason=reason, change=SOURCE)
     candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
-    id_ = draft.rule.place if draft.rule.source == "entry" else entry_id(candidate)
+    is_of_entry = draft.rule.source == "entry"
     return Judged(
-        candidate=candidate, verdict="written", reason=reason, change=SOURCE, entry_id=id_
+        candidate=candidate,
+        verdict="written",
+        reason=reason,
+        change=SOURCE,
+        entry_id=draft.rule.place if is_of_entry else entry_id(candidate),
     )
 
 

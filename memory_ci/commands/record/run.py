@@ -302,7 +302,10 @@ def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> Rep
 
 
 def _find_start_time(run: RecordRun) -> datetime:
-    """Return when the range begins; a commit dated in the future counts as of today."""
+    """Return the time of the commit after which the range begins.
+
+    A commit dated in the future counts as of today. A range without a begin starts at year 1.
+    """
     repo = run.workspace.repo
     # A revision that does not exist is reported where the range is read.
     start = find_commit(repo, run.since) if run.since else None

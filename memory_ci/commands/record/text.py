@@ -1,8 +1,9 @@
-"""The result of a run as text: for a terminal, and as the summary page of a CI job."""
+"""The result of a record run as text: all of it for a terminal, and as the page of a CI job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from memory_ci.cli.markdown import cut_lines, describe_cost, escape_markdown
 from memory_ci.findings import printable, render_finding
@@ -62,7 +63,7 @@ WAYS = (
 
 
 def render_plan(plan: Plan, written: Sequence[str] = ()) -> str:
-    """Render a plan for a terminal.
+    """Render a plan for a terminal: what was read, the changes, and the candidates not written.
 
     Args:
         plan: the plan.
@@ -72,6 +73,7 @@ def render_plan(plan: Plan, written: Sequence[str] = ()) -> str:
 
 
 def _list_plan_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a plan, section by section."""
     yield from list_range_lines(plan)
     yield from list_engine_lines(plan.engine)
     joins = [_render_join(join) for join in plan.joins]
@@ -87,30 +89,39 @@ def _list_plan_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     has_learned = any(step.step in ("fold", "extract") for step in plan.steps)
     if plan.counts.merged_changes and not has_learned:
         yield from ("", "Nothing was learned from these changes.")
-        yield from (f"  {command:36} {what}" for command, what in WAYS)
+        yield from (f"  {command:36} {effect}" for command, effect in WAYS)
 
 
 def list_range_lines(plan: Plan) -> Iterator[str]:
-    """Yield what was read, and by which engine."""
+    """Yield lines on the range that was read, and on the engine: `2 merged changes from …`."""
     if plan.until is None:  # A plan of upkeep alone covers no work.
         return
     since = plan.since[:10] if plan.since else "the beginning"
-    merged, commits, declined = _count_read(plan)
+    counts = _count_read(plan)
+    read = f"{counts.merged} ({counts.commits}){counts.declined}"
     engine = f"engine {plan.engine.name}: {plan.engine.reason}"
-    yield f"{merged} ({commits}){declined} from {since} to {plan.until[:10]}, {engine}"
+    yield f"{read} from {since} to {plan.until[:10]}, {engine}"
     if not plan.counts.merged_changes:
         advice = "to learn from older history, name its start: --since REV"
         yield f"Nothing was merged in this range; {advice}"
 
 
-def _count_read(plan: Plan) -> tuple[str, str, str]:
-    """Return how many merged changes, commits and declined requests were read, in words."""
+class _ReadCounts(NamedTuple):
+    """The numbers of merged changes, commits and declined requests that were read, in words."""
+
+    merged: str
+    commits: str
+    declined: str
+
+
+def _count_read(plan: Plan) -> _ReadCounts:
+    """Return how much was read, in words."""
     counts = plan.counts
     declined = ""
     if counts.declined_changes:
         declined = f", {plural(counts.declined_changes, 'declined request')}"
     merged = plural(counts.merged_changes, "merged change")
-    return merged, plural(counts.commits, "commit"), declined
+    return _ReadCounts(merged, plural(counts.commits, "commit"), declined)
 
 
 def _render_join(join: Join) -> str:
@@ -119,6 +130,7 @@ def _render_join(join: Join) -> str:
 
 
 def _list_section(heading: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yield a heading and at most `MAX_SHOWN` lines, or nothing if there are no lines."""
     if lines:
         yield from ("", heading, *lines[:MAX_SHOWN])
     if len(lines) > MAX_SHOWN:
@@ -138,6 +150,12 @@ def count_episodes(plan: Plan) -> int:
 
 
 def _list_episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
+    """Yield how many episodes are written, and the first of their files.
+
+    Args:
+        plan: the plan.
+        written: the paths of the episode files that it writes.
+    """
     counts = list(_list_episode_counts(plan, written))
     if counts != [NOTHING]:
         yield ""
@@ -148,7 +166,12 @@ def _list_episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
 
 
 def _list_episode_counts(plan: Plan, written: Sequence[str]) -> Iterator[str]:
-    """Yield how many episodes are noted, or that there is nothing to commit."""
+    """Yield how many episodes need a file and how many none, or that there is nothing to commit.
+
+    Args:
+        plan: the plan.
+        written: the paths of the episode files that it writes.
+    """
     unwritten = plan.unwritten.changes
     if not plan.episodes and plan.fold_before is None and not unwritten:
         if not plan.steps:
@@ -168,10 +191,9 @@ def _list_episode_counts(plan: Plan, written: Sequence[str]) -> Iterator[str]:
 def _list_left_out(plan: Plan) -> Iterator[str]:
     """Yield lines on evidence that was skipped, unreadable or not shown to the model."""
     if plan.counts.left_out:
-        reasons = [
-            f"{LEFT_OUT.get(reason, reason)} ({count})"
-            for reason, count in plan.counts.left_out.items()
-        ]
+        reasons: list[str] = []
+        for reason, count in plan.counts.left_out.items():
+            reasons.append(f"{LEFT_OUT.get(reason, reason)} ({count})")
         yield from ("", f"Nothing was learned from {', '.join(reasons)}")
     yield from (f"Not shown to the model: {notice}" for notice in plan.windows)
     if plan.dropped:
@@ -227,9 +249,9 @@ def render_summary(
     index: IndexUse | None = None,
     remarks: Sequence[str] = (),
 ) -> str:
-    """Render a run as Markdown.
+    """Render a run as Markdown, for the summary page of a CI job.
 
-    A forge acts on nothing in it, and it never exceeds the size that a forge takes.
+    A forge finds no mention or link in it, and it is never longer than a forge accepts.
 
     Args:
         plan: the plan of the run.
@@ -248,27 +270,25 @@ def list_outcome(published: Published | None) -> tuple[str, ...]:
 
 
 def render_findings(title: str, findings: Sequence[Finding], limit: int = MAX_BYTES) -> str:
-    """Render findings as a Markdown table, or as one sentence if there are none."""
-    rows = [
-        (
-            f"{finding.path}:{finding.line}",
-            finding.level,
-            finding.code,
-            f"{finding.message}. {finding.hint}",
-        )
-        for finding in findings
-    ]
-    table = _list_table_lines(("where", "level", "code", "what"), rows)
-    lines = table if rows else ["Nothing found."]
+    """Render findings as a Markdown table of at most `limit` bytes, or as one sentence for none."""
+    rows: list[tuple[str, str, str, str]] = []
+    for finding in findings:
+        place = f"{finding.path}:{finding.line}"
+        advice = f"{finding.message}. {finding.hint}"
+        rows.append((place, finding.level, finding.code, advice))
+    lines: Iterable[str] = ["Nothing found."]
+    if rows:
+        lines = _list_table_lines(("where", "level", "code", "what"), rows)
     return cut_lines([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *lines], limit, CUT)
 
 
 def _list_page_lines(
     plan: Plan, published: Published | None, index: IndexUse | None, remarks: Sequence[str]
 ) -> Iterator[str]:
+    """Yield the lines of the summary page, section by section."""
     yield from _list_head_lines(plan)
-    merged, commits, declined = _count_read(plan)
-    yield f"{merged}, {commits}{declined} read."
+    counts = _count_read(plan)
+    yield f"{counts.merged}, {counts.commits}{counts.declined} read."
     yield from (f"- {escape_markdown(line, TITLE_WIDTH)}" for line in list_outcome(published))
     yield from (f"- {escape_markdown(line, QUOTE_WIDTH)}" for line in remarks)
     for step in plan.steps:
@@ -291,26 +311,26 @@ def _list_page_lines(
 
 
 def _list_head_lines(plan: Plan) -> Iterator[str]:
+    """Yield the heading with the number of new entries, and why the run stopped if it did."""
     learned = sum(len(step.changes) for step in plan.steps if step.step == "extract")
     news = plural(learned, "learning") if learned else "nothing new"
     failure = plan.engine.failure
-    yield from (f"## Memory: {'the run stopped, ' if failure else ''}{news}", "")
-    if failure:
-        what = escape_markdown(failure, QUOTE_WIDTH)
-        yield f"**The run stopped:** {what} The next run takes up the rest."
-        yield from (escape_markdown(plan.engine.hint, QUOTE_WIDTH), "")
+    if not failure:
+        yield from (f"## Memory: {news}", "")
+        return
+    yield from (f"## Memory: the run stopped, {news}", "")
+    reason = escape_markdown(failure, QUOTE_WIDTH)
+    yield f"**The run stopped:** {reason} The next run takes up the rest."
+    yield from (escape_markdown(plan.engine.hint, QUOTE_WIDTH), "")
 
 
 def _list_page_tables(plan: Plan) -> Iterator[str]:
-    """Yield tables of unwritten candidates, of evidence other than commits, and of failures."""
+    """Yield tables of unwritten candidates, of sources other than commits, and of problems."""
     for verdict, heading in VERDICTS:
-        judged = [
-            (item.change, item.candidate.title, item.reason)
-            for item in plan.judged
-            if item.verdict == verdict
-        ]
-        title = f"{HEADINGS.get(verdict, heading)}: {len(judged)}"
-        yield from _list_titled_table(title, ("from", "what", "why"), judged)
+        judged = [item for item in plan.judged if item.verdict == verdict]
+        rows = [(item.change, item.candidate.title, item.reason) for item in judged]
+        title = f"{HEADINGS.get(verdict, heading)}: {len(rows)}"
+        yield from _list_titled_table(title, ("from", "what", "why"), rows)
     joins = [
         (join.change, f"{join.kind} {join.id}", str(join.events), join.how) for join in plan.joins
     ]
@@ -325,6 +345,7 @@ def _list_page_tables(plan: Plan) -> Iterator[str]:
 
 
 def _list_change_lines(change: Change) -> Iterator[str]:
+    """Yield the list item of a change of an entry, and the quotes of a new entry."""
     entry = change.entry
     title = escape_markdown(name_entry(entry), TITLE_WIDTH)
     path = escape_markdown(change.path, TITLE_WIDTH)
@@ -343,6 +364,7 @@ def _list_titled_table(
 
 
 def _list_table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a Markdown table with at most `MAX_ROWS` rows."""
     yield f"| {' | '.join(columns)} |"
     yield f"|{' --- |' * len(columns)}"
     for row in rows[:MAX_ROWS]:

@@ -157,6 +157,9 @@ class UseFinder:
         place = self._draft.by_id.get(judged.entry_id or "")
         if place is None or place.entry.id == entry_id(judged.candidate):
             return True
-        shas = COMMIT.findall(place.entry.source or "") + COMMIT.findall(judged.candidate.source)
-        authorships = {read_authorship(self._repo, sha) for sha in shas}
-        return len(shas) == 2 and len(authorships) == 1 and None not in authorships
+        entry_shas = COMMIT.findall(place.entry.source or "")
+        candidate_shas = COMMIT.findall(judged.candidate.source)
+        if len(entry_shas) + len(candidate_shas) != 2:
+            return False
+        authorships = {read_authorship(self._repo, sha) for sha in entry_shas + candidate_shas}
+        return len(authorships) == 1 and None not in authorships

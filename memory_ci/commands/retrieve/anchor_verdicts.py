@@ -1,4 +1,4 @@
-"""Verdicts on the code that ranked entries cite, in the caller's tree (docs/serving.md#anchors)."""
+"""Verdicts on ranked entries: whether the code that they cite is unchanged (docs/serving.md)."""
 
 from __future__ import annotations
 
@@ -16,48 +16,56 @@ from memory_ci.records.retrieval import Hit, Withheld
 STALE_FACTOR = 0.5
 """Truth factor with `--stale` of an entry whose code is gone: that of changed code."""
 
-# The functions import what they judge cites with: 10 ms that entries without cites are spared.
+# What cites are judged with is imported in functions: it takes 10 ms, and many entries have none.
 Truth = Mapping[Entry, tuple[Verdict, ...]]  # Verdicts on the cites of each entry.
 
 
 def judge_cites(workspace: Workspace, located: Sequence[Located], view: str | None) -> Truth:
-    """Return the verdicts on the cites of entries.
+    """Return the verdicts on the cites of entries: whether the cited code is unchanged.
 
     It takes two git processes while nothing has changed.
 
     Args:
+        workspace: the repository and its configuration.
+        located: the entries.
         view: the revision to compare with; None is the work tree.
 
     Raises:
         RepositoryError: unknown-revision.
     """
     judged_view = JudgedView(workspace, view)
-    truth = _judge_anchors(located, judged_view)
+    verdicts = _judge_anchors(located, judged_view)
 
     entries = [located_entry.entry for located_entry in located]
     for entry, verdict in find_dead_names(judged_view, entries).items():
-        truth[entry] = (*truth[entry], verdict)
-    return truth
+        verdicts[entry] = (*verdicts[entry], verdict)
+    return verdicts
 
 
 def _judge_anchors(
-    located: Sequence[Located], view: JudgedView
+    located_entries: Sequence[Located], view: JudgedView
 ) -> dict[Entry, tuple[Verdict, ...]]:
-    truth: dict[Entry, tuple[Verdict, ...]] = {place.entry: () for place in located}
-    citing = [place for place in located if place.entry.cites]
+    """Return the verdicts on the cites of each entry, without names that its text alone has."""
+    verdicts_by_entry: dict[Entry, tuple[Verdict, ...]] = {
+        located.entry: () for located in located_entries
+    }
+    citing = [located for located in located_entries if located.entry.cites]
     if citing:
         from memory_ci.memory.cites import judge_views
 
         (verdicts,) = judge_views(citing, view)
-        for place in citing:
-            truth[place.entry] = tuple(soften_verdicts(place.entry, verdicts))
-    return truth
+        for located in citing:
+            verdicts_by_entry[located.entry] = tuple(soften_verdicts(located.entry, verdicts))
+    return verdicts_by_entry
 
 
 def weigh_truth(truth: Truth, entry: Entry, *, stale: bool) -> float:
-    """Return the truth factor of an entry in ranking.
+    """Return the factor of an entry's score for the state of the code that it cites.
 
-    It is 0, which withholds the entry, if all its code is gone and `stale` is not set.
+    Args:
+        truth: the verdicts on the cites of each entry.
+        entry: the entry.
+        stale: whether an entry whose code is all gone is served; if not, its factor is 0.
     """
     verdicts = truth.get(entry, ())
     if not verdicts:
@@ -90,12 +98,13 @@ def _is_gone(verdicts: Sequence[Verdict]) -> bool:
 
 
 def soften_verdicts(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -> list[Verdict]:
-    """Return the verdicts on an entry, with those that say too much softened.
+    """Return the verdicts on an entry's cites, milder where they are no proof against it.
 
-    Any edit changes a file that is cited whole. Such an entry fades with the edited share of the
-    file instead.
+    A file that is cited whole is changed by any edit. Its verdict becomes `fresh`, and the entry
+    loses weight by the edited share of the file instead.
 
     Args:
+        entry: the entry.
         verdicts: verdicts by the id of the entry and the cite.
     """
     from memory_ci.anchors.anchors import parse_anchor
@@ -110,6 +119,7 @@ def soften_verdicts(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -
 
 
 def _soften_verdict(verdict: Verdict, anchor: Anchor, entry: Entry) -> Verdict:
+    """Return a verdict on a cite, milder if it must not hide the entry or mark it as changed."""
     if verdict.kind == "changed" and verdict.edited:
         return replace(verdict, kind="fresh")
     from memory_ci.anchors.anchors import may_hide

@@ -19,7 +19,10 @@ STRENGTHS = {"HIT": "a close match", "WEAK": "a weak match", "MISS": "nothing cl
 
 
 def render_explanation(retrieval: Retrieval) -> str:
-    """Return a block for each served entry, best first, and a line for each that is not served."""
+    """Return the text of `retrieve --explain`: why each entry is served or not.
+
+    It has a block for each served entry, best first, and a line for each that is not served.
+    """
     lines = [_summarise(retrieval)]
     for number, hit in enumerate(retrieval.hits, start=1):
         located = hit.located
@@ -39,6 +42,7 @@ def render_explanation(retrieval: Retrieval) -> str:
 
 
 def _summarise(retrieval: Retrieval) -> str:
+    """Return one line on how entries were searched, and how many are served and not served."""
     parts = [f"Found {MODES[retrieval.mode]}"]
     if retrieval.verdict is not None:
         parts.append(STRENGTHS[retrieval.verdict])
@@ -48,7 +52,8 @@ def _summarise(retrieval: Retrieval) -> str:
         parts.append(f"{retrieval.over_limit} over the limit")
     if retrieval.weak:
         parts.append(f"{retrieval.weak} weak")
-    parts.append(f"{len(retrieval.hits_dropped) + len(retrieval.withheld)} not")
+    not_served = len(retrieval.hits_dropped) + len(retrieval.withheld)
+    parts.append(f"{not_served} not")
     return " · ".join(parts)
 
 
@@ -59,17 +64,16 @@ def _name_hit(hit: Hit) -> str:
 
 
 def _explain_hit(hit: Hit) -> Iterator[str]:
+    """Yield lines on the score of an entry: its factors, feedback, raw scores and cited code."""
     factors = " x ".join(f"{name} {value:.3f}" for name, value in hit.factors)
     yield f"      {hit.score:.4f} = {factors}"
     if hit.related:
         yield f"      {hit.related}"
     if hit.events:
-        low = (
-            "; so low that a person should look at it: `memory-ci show ID --why`"
-            if hit.is_low
-            else ""
-        )
-        yield f"      utility from {plural(hit.events, 'event')}{low}"
+        remark = ""
+        if hit.is_low:
+            remark = "; so low that a person should look at it: `memory-ci show ID --why`"
+        yield f"      utility from {plural(hit.events, 'event')}{remark}"
     if hit.lanes:
         scores = []
         for lane, score in hit.lanes:

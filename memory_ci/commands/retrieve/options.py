@@ -88,26 +88,32 @@ class SearchRequest(msgspec.Struct, frozen=True):
 
 
 def bound_options(options: RetrieveOptions, config: Config, today: date) -> SearchRequest:
-    """Bring options into their ranges.
+    """Return the options of a retrieval within their ranges, with the configured defaults.
 
     A value that is out of range or unknown is replaced by the nearest valid one, with a note.
+
+    Args:
+        options: the options.
+        config: the configuration.
+        today: the day on which an entry must be valid.
     """
     settings = config.retrieve
     wanted_limit = DEFAULT_LIMIT if options.limit is None else options.limit
     wanted_chars = settings.max_chars if options.max_chars is None else options.max_chars
-    wanted_walk = settings.walk if options.walk is None else options.walk
+    wanted_walk = options.walk or 0
     limit = min(max(wanted_limit, 1), MAX_LIMIT)
     max_chars = min(max(wanted_chars, 0), MAX_CHARS)
     walk = min(max(wanted_walk, 0), MAX_WALK)
 
     notes = []
-    for name, wanted, taken in (
+    numbers = (
         ("limit", wanted_limit, limit),
         ("max-chars", wanted_chars, max_chars),
         ("walk", wanted_walk, walk),
-    ):
-        if wanted != taken:
-            notes.append(f"--{name} {wanted} is out of range, {taken} is taken.")
+    )
+    for name, wanted, bounded in numbers:
+        if wanted != bounded:
+            notes.append(f"--{name} {wanted} is out of range, {bounded} is taken.")
 
     scopes, role_notes = _visible_scopes(options, config)
     notes += role_notes
@@ -131,7 +137,11 @@ def bound_options(options: RetrieveOptions, config: Config, today: date) -> Sear
 def _visible_scopes(
     options: RetrieveOptions, config: Config
 ) -> tuple[tuple[ScopeName, ...], list[str]]:
-    """Return the ranked scopes that the options and the role allow, and notes on the role."""
+    """Return the ranked scopes that the options and the role allow, and notes on the role.
+
+    A role of the configuration names the scopes that it may see. An unknown role sees those of the
+    role with the fewest.
+    """
     scopes = tuple(
         scope for scope in RANKED_SCOPES if not options.scopes or scope in options.scopes
     )

@@ -117,13 +117,19 @@ def rank_task(
     embedder: EmbedderChoice | None = None,
     names: Sequence[str] = (),
 ) -> Ranked:
-    """Rank the entries that match a task.
+    """Rank the entries that match a task, by words and by vectors.
 
-    Twice the requested number is ranked, because some may be withheld. Without an embedder only
-    words are searched. An embedder that fails or lacks vectors leaves the order of the words.
+    Twice the requested number is ranked, because some may be withheld. Without an embedder, or if
+    it fails, entries are ranked by words alone.
 
     Args:
-        names: definitions that the work changes; they join the query as paths do.
+        index: the index.
+        task: the task, in the words of a person.
+        request: the number of entries and the filters.
+        options: have the paths that the work touches.
+        today: the day that counts as today.
+        embedder: makes the vector of the task.
+        names: definitions that the work changes; their words join those of the task, as paths do.
     """
     depth = max(MIN_JUDGED, 2 * request.limit)
     match_depth = max(MIN_MATCHES, 2 * depth)
@@ -131,7 +137,7 @@ def rank_task(
     terms = build_terms(task, corpus, (*names, *(options.paths or ())))
     matches = search(index, terms, depth=match_depth, **request.filters)
     strength = measure_strength(matches, terms, corpus)
-    match_margin = measure_margin(task, matches, terms, corpus)
+    margin = measure_margin(task, matches, terms, corpus)
     relevance = score_lexically(task, matches, _find_session_neighbours(index, matches))
 
     vectors = _search_vectors(
@@ -139,18 +145,18 @@ def rank_task(
     )
     matches = [*matches, *vectors.matches]
     entries = {get_place(match.located): match.located.entry for match in matches}
-    standing = find_feedback_weights(index, entries.values(), today)
+    feedback_weights = find_feedback_weights(index, entries.values(), today)
     if vectors.cosines:
-        match_margin += max(vectors.cosines.values()) - COSINE_SHIFT
+        margin += max(vectors.cosines.values()) - COSINE_SHIFT
         relevance = fuse(relevance, vectors.cosines)
 
     ranked = Ranked(
         matches=tuple(matches),
-        weights=make_weights(options, standing),
+        weights=make_weights(options, feedback_weights),
         hits=(),
         strength=strength,
-        margin=match_margin,
-        feedback=standing,
+        margin=margin,
+        feedback=feedback_weights,
         relevance=relevance,
         cosines=vectors.cosines,
         mode=vectors.mode,
@@ -169,6 +175,16 @@ def _search_vectors(
     embedder: EmbedderChoice | None,
     depth: int,
 ) -> _VectorLane:
+    """Return the entries that are nearest to a task by vectors, if there is an embedder.
+
+    Args:
+        index: the index, which has the vectors of entries.
+        task: the task; secrets in it are not sent to the embedder.
+        lexical: the scores of the entries that words found.
+        filters: conditions on entries, as for `search`.
+        embedder: the embedder, or why there is none.
+        depth: how many entries are returned at most.
+    """
     if embedder is None:
         return _VectorLane()
     if embedder.embedder is None:
@@ -191,28 +207,39 @@ def rank_about(
     options: RetrieveOptions,
     today: date,
 ) -> Ranked:
-    """Rank the entries that cite a file, then those of its nearest team scope.
+    """Rank the entries that cite a file, then those of the team whose directory it is in.
 
-    No words are searched.
+    No words are searched. Of several team directories the innermost counts.
+
+    Args:
+        index: the index.
+        path: the path of the file.
+        request: the filters.
+        options: the options that weights depend on.
+        today: the day that counts as today.
     """
     filters: Filters = {"statuses": SEARCHED_STATUSES, **request.filters, "paths": None}
-    citing = _list_citing(index, path, filters)
+    citing_entries = _list_citing(index, path, filters)
     team_filters: Filters = {**filters, "scopes": ("team",), "paths": (path,)}
-    team = [located for located in _list_nearest_team(index, team_filters) if located not in citing]
+    team_entries = [
+        located
+        for located in _list_nearest_team(index, team_filters)
+        if located not in citing_entries
+    ]
 
-    matches = tuple(Match(located, 1.0) for located in (*citing, *team))
-    relevance = {get_place(located): 1.0 for located in citing}
-    for located in team:
+    matches = tuple(Match(located, 1.0) for located in (*citing_entries, *team_entries))
+    relevance = {get_place(located): 1.0 for located in citing_entries}
+    for located in team_entries:
         relevance[get_place(located)] = TEAM_RELEVANCE
     entries = [match.located.entry for match in matches]
-    standing = find_feedback_weights(index, entries, today)
+    feedback_weights = find_feedback_weights(index, entries, today)
     ranked = Ranked(
         matches=matches,
-        weights=make_weights(options, standing),
+        weights=make_weights(options, feedback_weights),
         hits=(),
         strength="HIT",
         margin=0.0,
-        feedback=standing,
+        feedback=feedback_weights,
         relevance=relevance,
     )
     hits = _rank_matches(ranked, matches, ranked.weights)
@@ -221,15 +248,15 @@ def rank_about(
 
 def _list_citing(index: Index, path: str, filters: Filters) -> list[Located]:
     """Return the entries that cite a path, each once."""
-    from memory_ci.anchors.anchors import parse_anchor  # 3 ms that a task is spared
+    from memory_ci.anchors.anchors import parse_anchor  # Here, for it takes 3 ms.
 
-    citing: dict[Located, None] = {}
+    citing_entries: dict[Located, None] = {}
     for located in list_entries_naming_path(index, path, **filters):
         for cite in located.entry.cites:
             anchor = parse_anchor(cite)
             if anchor is not None and anchor.path == path:
-                citing[located] = None
-    return list(citing)
+                citing_entries[located] = None
+    return list(citing_entries)
 
 
 def _list_nearest_team(index: Index, filters: Filters) -> list[Located]:
@@ -240,7 +267,13 @@ def _list_nearest_team(index: Index, filters: Filters) -> list[Located]:
 
 
 def _rank_matches(ranked: Ranked, matches: Sequence[Match], weights: Weights) -> list[Hit]:
-    """Return hits with the raw score of each lane, and with their number of feedback events."""
+    """Return matches as hits, best first, with their cosine and their number of feedback events.
+
+    Args:
+        ranked: the relevance, the cosines and the feedback of all matches.
+        matches: the matches to rank.
+        weights: the factors other than relevance.
+    """
     hits = []
     for hit in rank(matches, weights, ranked.relevance):
         cosine = ranked.cosines.get(get_place(hit.located))
@@ -258,7 +291,11 @@ def weigh_again(ranked: Ranked, truth_of: TruthOf) -> list[Hit]:
 
 
 def order_hits(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """Diversify hits and put corrections first.
+    """Lower near duplicates, and put corrections before the entries that they correct.
+
+    Args:
+        hits: hits, best first.
+        limit: how many hits are returned at most.
 
     Returns:
         The best `limit` hits, and the hits that others of them supersede.
@@ -273,20 +310,23 @@ def _list_contradicted(entry: Entry) -> list[str]:
     return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
 
 
-def make_weights(options: RetrieveOptions, standing: FeedbackWeights) -> Weights:
-    """Return the weights of entries in addition to their relevance, without truth."""
+def make_weights(options: RetrieveOptions, feedback_weights: FeedbackWeights) -> Weights:
+    """Return the factors of entries other than their relevance to a task.
+
+    The factor of truth, whether cited code is unchanged, is not judged yet.
+    """
     with_retired = "retired" in options.statuses
 
-    def weigh(entry: Entry) -> float:
+    def weigh_prominence(entry: Entry) -> float:
         if with_retired:  # Rank retired entries by their weight before retirement.
             entry = replace(entry, status="active")
-        return ranking_prominence(entry, standing.today)
+        return ranking_prominence(entry, feedback_weights.today)
 
     return Weights(
-        prominence=weigh,
-        traits=standing.traits,
-        utility=standing.utility,
-        touched=standing.touched,
+        prominence=weigh_prominence,
+        traits=feedback_weights.traits,
+        utility=feedback_weights.utility,
+        touched=feedback_weights.touched,
         session=options.session,
     )
 
@@ -328,54 +368,57 @@ class FeedbackWeights(msgspec.Struct, frozen=True):
 
 
 def find_feedback_weights(index: Index, entries: Iterable[Entry], today: date) -> FeedbackWeights:
-    """Read the feedback on entries from the index.
+    """Read the feedback on entries from the index, and return their utilities.
 
-    It takes one query, and one more if some of the entries supersede others.
+    It takes one query, and one more if some of the entries supersede others: feedback on a
+    superseded entry counts for its heir, the entry that replaced it.
     """
     entries_by_id = {entry.id: entry for entry in entries}
     heirs = _find_heirs(index, entries_by_id.values())
     if not entries_by_id:
         return FeedbackWeights(today)
 
-    counted = list_feedback(index, {*entries_by_id, *heirs})
-    if not counted:
+    counted_feedback = list_feedback(index, {*entries_by_id, *heirs})
+    if not counted_feedback:
         return FeedbackWeights(today)
     # Loaded only for entries that have feedback.
     from memory_ci.lifecycle.utility import job_of, replay_some
 
-    feedback = [event for event, _ in counted]
-    shares: dict[object, int] = {}
-    for event, count in counted:
+    feedback = [event for event, _count in counted_feedback]
+    ignored_counts: dict[object, int] = {}  # How many entries each job ignored.
+    for event, count in counted_feedback:
         if event.kind == "ignored":
-            shares[job_of(event)] = count
-    utilities = replay_some(feedback, shares, heirs)
+            ignored_counts[job_of(event)] = count
+    utilities = replay_some(feedback, ignored_counts, heirs)
     return FeedbackWeights(today, utilities)
 
 
 def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
-    """Find the entries that inherit the feedback on entries that no file has any more."""
+    """Return which entries inherit the feedback on superseded entries that no file has any more."""
     superseding = [entry for entry in entries if entry.supersedes]
     if not superseding:
         return {}
     from memory_ci.lifecycle.episodes import find_heirs
 
-    superseded_ids = [id_ for entry in superseding for id_ in entry.supersedes]
+    superseded_ids: list[str] = []
+    for entry in superseding:
+        superseded_ids += entry.supersedes
     return find_heirs(superseding, list_existing_ids(index, superseded_ids))
 
 
 def _find_session_neighbours(
     index: Index, matches: Iterable[Match]
 ) -> Mapping[Place, Sequence[Place]]:
-    """Return the matching notes before and after each matching note of a session.
+    """Return for each matching note of a session the matching notes before and after it.
 
-    A note that names code has no neighbours.
+    Notes are named by their path and line. A note that names code has no neighbours.
     """
-    notes = set()
+    note_places = set()
     for match in matches:
         if match.located.entry.session and not may_be_judged(match.located):
-            notes.add(get_place(match.located))
+            note_places.add(get_place(match.located))
     neighbours: defaultdict[Place, list[Place]] = defaultdict(list)
-    if len(notes) < 2:
+    if len(note_places) < 2:
         return neighbours
 
     for (session, path, line), (next_session, next_path, next_line) in pairwise(
@@ -384,16 +427,16 @@ def _find_session_neighbours(
         note = path, line
         next_note = next_path, next_line
         is_same_file = (session, path) == (next_session, next_path)
-        if is_same_file and note in notes and next_note in notes:
+        if is_same_file and note in note_places and next_note in note_places:
             neighbours[note].append(next_note)
             neighbours[next_note].append(note)
     return neighbours
 
 
 def may_be_judged(located: Located) -> bool:
-    """Tell whether the tree can say anything of an entry.
+    """Return whether an entry can be compared with the code of this repository.
 
-    The entry must be of this repository, and have cites or seem to name code.
+    It can if it is of this repository, and cites code or seems to name code in its text.
     """
     if located.scope.name == "global":
         return False
@@ -409,12 +452,14 @@ def judge_hits(
     *,
     stale: bool,
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """Judge the code that hits cite, and rank the hits again.
+    """Compare the code that hits cite with a tree, and rank the hits again by the result.
 
-    Global memory cites other repositories and is not judged.
+    Global memory cites other repositories and is not compared.
 
     Args:
-        tree: the revision to judge in; None is the work tree.
+        workspace: the repository and its configuration.
+        hits: the hits, best first.
+        tree: the revision to compare with; None is the work tree.
         rerank: returns the hits in the order that a truth factor of each entry makes.
         stale: keep hits whose code is all gone.
 
@@ -424,12 +469,13 @@ def judge_hits(
     judgeable = [hit.located for hit in hits if may_be_judged(hit.located)]
     if not judgeable:
         return list(hits), ()
-    # 10 ms that other tasks are spared.
+    # Imported here, for it takes 10 ms.
     from memory_ci.commands.retrieve.anchor_verdicts import judge_cites, list_gone, weigh_truth
 
-    truth = judge_cites(workspace, judgeable, tree)
-    if not any(truth.values()):
+    verdicts = judge_cites(workspace, judgeable, tree)
+    if not any(verdicts.values()):
         return list(hits), ()  # Nothing was judged, so that the order stays.
-    reranked = rerank(partial(weigh_truth, truth, stale=stale))
-    judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in reranked]
-    return judged, () if stale else list_gone(hits, truth)
+    reranked = rerank(partial(weigh_truth, verdicts, stale=stale))
+    judged = [replace(hit, verdicts=verdicts.get(hit.located.entry, ())) for hit in reranked]
+    withheld = () if stale else list_gone(hits, verdicts)
+    return judged, withheld

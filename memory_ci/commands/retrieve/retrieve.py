@@ -67,15 +67,16 @@ class _Session(msgspec.Struct, frozen=True):
     """The items that the caller's session was served before.
 
     Attributes:
-        held_out: the mark of a session that is served nothing (`retrieve.holdout`), else "".
-        served: fingerprints of these items; None if that does not matter.
+        held_out: the mark of a session that is served nothing, to measure the effect of memory
+            (`retrieve.holdout`); "" for other sessions.
+        served: fingerprints of these items; None if items may be served again.
     """
 
     held_out: str = ""
     served: frozenset[str] | None = None
 
     def is_new(self, item: ServedItem) -> bool:
-        """Tell whether the session was not served an item; a path means the memory about it."""
+        """Return whether the session was not served an item; a path means the memory about it."""
         if self.served is None:
             return True
         from memory_ci.sessions.session_note import fingerprint
@@ -84,11 +85,13 @@ class _Session(msgspec.Struct, frozen=True):
 
 
 class _Job(msgspec.Struct, frozen=True):
-    """One retrieval: the task, the memory that answers it, and who asks.
+    """One retrieval: the task, the memory that answers it, and the session that asks.
 
     Attributes:
-        workspace: that of the caller; the view of a fork or of the past has another one.
-        today: the caller's day; the view of the past has another one.
+        workspace: the caller's repository; `view` has another one for a fork or the past.
+        today: the caller's day; `view` has another one for the past.
+        view: the memory that is searched.
+        request: the options within their ranges.
     """
 
     workspace: Workspace
@@ -147,11 +150,18 @@ def retrieve(
     *,
     shared_view: MemoryView | None = None,
 ) -> Retrieval:
-    """Return institutional memory and the entries that match a task, within the budget.
+    """Return the memory that an agent's job is served for a task, within the budget.
+
+    It is the institutional memory, which is served whatever the task, and the entries that match
+    the task.
 
     Args:
-        environ: with a configured embedder, entries are found by vectors as well. Memory of the
-            past is searched by words alone.
+        workspace: the repository and its configuration.
+        task: what the job is about to do, in the words of a person.
+        options: the budget, the filters and the session.
+        today: the day that counts as today.
+        environ: the environment that an embedder is configured by, which finds entries by vectors
+            as well. Memory of the past is searched by words alone.
         shared_view: the memory that the options ask for, if several tasks share it.
 
     Raises:
@@ -159,7 +169,8 @@ def retrieve(
         UsageError: option-conflict.
     """
     session = _load_session(workspace, options)
-    if session.held_out or not (options.about is None or session.is_new(options.about)):
+    is_repeated_file = options.about is not None and not session.is_new(options.about)
+    if session.held_out or is_repeated_file:
         return Retrieval(task=task, mode="lexical", held_out=session.held_out)
 
     with nullcontext(shared_view) if shared_view else open_view(workspace, options, today) as view:
@@ -186,6 +197,10 @@ def retrieve(
 
 
 def _load_session(workspace: Workspace, options: RetrieveOptions) -> _Session:
+    """Return what the session that asks was served before, and whether it is held out.
+
+    For a caller without a session, and for memory of another moment, everything is new.
+    """
     if options.session is None or options.all_matches or _is_elsewhere(options):
         return _Session()
     from memory_ci.sessions.session_note import is_held_out, list_served, mark_session
@@ -196,13 +211,20 @@ def _load_session(workspace: Workspace, options: RetrieveOptions) -> _Session:
 
 
 def _is_elsewhere(options: RetrieveOptions) -> bool:
-    """Tell whether another memory than that of the work tree is asked."""
+    """Return whether another memory than that of the work tree is searched."""
     return options.at is not None or options.base is not None
 
 
 @contextmanager
 def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> Iterator[MemoryView]:
     """Open the memory of the work tree, of an earlier moment, or of where a fork began.
+
+    Its index is open inside the block.
+
+    Args:
+        workspace: the repository and its configuration.
+        options: have the moment (`at`) or the start of the fork (`base`).
+        today: the day that counts as today for the present memory.
 
     Raises:
         RepositoryError: unknown-revision, shallow-clone, unrelated-histories.
@@ -219,7 +241,7 @@ def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> It
             yield MemoryView(workspace, today, index)
         return
 
-    # 15 ms of codec that the present is spared.
+    # Imported here, for it takes 15 ms.
     from memory_ci.memory.past_index import Past, find_fork_point, find_moment
 
     if options.at:
@@ -241,7 +263,7 @@ def _resolve_tree(view: MemoryView, options: RetrieveOptions) -> str | None:
 
 
 def _warn_of_lost_index(view: MemoryView) -> tuple[Finding, ...]:
-    """Warn if the index could not be saved: the next retrieval has to build it again."""
+    """Return a warning if the index could not be saved: the next retrieval must build it again."""
     if not view.index.is_temporary or not view.index.reason:
         return ()
     return (
@@ -262,20 +284,34 @@ def _warn_of_lost_index(view: MemoryView) -> tuple[Finding, ...]:
 def _select_norms(
     view: MemoryView, options: RetrieveOptions, request: SearchRequest, session: _Session
 ) -> _Norms:
-    """Choose the norms that fit half of the budget; a file is asked about without norms."""
+    """Choose the norms, served whatever the task, that fit half of the budget.
+
+    A question about a file is answered without norms.
+
+    Args:
+        view: the memory.
+        options: the options of the retrieval.
+        request: the options within their ranges.
+        session: which norms the session was served before.
+    """
     if options.about:
         return _Norms()
     norms = _list_norms(view.index, view.today)
     new_norms = [norm for norm in norms if session.is_new(norm)]
     budget = min(MAX_NORM_CHARS, request.max_chars // 2)
     served, dropped = fit_norms(new_norms, budget, norm_cost)
-    return _Norms(tuple(norms), served, dropped, len(norms) - len(new_norms))
+    return _Norms(
+        all=tuple(norms),
+        served=served,
+        dropped=dropped,
+        served_before=len(norms) - len(new_norms),
+    )
 
 
 def _include_institutional(request: SearchRequest) -> SearchRequest:
-    """Return a request that searches institutional memory, too.
+    """Return a request that also searches institutional memory.
 
-    So norms that do not fit their budget are served if their words match the task.
+    It is served whole otherwise. So norms over their budget are served if they match the task.
     """
     searched_scopes = request.filters["scopes"] or ()
     filters: Filters = {**request.filters, "scopes": (*searched_scopes, "institutional")}
@@ -291,7 +327,7 @@ def list_dropped_norms(index: Index, config: Config, today: date) -> tuple[Norm,
 
 
 def _list_norms(index: Index, today: date) -> list[Norm]:
-    """List institutional memory in file order: entries without front matter, and prose."""
+    """Return institutional memory in the order of files: entries, and the text between them."""
     norms = []
     for located in list_entries(index, scopes=("institutional",), statuses=("active", "compacted")):
         entry = located.entry
@@ -300,17 +336,17 @@ def _list_norms(index: Index, today: date) -> list[Norm]:
         text = f"## {prefix}{entry.title}\n\n{entry.body}".rstrip()
         if entry.instead:
             text += f"\n\nDone instead: {entry.instead}"
-        value = prominence(entry, today)
-        norms.append(Norm(located.path, located.line, text, entry.id, value))
-    for norm in list_prose(index, "institutional"):
-        text = strip_comments(norm.text).strip()
+        entry_prominence = prominence(entry, today)
+        norms.append(Norm(located.path, located.line, text, entry.id, entry_prominence))
+    for prose in list_prose(index, "institutional"):
+        text = strip_comments(prose.text).strip()
         if _has_prose(text):
-            norms.append(replace(norm, text=text, prominence=1.0))
+            norms.append(replace(prose, text=text, prominence=1.0))
     return sorted(norms, key=lambda norm: (norm.path, norm.line))
 
 
 def _has_prose(text: str) -> bool:
-    """Tell whether a text holds more than headings."""
+    """Return whether a text has more than headings."""
     return any(line.strip() and not line.startswith("#") for line in text.splitlines())
 
 
@@ -318,7 +354,12 @@ def _has_prose(text: str) -> bool:
 
 
 def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
-    """Rank the entries that match the task, or that concern the file asked about."""
+    """Rank the entries that match the task, or that cite the file in question.
+
+    Args:
+        job: the retrieval.
+        norms: the institutional memory; only what is over its own budget is ranked.
+    """
     view = job.view
     config = view.workspace.config
     embedder = _choose_embedder(config, job.options, job.environ)
@@ -341,7 +382,6 @@ def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
         )
     _note_vector_lane(job, embedder, ranked)
 
-    # Only the institutional memory beyond its own budget is ranked.
     hits = []
     for hit in ranked.hits:
         located = hit.located
@@ -353,6 +393,7 @@ def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
 def _choose_embedder(
     config: Config, options: RetrieveOptions, environ: Mapping[str, str] | None
 ) -> EmbedderChoice | None:
+    """Return the configured embedder; None if entries are searched by words alone."""
     if environ is None or config.retrieve.embedder == "none" or _is_elsewhere(options):
         return None
     if environ.get("MEMORY_CI_EMBEDDER") == "none":
@@ -363,21 +404,23 @@ def _choose_embedder(
 
 
 def _note_vector_lane(job: _Job, embedder: EmbedderChoice | None, ranked: Ranked) -> None:
-    """Note for `doctor` whether the vectors answered, if they were asked."""
+    """Note for `memory-ci doctor` whether the embedder answered, if it was called."""
     if embedder is None or embedder.embedder is None or not (ranked.cosines or ranked.reason):
         return
-    from memory_ci.memory.embedding import note_embedder  # 1 ms that words alone are spared
+    from memory_ci.memory.embedding import note_embedder  # Here, for it takes 1 ms.
 
     note_embedder(job.workspace, job.today, "" if ranked.cosines else ranked.reason)
 
 
 def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
-    """List the definitions that the work tree changes since a revision, most changed first.
+    """Return the names of definitions that the work tree changes since a revision.
+
+    The definition with the most changed places comes first.
 
     Raises:
         RepositoryError: unknown-revision.
     """
-    # Two modules that other tasks are spared.
+    # Imported here, for most tasks need neither.
     from memory_ci.anchors.symbols import list_definitions
     from memory_ci.gitrepo.log import list_hunk_headings
 
@@ -388,7 +431,13 @@ def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
 
 
 def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
-    """Drop the hits that are stale, superseded, weak or already served."""
+    """Drop the hits that are stale, superseded, weak or already served.
+
+    Args:
+        job: the retrieval.
+        ranked: the hits, ranked before the code that they cite is compared.
+        tree: the revision in which cited code is judged; None is the work tree.
+    """
     options = job.options
     workspace = job.view.workspace
     rerank = partial(ranking.weigh_again, ranked)
@@ -398,23 +447,23 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
     if options.about is not None and options.limit is None:
         limit = MAX_ABOUT
 
-    strong = ordered[:limit]
-    weak = 0
-    over_limit = 0
+    strong_hits = ordered[:limit]
+    weak_count = 0
+    over_limit_count = 0
     if not options.all_matches and options.about is None:
         is_near = ranked.margin >= 0
-        strong = _list_strong(job, strong, is_near=is_near)
+        strong_hits = _list_strong(job, strong_hits, is_near=is_near)
         if is_near:
-            over_limit = sum(hit not in strong for hit in list_near(ordered))
-        weak = len(ordered) - len(strong) - over_limit
-    new_hits = [hit for hit in strong if job.session.is_new(hit)]
+            over_limit_count = sum(hit not in strong_hits for hit in list_near(ordered))
+        weak_count = len(ordered) - len(strong_hits) - over_limit_count
+    new_hits = [hit for hit in strong_hits if job.session.is_new(hit)]
     return _Selection(
         hits=tuple(_add_last_edits(workspace, new_hits, tree)),
         gone=gone,
         superseded=superseded,
-        weak=weak,
-        over_limit=over_limit,
-        served_before=len(strong) - len(new_hits),
+        weak=weak_count,
+        over_limit=over_limit_count,
+        served_before=len(strong_hits) - len(new_hits),
     )
 
 
@@ -424,7 +473,7 @@ def _list_strong(job: _Job, hits: Sequence[Hit], *, is_near: bool) -> list[Hit]:
     Args:
         job: the retrieval.
         hits: the hits, best first.
-        is_near: memory is about the task.
+        is_near: whether the best hits are near enough to the task to be served.
     """
     limit = MAX_HITS if job.options.limit is None else job.request.limit
     is_exempt = partial(_cites_any, job.options.paths or ())
@@ -432,16 +481,17 @@ def _list_strong(job: _Job, hits: Sequence[Hit], *, is_near: bool) -> list[Hit]:
 
 
 def _cites_any(paths: Sequence[str], hit: Hit) -> bool:
-    """Tell whether an entry cites one of the paths, or a file below one of them."""
+    """Return whether an entry cites one of the paths, or a file below one of them."""
     prefixes = tuple(f"{path.rstrip('/')}/" for path in paths)
     return any(f"{verdict.path}/".startswith(prefixes) for verdict in hit.verdicts)
 
 
 def _add_last_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> list[Hit]:
-    """Add to marked verdicts the commit that changed the cited code."""
-    if all(verdict.kind not in STALE_KINDS for hit in hits for verdict in hit.verdicts):
+    """Return hits with the commit that last changed the cited code, where it changed."""
+    has_stale = any(verdict.kind in STALE_KINDS for hit in hits for verdict in hit.verdicts)
+    if not has_stale:
         return hits
-    from memory_ci.memory.edits import with_edits  # only marked entries need it
+    from memory_ci.memory.edits import with_edits  # Here, for few retrievals need it.
 
     return with_edits(workspace, hits, tree)
 
@@ -450,18 +500,30 @@ def _add_last_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> 
 
 
 def _entries_budget(request: SearchRequest, norms: _Norms) -> int:
-    """Return the characters that norms leave to entries."""
-    served = Retrieval(task="", mode="lexical", norms=norms.served)
+    """Return how many characters of the budget norms leave to entries.
+
+    The line that names left-out entries is reserved if there is one already, or may be one.
+    """
+    norms_alone = Retrieval(task="", mode="lexical", norms=norms.served)
     reserved = MAX_LEFT_OUT if norms.dropped or request.walk else 0
-    return request.max_chars - context_cost(served) - reserved
+    return request.max_chars - context_cost(norms_alone) - reserved
 
 
 def _fit_to_budget(
     job: _Job, norms: _Norms, ranked: Ranked, selection: _Selection, budget: int
 ) -> Retrieval:
+    """Return the retrieval with the best hits that fit the budget, and those that do not.
+
+    Args:
+        job: the retrieval's task and options.
+        norms: the institutional memory.
+        ranked: how the entries were searched.
+        selection: the hits that are worth serving.
+        budget: how many characters all entries have.
+    """
     hits, dropped = fit(selection.hits, budget, entry_cost)
-    is_reserved = norms.dropped or job.request.walk
-    if dropped and not is_reserved:  # The line that names the dropped ones needs space as well.
+    is_line_reserved = norms.dropped or job.request.walk
+    if dropped and not is_line_reserved:  # The line that names dropped hits needs space, too.
         hits, dropped = fit(selection.hits, budget - MAX_LEFT_OUT, entry_cost)
 
     hit_ids = {hit.located.entry.id for hit in hits}
@@ -486,58 +548,78 @@ def _fit_to_budget(
 def _add_notes(
     retrieval: Retrieval, job: _Job, ranked: Ranked, selection: _Selection, budget: int
 ) -> Retrieval:
-    """Add notes for the caller on how the task was answered."""
-    notes = [job.view.note] if job.view.note else []
-    notes += [note for note in job.request.notes if note]
+    """Return the retrieval with sentences for the caller on how the task was answered.
+
+    Args:
+        retrieval: the answer.
+        job: the task, the memory that was searched, and the options.
+        ranked: how the entries were searched.
+        selection: the hits that are worth serving, and why others are not.
+        budget: how many characters all entries have.
+    """
+    notes = [job.view.note, *job.request.notes]
+    notes = [note for note in notes if note]
     if ranked.mode == "degraded":
         notes.append(f"Words alone were asked: {ranked.reason}.")
-    notes += _explain_silence(retrieval, job.options.about, job.request.max_chars - budget)
+    overhead = job.request.max_chars - budget
+    notes += _explain_missing_entries(retrieval, job.options.about, overhead)
     if selection.gone:
         count = plural(len(selection.gone), "entry")
         notes.append(f"Withheld, because the code cited is gone: {count}. --explain names them.")
-    is_short = 0 < len(retrieval.hits) < job.request.limit
-    if job.options.limit is not None and retrieval.weak and is_short:
+    is_below_limit = 0 < len(retrieval.hits) < job.request.limit
+    if job.options.limit is not None and retrieval.weak and is_below_limit:
         count = plural(retrieval.weak, "weaker entry")
         notes.append(f"{count} left out; `--all` shows them.")
     return replace(retrieval, notes=tuple(notes))
 
 
-def _explain_silence(retrieval: Retrieval, about: str | None, overhead: int) -> Iterator[str]:
-    """Say why entries are not served.
+def _explain_missing_entries(
+    retrieval: Retrieval, about: str | None, overhead: int
+) -> Iterator[str]:
+    """Yield sentences on why no entries, or fewer than found, are served.
 
     Args:
+        retrieval: the answer to a task.
+        about: the file in question, if the question is about a file.
         overhead: characters of the context that are not available to entries.
     """
-    weak = retrieval.weak
-    known = retrieval.known
+    weak_count = retrieval.weak
+    known_count = retrieval.known
     is_empty = not retrieval.hits and not retrieval.hits_dropped
-    if about is not None and is_empty and not known:
+    if about is not None and is_empty and not known_count:
         yield f"Nothing is known of {about}."
     if retrieval.task.strip() and not build_terms(retrieval.task):
         yield "The task has no words to search for."
-    if weak and is_empty:
-        matches = "match" if weak == 1 else "matches"
-        yield f"Nothing close ({weak} weak {matches}; `--all` shows them)."
-    if known:
-        pronoun = "it" if known == 1 else "them"
-        count = plural(known, "entry")
-        yield f"This session was given {count} before; `--all` shows {pronoun}."
+    if weak_count and is_empty:
+        matches = "match" if weak_count == 1 else "matches"
+        yield f"Nothing close ({weak_count} weak {matches}; `--all` shows them)."
+    if known_count:
+        pronoun = "it" if known_count == 1 else "them"
+        entries = plural(known_count, "entry")
+        yield f"This session was given {entries} before; `--all` shows {pronoun}."
     if retrieval.hits_dropped and not retrieval.hits:
-        count = plural(len(retrieval.hits_dropped), "entry")
-        least = min(entry_cost(hit) for hit in retrieval.hits_dropped) + overhead
-        yield f"{count} found, but no room: with the smallest it takes {least} characters."
+        entries = plural(len(retrieval.hits_dropped), "entry")
+        needed_chars = min(entry_cost(hit) for hit in retrieval.hits_dropped) + overhead
+        yield f"{entries} found, but no room: with the smallest it takes {needed_chars} characters."
 
 
 # -- extensions of a retrieval
 
 
 def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int) -> Retrieval:
-    """Add the entries one relation away from the hits, with `retrieve.walk`."""
+    """Return the retrieval with entries that are related to its hits, if the request asks to walk.
+
+    Args:
+        retrieval: the retrieval.
+        job: its task, options and session.
+        tree: the revision in which cited code is judged; None is the work tree.
+        budget: how many characters all entries have.
+    """
     if not (job.request.walk and retrieval.hits):
         return retrieval
-    from memory_ci.commands.retrieve.walk import add_related  # only a walk needs it
+    from memory_ci.commands.retrieve.walk import add_related  # Here, for few retrievals need it.
 
-    # Opened again: in the meantime git ran without a lock on the index.
+    # Opened again: it was closed so that no lock was held while git ran.
     with open_view(job.workspace, job.options, job.today) as view:
         retrieval = add_related(
             retrieval,
@@ -553,9 +635,10 @@ def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int)
 
 
 def _add_hints(retrieval: Retrieval, job: _Job) -> Retrieval:
-    """Add hints of git history on the task if few entries are served.
+    """Return the retrieval with hints of git history on the task, if few entries are served.
 
-    A file gets no hints. Nor does a moment of the past, which did not know later merges.
+    A question about a file gets no hints, nor does a moment of the past, which did not know later
+    merges. Hints that do not fit the budget are left out.
     """
     options = job.options
     workspace = job.view.workspace
@@ -563,26 +646,35 @@ def _add_hints(retrieval: Retrieval, job: _Job) -> Retrieval:
         return retrieval
     if len(retrieval.hits) >= FEW:
         return retrieval
-    from memory_ci.commands.retrieve.similar import find_hints  # 3 ms that others are spared
+    from memory_ci.commands.retrieve.similar import find_hints  # Here, for it takes 3 ms.
 
     hints = find_hints(workspace, retrieval.task, options.paths or (), job.session.is_new)
     extended = replace(retrieval, hints=drop_taught(hints, retrieval.hits))
-    total = context_cost(extended) + sum(entry_cost(hit) for hit in extended.hits)
-    return extended if total <= job.request.max_chars else retrieval
+    total_chars = context_cost(extended) + sum(entry_cost(hit) for hit in extended.hits)
+    return extended if total_chars <= job.request.max_chars else retrieval
 
 
 def drop_taught(hints: Hints, hits: Sequence[Hit]) -> Hints:
-    """Return the hints without those of changes whose own entries are served.
+    """Return hints without changes that a served entry was learned from.
 
     They would only repeat the entry.
     """
-    sources = {source for hit in hits for source in (hit.located.entry.source or "").split()}
-    changes = [change for change in hints.changes if not sources & set(change.task.sources)]
+    served_sources: set[str] = set()
+    for hit in hits:
+        served_sources.update((hit.located.entry.source or "").split())
+    changes = [change for change in hints.changes if served_sources.isdisjoint(change.task.sources)]
     return replace(hints, changes=tuple(changes))
 
 
 def _add_organisation(retrieval: Retrieval, job: _Job, norms: _Norms, ranked: Ranked) -> Retrieval:
-    """Add entries of other repositories of the organisation."""
+    """Return the retrieval with entries of other repositories of the organisation, if configured.
+
+    Args:
+        retrieval: the retrieval.
+        job: its task, options and session.
+        norms: the institutional memory of this repository.
+        ranked: the entries of this repository that match the task.
+    """
     environ = job.environ
     if environ is None or not environ.get("MEMORY_CI_ORG_INDEX") or not _asks_for_all(job):
         return retrieval
@@ -606,7 +698,7 @@ def _add_organisation(retrieval: Retrieval, job: _Job, norms: _Norms, ranked: Ra
 
 
 def _asks_for_all(job: _Job) -> bool:
-    """Tell whether the task asks for today's memory in a role that sees beyond the repository."""
+    """Return whether the present memory is asked, without filters, and in a role that sees all."""
     options = job.options
     is_narrowed = options.about is not None or options.occurred_between is not None
     if is_narrowed or options.statuses or _is_elsewhere(options):

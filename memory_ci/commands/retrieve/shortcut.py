@@ -54,7 +54,17 @@ def run(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - fields of RetrieveOptions, each as its option makes it
 ) -> None:
-    """Print the memory for a task, which is read from standard input if it is missing."""
+    """Print the memory for a task, which is read from standard input if it is missing.
+
+    Args:
+        task: the words of the task.
+        form: the format.
+        ids: print only the ids of the entries.
+        explain: print why each entry is served or not.
+        record: note what was served, for the trailer of commits; None: in CI only.
+        as_json: print JSON, whatever the format.
+        **options: the fields of RetrieveOptions.
+    """
     options["paths"] = options["paths"] or None
     output = _choose_output(form, ids=ids, explain=explain, as_json=as_json)
     is_about = options["about"] is not None
@@ -71,8 +81,11 @@ def run(
 
         options["about"] = repository_path(current_workspace, Path(options["about"]))
     text = options["about"] or read_words_or_input(task, "Say what the task is", "retrieve")
-    nudge = _nudge(current_workspace, options["session"]) if output == "hook" else ""
-    notes_served = not explain and ("CI" in os.environ if record is None else record)
+    nudge = ""
+    if output == "hook":
+        nudge = _make_nudge(current_workspace, options["session"])
+    is_recorded = "CI" in os.environ if record is None else record
+    notes_served = is_recorded and not explain
     if form == "hook":
         options["total_chars"] = HOOK_CHARS
     options["reserved"] = len(nudge) + _count_reserved(form, notes_served=notes_served)
@@ -92,6 +105,7 @@ def run(
 
 
 def _choose_output(form: Format, *, ids: bool, explain: bool, as_json: bool) -> Output:
+    """Return what is printed: where options conflict, --explain wins, then --json, then --ids."""
     if explain:
         return "explain"
     if as_json:
@@ -109,9 +123,10 @@ def _count_reserved(form: Format, *, notes_served: bool) -> int:
 
 
 def _is_served_already(options: Mapping[str, Any]) -> bool:
-    """Tell whether the session was served the file that is asked about.
+    """Return whether the session was served the memory about the file in question before.
 
-    The answer is no if anything but the memory at hand is asked for.
+    It is looked up in the notes on the session, without opening the memory. The answer is no if
+    weak matches, or the memory of another moment, are asked for.
     """
     if options["session"] is None or options["all_matches"]:
         return False
@@ -123,15 +138,16 @@ def _is_served_already(options: Mapping[str, Any]) -> bool:
     return not list_unserved(bare_workspace(Path.cwd()), options["session"], [path])
 
 
-def _nudge(current_workspace: Workspace, session: str | None) -> str:
-    """Return a line that reminds the agent of memory, if it is due, else ""."""
-    from memory_ci.sessions.nudge import nudge_agent  # 2 ms that only hooks need
+def _make_nudge(current_workspace: Workspace, session: str | None) -> str:
+    """Return a line that reminds the agent of memory; "" if none is due."""
+    from memory_ci.sessions.nudge import nudge_agent  # Here, for it takes 2 ms.
 
     line = nudge_agent(current_workspace, session, today())
     return f"{line}\n" if line else ""
 
 
 def _warn(retrieval: Retrieval) -> None:
+    """Print findings and notes on a retrieval to standard error."""
     warn(retrieval.findings)
     for note in retrieval.notes:
         say(f"Note: {printable(note)}", err=True)
@@ -144,7 +160,14 @@ def _warn(retrieval: Retrieval) -> None:
 
 
 def _print(retrieval: Retrieval, output: Output, notes_served: bool, nudge: str) -> None:
-    """Print the retrieval; as text with the request to name used entries, if they are noted."""
+    """Print a retrieval.
+
+    Args:
+        retrieval: the retrieval.
+        output: what is printed.
+        notes_served: served entries are noted, so the agent is requested to name those it uses.
+        nudge: a line that reminds the agent of memory, or "".
+    """
     if output == "explain":
         from memory_ci.commands.retrieve.explanation import render_explanation
 
@@ -199,6 +222,7 @@ def _note_for_session(
 
 @contextmanager
 def _warn_if_not_noted() -> Iterator[None]:
+    """Turn an error in the block into a warning."""
     try:
         yield
     except MemoryCIError as error:  # The entries themselves have been served.
@@ -270,5 +294,5 @@ OPTIONS = (
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
     """Return the arguments of `run`; None if click has to report an error."""
-    is_legal = words or values["about"] or has_input()
-    return {**values, "task": words} if is_legal else None
+    has_task = words or values["about"] or has_input()
+    return {**values, "task": words} if has_task else None

@@ -1,4 +1,4 @@
-"""Merged or declined changes that are like a task, and hints from git history.
+"""Merged or declined changes that are similar to a task, and hints from git history.
 
 Hints complete a retrieval of fewer than two entries. They are counted and reviewed by nobody.
 """
@@ -37,10 +37,12 @@ CLASS_NAMES = {
 def similar_tasks(
     workspace: Workspace, task: str, *, top: int = MAX_TASKS
 ) -> tuple[SimilarTask, ...]:
-    """Return the merged changes that are like a task.
+    """Return the merged changes that are similar to a task, best first.
 
     Args:
+        workspace: the repository and its configuration.
         task: a task, or `#128` for the title of that change.
+        top: how many are returned at most.
 
     Raises:
         RepositoryError: shallow-clone, git-failed.
@@ -57,7 +59,7 @@ def similar_tasks(
 def recall_tasks(
     workspace: Workspace, task: str
 ) -> tuple[tuple[SimilarTask, ...], KeptTasks | None]:
-    """Return the changes that may be named to an agent's job, and the tasks of all changes.
+    """Return the merged changes similar enough to a task to name them to an agent, and all changes.
 
     It takes one git process while nothing was merged. A repository that cannot be read (a shallow
     clone) gives nothing: an agent's job goes on.
@@ -73,11 +75,20 @@ def recall_tasks(
 def _find_similar(
     tasks: KeptTasks, task: str, tips: Tips, top: int, *, is_gated: bool = False
 ) -> tuple[SimilarTask, ...]:
+    """Return the changes that are similar to a task, which may be a number as `#128`.
+
+    A number stands for the title of the newest change with it, if there is one.
+    """
     query = TaskQuery(task, branch=tips.work)
-    if match := NUMBER.fullmatch(task):
+    match = NUMBER.fullmatch(task)
+    if match:
         number = int(match[1])
-        titles = (change.title for change in reversed(tasks.tasks) if change.number == number)
-        query = TaskQuery(next(titles, task), number=number)
+        title = task
+        for change in reversed(tasks.tasks):
+            if change.number == number:
+                title = change.title
+                break
+        query = TaskQuery(title, number=number)
     return find_similar(query, tasks.tasks, tasks.prompts, top, is_gated=is_gated)
 
 
@@ -87,20 +98,25 @@ def find_hints(
     paths: Sequence[str],
     is_new: Callable[[SimilarTask | str], bool],
 ) -> Hints:
-    """Return earlier changes like a task, and habits of such changes.
+    """Return earlier changes that are similar to a task, and habits of this repository.
 
     Args:
-        is_new: tells whether the session was not served a change or a habit before.
+        workspace: the repository and its configuration.
+        task: the task.
+        paths: the files that the work touches.
+        is_new: returns whether the session was not served a change or a habit before.
     """
     changes, tasks = recall_tasks(workspace, task)
     new_changes = tuple(change for change in changes if is_new(change))
     if tasks is None or not new_changes:  # Habits alone say nothing about the task.
         return Hints()
 
-    touched = {path for change in new_changes for path in change.task.touched}
+    relevant_paths = set(paths)
+    for change in new_changes:
+        relevant_paths.update(change.task.touched)
     title = task.partition("\n")[0]
     habits = [
-        *_describe_sync(tasks.habits, {*paths, *touched}),
+        *_describe_sync(tasks.habits, relevant_paths),
         *_describe_changelog(tasks.habits, title),
         *_describe_titles(tasks.habits),
     ]
@@ -108,7 +124,7 @@ def find_hints(
 
 
 def _describe_sync(habits: Habits, paths: set[str]) -> list[str]:
-    """Say which of the paths a comment wants changed together with another file."""
+    """Return sentences on pairs of files which, by a comment in one of them, change together."""
     lines = []
     for path, other_path, comment in habits.in_sync:
         if path in paths or other_path in paths:
@@ -117,7 +133,10 @@ def _describe_sync(habits: Habits, paths: set[str]) -> list[str]:
 
 
 def _describe_changelog(habits: Habits, title: str) -> Iterator[str]:
-    """Say how many changes of the task's class came with a changelog entry, if most did."""
+    """Yield a sentence on how many changes of the task's class had a changelog entry, if most had.
+
+    The class, for example a fix, is that of the task's title.
+    """
     change_class = classify_title(title)
     count, total, folder = habits.fragments.get(change_class, (0, 0, ""))
     if total and count >= LEAST_SHARE * total:
@@ -126,8 +145,11 @@ def _describe_changelog(habits: Habits, title: str) -> Iterator[str]:
 
 
 def _describe_titles(habits: Habits) -> Iterator[str]:
-    """Say whether titles are Conventional Commits, if nearly all or nearly none are."""
+    """Yield a sentence on whether titles are Conventional Commits, if nearly all or none are."""
     conventional, total = habits.conventional
-    if total >= LEAST_TITLES and not SELDOM < conventional / total < USUAL:
-        form = "`fix: …`" if conventional > total / 2 else "plain sentences otherwise"
+    if total < LEAST_TITLES:
+        return
+    share = conventional / total
+    if share >= USUAL or share <= SELDOM:
+        form = "`fix: …`" if share >= USUAL else "plain sentences otherwise"
         yield f"Titles: {conventional} of the last {total} are Conventional Commits ({form})"

@@ -1,4 +1,4 @@
-"""The text of a retrieval: memory in a wrapper that its content can neither open nor close."""
+"""The text of a retrieval: memory in marks of begin and end that no entry can imitate."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ TASK_WIDTH = 120
 
 
 def render_task(task: Task) -> str:
-    """Return one line on a task, whatever its title is.
+    """Return one line on a merged or declined change: its title, date, files and outcome.
 
     Example: `#128 retry failed charges (merged 2026-03-02, still 3 of 4 files; success)`.
     """
     title = shorten(task.title, TASK_WIDTH)
-    end = "merged" if task.is_merged else "declined"
-    still = f", still {task.still} of {task.files} files" if task.files else ""
+    decision = "merged" if task.is_merged else "declined"
+    remaining = f", still {task.still} of {task.files} files" if task.files else ""
     outcome = "tried, did not work" if task.outcome == "failure" else task.outcome
-    why = f": {task.why}" if task.why else ""
-    return f"{task.label} {title} ({end} {task.merged_on}{still}; {outcome}{why})"
+    reason = f": {task.why}" if task.why else ""
+    return f"{task.label} {title} ({decision} {task.merged_on}{remaining}; {outcome}{reason})"
 
 
 def render_similar(tasks: Iterable[SimilarTask], *, explain: bool = False) -> str:
@@ -83,7 +83,11 @@ MAX_LINE = 2_000
 
 
 def render_context(retrieval: Retrieval) -> str:
-    """Return the text to inject; "" if there is no norm, no hit and no hint."""
+    """Return the text that is put into the context of an agent; "" if there is nothing to serve.
+
+    It has the norms, which always apply, then entries that match the task, a line on entries that
+    had no room, entries of other repositories, and hints from git history.
+    """
     has_entries = retrieval.norms or retrieval.hits or retrieval.organisation
     if not has_entries and retrieval.hints == Hints():
         return ""
@@ -108,15 +112,15 @@ def norm_cost(norm: Norm) -> int:
 
 
 def context_cost(retrieval: Retrieval) -> int:
-    """Return the characters of the wrapper, the norms and the hints.
+    """Return the characters of `render_context` without entries and the line on left-out entries.
 
-    Entries and the line on dropped entries do not count.
+    These are the marks of begin and end, the preamble, the norms and the hints.
     """
     return len(wrap_blocks([*_opening_blocks(retrieval), *_hint_blocks(retrieval.hints)]))
 
 
 def wrap_blocks(blocks: Iterable[str]) -> str:
-    """Return blocks in the wrapper, separated by blank lines."""
+    """Return blocks between the marks of begin and end, separated by blank lines."""
     return "\n".join([OPENING, "\n\n".join(blocks), CLOSING, ""])
 
 
@@ -127,7 +131,10 @@ def _opening_blocks(retrieval: Retrieval) -> list[str]:
 
 
 def _hint_blocks(hints: Hints) -> list[str]:
-    """Return one block of at most HINT_LINES lines and HINT_CHARS characters, or none."""
+    """Return the hints from git history as one block, or no block.
+
+    It has at most HINT_LINES lines and HINT_CHARS characters.
+    """
     lines = [ALIKE] if hints.changes else []
     for change in hints.changes:
         lines += _hint_lines(change.task)
@@ -135,22 +142,24 @@ def _hint_blocks(hints: Hints) -> list[str]:
     if not lines:
         return []
 
-    block = [HINTS]
-    chars = len(HINTS)
+    block_lines = [HINTS]
+    block_chars = len(HINTS)
     for line in lines:  # A line that does not fit is left out; a shorter one may still fit.
-        if len(block) < HINT_LINES and chars + 1 + len(line) <= HINT_CHARS:
-            block.append(line)
-            chars += 1 + len(line)
-    return ["\n".join(block)]
+        line_chars = 1 + len(line)  # With its line break.
+        if len(block_lines) < HINT_LINES and block_chars + line_chars <= HINT_CHARS:
+            block_lines.append(line)
+            block_chars += line_chars
+    return ["\n".join(block_lines)]
 
 
 def _hint_lines(task: Task) -> list[str]:
+    """Return the lines on an earlier change: title and outcome, a quote, and touched files."""
     label = _shorten(task.label, 20)
     title = _shorten(task.title, TASK_WIDTH)
     declined = "" if task.is_merged else "declined "
     outcome = OUTCOME_HINTS.get(task.outcome, "")
-    why = _shorten(f": {task.why}" if task.why else "", TASK_WIDTH)
-    lines = [f"- {label} {title} ({declined}{task.merged_on:%Y-%m}{outcome}{why})"]
+    reason = _shorten(f": {task.why}" if task.why else "", TASK_WIDTH)
+    lines = [f"- {label} {title} ({declined}{task.merged_on:%Y-%m}{outcome}{reason})"]
     if task.quote:
         lines.append(f"  > {_shorten(task.quote, MAX_FACT)}")
     if task.touched:
@@ -159,11 +168,7 @@ def _hint_lines(task: Task) -> list[str]:
 
 
 def _render_entry(hit: Hit) -> str:
-    """Return title, facts, the relation that led to the entry, marks, and body.
-
-    The facts: `id 3f2ab91c · pr:128 · 2026-09-01 · said in 3 changes`, with the day on which it
-    happened or was learned.
-    """
+    """Return an entry as text for an agent: title, facts, warnings, and the body as a quotation."""
     entry = hit.located.entry
     is_rejected = entry.adoption == "rejected"
     title = entry.title
@@ -185,10 +190,15 @@ def _render_entry(hit: Hit) -> str:
 
 
 def _facts_line(entry: Entry) -> str:
+    """Return the id, the source and the day of an entry, and in how many changes it was said.
+
+    Example: `id 3f2ab91c · pr:128 · 2026-09-01 · said in 3 changes`. The day is that of the event,
+    or that on which it was learned.
+    """
     facts = [f"id {entry.id[:8]}"]
     sources = (entry.source or "").split()
     if sources:
-        # A commit is cut like any; the number of a request would be that of another one.
+        # The id of a commit is abbreviated. A number of a request must not be: it would be another.
         source = sources[0]
         facts.append(source if REQUEST.fullmatch(source) else source[:MAX_SOURCE])
     day = entry.occurred_at or entry.created_at or entry.last_reinforced
@@ -199,15 +209,18 @@ def _facts_line(entry: Entry) -> str:
 
 
 def _marks(hit: Hit) -> Iterator[str]:
-    """Yield a line for each thing that an agent must know before it believes the entry."""
-    # An agent must not take contradicted entries for settled.
-    contradicted_by = []
+    """Yield the warnings of an entry: what an agent must know before it believes the entry.
+
+    Another entry contradicts it, it comes from another repository, it is retired, or the code that
+    it cites has changed.
+    """
+    opponent_ids = []
     for relation in hit.located.entry.relations:
         if CONTRADICTS.match(relation):
-            id_ = relation.split(maxsplit=1)[1]
-            contradicted_by.append(_shorten(id_[:8], MAX_FACT))
-    if contradicted_by:
-        yield f"CONTRADICTED by {', '.join(contradicted_by[:MAX_NAMED])}: find out which holds."
+            _verb, opponent_id = relation.split(maxsplit=1)
+            opponent_ids.append(_shorten(opponent_id[:8], MAX_FACT))
+    if opponent_ids:
+        yield f"CONTRADICTED by {', '.join(opponent_ids[:MAX_NAMED])}: find out which holds."
     if hit.repository:
         yield _shorten(f"From {hit.repository}: {hit.link}", MAX_TITLE)
     if hit.located.entry.status == "retired":
@@ -217,7 +230,7 @@ def _marks(hit: Hit) -> Iterator[str]:
 
 
 def _mark_verdict(verdict: Verdict) -> str:
-    """Return the mark of a cited place; "" for an unchanged one without a note."""
+    """Return a warning on code that an entry cites; "" if it is unchanged and has no note."""
     place, note = format_place(verdict)
     match verdict.kind:
         case "changed":
@@ -240,7 +253,7 @@ def _render_norm(norm: Norm) -> str:
 
 
 def _dropped_blocks(retrieval: Retrieval) -> list[str]:
-    """Return one line that names the entries beyond the budget, or no line."""
+    """Return one line that names entries which did not fit the budget, or no line."""
     names = []
     for norm in retrieval.norms_dropped:
         name = (norm.entry_id or "")[:8] or f"{norm.path}:{norm.line}"
@@ -261,16 +274,18 @@ def _dropped_blocks(retrieval: Retrieval) -> list[str]:
 
 
 def quote_lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text, each marked as a quotation.
+    """Yield the lines of a text as a Markdown quotation, with long lines cut.
 
-    So none can pass for a heading or for the end of the wrapper.
+    So none of them can pass for a heading or for the mark of the end.
     """
-    lines = [
-        line if len(line) <= MAX_LINE else shorten(line, MAX_LINE) for line in text.splitlines()
-    ]
-    shown = neutralise("\n".join(lines)).strip("\n")
-    if shown:
-        for line in shown.split("\n"):
+    lines = []
+    for line in text.splitlines():
+        if len(line) > MAX_LINE:
+            line = shorten(line, MAX_LINE)
+        lines.append(line)
+    safe_text = neutralise("\n".join(lines)).strip("\n")
+    if safe_text:
+        for line in safe_text.split("\n"):
             yield f"> {line}".rstrip()
 
 
@@ -310,12 +325,12 @@ FENCE_CHARS = 60  # Characters that render_markdown adds.
 
 
 def render_markdown(context: str) -> str:
-    """Return a heading and the context in a fence that is longer than any within.
+    """Return the context as a fenced Markdown block below a heading.
 
-    So a page shows the context and does not render it.
+    The fence is longer than any run of back quotes within, so that nothing in it is rendered.
     """
     if not context:
         return ""
-    longest = max((len(run) for run in re.findall("`+", context)), default=0)
-    fence = "`" * max(3, longest + 1)
+    longest_run = max((len(run) for run in re.findall("`+", context)), default=0)
+    fence = "`" * max(3, longest_run + 1)
     return f"### What memory knows\n\n{fence}text\n{context}{fence}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
+from memory_ci.commands.retrieve.anchor_verdicts import Truth, judge_cites
 from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
 from memory_ci.commands.retrieve.ranking import may_be_judged
 from memory_ci.errors import UsageError
@@ -20,9 +20,15 @@ from memory_ci.search.search import SEARCHED_STATUSES, Filters, list_entries
 def find_visible(
     workspace: Workspace, prefix: str, options: RetrieveOptions, today: date
 ) -> Located:
-    """Return the entry whose id starts with a prefix, if `retrieve` could serve it.
+    """Return the entry whose id starts with a prefix, if `retrieve` could serve it to the caller.
 
     An entry that is retired or withheld as unsafe is reported as unknown.
+
+    Args:
+        workspace: the repository and its configuration.
+        prefix: the first characters of the id.
+        options: the session and the role of the caller.
+        today: the day on which an entry must be valid.
 
     Raises:
         UsageError: unknown-entry, ambiguous-entry.
@@ -44,13 +50,21 @@ def find_visible(
 def show_visible(
     workspace: Workspace, prefix: str, options: RetrieveOptions, today: date
 ) -> Retrieval:
-    """Return that entry as a retrieval, marked if the code that it cites has changed.
+    """Return an entry as a retrieval, with a mark if the code that it cites has changed.
+
+    Args:
+        workspace: the repository and its configuration.
+        prefix: the first characters of the id.
+        options: the session and the role of the caller.
+        today: the day on which an entry must be valid.
 
     Raises:
         UsageError: unknown-entry, ambiguous-entry.
     """
     located = find_visible(workspace, prefix, options, today)
-    truth = judge_cites(workspace, [located], None) if may_be_judged(located) else {}
-    hit = Hit(located, 1.0, (), verdicts=truth.get(located.entry, ()))
+    verdicts: Truth = {}
+    if may_be_judged(located):
+        verdicts = judge_cites(workspace, [located], None)
+    hit = Hit(located, 1.0, (), verdicts=verdicts.get(located.entry, ()))
     hits = with_edits(workspace, [hit], None)
     return Retrieval(task=prefix, mode="lexical", hits=tuple(hits))

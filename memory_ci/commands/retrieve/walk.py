@@ -1,4 +1,4 @@
-"""Entries that are one relation away from the hits of a task (`retrieve.walk`)."""
+"""Entries that are one relation away from the hits of a task, which agents may ask for."""
 
 from __future__ import annotations
 
@@ -68,36 +68,48 @@ def add_related(
     tree: str | None,
     stale: bool,
 ) -> Retrieval:
-    """Return the retrieval with the entries that are one step away from its hits.
+    """Return the retrieval with entries that are related to its hits or similar to them.
 
-    Only entries that the task itself could have found are reached: the same filters hold, and
-    withheld entries stay withheld. Hits keep their order and their share of the budget.
+    They are one relation away from a hit, and fill what the hits leave of the budget. Only entries
+    that the task itself could have found are added: the same filters hold, and withheld entries
+    stay withheld.
 
     Args:
-        max_chars: the characters that all entries share.
+        retrieval: the retrieval.
+        workspace: the repository and its configuration.
+        index: the index.
+        request: the limit and the filters of the retrieval.
+        max_chars: how many characters all entries have.
         tree: the revision in which cited code is judged, as that of the hits.
+        stale: whether entries whose cited code is gone are served.
     """
     links, is_by_words = _find_links(index, retrieval, request)
     located_by_id = find_by_ids(index, links.keys(), **request.filters)
-    reached = [_make_hit(located, links[id_]) for id_, located in located_by_id.items()]
-    reached.sort(key=_order)
-    rerank = partial(_apply_truth, reached)
-    hits, gone = judge_hits(workspace, reached, tree, rerank, stale=stale)
-    free = max(0, request.limit - len(retrieval.hits))
-    hits = with_edits(workspace, hits[:free], tree)
+    related_hits = [
+        _make_hit(located, links[entry_id]) for entry_id, located in located_by_id.items()
+    ]
+    related_hits.sort(key=_sort_key)
+    rerank = partial(_apply_truth, related_hits)
+    judged_hits, gone = judge_hits(workspace, related_hits, tree, rerank, stale=stale)
+    free_places = max(0, request.limit - len(retrieval.hits))
+    new_hits = with_edits(workspace, judged_hits[:free_places], tree)
 
-    remaining = max_chars - sum(entry_cost(hit) for hit in retrieval.hits)
-    served, dropped = fit(hits, remaining, entry_cost)
+    remaining_chars = max_chars - sum(entry_cost(hit) for hit in retrieval.hits)
+    served, dropped = fit(new_hits, remaining_chars, entry_cost)
+    notes = retrieval.notes
+    if is_by_words:
+        notes = (*notes, BY_WORDS)
     return replace(
         retrieval,
         hits=(*retrieval.hits, *served),
         hits_dropped=(*retrieval.hits_dropped, *dropped),
         withheld=(*retrieval.withheld, *gone),
-        notes=(*retrieval.notes, BY_WORDS) if is_by_words else retrieval.notes,
+        notes=notes,
     )
 
 
 def _make_hit(located: Located, link: _Link) -> Hit:
+    """Return an entry as a hit whose score is that of the related hit, lowered by the relation."""
     hit_id = link.hit.located.entry.id[:8]
     factors = (
         (f"score of {hit_id}", link.hit.score),
@@ -108,44 +120,53 @@ def _make_hit(located: Located, link: _Link) -> Hit:
 
 
 def _apply_truth(hits: Sequence[Hit], truth_of: TruthOf) -> list[Hit]:
-    """Return the hits with their truth factor, best first, without those of truth 0."""
+    """Return hits weighed by the state of the code that they cite, best first.
+
+    Args:
+        hits: the hits.
+        truth_of: returns the factor of an entry; hits with the factor 0 are dropped.
+    """
     weighed = []
     for hit in hits:
         truth = truth_of(hit.located.entry)
         if truth > 0:
             factors = (*hit.factors, ("truth", truth))
             weighed.append(replace(hit, score=hit.score * truth, factors=factors))
-    return sorted(weighed, key=_order)
+    return sorted(weighed, key=_sort_key)
 
 
 def _find_links(
     index: Index, retrieval: Retrieval, request: SearchRequest
 ) -> tuple[dict[str, _Link], bool]:
-    """Find the best link to each entry that is one step away from a hit.
+    """Find the entries that are related to a hit or similar to one, each with its best link.
 
-    Of several links to an entry the one of the highest score is taken, of equal ones that from
-    the better hit.
+    The best link to an entry is the one of the highest score, of equal ones that from the better
+    hit. Entries that are served already, or left out for a reason, are not linked.
 
     Returns:
         The links by entry id, and whether entries were compared by words instead of vectors.
     """
     naming = list_entries_with_relations(index, **request.filters)
-    compared = retrieval.hits[:MAX_COMPARED]
-    located = [hit.located for hit in compared]
-    similar = find_similar(index, located, words_of, **request.filters)
-    excluded_ids = _list_excluded(index, retrieval, request)
+    compared_hits = retrieval.hits[:MAX_COMPARED]
+    compared_entries = [hit.located for hit in compared_hits]
+    similar = find_similar(index, compared_entries, words_of, **request.filters)
+    excluded_ids = _list_excluded_ids(index, retrieval, request)
 
-    best: dict[str, _Link] = {}
-    for id_, link in (*_stated_links(retrieval.hits, naming), *_similar_links(compared, similar)):
-        if id_ in excluded_ids:
+    links = [*_stated_links(retrieval.hits, naming), *_similar_links(compared_hits, similar)]
+    best_links: dict[str, _Link] = {}
+    for entry_id, link in links:
+        if entry_id in excluded_ids:
             continue
-        if id_ not in best or link.score > best[id_].score:
-            best[id_] = link
-    return best, any(result.basis == "words" for result in similar)
+        if entry_id not in best_links or link.score > best_links[entry_id].score:
+            best_links[entry_id] = link
+    is_by_words = any(result.basis == "words" for result in similar)
+    return best_links, is_by_words
 
 
-def _list_excluded(index: Index, retrieval: Retrieval, request: SearchRequest) -> set[str | None]:
-    """List the ids of entries that are superseded, served already, or left out for a reason."""
+def _list_excluded_ids(
+    index: Index, retrieval: Retrieval, request: SearchRequest
+) -> set[str | None]:
+    """Return the ids of entries that are superseded, served already, or left out for a reason."""
     # A superseding entry counts even if it cannot be served itself: a norm, or another type.
     # Sessions stay apart: a note of one of them replaces nothing for another.
     superseding = list_entries_with_relations(
@@ -154,19 +175,20 @@ def _list_excluded(index: Index, retrieval: Retrieval, request: SearchRequest) -
         session=request.filters.get("session"),
         all_sessions=request.filters.get("all_sessions", False),
     )
-    ids: set[str | None] = set()
+    excluded_ids: set[str | None] = set()
     for naming in superseding:
-        ids.update(id_ for id_ in naming.supersedes if id_ != naming.id)
-    withheld = [withheld.hit for withheld in retrieval.withheld]
-    ids.update(
-        hit.located.entry.id for hit in (*retrieval.hits, *retrieval.hits_dropped, *withheld)
-    )
-    ids.update(norm.entry_id for norm in (*retrieval.norms, *retrieval.norms_dropped))
-    return ids
+        superseded_ids = [older_id for older_id in naming.supersedes if older_id != naming.id]
+        excluded_ids.update(superseded_ids)
+    withheld_hits = [withheld.hit for withheld in retrieval.withheld]
+    for hit in (*retrieval.hits, *retrieval.hits_dropped, *withheld_hits):
+        excluded_ids.add(hit.located.entry.id)
+    for norm in (*retrieval.norms, *retrieval.norms_dropped):
+        excluded_ids.add(norm.entry_id)
+    return excluded_ids
 
 
 def _similar_links(hits: Sequence[Hit], similar: Sequence[Similar]) -> Iterator[tuple[str, _Link]]:
-    """Yield the links from each hit to the entries that are similar to it."""
+    """Yield for each hit the ids of the entries that are similar to it, each with its link."""
     for hit, result in zip(hits, similar, strict=True):
         measure = SIMILARITY_NAMES[result.basis]
         for neighbour in result.neighbours:
@@ -175,23 +197,24 @@ def _similar_links(hits: Sequence[Hit], similar: Sequence[Similar]) -> Iterator[
 
 
 def _stated_links(hits: Sequence[Hit], naming: Sequence[Naming]) -> Iterator[tuple[str, _Link]]:
-    """Yield the links from each hit to entries that it names, and to entries that name it."""
+    """Yield the ids of entries with a stated relation to or from a hit, each with its link."""
     hits_by_id = {hit.located.entry.id: hit for hit in hits}
     for entry in naming:
-        for stated in entry.relations:
-            relation = parse_relation(stated)
+        for relation_text in entry.relations:
+            relation = parse_relation(relation_text)
             if relation is None:
                 continue
-            to_hit, from_hit = PHRASES[relation.kind]
+            active_phrase, passive_phrase = PHRASES[relation.kind]
             if relation.id in hits_by_id:
-                yield entry.id, _Link(hits_by_id[relation.id], to_hit, 1.0)
+                yield entry.id, _Link(hits_by_id[relation.id], active_phrase, 1.0)
             if entry.id in hits_by_id:
-                yield relation.id, _Link(hits_by_id[entry.id], from_hit, 1.0)
+                yield relation.id, _Link(hits_by_id[entry.id], passive_phrase, 1.0)
         for superseded_id in entry.supersedes:
             if superseded_id in hits_by_id:
                 yield entry.id, _Link(hits_by_id[superseded_id], "supersedes it", 1.0)
 
 
-def _order(hit: Hit) -> tuple[float, int, str]:
+def _sort_key(hit: Hit) -> tuple[float, int, str]:
+    """Return the key that sorts the best and, of equals, the last reinforced hit first."""
     entry = hit.located.entry
     return -hit.score, -entry.last_reinforced.toordinal(), entry.id

@@ -104,6 +104,10 @@ class _View(NamedTuple):
         """Whether the questions of this week are listed."""
         return not self.stale and self.kinds is None and not self.show_all
 
+    def select(self, queue: Queue) -> Sequence[Question]:
+        """Return the questions that are listed, in the order of their numbers."""
+        return queue.week.shown if self.is_week else queue.found
+
 
 def _run(
     view: _View,
@@ -133,7 +137,7 @@ def _run(
 
     repository = open_current_workspace()
     queue = _read_queue(repository, view)
-    listed = queue.week.shown if view.is_week else queue.found
+    listed = view.select(queue)
     words: dict[Answer, tuple[str, ...]] = {
         "accept": accept,
         "keep": keep,
@@ -154,15 +158,23 @@ def _run(
     else:
         lines = list(_render_list(queue, view, listed))
 
-    result: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
-    result["applied"] = None if dry_run else done.applied
+    show(_list_fields(queue, view, done, dry_run=dry_run), map(printable, lines), as_json)
+
+
+def _list_fields(
+    queue: Queue, view: _View, done: AnsweredReview, *, dry_run: bool
+) -> dict[str, object]:
+    """Return the JSON fields of a review: its range, its effects, and the listed questions."""
+    fields: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
+    fields["applied"] = None if dry_run else done.applied
+    listed = view.select(queue)
     if view.kinds:
-        result["candidates"] = [_row_of(question) for question in listed]
+        fields["candidates"] = [_row_of(question) for question in listed]
     else:
-        result["stale" if view.stale else "questions"] = listed
-        result["waiting"] = queue.week.waiting
-        result["plan"] = done.plan
-    show(result, map(printable, lines), as_json)
+        fields["stale" if view.stale else "questions"] = listed
+        fields["waiting"] = queue.week.waiting
+        fields["plan"] = done.plan
+    return fields
 
 
 def _row_of(question: Question) -> dict[str, object]:

@@ -146,17 +146,17 @@ def _ask_key(question: Question) -> str:
 
 
 def _list_keys(question: Question) -> dict[str, str]:
-    """Return the keys of a question with their meanings."""
-    if question.answers[0] == "accept":
+    """Return the keys by which a person can answer a question, each with its meaning."""
+    keys = {
+        "y": "yes, keep it: it holds for the code as it is",
+        "n": "no, retire it: agents are no longer given it",
+        "x": "leave it as it is, and never ask it again",
+    }
+    is_proposal = question.answers[0] == "accept"
+    if is_proposal:
         keys = {
             "y": "yes, write it into memory",
             "n": "no, and never ask it again",
-        }
-    else:
-        keys = {
-            "y": "yes, keep it: it holds for the code as it is",
-            "n": "no, retire it: agents are no longer given it",
-            "x": "leave it as it is, and never ask it again",
         }
     if _takes_words(question):
         keys["e"] = "edit it first; what you save is written"

@@ -295,13 +295,20 @@ def _ask_about_candidate(suggestion: Suggestion) -> Question:
 def _list_kept(
     workspace: Workspace, draft: Draft, now: datetime, kinds: Collection[QuestionKind]
 ) -> Iterator[Question]:
-    """Yield questions about entries that may not hold, or not only in this repository."""
-    base = draft.base.sha
+    """Yield questions about entries that may not hold, or not only in this repository.
+
+    Args:
+        workspace: the repository.
+        draft: the entries.
+        now: the time of the review.
+        kinds: the kinds of questions.
+    """
+    base, today = draft.base.sha, now.date()
     usage: Mapping[str, UseCount] = {}
     if not STALE.issuperset(kinds):
         usage = count_usage(combine(load_written(workspace, base).tellings))
     places = [place for place in draft.kept if place.entry.status != "retired"]
-    active = [place for place in places if is_in_force(place.entry, now.date())]
+    active = [place for place in places if is_in_force(place.entry, today)]
 
     if not STALE.isdisjoint(kinds):
         for question in _list_stale(workspace, places, base, usage):
@@ -312,11 +319,9 @@ def _list_kept(
     if "unused" in kinds:
         yield from _list_unused(active, usage)
     if not DOUBTED.isdisjoint(kinds):
-        doubted = chain(
-            _list_doubted_rules(workspace, active, base, now.date(), usage),
-            _list_doubted_checks(workspace, active, base, now.date(), usage),
-        )
-        yield from (question for question in doubted if question.kind in kinds)
+        rules = _list_doubted_rules(workspace, active, base, today, usage)
+        checks = _list_doubted_checks(workspace, active, base, today, usage)
+        yield from (question for question in chain(rules, checks) if question.kind in kinds)
     if "promotion" in kinds:
         with suppress(MemoryCIError):  # there is no global memory that could be written
             yield from _list_promotions(workspace, draft, now, usage)

@@ -1,6 +1,7 @@
-"""Edits of coding agents' settings for `init --clone --agent`: hooks, MCP server, permission, text.
+"""Edits of the settings files of coding agents: hooks that call memory-ci, MCP server, permission.
 
-All events of an agent call the same command, so that the agent asks its user to trust it once.
+`init --clone --agent` makes them. All events of an agent call the same command, so that the agent
+asks its user to trust it once.
 Settings of this clone alone name the interpreter that memory-ci is installed for; settings that are
 committed call `memory-ci` by name.
 """
@@ -18,6 +19,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from memory_ci.commands.setup.agent_formats import (
+    CALL,
+    NO_ASK_FLAG,
+    choose_user_flag,
+    first_words,
+    format_hook,
+    format_server,
+    has_mark,
+    is_our_hook,
+    is_our_server,
+)
 from memory_ci.commands.setup.clients import (
     AGENTS,
     ASKING_TEXT,
@@ -48,10 +60,6 @@ VERSIONED = '{\n  "version": 1\n}\n'
 
 NEW_FILES = (EMPTY, VERSIONED)
 PART_NAMES = ("hooks", "allow", "mcp", "text")
-TEST = " >/dev/null 2>&1 && "
-CALL = f" {' '.join(MODULE)}"
-NO_ASK_FLAG = " --no-ask"
-USER_FLAG = " --user"
 PLACES_READ: dict[Place, tuple[Place, ...]] = {
     "file": ("file", "shared"),
     "shared": ("shared",),
@@ -64,10 +72,10 @@ class AgentOptions(msgspec.Struct, frozen=True):
     """The parts to put into the settings of agents, and their place.
 
     Attributes:
-        python: the interpreter to call, "" to call the program by name.
-        place: the owner of the settings.
-        is_reading: hooks read memory.
-        is_asking: hooks ask the agent for notes.
+        python: the interpreter to call, "" to call the program `memory-ci` by name.
+        place: whose settings are edited: of this clone, of the team, or of the user.
+        is_reading: hooks give the agent memory for its task.
+        is_asking: hooks ask the agent to note what a person taught it.
         is_mcp: the agent gets the MCP server.
     """
 
@@ -85,7 +93,7 @@ class AgentOptions(msgspec.Struct, frozen=True):
     @property
     def hook_flags(self) -> str:
         """The options of `memory-ci hook agent`, each after a blank."""
-        return _user_flag(self.place) + ("" if self.is_asking else NO_ASK_FLAG)
+        return choose_user_flag(self.place) + ("" if self.is_asking else NO_ASK_FLAG)
 
     def wants(self, part: Part) -> bool:
         """Return whether to put a part in."""
@@ -146,7 +154,9 @@ def plan_agents(
     note: Path,
     tracked: Collection[str] = (),
 ) -> tuple[AgentEdit, ...]:
-    """Plan to put our parts into the settings of agents, in place of those of earlier installs.
+    """Plan the edits that put our hooks, server and permission into the settings of agents.
+
+    Those of earlier installs are replaced.
 
     Args:
         root: the work tree, or the home.
@@ -164,12 +174,12 @@ def plan_agents(
             continue
         for path, parts in _group_by_file(agent, root, options.place).items():
             _refuse_link(path)
-            edit = edits.get(path) or _unchanged(path, root)
+            old_edit = edits.get(path) or _make_empty_edit(path, root)
             file_options = options
             if parts[0].file in tracked:
                 file_options = msgspec.structs.replace(options, python="")
 
-            edit = _put_parts(edit, agent, parts, file_options, note)
+            edit = _put_parts(old_edit, agent, parts, file_options, note)
             if edit.after or edit.before:
                 edits[path] = edit
     return tuple(edits.values())
@@ -195,10 +205,10 @@ def plan_agent_removal(
     edits: dict[Path, AgentEdit] = {}
     for agent in AGENTS:
         for path, parts in _group_by_file(agent, root, *PLACES_READ[place]).items():
-            edit = edits.get(path) or _unchanged(path, root)
+            edit = edits.get(path) or _make_empty_edit(path, root)
             noted_parts = _list_noted(note, path)
             is_untracked = str(path.relative_to(root)) not in tracked
-            if not noted_parts and not (_has_mark(agent, edit.after) and is_untracked):
+            if not noted_parts and not (has_mark(agent, edit.after) and is_untracked):
                 continue
             with _usage_errors(path):
                 after = _remove_parts(agent, parts, edit.after, noted_parts, place)
@@ -213,7 +223,11 @@ def plan_agent_removal(
 
 
 def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
-    """List our parts in the settings of agents, no matter who put them there.
+    """Yield our parts in the settings of agents, no matter who put them there.
+
+    Args:
+        root: the top of a work tree, or the home.
+        place: the settings to look in.
 
     Raises:
         UsageError: a file is not valid settings of the agent (agent-settings).
@@ -223,8 +237,8 @@ def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
             text = read_text(path)
             for part in parts:
                 with _usage_errors(path):
-                    is_present = _remove_parts(agent, [part], text, [part.name], place) != text
-                if is_present:
+                    text_without_part = _remove_parts(agent, [part], text, [part.name], place)
+                if text_without_part != text:
                     yield FoundPart(agent, part, path, text)
 
 
@@ -248,34 +262,40 @@ def apply_agent_edit(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
 
 
 def _group_by_file(agent: Agent, root: Path, *places: Place) -> dict[Path, list[Part]]:
-    """Return the settings files of an agent, and the parts that go into each."""
-    files: dict[Path, list[Part]] = {}
+    """Return the settings files of an agent at some places, and the parts that go into each."""
+    parts_by_file: dict[Path, list[Part]] = {}
     for place in places:
-        files_of_place: dict[Path, list[Part]] = {}
+        parts_of_place: dict[Path, list[Part]] = {}
         for part in agent.parts:
             file = part.file_at(place)
             if file:
-                files_of_place.setdefault(root / file, []).append(part)
-        files |= files_of_place
-    return files
+                parts_of_place.setdefault(root / file, []).append(part)
+        parts_by_file |= parts_of_place  # One file of two places has the same parts.
+    return parts_by_file
 
 
-def _unchanged(path: Path, root: Path) -> AgentEdit:
+def _make_empty_edit(path: Path, root: Path) -> AgentEdit:
+    """Return an edit that does not change a file."""
     text = read_text(path)
     return AgentEdit(path, text, text, root)
 
 
 def _apply_edit(edit: AgentEdit, note: Path) -> None:
+    """Write or remove the file of an edit, and update the note.
+
+    The note has a line for each path that was made, and one such as `hooks PATH` for each part.
+    """
     old_lines = _read_note(note)
-    old_parts = {f"{name} {edit.path}" for name in PART_NAMES}
-    added_lines = [f"{name} {edit.path}" for name in PART_NAMES if name in edit.parts]
+    all_part_lines = {f"{name} {edit.path}" for name in PART_NAMES}
+    part_lines = [f"{name} {edit.path}" for name in PART_NAMES if name in edit.parts]
     if edit.after:
-        removed_lines = old_parts.difference(added_lines)
-        added_lines = [*_list_missing_paths(edit), *added_lines]
+        removed_lines = all_part_lines.difference(part_lines)
+        added_lines = [*_list_missing_paths(edit), *part_lines]
         write_file(edit.path, edit.after.encode("utf-8", "surrogateescape"), edit.root)
     else:
         remove_file(edit.path)
-        removed_lines = {*old_parts, str(edit.path), *_remove_empty(edit.path, old_lines)}
+        removed_lines = {*all_part_lines, str(edit.path), *_remove_empty(edit.path, old_lines)}
+        added_lines = part_lines
 
     unique_lines = dict.fromkeys([*old_lines, *added_lines])
     lines = [line for line in unique_lines if line not in removed_lines]
@@ -284,11 +304,14 @@ def _apply_edit(edit: AgentEdit, note: Path) -> None:
 
 
 def _list_missing_paths(edit: AgentEdit) -> list[str]:
-    """Return the file of an edit and its directories below the root, where they do not exist."""
-    parents = [
-        path for path in edit.path.parents if path.is_relative_to(edit.root) and path != edit.root
-    ]
-    return [str(path) for path in (edit.path, *parents) if not path.exists()]
+    """Return the file of an edit and those of its parents below the root that do not exist."""
+    missing_paths = []
+    for path in (edit.path, *edit.path.parents):
+        if path == edit.root or not path.is_relative_to(edit.root):
+            break
+        if not path.exists():
+            missing_paths.append(str(path))
+    return missing_paths
 
 
 def _read_note(note: Path) -> list[str]:
@@ -318,6 +341,7 @@ def _remove_empty(path: Path, made_paths: Collection[str]) -> list[str]:
 
 
 def _refuse_link(path: Path) -> None:
+    """Raise UsageError (agent-settings) if a path is a symbolic link."""
     if path.is_symlink():
         hint = (
             "Put a file in its place, or the hook in by hand (`memory-ci help agents`). "
@@ -328,7 +352,7 @@ def _refuse_link(path: Path) -> None:
 
 @contextmanager
 def _usage_errors(path: Path) -> Iterator[None]:
-    """Turn errors of a settings file into a UsageError: its owner has to mend the file."""
+    """Turn errors of a block that parses a settings file into a UsageError (agent-settings)."""
     try:
         yield
     except WrongShapeError as error:
@@ -353,28 +377,39 @@ def _usage_errors(path: Path) -> Iterator[None]:
 def _put_parts(
     edit: AgentEdit, agent: Agent, parts: Sequence[Part], options: AgentOptions, note: Path
 ) -> AgentEdit:
-    """Return the edit of a file that also puts in the parts of an agent."""
+    """Return the edit of a file, extended by the parts of an agent.
+
+    Args:
+        edit: the edit, which another agent may have parts in.
+        agent: the agent.
+        parts: its parts in the file.
+        options: the parts that are wanted; others are removed.
+        note: the file that lists the results of earlier installs.
+
+    Raises:
+        UsageError: agent-settings.
+    """
     with _usage_errors(edit.path):
         # A wanted block is replaced in place; all else is removed first.
-        replaced = [part for part in parts if part.form != "block" or not options.wants(part)]
+        removed_parts = [part for part in parts if part.form != "block" or not options.wants(part)]
         noted_parts = _list_noted(note, edit.path)
-        text = _remove_parts(agent, replaced, edit.after, noted_parts, options.place)
+        text = _remove_parts(agent, removed_parts, edit.after, noted_parts, options.place)
 
         part_names = edit.parts
         for part in parts:
             if not options.wants(part):
                 continue
-            extended = _put_part(agent, part, text, options)
-            if extended != text:
+            extended_text = _put_part(agent, part, text, options)
+            if extended_text != text:
                 part_names = (*part_names, part.name)
-            text = extended
+            text = extended_text
 
         is_same = text == edit.before or _is_same_json(edit.path, edit.before, text)
 
     if is_same:
         text = edit.before
     elif text in NEW_FILES and str(edit.path) in _read_note(note):
-        text = ""
+        text = ""  # An earlier install made the file, and nothing is left in it.
     return AgentEdit(edit.path, edit.before, text, edit.root, part_names)
 
 
@@ -382,27 +417,33 @@ def _is_same_json(path: Path, before: str, after: str) -> bool:
     """Return whether two texts of a JSON file differ in order and blanks alone."""
     if not before or not after or path.suffix != ".json":
         return False
-    return bool(_sort(json.loads(before)) == _sort(json.loads(after)))
+    return bool(_sort_arrays(json.loads(before)) == _sort_arrays(json.loads(after)))
 
 
-def _sort(value: Any) -> Any:  # noqa: ANN401 - any JSON
+def _sort_arrays(value: Any) -> Any:  # noqa: ANN401 - any JSON
     """Return a JSON value with the elements of its arrays encoded and sorted."""
     if isinstance(value, dict):
-        return {key: _sort(member) for key, member in value.items()}
+        return {key: _sort_arrays(member) for key, member in value.items()}
     if isinstance(value, list):
-        return sorted(msgspec.json.encode(_sort(element)) for element in value)
+        return sorted(msgspec.json.encode(_sort_arrays(element)) for element in value)
     return value
 
 
 def _put_part(agent: Agent, part: Part, text: str, options: AgentOptions) -> str:
-    """Return a text with one of our parts in it."""
+    """Return the text of a settings file with one of our parts in it.
+
+    Raises:
+        WrongShapeError: the settings have no place for the part.
+        ValueError: the text is no JSON or TOML.
+    """
     if part.form == "whole":
         if text:
             raise WrongShapeError(
                 "the file is not ours; rename it, the agent reads each of that folder"
             )
-        call = json.dumps(["opencode", *options.hook_flags.split()])
-        return str(part.content).replace('"opencode"]', call[1:])
+        # The text of opencode's plugin ends the arguments of its call with `"opencode"]`.
+        arguments = json.dumps(["opencode", *options.hook_flags.split()])
+        return str(part.content).replace('"opencode"]', arguments.removeprefix("["))
     if part.name == "text":
         return _put_instructions(text, options)
     if part.form == "block":
@@ -423,7 +464,7 @@ def _put_part(agent: Agent, part: Part, text: str, options: AgentOptions) -> str
 
 
 def _put_instructions(text: str, options: AgentOptions) -> str:
-    """Return AGENTS.md with the lines on how to read memory, and how to note."""
+    """Return the text of AGENTS.md with a block on how to read memory, and how to add to it."""
     lines: list[str] = []
     if options.is_reading:
         lines += READING_TEXT.split("\n")
@@ -440,25 +481,34 @@ def _put_server_block(text: str, part: Part, options: AgentOptions) -> str:
     """
     if PROGRAM in tomllib.loads(remove_block(text, HASHES)).get("mcp_servers", {}):
         return text
-    words = [json.dumps(word, ensure_ascii=False) for word in (*options.program, "mcp")]
-    lines = [str(part.content), f"command = {words[0]}", f"args = [{', '.join(words[1:])}]"]
-    extended = insert_block(text, HASHES, lines)
-    tomllib.loads(extended)
-    return extended
+    command, *arguments = [
+        json.dumps(word, ensure_ascii=False) for word in (*options.program, "mcp")
+    ]
+    lines = [str(part.content), f"command = {command}", f"args = [{', '.join(arguments)}]"]
+    extended_text = insert_block(text, HASHES, lines)
+    tomllib.loads(extended_text)  # raises if the block does not fit
+    return extended_text
 
 
 def _remove_parts(
     agent: Agent, parts: Sequence[Part], text: str, noted_parts: Collection[str], place: Place
 ) -> str:
-    """Return a text without parts of ours; the last that was put in goes first.
+    """Return the text of a settings file without parts of ours; the last one is removed first.
 
-    A permission of anybody looks the same: it is ours only if the note names it.
+    A permission that a user gave looks like ours: it is removed only if the note names it.
+
+    Args:
+        agent: the agent.
+        parts: the parts to remove.
+        text: the text of the file.
+        noted_parts: the names of the parts that the note names for the file.
+        place: the place of the settings.
     """
     if PROGRAM not in text and MODULE[-1] not in text:
         return text
     for part in reversed(parts):
         if part.form == "whole":
-            if text.startswith(_first_words(part)):
+            if text.startswith(first_words(part)):
                 text = ""
         elif part.form == "block":
             text = remove_block(text, MARKDOWN if part.name == "text" else HASHES)
@@ -468,10 +518,11 @@ def _remove_parts(
 
 
 def _remove_settings(agent: Agent, part: Part, text: str, place: Place) -> str:
-    most = 1 if part.name == "allow" else None
+    """Return a JSON text without the values of a part, of a permission without one value."""
+    max_count = 1 if part.name == "allow" else None
     for setting in reversed(_list_settings(agent, part, AgentOptions(place=place))):
         is_ours = partial(_is_ours, agent, part, setting, place)
-        text = remove(text, setting.keys, is_ours, is_member=setting.is_member, most=most)
+        text = remove(text, setting.keys, is_ours, is_member=setting.is_member, most=max_count)
     return text
 
 
@@ -480,7 +531,7 @@ def _list_settings(agent: Agent, part: Part, options: AgentOptions) -> list[Sett
     if isinstance(part.content, Permission):
         return [Setting(part.content.keys, part.content.value, part.content.is_member)]
     if isinstance(part.content, Server):
-        value = _format_server(part.content, options.program)
+        value = format_server(part.content, options.program)
         return [Setting((part.content.key, PROGRAM), value, is_member=True)]
 
     call = shlex.quote(options.program[0])
@@ -492,7 +543,7 @@ def _list_settings(agent: Agent, part: Part, options: AgentOptions) -> list[Sett
             continue
         if event.is_asking and not options.is_asking:
             continue
-        value = _format_hook(agent, event, call, options.hook_flags)
+        value = format_hook(agent, event, call, options.hook_flags)
         settings.append(Setting(("hooks", event.name), value, event=event))
     return settings
 
@@ -506,91 +557,7 @@ def _is_ours(
 ) -> bool:
     """Return whether a JSON value is what we write at a setting, for any interpreter."""
     if isinstance(part.content, Server):
-        return _is_our_server(part.content, value)
+        return is_our_server(part.content, value)
     if setting.event is not None:
-        return _is_our_hook(agent, setting.event, _user_flag(place), value)
+        return is_our_hook(agent, setting.event, choose_user_flag(place), value)
     return bool(value == setting.value)
-
-
-# -- hooks and servers
-
-
-def _user_flag(place: Place) -> str:
-    return USER_FLAG if place == "user" else ""
-
-
-def _hook_marks(agent: Agent) -> tuple[str, str]:
-    """Return the words that every hook of ours holds: of this version, and of version 0.1."""
-    return f"hook agent --for {agent.name}", f"capture - --hook --agent {agent.name}"
-
-
-def _has_mark(agent: Agent, text: str) -> bool:
-    """Return whether a text may hold hooks of ours, or be a file of ours."""
-    if any(mark in text for mark in _hook_marks(agent)):
-        return True
-    return any(text.startswith(_first_words(part)) for part in agent.parts if part.form == "whole")
-
-
-def _first_words(part: Part) -> tuple[str, str]:
-    """Return how a file that is all ours begins: of this version, and of version 0.2."""
-    first_words = str(part.content).partition(":")[0]
-    return first_words, first_words.replace("memory-ci init --clone", "memory-ci install")
-
-
-def _format_hook(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[str, Any]:
-    """Return a hook in the format of an agent; its command succeeds without memory-ci, too."""
-    mark = _hook_marks(agent)[0]
-    command = f"command -v {call.removesuffix(CALL)}{TEST}{call} {mark}{flags}; exit 0"
-    if agent.hook_format == "copilot":  # its input does not name the event
-        command = command.replace("; exit", f" --event {event.name}; exit")
-        return {"type": "command", "bash": command, "timeoutSec": agent.minute}
-    if agent.hook_format == "cursor":
-        return {"command": command}
-    tools = {"matcher": event.tools} if event.tools else {}
-    return {**tools, "hooks": [{"type": "command", "command": command, "timeout": agent.minute}]}
-
-
-def _is_our_hook(
-    agent: Agent,
-    event: HookEvent,
-    user_flag: str,
-    value: Any,  # noqa: ANN401 - any JSON
-) -> bool:
-    """Return whether `_format_hook`, of this version or of 0.1, writes a value for some program.
-
-    A hook that its owner changed is not ours.
-    """
-    try:
-        hook = value["hooks"][0] if agent.hook_format == "groups" else value
-        command = hook.get("command") or hook["bash"]
-        program = command.removeprefix("command -v ").partition(TEST)[0]
-        is_of_old_version = command.endswith(f"{_hook_marks(agent)[1]}; exit 0")
-    except (AttributeError, IndexError, KeyError, TypeError):
-        return False
-
-    for call in (program, f"{program}{CALL}"):
-        for ask_flag in ("", NO_ASK_FLAG):
-            if value == _format_hook(agent, event, call, user_flag + ask_flag):
-                return True
-    old_hook = {"type": "command", "command": command, "timeout": agent.minute}
-    is_of_old_version = is_of_old_version and command.startswith("command -v ")
-    return is_of_old_version and bool(value == {"hooks": [old_hook]})
-
-
-def _format_server(server: Server, program: Sequence[str]) -> dict[str, Any]:
-    words = [*program, "mcp", *server.arguments]
-    command = {"command": words} if server.is_list else {"command": words[0], "args": words[1:]}
-    return {**server.leading, **command, **server.trailing}
-
-
-def _is_our_server(server: Server, value: Any) -> bool:  # noqa: ANN401 - any JSON
-    """Return whether `_format_server` writes a value for some interpreter.
-
-    A server that its owner changed is not ours.
-    """
-    try:
-        python = value["command"][0] if server.is_list else value["command"]
-    except (AttributeError, IndexError, KeyError, TypeError):
-        return False
-    programs = ([PROGRAM], [python, *MODULE])
-    return any(value == _format_server(server, program) for program in programs)

@@ -1,4 +1,4 @@
-"""The texts that `init` writes for pre-commit, GitHub and GitLab, and blocks of ours in YAML files.
+"""The YAML texts that `memory-ci init` writes for pre-commit, GitHub and GitLab, in marked blocks.
 
 All texts name one release of memory-ci: its repository, from the package's metadata, and its tag,
 `v` and the version.
@@ -19,8 +19,18 @@ from memory_ci.errors import UsageError
 from memory_ci.regex import Regex
 from memory_ci.store.yamltext import YamlTextError, YamlToken, format_flow_scalar, list_tokens
 
-SOURCE = Regex(r"(?:(https://[\w.:-]+)/)?([\w.-]+(?:/[\w.-]+)+)@(v\d+(?:\.\d+)*|[0-9a-f]{40})")
-REPOSITORY = Regex(r"Repository, *(https://[^/]+)/(\S+?)(?:\.git)?/?")
+SOURCE = Regex(
+    r"(?:(?P<host>https://[\w.:-]+)/)?(?P<path>[\w.-]+(?:/[\w.-]+)+)"
+    r"@(?P<rev>v\d+(?:\.\d+)*|[0-9a-f]{40})"
+)
+"""A release: `acme/memory-ci@v0.2.0`, or `https://git.example.com/acme/memory-ci@` and a commit."""
+
+PLACEHOLDER = "OWNER"
+"""The name that the documents give to the account that holds memory-ci."""
+
+REPOSITORY = Regex(r"Repository, *(?P<host>https://[^/]+)/(?P<path>\S+?)(?:\.git)?/?")
+"""The Project-URL of a package: `Repository, https://github.com/acme/memory-ci.git`."""
+
 TAG = f"v{__version__}"
 TYPES = ("pre-commit", "pre-merge-commit", "prepare-commit-msg", "pre-push")
 TYPES_LINE = f"default_install_hook_types: [{', '.join(TYPES)}]\n"
@@ -58,13 +68,23 @@ def read_source(text: str) -> Release:
         UsageError: bad-ci-source.
     """
     match = SOURCE.fullmatch(text)
-    if match:
-        return Release(match[1] or "https://github.com", match[2], match[3])
-    hint = (
-        f"Write OWNER/REPO@{TAG}, or https://HOST/OWNER/REPO@ and a tag or a full commit: "
-        "a branch would move."
-    )
-    raise UsageError(f"{text!r} names no release of memory-ci", slug="bad-ci-source", hint=hint)
+    if match is None:
+        hint = (
+            f"Write OWNER/REPO@{TAG}, or https://HOST/OWNER/REPO@ and a tag or a full commit: "
+            "a branch would move."
+        )
+        raise UsageError(f"{text!r} names no release of memory-ci", slug="bad-ci-source", hint=hint)
+    host, path, rev = match["host"] or "https://github.com", match["path"], match["rev"]
+    if PLACEHOLDER in path.split("/"):
+        # The documents name the repository so.
+        message = f"{PLACEHOLDER} in {text!r} is a placeholder; nothing was written"
+        example = text.replace(PLACEHOLDER, "acme")
+        hint = (
+            f"Put the account that holds memory-ci, or your copy of it, for {PLACEHOLDER}: "
+            f"if that is acme, --ci-source {example}"
+        )
+        raise UsageError(message, slug="bad-ci-source", hint=hint)
+    return Release(host, path, rev)
 
 
 def find_release() -> Release | None:
@@ -72,7 +92,7 @@ def find_release() -> Release | None:
     for url in list_urls():
         match = REPOSITORY.fullmatch(url)
         if match:
-            return Release(match[1], match[2], TAG)
+            return Release(match["host"], match["path"], TAG)
     return None
 
 
@@ -127,18 +147,18 @@ def add_pre_commit(text: str, release: Release) -> str:
     """
     keys = list_keys(text)
     item = pre_commit_item(release)
-    lines = ""
+    new_keys = ""
     if "default_install_hook_types" not in keys:
-        lines = TYPES_LINE
+        new_keys = TYPES_LINE
         if "default_stages" not in keys and "repos" in keys:
-            lines += (
+            new_keys += (
                 "default_stages: [pre-commit, manual] "
                 "# hooks that name no stage run when they ran before\n"
             )
     if "repos" not in keys:
-        return add_keys(text, f"{lines}repos:\n{item}")
+        return add_keys(text, f"{new_keys}repos:\n{item}")
     text = add_items(text, "repos", item)
-    return add_keys(text, lines) if lines else text
+    return add_keys(text, new_keys) if new_keys else text
 
 
 # -- GitHub and GitLab
@@ -179,8 +199,10 @@ touches cited code
 
 
 def gitlab_item(release: Release, stage: str = "test") -> str:
-    """Return our GitLab component as an item of `include`."""
-    inputs = f"      stage: {format_flow_scalar(stage)}\n" if stage != "test" else ""
+    """Return our GitLab component, which runs in a stage, as an item of `include`."""
+    stage_input = ""
+    if stage != "test":  # the component's default
+        stage_input = f"      stage: {format_flow_scalar(stage)}\n"
     return f"""\
   - component: $CI_SERVER_FQDN/{release.path}/memory@{release.rev}
     inputs:
@@ -188,7 +210,7 @@ def gitlab_item(release: Release, stage: str = "test") -> str:
       release: {release.rev}
       # To the branch, or as a merge request where the branch is protected.
       push: auto
-{inputs}"""
+{stage_input}"""
 
 
 def add_gitlab(text: str, release: Release) -> str:
@@ -198,8 +220,10 @@ def add_gitlab(text: str, release: Release) -> str:
         YamlTextError: the text cannot be edited.
     """
     keys = list_keys(text)
-    stages = keys.get("stages", ("test",))
-    stage = "test" if "test" in stages or not stages else stages[-1]
+    stages = keys.get("stages", ())
+    stage = "test"
+    if stages and "test" not in stages:
+        stage = stages[-1]
     item = gitlab_item(release, stage)
     if "include" not in keys:
         return add_keys(text, f"include:\n{item}")
@@ -211,12 +235,16 @@ def add_gitlab(text: str, release: Release) -> str:
 BEGIN = "# memory-ci init: begin"
 END = "# memory-ci init: end"
 BLOCK = Regex(
-    rf"^[ \t]*{BEGIN} ([0-9a-f]{{8}})[^\n]*\n(.*?)^[ \t]*{END}[ \t]*(?:\r?\n|\Z)", re.M | re.S
+    rf"^[ \t]*{BEGIN} (?P<digest>[0-9a-f]{{8}})[^\n]*\n(?P<content>.*?)"
+    rf"^[ \t]*{END}[ \t]*(?:\r?\n|\Z)",
+    re.M | re.S,
 )
+"""A block of ours: a line with a digest, the content, and a line that ends it."""
+
 NOTE = "(taken out by `memory-ci init --remove`, unless it was changed)"
 WHOLE_FILE = "(this file; "  # Also what 0.2 wrote.
 WHOLE = f"{WHOLE_FILE}taken out by `memory-ci init --remove`, unless it was changed)"
-ROW = Regex(r"[^\n]*\n|[^\n]+")
+ROW = Regex(r"[^\n]*\n|[^\n]+")  # A line with its end; the last one may lack it.
 
 
 def fence(text: str, note: str = NOTE) -> str:
@@ -235,7 +263,7 @@ def is_changed(text: str) -> bool:
 
 
 def take_out(text: str) -> str | None:
-    """Return a text as it was before our blocks were put in; changed blocks stay.
+    """Return a text without our blocks, as it was before they were put in; changed blocks stay.
 
     Returns:
         The text, or None if the whole file was ours.
@@ -245,23 +273,23 @@ def take_out(text: str) -> str | None:
         block = list(BLOCK.finditer(text))[number]
         if _is_block_changed(block):
             continue
-        before = text[: block.start()]
-        if not block.group().endswith("\n"):
-            before = before.removesuffix("\n").removesuffix("\r")
-        text = before + text[block.end() :]
+        text_before = text[: block.start()]
+        if not block.group().endswith("\n"):  # The last line of the file had no end.
+            text_before = text_before.removesuffix("\n").removesuffix("\r")
+        text = text_before + text[block.end() :]
         if not text and WHOLE_FILE in block.group():
             return None
     return text
 
 
 def list_keys(text: str) -> dict[str, tuple[str, ...]]:
-    """Return the keys of the top mapping, and the scalars below each, at any depth.
+    """Return the keys of a YAML mapping, each with the scalars below it, at any depth.
 
     Raises:
         YamlTextError: the text is no YAML mapping with a key a line.
     """
     tokens = list_tokens(text)
-    if len(tokens) <= 2:
+    if len(tokens) <= 2:  # the start and the end of the stream alone: an empty text
         return {}
     keys: dict[str, tuple[str, ...]] = {}
     for key, (first, last) in _find_values(tokens).items():
@@ -279,10 +307,10 @@ def add_keys(text: str, lines: str) -> str:
     tokens = list_tokens(text)
     position = 1
     if len(tokens) > 2:  # not comments and blank lines alone
-        _find_values(tokens)
-        position = len(tokens) - 3
-    row = len(ROW.findall(text))
-    return _put_block(text, row, fence(lines), _expect_tokens(tokens, position, lines))
+        _find_values(tokens)  # raises if the text cannot be edited
+        position = len(tokens) - 3  # before the ends of the mapping, the document and the stream
+    row_count = len(ROW.findall(text))
+    return _put_block(text, row_count, fence(lines), _expect_tokens(tokens, position, lines))
 
 
 def add_items(text: str, key: str, lines: str) -> str:
@@ -294,10 +322,10 @@ def add_items(text: str, key: str, lines: str) -> str:
     tokens = list_tokens(text)
     first, last = _find_values(tokens)[key]
     opening = tokens[first]
+    opening_row, column = opening.start
     if opening.kind != "SequenceStart" or opening.is_flow:
-        raise YamlTextError(opening.start[0], f"`{key}` is no list with an item a line")
+        raise YamlTextError(opening_row, f"`{key}` is no list with an item a line")
 
-    column = opening.start[1]
     ends = [token.end for token in tokens[first + 1 : last] if token.end > token.start]
     row = _find_end_row(text, max(ends), column)
     block = indent(fence(lines), " " * column)
@@ -313,15 +341,16 @@ def _find_end_row(text: str, end: tuple[int, int], column: int) -> int:
         column: the column of the list.
     """
     last_row, last_column = end
-    row = last_row + 1 if last_column else last_row
-    for number, line in enumerate(ROW.findall(text)[row:], start=row + 1):
+    end_row = last_row + 1 if last_column else last_row
+    for next_row, line in enumerate(ROW.findall(text)[end_row:], start=end_row + 1):
         content = line.lstrip()
         if not content:
             continue
-        if not content.startswith("#") or len(line) - len(content) <= column:
+        indentation = len(line) - len(content)
+        if not content.startswith("#") or indentation <= column:
             break
-        row = number
-    return row
+        end_row = next_row
+    return end_row
 
 
 def _put_block(text: str, row: int, block: str, expected: Sequence[object]) -> str:
@@ -351,19 +380,20 @@ def _put_block(text: str, row: int, block: str, expected: Sequence[object]) -> s
 
 def _expect_tokens(tokens: Sequence[YamlToken], position: int, lines: str) -> list[object]:
     """Return the meaning of the tokens of a text after `lines` are put in at a position."""
-    # Only a text with content has starts and ends of the document and the collection, too.
+    # A text with content begins with the starts of the stream, the document and the collection,
+    # which are there only once. An empty text has the stream alone.
     edge = 3 if len(tokens) > 2 else 1
-    added = list_tokens(lines)[edge:-edge]
-    return [token.details for token in (*tokens[:position], *added, *tokens[position:])]
+    new_tokens = list_tokens(lines)[edge:-edge]
+    return [token.details for token in (*tokens[:position], *new_tokens, *tokens[position:])]
 
 
 def _find_values(tokens: Sequence[YamlToken]) -> dict[str, tuple[int, int]]:
-    """Return the keys of the top mapping, and the first and last token of each value.
+    """Return the keys of the top mapping, with the indices of the first and last token of a value.
 
     Raises:
         YamlTextError: the text is no single document, or no mapping with a key a line.
     """
-    starts: list[int] = []
+    starts: list[int] = []  # of each key and of each value, in turn
     depth = 0
     for index, token in enumerate(tokens):
         if token.kind.endswith("End"):
@@ -388,11 +418,12 @@ def _find_values(tokens: Sequence[YamlToken]) -> dict[str, tuple[int, int]]:
 
 
 def _is_block_changed(block: re.Match[str]) -> bool:
-    return block[1] != _digest(_content(block))
+    return block["digest"] != _digest(_content(block))
 
 
 def _content(block: re.Match[str]) -> str:
-    return dedent(block[2].replace("\r", ""))
+    """Return the text of a block without its indentation."""
+    return dedent(block["content"].replace("\r", ""))
 
 
 def _digest(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The command line of init."""
+"""The command line of `memory-ci init`, which sets up files, CI, git hooks and coding agents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from memory_ci.cli.plain import (
 )
 from memory_ci.extras import how_to_install
 from memory_ci.findings import printable, printable_lines
-from memory_ci.regex import Regex
 from memory_ci.sources.agent_events import AGENT_NAMES
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ Part = Literal["hooks", "retrieve", "ask", "mcp"]
 """What `init --without` leaves out."""
 
 ALL_AGENTS = "all"
-PLACEHOLDER = Regex(r"\bOWNER/")
 
 RENAMED = (
     "\nHooks of ours that you had changed are renamed and not run. "
@@ -52,12 +50,12 @@ RENAMED = (
 
 
 class AgentChoice(NamedTuple):
-    """Which agents `init` hooks in, and how.
+    """The coding agents whose settings get hooks that call memory-ci.
 
     Attributes:
         names: the agents.
-        is_shared: their settings are those that are committed.
-        without: parts that are left out.
+        is_shared: the hooks go into settings that are committed.
+        without: the parts that are left out.
     """
 
     names: tuple[str, ...]
@@ -66,32 +64,36 @@ class AgentChoice(NamedTuple):
 
 
 def _set_up_home(agents: AgentChoice, dry_run: bool, as_json: bool) -> None:
-    """Hook agents in by settings in the home, for every repository with memory."""
+    """Put hooks into the settings of agents in the home, for every repository with memory."""
     from memory_ci.commands.setup.agents import AgentOptions
     from memory_ci.commands.setup.install import install_for_user
 
     if agents.is_shared or not agents.names:
         raise click.UsageError("--user goes with --agent, and not with --shared")
-    reads = "retrieve" not in agents.without
-    asks = "ask" not in agents.without
-    options = AgentOptions(sys.executable, "user", reads, asks, is_mcp=False)
+    options = AgentOptions(
+        sys.executable,
+        "user",
+        is_reading="retrieve" not in agents.without,
+        is_asking="ask" not in agents.without,
+        is_mcp=False,
+    )
     steps = install_for_user(Path.home(), agents.names, options, dry_run=dry_run)
     show_steps(steps, dry_run=dry_run, as_json=as_json)
 
 
 def _set_up_clone(agents: AgentChoice, dry_run: bool, as_json: bool) -> None:
-    """Set up the merge driver, the hooks and agents in this clone."""
+    """Set up the merge driver, git's hooks and the settings of agents in this clone."""
     from memory_ci.commands.setup.hooks import find_hook_manager
     from memory_ci.commands.setup.install import install
 
     current_workspace = open_current_workspace()
     has_mcp = find_spec("mcp") is not None
-    with_hook = "hooks" not in agents.without
+    with_hooks = "hooks" not in agents.without
     with_mcp = "mcp" not in agents.without
     steps = install(
         current_workspace,
         sys.executable,
-        with_hook=with_hook,
+        with_hooks=with_hooks,
         agents=agents.names,
         is_shared=agents.is_shared,
         is_reading="retrieve" not in agents.without,
@@ -99,7 +101,7 @@ def _set_up_clone(agents: AgentChoice, dry_run: bool, as_json: bool) -> None:
         is_mcp=has_mcp and with_mcp,
         dry_run=dry_run,
     )
-    manager = find_hook_manager(current_workspace) if with_hook else None
+    manager = find_hook_manager(current_workspace) if with_hooks else None
     if as_json:
         echo_json({"dry_run": dry_run, "steps": steps, "managed_by": manager})
         return
@@ -121,7 +123,7 @@ def _is_written(steps: Sequence[InstallStep], part: str) -> bool:
 
 
 def _show_manager(manager: Manager) -> None:
-    """Print the lines to add for a tool that manages the hooks."""
+    """Print the lines to add to the files of a tool that manages git's hooks, such as lefthook."""
     if not manager.additions:
         say(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
         return
@@ -131,12 +133,11 @@ def _show_manager(manager: Manager) -> None:
 
 
 def _show_local_files(steps: Sequence[InstallStep], directory: Path) -> None:
-    """Print which settings files of agents should not be committed."""
-    paths = [
-        os.path.relpath(step.path, directory)
-        for step in steps
-        if step.part == "agent" and step.result == "written"
-    ]
+    """Print which settings files of agents must not be committed, relative to a directory."""
+    paths = []
+    for step in steps:
+        if step.part == "agent" and step.result == "written":
+            paths.append(os.path.relpath(step.path, directory))
     reason = "git passes over them; take one that it tracks out with `git rm --cached`"
     say(
         f"\nDo not commit {' '.join(paths)}: of this clone alone ({reason}). "
@@ -160,9 +161,11 @@ def show_steps(
         return
     for (part, result), group in groupby(steps, key=lambda step: (step.part, step.result)):
         is_planned = dry_run and result not in ("kept", "absent")
-        label = f"{'would be ' if is_planned else ''}{result:8} {part:13}"
+        label = f"{result:8} {part:13}"
+        if is_planned:
+            label = f"would be {label}"
         paths = [shorten_path(step.path, root) for step in group]
-        if part == "hook" and len(paths) > 1:
+        if part == "hook" and len(paths) > 1:  # one line for all hooks of a folder
             names = ", ".join(Path(path).name for path in paths)
             paths = [f"{Path(paths[0]).parent}: {names}"]
         for path in paths:
@@ -172,7 +175,7 @@ def show_steps(
 
 
 def _clear_home(dry_run: bool, as_json: bool) -> None:
-    """Take the hooks of agents out of the home."""
+    """Remove our hooks from the settings of agents in the home (`init --remove --user`)."""
     from memory_ci.commands.setup.install import uninstall_for_user
 
     steps = uninstall_for_user(Path.home(), dry_run=dry_run)
@@ -180,7 +183,7 @@ def _clear_home(dry_run: bool, as_json: bool) -> None:
 
 
 def _clear_clone(dry_run: bool, as_json: bool) -> None:
-    """Take out what `init --clone` put into this clone."""
+    """Remove the parts of `init --clone` from this clone (`init --remove --clone`)."""
     from memory_ci.commands.setup.install import uninstall
 
     current_workspace = open_current_workspace()
@@ -189,9 +192,14 @@ def _clear_clone(dry_run: bool, as_json: bool) -> None:
 
 
 def _pin_policy(source: str | None, dry_run: bool, as_json: bool) -> None:
-    """Pin a policy, None for the one that is pinned.
+    """Pin the policy of a platform in the configuration, and print its limits.
 
     Exits with status 1 if a dry run finds another policy than the pinned one.
+
+    Args:
+        source: SOURCE@REV, a git repository and a revision; None for the policy that is pinned.
+        dry_run: change nothing.
+        as_json: print JSON.
     """
     from memory_ci.commands.setup.policy import pin_policy
 
@@ -203,7 +211,8 @@ def _pin_policy(source: str | None, dry_run: bool, as_json: bool) -> None:
     if pinned.is_new and not dry_run:
         remarks.append("Commit .memory-ci.yaml and .memory/policy.yaml.")
     show(pinned, lines, as_json, remarks)
-    raise SystemExit(1 if dry_run and pinned.is_new else 0)
+    is_outdated = dry_run and pinned.is_new
+    raise SystemExit(1 if is_outdated else 0)
 
 
 def _list_limits(policy: Policy) -> list[str]:
@@ -322,7 +331,7 @@ def init_command(
       memory-ci init --policy https://github.com/acme/policy@v1
       memory-ci init --remove --dry-run
     """
-    chosen = AGENT_NAMES if ALL_AGENTS in agents else agents
+    agent_names = AGENT_NAMES if ALL_AGENTS in agents else agents
     if policy is not None:
         refuse_others(ctx, "policy", ("dry_run", "as_json"))
         _pin_policy(policy or None, dry_run, as_json)
@@ -334,23 +343,30 @@ def init_command(
         elif clone:
             _clear_clone(dry_run, as_json)
         else:
-            _remove(dry_run, as_json)
+            _clear_repository(dry_run, as_json)
         return
     if clone or user:
         mode = "user" if user else "clone"
         allowed = ("clone", "agents", "shared", "user", "without", "dry_run", "as_json")
         refuse_others(ctx, mode, allowed)
         set_up = _set_up_home if user else _set_up_clone
-        set_up(AgentChoice(chosen, shared, without), dry_run, as_json)
+        set_up(AgentChoice(agent_names, shared, without), dry_run, as_json)
         return
     if shared or without:
         raise click.UsageError("--shared and --without belong to --clone.")
     files = FileChoice(pre_commit, ci, cloud, ci_source)
-    _set_up(files, chosen, history, dry_run, as_json)
+    _set_up_repository(files, agent_names, history, dry_run, as_json)
 
 
 class FileChoice(NamedTuple):
-    """Which files `init` writes, in addition to those of memory."""
+    """The files that `init` writes in addition to those of memory.
+
+    Attributes:
+        pre_commit: our hooks in .pre-commit-config.yaml.
+        ci: the CI whose workflow is written, None if the user did not say.
+        cloud: the cloud agent whose set-up file is written, None for none.
+        ci_source: the release of memory-ci that they run, as the user wrote it.
+    """
 
     pre_commit: bool
     ci: Ci | None
@@ -358,14 +374,22 @@ class FileChoice(NamedTuple):
     ci_source: str | None
 
 
-def _set_up(
+def _set_up_repository(
     files: FileChoice,
     agents: tuple[str, ...],
     history: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Set up memory in a repository."""
+    """Write the files of `init`, after asking for them if no option names one.
+
+    Args:
+        files: the files that options name.
+        agents: the agents that options name.
+        history: an age or a revision, since which a preview of older work is shown first.
+        dry_run: write nothing.
+        as_json: print JSON.
+    """
     from memory_ci.commands.setup.ci_files import find_release, need_release, read_source
     from memory_ci.commands.setup.init import InitOptions
     from memory_ci.memory.workspace import work_tree
@@ -374,47 +398,48 @@ def _set_up(
     options = InitOptions(files.pre_commit, files.ci or "none", find_release())
     if files.ci_source:
         options = replace(options, release=read_source(files.ci_source))
-    is_silent = dry_run or as_json or has_input() or not is_terminal()
+    can_ask = is_terminal() and not (dry_run or as_json or has_input())
+    names_a_part = files.pre_commit or files.ci or agents or files.cloud or history
     asked_history: str | None = None
-    if not (is_silent or files.pre_commit or files.ci or agents or files.cloud or history):
+    if can_ask and not names_a_part:
         from memory_ci.commands.setup.init import guess_agents
         from memory_ci.commands.setup.questions import ask_for_parts
 
-        found = guess_agents(work_tree(current_workspace), Path.home())
-        options, agents, asked_history = ask_for_parts(current_workspace, options, found)
+        installed_agents = guess_agents(work_tree(current_workspace), Path.home())
+        answers = ask_for_parts(current_workspace, options, installed_agents)
+        options, agents, asked_history = answers
     preview = _preview(current_workspace, history, as_json) if history else None
     if options.pre_commit or options.ci != "none":
         release = need_release(options.release, is_tag=options.ci == "gitlab")
         options = replace(options, release=release)
 
-    set_up = _write_parts(current_workspace, options, agents, files.cloud, dry_run=dry_run)
+    results = _write_parts(current_workspace, options, agents, files.cloud, dry_run=dry_run)
     if as_json:
-        result: dict[str, Any] = {
+        json_object: dict[str, Any] = {
             "dry_run": dry_run,
-            "files": set_up.files,
-            "agents": set_up.agents,
+            "files": results.files,
+            "agents": results.agents,
             "preview": preview,
         }
         if files.cloud:
-            result |= {"cloud": set_up.cloud, "remark": set_up.remark}
-        echo_json(result)
+            json_object |= {"cloud": results.cloud, "remark": results.remark}
+        echo_json(json_object)
         return
 
     root = current_workspace.repo.root
-    _show_files(set_up.files, dry_run)
-    show_steps(set_up.agents, dry_run=dry_run, as_json=False, root=root)
-    _show_next_steps(set_up.files, options, dry_run)
+    _show_files(results.files, dry_run)
+    show_steps(results.agents, dry_run=dry_run, as_json=False, root=root)
+    _show_next_steps(results.files, options, dry_run)
     if files.cloud:
-        show_steps(set_up.cloud, dry_run=dry_run, as_json=False, root=root)
-        then = f" Then {set_up.remark}." if set_up.remark else ""
+        show_steps(results.cloud, dry_run=dry_run, as_json=False, root=root)
+        then = f" Then {results.remark}." if results.remark else ""
         say(f"\nCommit them to the default branch.{then}")
     if asked_history:
         # At the end: an interruption of it leaves everything set up.
-        say("")
         _preview(current_workspace, asked_history, as_json)
 
 
-class _SetUp(NamedTuple):
+class _InitResults(NamedTuple):
     """The results of `init` for each part.
 
     Attributes:
@@ -437,19 +462,27 @@ def _write_parts(
     cloud: str | None,
     *,
     dry_run: bool,
-) -> _SetUp:
-    """Write the files, hook agents in, and set up a cloud agent if one is named."""
+) -> _InitResults:
+    """Write the files of `init`, the settings of agents, and the files of a cloud agent.
+
+    Args:
+        current_workspace: the repository.
+        options: the files to write.
+        agents: the agents whose settings get our hooks.
+        cloud: the cloud agent, None for none.
+        dry_run: write nothing.
+    """
     from memory_ci.commands.setup.init import INSTALLED, init_repository
     from memory_ci.commands.setup.install import install
 
-    # It refuses before anything is written.
+    # The dry run raises for a file that cannot be merged, before anything is written.
     file_steps = init_repository(current_workspace, options, dry_run=True)
     agent_steps: tuple[InstallStep, ...] = ()
     if agents:
         agent_steps = install(
             current_workspace,
             sys.executable,
-            with_hook=not options.pre_commit,  # pre-commit runs our hooks, not git's own
+            with_hooks=not options.pre_commit,  # pre-commit runs our hooks, not git's own
             agents=agents,
             is_mcp=find_spec("mcp") is not None,
             dry_run=dry_run,
@@ -464,17 +497,24 @@ def _write_parts(
         note = current_workspace.repo.git_dir / INSTALLED
         note.parent.mkdir(exist_ok=True)
         note.touch()
-    return _SetUp(file_steps, agent_steps, cloud_steps, remark)
+    return _InitResults(file_steps, agent_steps, cloud_steps, remark)
 
 
 def _preview(current_workspace: Workspace, history: str, as_json: bool) -> Preview:
-    """Return the preview of older work, and print it unless JSON is printed later."""
+    """Return a preview of what older work would teach, and print it unless JSON is printed later.
+
+    Args:
+        current_workspace: the repository.
+        history: the age or the revision since which work is read.
+        as_json: print nothing.
+    """
     from memory_ci.commands.setup.preview import preview_history
 
     with progress("Reading merged work") as advance:
         preview = preview_history(current_workspace, history, now(), os.environ, advance)
-    lines = [printable(line) for line in preview.lines()]
-    say("" if as_json else "\n".join([*lines, "", ""]))
+    if not as_json:
+        lines = [printable(line) for line in preview.lines()]
+        say("\n".join([*lines, "", ""]))
     return preview
 
 
@@ -486,7 +526,8 @@ def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: b
         options: the options of `init`.
         dry_run: nothing was written.
     """
-    if [step.result for step in steps[:2]] == ["written", "kept"]:
+    config_step, memory_step = steps[:2]
+    if config_step.result == "written" and memory_step.result == "kept":
         say(
             "MEMORY.md was there: its prose stays, but only entries are given to agents "
             "(`memory-ci import`)."
@@ -497,10 +538,10 @@ def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: b
             say("Each clone runs `pre-commit install` once.")
 
 
-def _remove(dry_run: bool, as_json: bool) -> None:
-    """Take out what init wrote, and name what stays with the reason.
+def _clear_repository(dry_run: bool, as_json: bool) -> None:
+    """Remove the files that `init` wrote, and print which stay and why (`init --remove`).
 
-    If init hooked an agent in, this takes out all that `_clear_clone` takes out.
+    If `init` set up an agent, this also removes the parts of `init --clone`.
     """
     from memory_ci.commands.setup.init import INSTALLED, uninit_repository
     from memory_ci.commands.setup.install import uninstall
@@ -508,8 +549,9 @@ def _remove(dry_run: bool, as_json: bool) -> None:
     current_workspace = open_current_workspace()
     note = current_workspace.repo.git_dir / INSTALLED
     is_installed_by_init = note.exists()
-    steps_out = uninstall(current_workspace, dry_run=dry_run or not is_installed_by_init)
-    installed = [step for step in steps_out if step.result != "absent"]
+    # Without the note `init --clone` installed them, and they are only looked for.
+    steps = uninstall(current_workspace, dry_run=dry_run or not is_installed_by_init)
+    installed = [step for step in steps if step.result != "absent"]
     agent_steps = installed if is_installed_by_init else []
     file_steps = uninit_repository(current_workspace, dry_run=dry_run)
     if not dry_run:
@@ -530,21 +572,12 @@ def _remove(dry_run: bool, as_json: bool) -> None:
 
 
 def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
-    """Print the result for each file, and which of the written files name a placeholder."""
+    """Print the result for each file, and in a dry run the diffs."""
     for step in steps:
         is_planned = dry_run and step.result in ("written", "removed")
         result = f"would be {step.result}" if is_planned else step.result
         remark = f"  ({step.remark})" if step.remark else ""
         say(f"{result:8} {step.path}{remark}")
-
-    paths = [
-        step.path for step in steps if step.result == "written" and PLACEHOLDER.search(step.diff)
-    ]
-    if paths:
-        say(
-            "\nOWNER is a placeholder: put the account that holds memory-ci for it in "
-            f"{' and '.join(paths)}."
-        )
     for step in steps:
         if dry_run and step.diff:
             echo(f"\n{printable_lines(step.diff)}")
@@ -553,8 +586,17 @@ def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
 def _set_up_cloud(
     current_workspace: Workspace, name: str, dry_run: bool
 ) -> tuple[tuple[InstallStep, ...], str]:
-    """Set up a cloud agent, and return the result for each file and what to do by hand."""
-    from memory_ci.commands.setup.init import find_manual_step, set_up_cloud
+    """Write the files of a cloud agent.
+
+    Args:
+        current_workspace: the repository.
+        name: the agent, one of CLOUDS.
+        dry_run: write nothing.
+
+    Returns:
+        The result for each file, and what is left to do by hand, "" for nothing.
+    """
+    from memory_ci.commands.setup.cloud import find_manual_step, set_up_cloud
     from memory_ci.commands.setup.install import MADE_FILE
     from memory_ci.memory.agents_block import export
     from memory_ci.store.steps import InstallStep

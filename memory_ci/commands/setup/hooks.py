@@ -1,4 +1,4 @@
-"""The native hooks of a clone, and the hooks of pre-commit, lefthook and husky.
+"""Git's hooks in a clone that call memory-ci, and lines for pre-commit, lefthook and husky.
 
 A hook that was there before runs first, and `init --remove --clone` restores it byte for byte.
 Files of lefthook and husky are never written: the user gets the lines to add. Those files are
@@ -27,15 +27,14 @@ from memory_ci.regex import Regex
 from memory_ci.store.steps import InstallStep, StepResult, read_text, write_if_changed
 
 WITH_ARGUMENT = ("prepare-commit-msg", "commit-msg", "pre-commit", "pre-push")
-"""Hooks with work of their own. Most need git's first argument.
-
-The other hooks update the index.
-"""
+"""Hooks that do more than update the search index. Most need git's first argument."""
 
 HOOKS = (*WITH_ARGUMENT, "post-checkout", "post-commit", "post-merge", "post-rewrite")
 OURS = "# Written by `memory-ci init --clone`; `memory-ci init --remove --clone` takes it out."
 FORMER_OURS = "# Written by `memory-ci install`; `memory-ci uninstall` takes it out."
 SEAL = Regex("^# As written: ([0-9a-f]+)\n", re.MULTILINE)
+"""The line of a hook with a digest of its text, by which a change of it is recognised."""
+
 SEALS_BEFORE = frozenset(
     """
     8e7ec7f5755436be b4d0923f6e06c5e4 8f05dbe9262fd70f 0b4f7c835fef6e2d bed4b123fc4a03d4
@@ -106,10 +105,10 @@ def require_hooks_folder(repo: Repository) -> None:
     hooks_path = find_setting(repo, "core.hooksPath")
     if hooks_path is not None:
         message = f"hooks are in core.hooksPath = {hooks_path}"
-        raise _elsewhere_error(message, "unset core.hooksPath")
+        raise _make_elsewhere_error(message, "unset core.hooksPath")
     if folder.is_symlink():
         message = f"{folder} is a symbolic link"
-        raise _elsewhere_error(message, "put a directory in its place")
+        raise _make_elsewhere_error(message, "put a directory in its place")
 
     for hook in _list_hook_paths(repo):
         previous = hook.with_name(name_previous_hook(hook.name))
@@ -122,19 +121,21 @@ def require_hooks_folder(repo: Repository) -> None:
             raise RepositoryError(message, slug="hook-in-the-way", hint=hint)
 
 
-def _elsewhere_error(message: str, way_out: str) -> RepositoryError:
+def _make_elsewhere_error(message: str, alternative: str) -> RepositoryError:
+    """Return the error for hooks in another folder, whose hint has the lines to add there."""
     lines = "".join(f"\n  {hook}: {hook_line(hook)}" for hook in HOOKS)
     hint = (
-        f"Add to the hooks there, and install the rest with --without hooks; or {way_out}.{lines}"
+        "Add to the hooks there, and install the rest with --without hooks; "
+        f"or {alternative}.{lines}"
     )
     return RepositoryError(message, slug="hooks-path-set", hint=hint)
 
 
 def install_hooks(repo: Repository, python: str, dry_run: bool) -> Iterator[InstallStep]:
-    """Write each hook that is missing or differs.
+    """Write each git hook that is missing or differs, and yield the results.
 
-    A hook of ours that its user changed is renamed, not lost. A hook whose work pre-commit or prek
-    does is taken out.
+    A hook of ours that its user changed is renamed, not lost. A hook is removed if pre-commit or
+    prek is configured to do its work.
 
     Args:
         repo: the repository.
@@ -153,7 +154,7 @@ def install_hooks(repo: Repository, python: str, dry_run: bool) -> Iterator[Inst
 
         if is_ours(read_text(place)):
             yield from _set_aside(place, dry_run)
-        elif _exists(place) and not dry_run:
+        elif _exists(place) and not dry_run:  # Our hook runs it first.
             place.rename(place.with_name(name_previous_hook(hook.name)))
         result = write_if_changed(place, hook_text(hook.name, python), dry_run)
         if not dry_run:
@@ -164,7 +165,7 @@ def install_hooks(repo: Repository, python: str, dry_run: bool) -> Iterator[Inst
 
 
 def uninstall_hooks(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:
-    """Take our hooks out, and put the hooks that were there before back in their places.
+    """Remove our hooks, rename back the hooks that were there before, and yield the results.
 
     A hook of ours that its user changed is renamed.
     """
@@ -173,7 +174,7 @@ def uninstall_hooks(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:
 
 
 def _list_framework_hooks(repo: Repository) -> set[str]:
-    """Return the git hooks whose work the configuration of pre-commit has its framework do."""
+    """Return the git hooks whose work .pre-commit-config.yaml gives to pre-commit's own hooks."""
     if repo.root is None:
         return set()
     text = without_comments(read_text(repo.root / PRE_COMMIT))
@@ -185,12 +186,12 @@ def _list_framework_hooks(repo: Repository) -> set[str]:
 
 
 def _take_out(hook: Path, dry_run: bool, absent: StepResult = "absent") -> Iterator[InstallStep]:
-    """Take a hook of ours out.
+    """Remove a hook of ours, and rename back the one that was there before.
 
     Args:
         hook: the path that git runs.
         dry_run: change nothing.
-        absent: the result to report if there was nothing to do.
+        absent: the result to yield if there was nothing to do.
     """
     our_paths = [path for path in (hook, _legacy(hook)) if is_ours(read_text(path))]
     for path in our_paths:
@@ -224,11 +225,13 @@ def is_as_written(text: str) -> bool:
     """Return whether a hook of ours, of any version, differs in its interpreter at most."""
     written_seal = SEAL.search(text)
     seal = _compute_seal(SEAL.sub("", text, count=1))
-    return seal == written_seal[1] if written_seal else seal in SEALS_BEFORE
+    if written_seal:
+        return seal == written_seal[1]
+    return seal in SEALS_BEFORE
 
 
 def is_generated(text: str) -> bool:
-    """Return whether pre-commit or prek wrote a hook; they run its `.legacy` neighbour first."""
+    """Return whether pre-commit or prek wrote a hook, which runs `HOOK.legacy` first."""
     return GENERATED.search(text) is not None
 
 
@@ -236,11 +239,16 @@ def hook_text(hook: str, python: str) -> str:
     """Return the text of our hook, which runs the previous hook first.
 
     It calls the interpreter: a `memory-ci` on the PATH may be slow, or of another installation.
+
+    Args:
+        hook: the name of the hook.
+        python: the interpreter.
     """
-    source = next(folder for folder in SOURCES if folder.exists()) / hook
+    folder = next(folder for folder in SOURCES if folder.exists())
+    source = folder / hook
     head = HEAD.format(ours=OURS, previous=name_previous_hook(hook))
     chain = CHAIN_PUSH if hook == "pre-push" else CHAIN
-    body = source.read_text("utf-8").partition("\n")[2]
+    _, _, body = source.read_text("utf-8").partition("\n")  # without `#!/bin/sh`
 
     interpreter = shlex.quote(python)
     body = body.replace("command -v memory-ci", f"{interpreter} -P -c 'import memory_ci'")
@@ -258,7 +266,7 @@ def _compute_seal(text: str) -> str:
 
 
 def _remove(path: Path, dry_run: bool) -> Iterator[InstallStep]:
-    """Remove a hook if it is ours, and set it aside if its user changed it."""
+    """Remove a hook if it is ours; rename it if its user changed it."""
     if is_ours(read_text(path)):
         yield from _set_aside(path, dry_run)
         if not dry_run:
@@ -266,17 +274,17 @@ def _remove(path: Path, dry_run: bool) -> Iterator[InstallStep]:
 
 
 def _set_aside(path: Path, dry_run: bool) -> Iterator[InstallStep]:
-    """Rename a hook of ours that its user changed."""
+    """Rename a hook of ours that its user changed, to the first name that is free."""
     if is_as_written(read_text(path)):
         return
-    aside = path.with_name(f"{path.name}.memory-ci-edited")
+    new_path = path.with_name(f"{path.name}.memory-ci-edited")
     for number in count(2):
-        if not _exists(aside):
+        if not _exists(new_path):
             break
-        aside = path.with_name(f"{path.name}.memory-ci-edited-{number}")
+        new_path = path.with_name(f"{path.name}.memory-ci-edited-{number}")
     if not dry_run:
-        path.rename(aside)
-    yield InstallStep("hook", str(aside), "renamed")
+        path.rename(new_path)
+    yield InstallStep("hook", str(new_path), "renamed")
 
 
 def _list_hook_paths(repo: Repository) -> list[Path]:
@@ -284,7 +292,7 @@ def _list_hook_paths(repo: Repository) -> list[Path]:
 
 
 def _find_place(hook: Path) -> Path:
-    """Return the path of our hook: if pre-commit or prek has a hook, its `.legacy` file.
+    """Return the path where our hook belongs: `HOOK.legacy` if pre-commit or prek wrote the hook.
 
     Both keep the hook that was there as `.legacy`, and run it. A hook of ours in front of theirs
     would become their `.legacy` at the next install, and both would call each other.
@@ -305,13 +313,17 @@ def _exists(path: Path) -> bool:
 
 
 def find_interpreter(text: str) -> str | None:
-    """Return the interpreter that a text of sh calls memory-ci with, None if it names none."""
+    """Return the interpreter that a text of sh calls memory-ci with, None if it names none.
+
+    It is the word before `-P -m memory_ci`.
+    """
     for line in text.splitlines():
         if " ".join(ARGUMENTS) not in line:
             continue
         words = _split_words(line)
         for index in range(1, len(words)):
-            if words[index : index + len(ARGUMENTS)] == ARGUMENTS:
+            following_words = words[index : index + len(ARGUMENTS)]
+            if following_words == ARGUMENTS:
                 return words[index - 1]
     return None
 
@@ -402,7 +414,8 @@ def find_manager(root: Path, hooks: Sequence[str]) -> Manager | None:
 
 
 def _find_lefthook(root: Path, settings: str, hooks: Sequence[str]) -> Manager:
-    notation = settings.rpartition(".")[2]
+    """Return lefthook with the text to add to its settings file."""
+    _, _, notation = settings.rpartition(".")  # yml, toml or json
     calling_hooks = _list_calling_hooks(read_text(root / settings), notation, hooks)
     missing_hooks = [hook for hook in hooks if hook not in calling_hooks]
     addition = _write_lefthook(missing_hooks, notation)
@@ -416,20 +429,33 @@ def hook_line(hook: str, argument: str = '"$1"') -> str:
 
 
 def _list_calling_hooks(text: str, notation: str, hooks: Sequence[str]) -> set[str]:
-    """Return the hooks for which lefthook calls memory-ci.
+    """Return those of some hooks for which settings of lefthook call memory-ci.
 
     Settings that cannot be read have none: lefthook itself reports them.
+
+    Args:
+        text: the settings.
+        notation: toml, json, or the ending of a YAML file.
+        hooks: the hooks to look for.
     """
+    calling_hooks: set[str] = set()
     if notation in ("toml", "json"):
         settings = _parse_lefthook(text, notation)
-        return {hook for hook in hooks if CALL in "\n".join(list_texts(settings.get(hook)))}
-    plain = without_comments(text)
+        for hook in hooks:
+            if any(CALL in value for value in list_texts(settings.get(hook))):
+                calling_hooks.add(hook)
+        return calling_hooks
+    plain_text = without_comments(text)
     # In YAML the settings of a hook reach up to the next line that begins with no blank.
     call_below = rf"(?:\n(?:[ \t].*)?)*?{CALL}"
-    return {hook for hook in hooks if re.search(rf"(?m)^{hook}:.*{call_below}", plain)}
+    for hook in hooks:
+        if re.search(rf"(?m)^{hook}:.*{call_below}", plain_text):
+            calling_hooks.add(hook)
+    return calling_hooks
 
 
 def _parse_lefthook(text: str, notation: str) -> dict[str, object]:
+    """Return settings of lefthook in TOML or JSON, {} if they cannot be parsed."""
     settings: object = None
     with suppress(ValueError, RecursionError):
         settings = tomllib.loads(text) if notation == "toml" else msgspec.json.decode(text or "{}")
@@ -437,28 +463,31 @@ def _parse_lefthook(text: str, notation: str) -> dict[str, object]:
 
 
 def _write_lefthook(hooks: Sequence[str], notation: str) -> str:
-    """Return settings of lefthook with a command for each hook.
-
-    lefthook replaces {1}, {2} ... by the arguments of git's hook.
-    """
+    """Return settings of lefthook with a command for each hook, "" for no hooks."""
+    if not hooks:
+        return ""
     if notation == "json":
         commands = {hook: {"commands": {"memory-ci": _lefthook_command(hook)}} for hook in hooks}
-        return f"{json.dumps(commands, indent=2)}\n" if commands else ""
+        return f"{json.dumps(commands, indent=2)}\n"
 
+    heading, member = "{hook}:\n  commands:\n    memory-ci:\n", "      {key}: {value}\n"
+    if notation == "toml":
+        heading, member = "[{hook}.commands.memory-ci]\n", "{key} = {value}\n"
     text = ""
     for hook in hooks:
-        if notation == "toml":
-            text += f"[{hook}.commands.memory-ci]\n"
-        else:
-            text += f"{hook}:\n  commands:\n    memory-ci:\n"
+        text += heading.format(hook=hook)
         for key, value in _lefthook_command(hook).items():
             # YAML and TOML quote alike, and our lines hold no such quote.
             quoted = "true" if value is True else f"'{value}'"
-            text += f"{key} = {quoted}\n" if notation == "toml" else f"      {key}: {quoted}\n"
+            text += member.format(key=key, value=quoted)
     return text
 
 
 def _lefthook_command(hook: str) -> dict[str, str | bool]:
+    """Return the members of lefthook's command for a hook of git.
+
+    lefthook replaces {1}, {2} ... by the arguments of git's hook.
+    """
     command: dict[str, str | bool] = {"run": hook_line(hook, "{1}")}
     if hook in WITH_INPUT:
         command["use_stdin"] = True

@@ -1,4 +1,4 @@
-"""The files that `init` writes, and `init --remove` takes out again byte for byte.
+"""`memory-ci init`: writes files of memory, pre-commit and CI; `init --remove` removes them.
 
 All edits are planned first, so that a file that cannot be merged is refused before anything is
 written.
@@ -16,11 +16,10 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from memory_ci import __version__
 from memory_ci.commands.setup import ci_files
-from memory_ci.commands.setup.agents import AgentOptions, apply_agent_edit, plan_agents
 from memory_ci.commands.setup.ci_files import Release
 from memory_ci.commands.setup.clients import AGENTS, Agent
+from memory_ci.commands.setup.cloud import COPILOT, COPILOT_FILE, OURS, SCRIPT, SCRIPT_FILE
 from memory_ci.commands.setup.hooks import PRE_COMMIT
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError, UsageError
@@ -28,7 +27,7 @@ from memory_ci.gitrepo.addresses import is_on_github, is_on_gitlab
 from memory_ci.gitrepo.repo import find_setting, follow_symbolic, head_branch
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.store.files import remove_file, write_file
-from memory_ci.store.steps import InstallStep, read_text
+from memory_ci.store.steps import read_text
 from memory_ci.store.yamltext import YamlTextError, list_tokens
 
 GITHUB = ".github/workflows/memory.yml"
@@ -108,7 +107,15 @@ class InitStep(msgspec.Struct, frozen=True):
 
 
 class FileEdit(NamedTuple):
-    """The text of a file before and after an edit, None for no file."""
+    """The text of a file before and after an edit, None for no file.
+
+    Attributes:
+        path: the file, relative to the top of the work tree.
+        before: its text before.
+        after: its text afterwards; the same text for no change.
+        remark: a remark for the person.
+        is_left: a removal leaves the file, which is not as `init` wrote it.
+    """
 
     path: str
     before: str | None
@@ -124,6 +131,7 @@ class FileEdit(NamedTuple):
         return InitStep(self.path, result, self.remark, self._diff())
 
     def _diff(self) -> str:
+        """Return the edit as a unified diff."""
         old_name = "/dev/null" if self.before is None else f"a/{self.path}"
         old_lines = (self.before or "").splitlines(keepends=True)
         new_lines = (self.after or "").splitlines(keepends=True)
@@ -136,9 +144,14 @@ class FileEdit(NamedTuple):
 def init_repository(
     workspace: Workspace, options: InitOptions = MEMORY_ALONE, *, dry_run: bool = False
 ) -> tuple[InitStep, ...]:
-    """Write the files that are missing, and put ours into those of pre-commit and CI.
+    """Write the files of memory that are missing, and add blocks to those of pre-commit and CI.
 
     A second run changes nothing.
+
+    Args:
+        workspace: the repository and its configuration.
+        options: the files of pre-commit and CI to write.
+        dry_run: write nothing.
 
     Raises:
         UsageError: a file cannot be merged (cannot-merge); nothing is written.
@@ -162,6 +175,7 @@ def uninit_repository(workspace: Workspace, *, dry_run: bool = False) -> tuple[I
 
 
 def _apply(root: Path, edits: Sequence[FileEdit], dry_run: bool) -> tuple[InitStep, ...]:
+    """Write or remove the files of edits, and return the result of each."""
     for edit in edits:
         if dry_run or edit.before == edit.after:
             continue
@@ -184,10 +198,11 @@ def _remove_empty_folders(root: Path, path: str) -> None:
 
 
 def _plan(workspace: Workspace, options: InitOptions) -> Iterator[FileEdit]:
+    """Yield the edits of `init`: the files of memory, then those of pre-commit and CI."""
     root = work_tree(workspace)
     for path, text in FILES.items():
         if (root / path).exists():
-            yield FileEdit(path, "", "")
+            yield FileEdit(path, "", "")  # no change
         else:
             yield FileEdit(path, None, text)
 
@@ -205,6 +220,10 @@ def _plan(workspace: Workspace, options: InitOptions) -> Iterator[FileEdit]:
 
 
 def _plan_pre_commit(root: Path, release: Release) -> FileEdit:
+    """Plan to add our hooks to .pre-commit-config.yaml.
+
+    A remark names the types of hooks that the file would have to install, too.
+    """
     item = ci_files.pre_commit_item(release)
     whole = f"{ci_files.TYPES_LINE}repos:\n{item}"
     add = partial(ci_files.add_pre_commit, release=release)
@@ -232,32 +251,32 @@ def _plan_github(workspace: Workspace, root: Path, release: Release) -> FileEdit
 def _merge(
     root: Path, path: str, *, whole: str, part: str, add: Callable[[str], str] | None
 ) -> FileEdit:
-    """Plan to put a block of ours into a file.
+    """Plan to put a block of ours into a file, or to write the file.
 
     Args:
         root: the top of the work tree.
         path: the file, relative to the root.
         whole: the text if there is no such file.
-        part: the text to paste where the file cannot be merged.
-        add: the function that puts the block in; None if the file must not exist.
+        part: the text that a person has to paste if the file cannot be merged.
+        add: the function that puts the block into a text; None if the file must not exist.
 
     Raises:
         UsageError: the file cannot be merged (cannot-merge); the hint holds `part`.
     """
-    before = _read(root, path)
-    if before is None:
+    old_text = _read(root, path)
+    if old_text is None:
         return FileEdit(path, None, ci_files.fence(whole, ci_files.WHOLE))
-    if ci_files.is_changed(before):
-        return FileEdit(path, before, before, CHANGED)
-    text = ci_files.take_out(before)
-    if text is not None and _calls_memory_ci(text):
-        return FileEdit(path, before, before, CALLED)
+    if ci_files.is_changed(old_text):
+        return FileEdit(path, old_text, old_text, CHANGED)
+    text_without_blocks = ci_files.take_out(old_text)
+    if text_without_blocks is not None and _calls_memory_ci(text_without_blocks):
+        return FileEdit(path, old_text, old_text, CALLED)
 
     try:
-        if text is None:
-            after = ci_files.fence(whole, ci_files.WHOLE)
+        if text_without_blocks is None:  # The whole file was ours.
+            new_text = ci_files.fence(whole, ci_files.WHOLE)
         elif add is not None:
-            after = add(text)
+            new_text = add(text_without_blocks)
         else:
             raise YamlTextError(0, "it is there, and is not ours to replace")
     except YamlTextError as error:
@@ -265,8 +284,10 @@ def _merge(
         hint = f"Put this in yourself, then run the same command again:\n\n{part}"
         raise UsageError(message, slug="cannot-merge", hint=hint) from error
 
-    is_same = ci_files.list_blocks(after) == ci_files.list_blocks(before)
-    return FileEdit(path, before, before if is_same else after)
+    # Blocks of the same content stay where they are.
+    if ci_files.list_blocks(new_text) == ci_files.list_blocks(old_text):
+        new_text = old_text
+    return FileEdit(path, old_text, new_text)
 
 
 def _calls_memory_ci(text: str) -> bool:
@@ -288,7 +309,9 @@ def _read(root: Path, path: str) -> str | None:
     if (root / path).is_symlink():
         hint = "Put a regular file in its place."
         raise RepositoryError(f"{path} is a symbolic link", slug="outside-repository", hint=hint)
-    return read_text(root / path) if (root / path).exists() else None
+    if not (root / path).exists():
+        return None
+    return read_text(root / path)
 
 
 # -- uninit
@@ -314,28 +337,29 @@ def _plan_removal(root: Path, export_path: str) -> Iterator[FileEdit]:
 
 
 def _plan_whole_files(root: Path) -> Iterator[FileEdit]:
+    """Plan to remove the files that are as `init` wrote them; others stay, with a remark."""
     for path, text in {**FILES, SCRIPT_FILE: SCRIPT, COPILOT_FILE: COPILOT}.items():
-        before = _read(root, path)
-        if before == text or (path == CONFIG_FILE and before == FORMER_CONFIG_TEXT):
-            yield FileEdit(path, before, None)
-        elif before is not None and (path in FILES or OURS in before):
+        old_text = _read(root, path)
+        if old_text == text or (path == CONFIG_FILE and old_text == FORMER_CONFIG_TEXT):
+            yield FileEdit(path, old_text, None)
+        elif old_text is not None and (path in FILES or OURS in old_text):
             remark = "it holds what others wrote" if path in FILES else CHANGED
-            yield FileEdit(path, before, before, remark, is_left=True)
+            yield FileEdit(path, old_text, old_text, remark, is_left=True)
 
 
-def _plan_blocks_out(path: str, before: str) -> Iterator[FileEdit]:
-    """Plan to take our blocks out of a file; nothing if it has none and calls no memory-ci."""
-    after = ci_files.take_out(before)
-    if after != before:
+def _plan_blocks_out(path: str, old_text: str) -> Iterator[FileEdit]:
+    """Plan to remove our blocks from a file; nothing if it has none and calls no memory-ci."""
+    new_text = ci_files.take_out(old_text)
+    if new_text != old_text:
         remark = ""
-        if after:
-            remark = CHANGED if ci_files.list_blocks(after) else TAKEN
-        yield FileEdit(path, before, after, remark)
-    elif ci_files.list_blocks(before):
-        yield FileEdit(path, before, before, CHANGED, is_left=True)
-    elif _calls_memory_ci(before):
+        if new_text:
+            remark = CHANGED if ci_files.list_blocks(new_text) else TAKEN
+        yield FileEdit(path, old_text, new_text, remark)
+    elif ci_files.list_blocks(old_text):
+        yield FileEdit(path, old_text, old_text, CHANGED, is_left=True)
+    elif _calls_memory_ci(old_text):
         remark = "memory-ci is called there, and `init` did not write that"
-        yield FileEdit(path, before, before, remark, is_left=True)
+        yield FileEdit(path, old_text, old_text, remark, is_left=True)
 
 
 # -- proposals
@@ -345,9 +369,10 @@ def _find_default_branch(workspace: Workspace) -> str:
     """Return the default branch of the remote, as the clone has it, or the checked-out one."""
     remote_head = follow_symbolic(workspace.repo, "refs/remotes/origin/HEAD")
     branch = remote_head.removeprefix("refs/remotes/origin/")
-    if branch != "HEAD":
+    if branch != "HEAD":  # `follow_symbolic` returns a ref that is no symbolic one unchanged.
         return branch
-    return (head_branch(workspace.repo) or "main").removeprefix("refs/heads/")
+    checked_out = head_branch(workspace.repo) or "main"
+    return checked_out.removeprefix("refs/heads/")
 
 
 def guess_ci(workspace: Workspace) -> Ci:
@@ -395,96 +420,14 @@ def guess_agents(root: Path, home: Path) -> tuple[str, ...]:
 
 
 def _has_own_folder(agent: Agent, root: Path, home: Path) -> bool:
+    """Return whether the work tree or the home has a folder of an agent, such as `.claude`."""
     for part in agent.parts:
         for top, file in ((root, part.file), (home, part.user)):
             if not file.startswith(".") or "/" not in file:
                 continue
             folder = top / Path(file).parts[0]
-            is_shared = folder.name.startswith((".github", ".vscode", ".config"))
-            if folder.is_dir() and not is_shared:
+            # Other programs have files in these folders, too.
+            is_of_others = folder.name.startswith((".github", ".vscode", ".config"))
+            if folder.is_dir() and not is_of_others:
                 return True
     return False
-
-
-# -- cloud agents: they run in new containers without our program and our git hooks, and often
-# without network after their set-up
-
-SCRIPT_FILE = ".memory-ci-setup.sh"
-OURS = "# memory-ci init --cloud"
-SCRIPT = (
-    Path(__file__).with_name("cloud_setup.sh").read_text("utf-8").replace("@VERSION@", __version__)
-)
-COPILOT_FILE = ".github/workflows/copilot-setup-steps.yml"
-COPILOT = Path(__file__).with_name("copilot_setup_steps.yml").read_text("utf-8")
-
-
-class Cloud(NamedTuple):
-    """A cloud agent.
-
-    Attributes:
-        hooks: the agents whose committed hooks it runs.
-        file: the file that holds its set-up step, "" for none.
-        text: the text of that file.
-        remark: what to do by hand where it has no such file.
-    """
-
-    hooks: tuple[str, ...] = ()
-    file: str = ""
-    text: str = ""
-    remark: str = ""
-
-
-SCRIPT_OF_ITS_OWN = "put `{call}` into the setup script of the environment"
-CLOUDS = {
-    "claude-web": Cloud(("claude-code",), remark=SCRIPT_OF_ITS_OWN),
-    "copilot-cloud": Cloud(
-        ("copilot",), COPILOT_FILE, COPILOT, f"add the step `- run: {{call}}` to {COPILOT_FILE}"
-    ),
-    "codex-cloud": Cloud(remark=SCRIPT_OF_ITS_OWN),
-    "jules": Cloud(remark="put `{call}` into the initial setup of the repository in Jules"),
-}
-
-
-def set_up_cloud(
-    workspace: Workspace, name: str, note: Path, *, dry_run: bool = False
-) -> tuple[InstallStep, ...]:
-    """Write the set-up step of a cloud agent, its committed hooks, and the lines of AGENTS.md.
-
-    Args:
-        workspace: the repository and its configuration.
-        name: a key of `CLOUDS`.
-        note: the file that lists the results of `init --clone`.
-        dry_run: write nothing.
-
-    Raises:
-        RepositoryError: bare-repository, write-failed.
-        UsageError: agent-settings; nothing is written.
-    """
-    root = work_tree(workspace)
-    cloud = CLOUDS[name]
-    options = AgentOptions(place="shared", is_mcp=False)
-    edits = plan_agents(root, (*cloud.hooks, "agents-md"), options, note)
-
-    steps = [_put_whole(root, SCRIPT_FILE, SCRIPT, dry_run)]
-    if cloud.file:
-        steps.append(_put_whole(root, cloud.file, cloud.text, dry_run))
-    steps += [apply_agent_edit(edit, note, dry_run) for edit in edits]
-    return tuple(steps)
-
-
-def _put_whole(root: Path, file: str, text: str, dry_run: bool) -> InstallStep:
-    """Write a file that is missing, or that another version of memory-ci wrote."""
-    before = read_text(root / file)
-    is_due = before != text and (not before or OURS in before)
-    if is_due and not dry_run:
-        write_file(root / file, text.encode(), root)
-    return InstallStep("cloud", str(root / file), "written" if is_due else "kept")
-
-
-def find_manual_step(root: Path, name: str) -> str:
-    """Return the step that is left to the user of a cloud agent, "" for none."""
-    cloud = CLOUDS[name]
-    call = f"sh {SCRIPT_FILE} {name}"
-    if cloud.file and call in read_text(root / cloud.file):
-        return ""
-    return cloud.remark.format(call=call)

@@ -1,6 +1,6 @@
-"""The settings that `init --clone` writes: merge driver, attributes, native hooks, agents.
+"""`memory-ci init --clone`: sets up a merge driver, git's hooks and agents in a clone.
 
-`init --remove --clone` removes the parts of `init --clone`, and nothing else.
+`init --remove --clone` removes these parts, and nothing else.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def install(
     workspace: Workspace,
     python: str,
     *,
-    with_hook: bool = True,
+    with_hooks: bool = True,
     agents: Sequence[str] = (),
     is_shared: bool = False,
     is_reading: bool = True,
@@ -60,14 +60,15 @@ def install(
     is_mcp: bool = True,
     dry_run: bool = False,
 ) -> tuple[InstallStep, ...]:
-    """Set up the parts that are missing in a clone or differ. A second run changes nothing.
+    """Set up a merge driver, git's hooks and agents in a clone. A second run changes nothing.
 
-    Hooks that another tool manages (`find_hook_manager`) are not written.
+    Hooks that another tool manages (`find_hook_manager`) are not written. Files that hold settings
+    of this clone alone are added to .git/info/exclude, unless git tracks them.
 
     Args:
         workspace: the repository and its configuration.
-        python: the interpreter that git and agents start, where a file is of this clone alone.
-        with_hook: write git's hooks.
+        python: the interpreter that git and agents start, in files of this clone alone.
+        with_hooks: write git's hooks.
         agents: the names of the agents to hook into.
         is_shared: the hooks of agents go into settings that are committed.
         is_reading: the hooks of agents read memory, too.
@@ -83,10 +84,11 @@ def install(
     repo = workspace.repo
     root = work_tree(workspace)
     note = repo.git_dir / MADE_FILE
-    with_hook = with_hook and find_hook_manager(workspace) is None
-    if with_hook:
-        require_hooks_folder(repo)
 
+    # All that can be refused is checked and planned before the first file is written.
+    writes_hooks = with_hooks and find_hook_manager(workspace) is None
+    if writes_hooks:
+        require_hooks_folder(repo)
     options = AgentOptions(
         python="" if is_shared else python,
         place="shared" if is_shared else "file",
@@ -97,9 +99,7 @@ def install(
     local_files = _list_local_files(agents)
     tracked = _list_tracked(repo, local_files)
     edits = plan_agents(root, agents, options, note, tracked)
-    edited_files = {edit.path.relative_to(root).as_posix() for edit in edits}
-    untracked = [file for file in local_files if file in edited_files and file not in tracked]
-
+    untracked = [file for file in _list_edited(edits, root, local_files) if file not in tracked]
     exclude_path = repo.common_dir / EXCLUDE
     if is_shared:
         exclude_text = _plan_exclude(exclude_path, included=untracked)
@@ -107,7 +107,7 @@ def install(
         exclude_text = _plan_exclude(exclude_path, excluded=untracked)
 
     steps = [_put_merge_driver(repo, python, dry_run), _put_attributes(workspace, root, dry_run)]
-    if with_hook:
+    if writes_hooks:
         steps += install_hooks(repo, python, dry_run)
     if exclude_text is not None:
         result = write_if_changed(exclude_path, exclude_text, dry_run)
@@ -118,7 +118,13 @@ def install(
 def install_for_user(
     home: Path, names: Sequence[str], options: AgentOptions, *, dry_run: bool = False
 ) -> tuple[InstallStep, ...]:
-    """Hook agents in for every repository with memory, by settings in the home.
+    """Put our hooks into the settings of agents in the home, for every repository with memory.
+
+    Args:
+        home: the home of the user.
+        names: the names of the agents.
+        options: the parts to put in.
+        dry_run: change nothing.
 
     Raises:
         RepositoryError: write-failed.
@@ -174,12 +180,21 @@ def _list_agent_files() -> list[str]:
 
 
 def _list_local_files(names: Collection[str]) -> list[str]:
-    """Return the settings files of agents that no commit should have: all but texts."""
+    """Return the settings files of agents that no commit should have.
+
+    Those with instructions for an agent, such as AGENTS.md, may be committed.
+    """
     files: dict[str, None] = {}
     for agent in AGENTS:
         if agent.name in names:
             files |= {part.file: None for part in agent.parts if part.name != "text"}
     return list(files)
+
+
+def _list_edited(edits: Sequence[AgentEdit], root: Path, files: Sequence[str]) -> list[str]:
+    """Return those of some files that have an edit."""
+    edited_files = {edit.path.relative_to(root).as_posix() for edit in edits}
+    return [file for file in files if file in edited_files]
 
 
 def _list_tracked(repo: Repository, files: Sequence[str]) -> set[str]:
@@ -190,6 +205,7 @@ def _list_tracked(repo: Repository, files: Sequence[str]) -> set[str]:
 
 
 def _put_merge_driver(repo: Repository, python: str, dry_run: bool) -> InstallStep:
+    """Add our merge driver to the configuration of the clone."""
     settings = {f"{SECTION}.name": TITLE, f"{SECTION}.driver": driver_command(python)}
     is_set = all(find_setting(repo, name, "--local") == value for name, value in settings.items())
     if not is_set and not dry_run:
@@ -218,13 +234,13 @@ def _put_agents(edits: Sequence[AgentEdit], note: Path, dry_run: bool) -> tuple[
 
 
 def _take_block_out(path: Path, dry_run: bool) -> StepResult:
-    """Take our block out of a file, and remove the file if nothing else is in it."""
-    before = read_text(path)
-    after = remove_block(before, HASHES)
-    if after == before:
+    """Remove our block from a file, and the file if nothing else is in it."""
+    old_text = read_text(path)
+    new_text = remove_block(old_text, HASHES)
+    if new_text == old_text:
         return "absent"
-    if after:
-        write_if_changed(path, after, dry_run)
+    if new_text:
+        write_if_changed(path, new_text, dry_run)
     elif not dry_run:
         remove_file(path)
     return "removed"
@@ -233,21 +249,26 @@ def _take_block_out(path: Path, dry_run: bool) -> StepResult:
 def _plan_exclude(
     path: Path, *, excluded: Sequence[str] = (), included: Collection[str] = ()
 ) -> str | None:
-    """Return the new text of git's exclude file, None to leave it.
-
-    A file that is a symbolic link is not ours to replace.
+    """Return the new text of git's exclude file, with a block of ours.
 
     Args:
         path: the exclude file.
         excluded: files that git is to ignore, together with those of earlier installs.
         included: files that git is no longer to ignore.
+
+    Returns:
+        The text; None to leave the file as it is, also if it is a symbolic link.
     """
     if path.is_symlink():
         return None
     text = read_text(path)
     block = HASHES.find(text)
-    lines = block.group().splitlines() if block else []
-    old_files = [line[1:] for line in lines if line.startswith("/")]
+    old_files: list[str] = []
+    if block:
+        # Each line is a file with a slash before it, but for the first and the last one.
+        for line in block.group().splitlines():
+            if line.startswith("/"):
+                old_files.append(line.removeprefix("/"))
     if not excluded and not set(old_files).intersection(included):
         return None
 

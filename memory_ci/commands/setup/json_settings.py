@@ -1,4 +1,4 @@
-"""Edits of JSON settings as text: one element goes in or out, and every other byte stays."""
+"""Insertion and removal of values in the text of JSON settings; every other byte stays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class JsonMember(NamedTuple):
 
 
 class MemberPosition(NamedTuple):
-    """The offset where a container opens, and the index of a member in it."""
+    """The offset where a container (an object or an array) opens, and the index of a member."""
 
     container: int
     member_index: int
@@ -63,6 +63,7 @@ def insert(text: str, keys: Sequence[str], element: object, *, is_member: bool =
     container = _skip_blanks(text, 0)
     missing_keys = list(keys)
 
+    # Follow the keys from one object to the next, as far as they are there.
     while True:
         if is_member and not missing_keys:
             return text
@@ -91,7 +92,7 @@ def remove(
     is_member: bool = False,
     most: int | None = None,
 ) -> str:
-    """Remove our elements from the array under `keys`, and the containers that `insert` made.
+    """Remove elements from the array under `keys`, and the containers that `insert` made for them.
 
     It is the inverse of `insert`. An empty container on one line was written by the owner of the
     file, and stays.
@@ -123,11 +124,15 @@ def remove(
 
 
 def _check(text: str) -> None:
+    """Raise ValueError or RecursionError unless a text is JSON whose objects have unique keys."""
     json.loads(text, object_pairs_hook=_refuse_doubles)
 
 
 def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that occurs twice: readers differ in which of the two counts."""
+    """Return the members of an object, and raise WrongShapeError for a key that occurs twice.
+
+    Programs differ in which of the two values they read.
+    """
     members: dict[str, Any] = {}
     for key, value in pairs:
         if key in members:
@@ -139,12 +144,19 @@ def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _require_container(
     text: str, container: int, keys: Sequence[str], missing_keys: Sequence[str]
 ) -> None:
-    """Raise WrongShapeError unless an object opens at `container`, or after all keys an array."""
-    if text[container] == ("{" if missing_keys else "["):
+    """Raise WrongShapeError unless an object opens at an offset, or an array after the last key.
+
+    Args:
+        text: the JSON document.
+        container: the offset.
+        keys: all keys.
+        missing_keys: the last of them, which do not lead to the offset.
+    """
+    bracket, shape = ("{", "an object") if missing_keys else ("[", "a list")
+    if text[container] == bracket:
         return
-    parent = ".".join(keys[: len(keys) - len(missing_keys)])
-    subject = f"the value of `{parent}`" if parent else "the file"
-    shape = "an object" if missing_keys else "a list"
+    present_keys = keys[: len(keys) - len(missing_keys)]
+    subject = f"the value of `{'.'.join(present_keys)}`" if present_keys else "the file"
     raise WrongShapeError(f"{subject} must be {shape}")
 
 
@@ -155,25 +167,31 @@ def _find_member(members: Sequence[JsonMember], key: str) -> JsonMember | None:
 def _find_last(
     text: str, keys: Sequence[str], is_ours: Callable[[Any], bool], is_member: bool
 ) -> list[MemberPosition] | None:
-    """Return the positions that lead to the last value that is ours, from the outermost inwards."""
+    """Find the last value below some keys that `is_ours` accepts.
+
+    Returns:
+        The positions that lead to it, from the outermost inwards; None if there is none.
+    """
     container = _skip_blanks(text, 0)
+    # A key for each object on the way; None stands for the array.
     levels: list[str | None] = [*keys] if is_member else [*keys, None]
     path: list[MemberPosition] = []
 
     for depth, key in enumerate(levels):
-        if text[container] != ("[" if key is None else "{"):
+        bracket = "[" if key is None else "{"
+        if text[container] != bracket:
             return None
-        members = _list_members(text, container)
         is_innermost = depth == len(levels) - 1
-        matches = [
-            index
-            for index, member in enumerate(members)
-            if key in (None, member.key) and (not is_innermost or is_ours(member.value))
-        ]
-        if not matches:
+        last_match: tuple[int, JsonMember] | None = None
+        for index, member in enumerate(_list_members(text, container)):
+            has_key = key is None or member.key == key
+            if has_key and (not is_innermost or is_ours(member.value)):
+                last_match = index, member
+        if last_match is None:
             return None
-        path.append(MemberPosition(container, matches[-1]))
-        container = members[matches[-1]].value_start
+        index, member = last_match
+        path.append(MemberPosition(container, index))
+        container = member.value_start
     return path
 
 
@@ -185,7 +203,8 @@ def _cut_with_containers(text: str, path: Sequence[MemberPosition]) -> str:
     text = _cut(text, path[-1])
     for position in reversed(path[:-1]):
         member = _list_members(text, position.container)[position.member_index]
-        if not re.fullmatch(r"[\[{]\s*\n\s*[\]}]", text[member.value_start : member.end]):
+        value_text = text[member.value_start : member.end]
+        if not re.fullmatch(r"[\[{]\s*\n\s*[\]}]", value_text):
             break
         text = _cut(text, position)
     return text
@@ -194,12 +213,14 @@ def _cut_with_containers(text: str, path: Sequence[MemberPosition]) -> str:
 def _cut(text: str, position: MemberPosition) -> str:
     """Cut out one member, with the comma and the blanks between it and the member before it."""
     members = _list_members(text, position.container)
-    if position.member_index == 0 and len(members) > 1:
-        return text[: members[0].start] + text[members[1].start :]
-    start = (
-        members[position.member_index - 1].end if position.member_index else position.container + 1
-    )
-    return text[:start] + text[members[position.member_index].end :]
+    index = position.member_index
+    if index > 0:
+        start, end = members[index - 1].end, members[index].end
+    elif len(members) > 1:  # the first of several: with the comma behind it
+        start, end = members[0].start, members[1].start
+    else:
+        start, end = position.container + 1, members[0].end
+    return text[:start] + text[end:]
 
 
 def _list_members(text: str, container: int) -> list[JsonMember]:
@@ -225,14 +246,22 @@ def _list_members(text: str, container: int) -> list[JsonMember]:
 
 
 def _skip_blanks(text: str, offset: int) -> int:
+    """Return the offset of the first character at or after an offset that is no blank."""
     blanks = BLANKS.match(text, offset)
     return blanks.end() if blanks else offset
 
 
 def _format_addition(text: str, keys: Sequence[str], value: object, depth: int) -> str:
-    """Return a value under keys on lines of its own, indented like the rest of the text."""
-    indented = re.search(r'\n([ \t]+)"', text)
-    unit = indented[1] if indented else "  "
+    """Return a value nested under keys, on lines of its own, indented like the rest of the text.
+
+    Args:
+        text: the JSON document that the lines are for.
+        keys: the keys, from the outermost inwards; none for an element of an array.
+        value: the value.
+        depth: the number of containers around the lines.
+    """
+    indented_key = re.search(r'\n([ \t]+)"', text)
+    unit = indented_key[1] if indented_key else "  "
     newline = "\r\n" if "\r\n" in text else "\n"
 
     for key in reversed(keys[1:]):

@@ -1,4 +1,7 @@
-"""The central policy that a repository extends: fetched from git, pinned by digest, and stored."""
+"""`memory-ci init --policy`: copies an organisation's policy from git, and pins it by its digest.
+
+A policy limits what the configuration of a repository may say.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from memory_ci.store.files import write_file
 SOURCE_FILE = "memory-ci-policy.yaml"
 """The file of the policy in its own repository, at the root."""
 
-EXTENDS = Regex(r"(?m)^extends:.*\n?")
+EXTENDS = Regex(r"(?m)^extends:.*\n?")  # `extends: https://…/policy@v1 sha256:…`
 
 
 class PinnedPolicy(msgspec.Struct, frozen=True):
@@ -42,7 +45,7 @@ class PinnedPolicy(msgspec.Struct, frozen=True):
 def pin_policy(
     start: Path, source: str | None, environ: Mapping[str, str], *, write: bool
 ) -> PinnedPolicy:
-    """Fetch a policy and pin it in the work tree.
+    """Fetch a policy, store it in the work tree, and name it with its digest in the configuration.
 
     Args:
         start: a directory of the repository.
@@ -61,8 +64,9 @@ def pin_policy(
         raise RepositoryError(message, slug="bare-repository")
     config_path = repo.root / CONFIG_FILE
     config_text = config_path.read_text("utf-8") if config_path.is_file() else ""
-    pinned = parse_config(config_text).extends
-    address, revision = _parse_source(source or pinned.partition(" ")[0])
+    old_extends = parse_config(config_text).extends
+    pinned_source, _, _ = old_extends.partition(" ")  # without the digest
+    address, revision = _parse_source(source or pinned_source)
 
     data = _fetch_policy(repo.root, address, revision, environ)
     policy_name = f"{address}@{revision}:{SOURCE_FILE}"
@@ -72,7 +76,7 @@ def pin_policy(
     if write:
         write_file(repo.root / POLICY_FILE, data, repo.root)
         write_file(config_path, _with_extends(config_text, extends).encode(), repo.root)
-    return PinnedPolicy(extends, policy, extends != pinned)
+    return PinnedPolicy(extends, policy, is_new=extends != old_extends)
 
 
 def _parse_source(source: str) -> tuple[str, str]:
@@ -82,8 +86,9 @@ def _parse_source(source: str) -> tuple[str, str]:
         UsageError: bad-policy-source.
     """
     address, _, revision = source.rpartition("@")
-    is_incomplete = not address or not revision
-    if is_incomplete or re.search(r"\s", address + revision) or address.startswith("-"):
+    is_complete = bool(address and revision)
+    is_unsafe = address.startswith("-") or re.search(r"\s", address + revision) is not None
+    if not is_complete or is_unsafe:
         message = "a policy is named as SOURCE@REV, a git repository and a revision"
         hint = "For example: memory-ci init --policy https://github.com/acme/policy@v1"
         raise UsageError(message, slug="bad-policy-source", hint=hint)
@@ -121,7 +126,7 @@ def _is_directory(path: Path) -> bool:
 
 
 def _with_extends(config_text: str, extends: str) -> str:
-    """Return a configuration that extends a pinned policy."""
+    """Return the text of a configuration with the key `extends` set to a pinned policy."""
     line = f"extends: {extends}\n"
     match = EXTENDS.search(config_text)
     if match is None:

@@ -1,7 +1,7 @@
-"""Whether the setup for every repository has an effect in this one.
+"""Precedence of the settings of a repository over hooks and plugins that run in every repository.
 
-Hooks in the home and plugins run everywhere. They do nothing where no memory is kept, and leave the
-work to what the project's own settings set up.
+Hooks in the home and plugins of an agent do nothing in a repository without memory, nor in one
+whose own settings start memory-ci.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from memory_ci.store.steps import read_text
 
 MEMORY_FILES = (CONFIG_FILE, "MEMORY.md", "institutional.md")
 
-COPILOT_CWD = Regex(r"""^cwd: ["']?(.+?)["']?$""", re.MULTILINE)
+COPILOT_CWD = Regex(r"""^cwd: ["']?(?P<directory>.+?)["']?$""", re.MULTILINE)
 """The directory of a session of Copilot CLI, in the file `workspace.yaml` of the session."""
 
-PREFIXING = "claude-code"
-"""The agent that runs a plugin's server beside the project's own: it puts a prefix to its name."""
+PREFIXING_AGENT = "claude-code"
+"""The agent that starts a plugin's server and a project's of the same name, with a prefix."""
 
 
 def answers_event(data: bytes, agent: str, *, is_plugin: bool = False) -> bool:
-    """Return whether a hook in the home, or of a plugin, answers an event of an agent.
+    """Return whether a hook in the home, or of a plugin, has to answer an event of an agent.
 
-    It answers in repositories with memory whose own settings do not hook this agent in. A plugin
-    also leaves the event to a hook in the home.
+    It has to in a repository with memory whose own settings have no hook for the agent. A hook of
+    a plugin also leaves the event to a hook in the home.
 
     Args:
         data: the event.
@@ -49,41 +49,45 @@ def answers_event(data: bytes, agent: str, *, is_plugin: bool = False) -> bool:
     root = _find_root_with_memory(Path(directory or Path.cwd()))
     if root is None or _has_part("hooks", agent, root, "file"):
         return False
-    return not (is_plugin and _has_part("hooks", agent, Path.home(), "user"))
+    is_left_to_home = is_plugin and _has_part("hooks", agent, Path.home(), "user")
+    return not is_left_to_home
 
 
 def find_served_directory(agent: str, environ: Mapping[str, str]) -> Path | None:
-    """Return the directory whose memory the MCP server of an agent's plugin serves.
-
-    Of two servers of one name every agent but one starts the one that its settings name.
+    """Return the directory from which the MCP server of an agent's plugin reads memory.
 
     Args:
         agent: the name of the agent.
         environ: the environment of the server.
 
     Returns:
-        None if the server offers nothing: no memory is kept there, or the project's own settings
-        start a server beside this one.
+        The directory; None if the server must offer nothing, because the repository has no memory,
+        or because its own settings start a second server. Most agents start only the latter if two
+        servers have one name.
     """
-    start = _find_copilot_directory(environ) if agent == "copilot" else Path.cwd()
+    start: Path | None = Path.cwd()
+    if agent == "copilot":
+        start = _find_copilot_directory(environ)
     root = _find_root_with_memory(start) if start else None
-    if root is None or (agent == PREFIXING and _has_part("mcp", agent, root, "file")):
+    if root is None:
         return None
-    return start
+    has_second_server = agent == PREFIXING_AGENT and _has_part("mcp", agent, root, "file")
+    return None if has_second_server else start
 
 
 def _find_copilot_directory(environ: Mapping[str, str]) -> Path | None:
     """Return the directory of the Copilot CLI session that started a server, None if unknown.
 
-    Copilot CLI starts the server of a plugin in the plugin's directory, and does not say where the
-    session is (github/copilot-cli issue 4234). It names the session, whose file says it.
+    Copilot CLI starts the server of a plugin in the plugin's directory, and does not pass the
+    directory of the session (github/copilot-cli issue 4234). It passes the id of the session, whose
+    state file names the directory.
     """
-    session = environ.get("COPILOT_AGENT_SESSION_ID", "")
-    if not SAFE.fullmatch(session):
+    session_id = environ.get("COPILOT_AGENT_SESSION_ID", "")
+    if not SAFE.fullmatch(session_id):
         return None
-    text = read_text(Path.home() / ".copilot/session-state" / session / "workspace.yaml")
-    cwd = COPILOT_CWD.search(text)
-    return Path(cwd[1]) if cwd else None
+    text = read_text(Path.home() / ".copilot/session-state" / session_id / "workspace.yaml")
+    match = COPILOT_CWD.search(text)
+    return Path(match["directory"]) if match else None
 
 
 def _find_root_with_memory(start: Path) -> Path | None:
@@ -97,6 +101,15 @@ def _find_root_with_memory(start: Path) -> Path | None:
 
 
 def _has_part(name: PartName, agent: str, root: Path, place: Place) -> bool:
-    return any(
-        found.part.name == name and found.agent.name == agent for found in list_parts(root, place)
-    )
+    """Return whether the settings of an agent in a directory have a part of ours.
+
+    Args:
+        name: the part, such as "hooks" or "mcp".
+        agent: the name of the agent.
+        root: the top of a work tree, or the home.
+        place: the settings to look in.
+    """
+    for found in list_parts(root, place):
+        if found.part.name == name and found.agent.name == agent:
+            return True
+    return False

@@ -1,4 +1,4 @@
-"""A preview of the learnings in older work, without writing or sending anything."""
+"""`memory-ci init --from`: previews what older work would teach, and writes and sends nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.memory.workspace import Workspace
 from memory_ci.text import plural
 
-SHOWN = 3  # titles of each list
+MAX_TITLES = 3  # of each list
 
 
 class Preview(msgspec.Struct, frozen=True):
@@ -63,13 +63,15 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 def _list_titles(titles: Sequence[str], next_step: str) -> Iterator[str]:
-    for title in titles[:SHOWN]:
+    """Yield a line for each of the first titles, and one for the next step."""
+    for title in titles[:MAX_TITLES]:
         yield f"  {title}"
     if titles:
         yield f"  {next_step}"
 
 
 def _format_price(offer: Offer) -> str:
+    """Return the price of an offer: `12 questions, 30,000 tokens in, about 0.42 USD`."""
     price = "price unknown"
     if offer.cost_usd is not None:
         price = f"about {offer.cost_usd:.2f} USD"
@@ -83,7 +85,14 @@ def preview_history(
     environ: Mapping[str, str],
     progress: OnProgress,
 ) -> Preview:
-    """Return the learnings in the work since `history`, an age or a revision.
+    """Return the learnings that `record`, `review` and `learn` would find in older work.
+
+    Args:
+        workspace: the repository.
+        history: the age, such as `90d`, or the revision where the work begins.
+        now: the present time.
+        environ: the environment, which may have the credentials of a model.
+        progress: is called with the number of changes done, and of all.
 
     Raises:
         MemoryCIError: as `plan_record` does.

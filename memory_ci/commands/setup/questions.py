@@ -1,4 +1,4 @@
-"""The questions of `init` at a terminal: what can be found out is not asked."""
+"""The questions of `memory-ci init` at a terminal, about the parts that fit the repository."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def ask_for_parts(
     history = None
     if is_new and find_commit(workspace.repo, "HEAD"):
         question = "See what 90 days of merged work would teach, and what a model would cost?"
-        history = HISTORY if confirm(question, default=True) else None
+        if confirm(question, default=True):
+            history = HISTORY
     return SetupAnswers(options, agents, history)
 
 
@@ -84,7 +85,10 @@ def _ask_for_files(workspace: Workspace, options: InitOptions) -> InitOptions:
         say("No forge was found: `memory-ci init --ci github` (or gitlab) sets up CI.", err=True)
     if ci != "none" and not init.is_called_by(root, ci):
         question = f"Set up {CI_NAMES[ci]} to record merged work?"
-        options = replace(options, ci=ci if confirm(question, default=True) else "none")
+        if confirm(question, default=True):
+            options = replace(options, ci=ci)
+        else:
+            options = replace(options, ci="none")
     if (root / PRE_COMMIT).exists() and not init.is_called_by(root, "pre-commit"):
         question = "Let pre-commit check memory files?"
         options = replace(options, pre_commit=confirm(question, default=True))
@@ -98,10 +102,13 @@ def _ask_for_files(workspace: Workspace, options: InitOptions) -> InitOptions:
 
 
 def _ask_for_release(*, is_tag: bool) -> Release | None:
-    """Ask where the release of memory-ci is kept that others install, until it can be used.
+    """Ask from which repository CI and hooks install memory-ci, until the answer can be used.
 
     Args:
-        is_tag: it must be named by a tag.
+        is_tag: the release must be named by a tag.
+
+    Returns:
+        The release, None for an empty answer.
     """
     question = (
         f"Install memory-ci there from which repository? OWNER/REPO@{TAG} "
@@ -118,10 +125,12 @@ def _ask_for_release(*, is_tag: bool) -> Release | None:
 
 
 def _join_names(names: list[str]) -> str:
-    """Return names as a sentence has them.
+    """Return names as an English enumeration.
 
     >>> _join_names(["Codex", "Cursor", "opencode"])
     'Codex, Cursor and opencode'
     """
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+    *first_names, last_name = names
+    if not first_names:
+        return last_name
+    return f"{', '.join(first_names)} and {last_name}"

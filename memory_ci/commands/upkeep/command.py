@@ -1,4 +1,4 @@
-"""The command lines of upkeep and index."""
+"""The command lines of upkeep, which keeps memory entries in shape, and of the search index."""
 
 from __future__ import annotations
 
@@ -96,7 +96,14 @@ def _run_steps(
     as_json: bool,
     stale_after: int | None,
 ) -> None:
-    """Perform steps on the tip of a branch, as one commit if they change anything."""
+    """Plan upkeep steps on the tip of the branch, print the plan, and commit it unless dry.
+
+    Args:
+        steps: the steps.
+        dry_run: commit nothing.
+        as_json: print JSON.
+        stale_after: retire also entries whose code has been gone for so many days; None for none.
+    """
     from memory_ci.api import Memory
     from memory_ci.commands.record.text import render_plan
     from memory_ci.commands.record.upkeep import plan_upkeep_alone
@@ -104,19 +111,19 @@ def _run_steps(
     current_workspace = open_committed_workspace()
     with progress("Reading memory"):
         plan = plan_upkeep_alone(current_workspace, steps, None, today(), stale_after)
-    applied = None
-    subjects: tuple[str, ...] = ()
-    if not dry_run:
-        applied = Memory(current_workspace).apply(plan)
-        subjects = applied.subjects
+    applied = None if dry_run else Memory(current_workspace).apply(plan)
+    text = render_plan(plan).lstrip("\n")
     branch = plan.ref.removeprefix("refs/heads/")
-    committed = (f"\nCommitted on {branch}: {subject}\n" for subject in subjects)
-    text = render_plan(plan).lstrip("\n") + "".join(committed)
+    for subject in applied.subjects if applied else ():
+        text += f"\nCommitted on {branch}: {subject}\n"
     show({"plan": plan, "applied": applied}, text, as_json)
 
 
 def _promote_globally(dry_run: bool, as_json: bool) -> None:
-    """Copy project entries that hold in any repository into the global memory."""
+    """Copy entries that hold in any repository into the global memory, one's own repository.
+
+    If a model is configured, only the entries are copied that it agrees on.
+    """
     from memory_ci.commands.record.upkeep import agreed_by_model, promote_globally, propose_globally
     from memory_ci.memory.model import choose_model
 

@@ -1,4 +1,4 @@
-"""`memory-ci index` without click, where it has no options, and the building of the index."""
+"""`memory-ci index` without click, which costs start-up time, and the building of the index."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ OPTIONS: tuple[Option, ...] = ()
 
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments of `run`, None if click has to report an error."""
+    """Return the arguments of `run` for the words of a command line.
+
+    None lets click parse the command line, which reports what is wrong.
+    """
     return None if words else values
 
 
 def run(view: str | None = None, db: Path | None = None, *, as_json: bool = False) -> None:
-    """Build the index, and print what became of it.
+    """Build the search index, and print whether it was rebuilt, updated or left as it was.
 
     Args:
         view: None for the work tree, or a revision.

@@ -95,6 +95,11 @@ def _make_engine(name: str, settings: EngineConfig, environ: Mapping[str, str]) 
 
 
 def _make_replay_engine(environ: Mapping[str, str]) -> Engine:
+    """Make the engine that answers with recorded replies.
+
+    Raises:
+        UsageError: engine-not-configured, if the environment names no recordings.
+    """
     from memory_ci.extraction.engines.replay import ReplayEngine
 
     path = environ.get(REPLAY)

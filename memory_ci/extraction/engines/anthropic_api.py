@@ -175,7 +175,7 @@ class AnthropicEngine:
         return parameters
 
     def ask(self, call: Callable[[Any, float], T], tries: int = TRIES) -> T:
-        """Make a call, again while its failure is transient.
+        """Return the result of a call of the API; it is tried again while its failure is transient.
 
         Args:
             call: gets the client and the seconds that it may take.
@@ -210,6 +210,10 @@ class AnthropicEngine:
 
         Otherwise the wait is 1, 2, 4 ... seconds, less up to half by chance.
 
+        Args:
+            number: the number of the try, from 1.
+            failure: its failure.
+
         Raises:
             EngineError: engine-deadline, if the time of the run would be over.
         """
@@ -241,6 +245,7 @@ class AnthropicEngine:
         return CallFailure(EngineError(message, slug=UNAUTHORISED.slug, hint=hint))
 
     def _lacks_credentials(self, error: Exception, failure: CallFailure) -> bool:
+        """Return whether the SDK raised an exception because no credentials are configured."""
         if error is failure.error or failure.error.slug != UNAUTHORISED.slug:
             return False
         # With a status, the service refused credentials.
@@ -249,6 +254,11 @@ class AnthropicEngine:
         return is_configured(self.environ, self.settings) is None
 
     def _make_client(self) -> Any:  # noqa: ANN401 - one of four classes, whose import takes seconds
+        """Return a client of the SDK for the configured provider.
+
+        Raises:
+            EngineError: if the package, the credentials or a region are missing.
+        """
         try:
             import anthropic
 
@@ -261,7 +271,7 @@ class AnthropicEngine:
             raise self.explain(error).error from None
 
     def _find_credentials(self) -> dict[str, str]:
-        """Return the arguments of the client for its credentials.
+        """Return the arguments of the client for its key and the address of the service.
 
         The client itself finds workload identity and the credentials of clouds. An empty variable
         (one that a workflow leaves unset) counts as none. The base URL is always an argument, so
@@ -288,7 +298,10 @@ class AnthropicEngine:
         return {"base_url": base_url}
 
     def _create(self, client: Any, prompt: Prompt, seconds: float) -> Any:  # noqa: ANN401
-        """Create a message, without a schema if the service does not accept one."""
+        """Return the model's message for a prompt.
+
+        An older service that refuses the schema of the answer is called again without it.
+        """
         try:
             return client.messages.create(**self.build_parameters(prompt), timeout=seconds)
         except Exception as error:
@@ -400,16 +413,18 @@ def fetch_results(engine: AnthropicEngine, batch: Batch) -> dict[str, EngineRepl
     Raises:
         EngineError: as `AnthropicEngine.ask`, if no result can be fetched.
     """
-    results = engine.ask(
-        lambda client, seconds: {
-            line.custom_id: line.result
-            for line in client.messages.batches.results(batch.id, timeout=seconds)
-        }
-    )
-    replies = {key: _read_result(engine, key, results.get(key)) for key in batch.ids}
-    for reply in replies.values():
+
+    def download(client: Any, seconds: float) -> dict[str, Any]:  # noqa: ANN401 - of the SDK
+        lines = client.messages.batches.results(batch.id, timeout=seconds)
+        return {line.custom_id: line.result for line in lines}
+
+    results = engine.ask(download)
+    replies: dict[str, EngineReply | EngineError] = {}
+    for key in batch.ids:
+        reply = _read_result(engine, key, results.get(key))
         if isinstance(reply, EngineReply):
             engine.meter.add(reply.usage)
+        replies[key] = reply
     return replies
 
 
@@ -418,12 +433,21 @@ def _read_result(
     key: str,
     result: Any,  # noqa: ANN401 - of the SDK
 ) -> EngineReply | EngineError:
+    """Return the reply to one request of a batch, or why it has none.
+
+    Args:
+        engine: the engine.
+        key: the key of the request.
+        result: the result that the API returned for it, None if it is missing.
+    """
     if result is None:
         return _item_failed(key, "it is missing from the results")
     if result.type != "succeeded":
+        reason = str(result.type)
         api_error = getattr(getattr(result, "error", None), "error", None)
         detail = getattr(api_error, "message", None)
-        reason = f"{result.type}, {detail}" if detail else f"{result.type}"
+        if detail:
+            reason += f", {detail}"
         return _item_failed(key, scrub(reason, engine.environ))
     try:
         reply = read_message(result.message)

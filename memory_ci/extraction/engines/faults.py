@@ -143,6 +143,7 @@ def scrub(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _find_fault(error: Exception) -> Fault:
+    """Return the kind of failure of an exception that a call of the SDK raised."""
     if isinstance(error, ImportError):
         return NOT_INSTALLED
     import anthropic
@@ -173,7 +174,10 @@ def _find_fault_of_status(status: int) -> Fault:
 
 
 def _detail(error: Exception) -> str:
-    """Return the API's own message; the rest of a body may be a page, so it is not shown."""
+    """Return what an exception says: the API's own message, or the type and text of any other.
+
+    The rest of a body may be a page, so it is not shown.
+    """
     if isinstance(error, ImportError) and error.name:
         return f"the package {error.name}"
     status = getattr(error, "status_code", None)

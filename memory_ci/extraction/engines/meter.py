@@ -93,8 +93,15 @@ def cost_bound(usage: Usage, model: str, price: tuple[float, float] | None = Non
 
 
 def _cost(usage: Usage, price: Price) -> float:
+    """Return the cost of a call in USD.
+
+    Args:
+        usage: the tokens of the call.
+        price: the price of the model, for a million tokens.
+    """
     cache_read = usage.cache_read_tokens
     cache_write = usage.cache_write_tokens
+    # Tokens of the cache are counted as the input tokens that would cost the same.
     input_units = usage.input_tokens + CACHE_WRITE * cache_write + price.cache_read * cache_read
     is_long = usage.input_tokens + cache_write + cache_read > LONG_PROMPT_TOKENS
     factor = price.long_factor if is_long else 1.0
@@ -128,13 +135,13 @@ class Meter:
         self._bound = 0.0
 
     def check(self, *expected: Usage) -> None:
-        """Check that the next calls do not pass `max_cost_usd`.
+        """Check that the run stays below `max_cost_usd` with the next calls.
 
         Args:
             expected: the highest usage of each call.
 
         Raises:
-            EngineError: cost-limit, if they could.
+            EngineError: cost-limit, if it might not.
         """
         model = self._settings.model
         limit = self._settings.max_cost_usd
@@ -154,7 +161,10 @@ class Meter:
         self.spent = replace(self.spent, tries=self.spent.tries + 1)
 
     def add(self, usage: Usage) -> None:
-        """Count one answered call."""
+        """Count one answered call: its tokens and its cost.
+
+        The cost of the run is unknown (None) from the first call on whose price is unknown.
+        """
         model = self._settings.model
         price = self._settings.price
         self._bound += cost_bound(usage, model, price)
@@ -173,7 +183,7 @@ class Meter:
 
 
 def _add(left: Usage, right: Usage) -> Usage:
-    """Add two usages; `is_batch` holds if all tokens are of batches."""
+    """Return the sum of two usages; it is that of batches if all tokens are."""
     counts = [name for name in Usage.__struct_fields__ if name != "is_batch"]
     sums = {name: getattr(left, name) + getattr(right, name) for name in counts}
     is_batch = right.is_batch and (left.is_batch or left == Usage())
@@ -181,7 +191,7 @@ def _add(left: Usage, right: Usage) -> Usage:
 
 
 def read_usage(api_usage: Any) -> Usage:  # noqa: ANN401 - of the SDK, or of the program `claude`
-    """Return the usage that has the names of the API."""
+    """Return the tokens of a call as our record, from an object with the API's names for them."""
     return Usage(
         input_tokens=api_usage.input_tokens or 0,
         output_tokens=api_usage.output_tokens or 0,

@@ -274,6 +274,7 @@ class ClaudeCliEngine:
         )
 
     def _run(self, prompt: Prompt) -> Finished:
+        """Run `claude -p` for a prompt, with the system prompt and the schema in a file."""
         env = {name: self._environ[name] for name in PASSED_VARIABLES & self._environ.keys()}
         schema = json.dumps(prompt.schema)
         system = f"{prompt.system}\n\nAnswer with JSON of this schema and nothing else:\n{schema}\n"
@@ -292,7 +293,11 @@ class ClaudeCliEngine:
 
 
 def _read_result(finished: Finished, environ: Mapping[str, str]) -> Result:
-    """Return the result that the program printed; its own errors are not JSON.
+    """Return the result that `claude -p` printed; its own errors are not JSON.
+
+    Args:
+        finished: the exit status and the output of the program.
+        environ: the environment, whose credentials are masked in messages.
 
     Raises:
         EngineError: if the result is an error, or there is none.

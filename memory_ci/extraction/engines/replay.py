@@ -83,7 +83,10 @@ class ReplayEngine:
         return _make_reply(recording)
 
     def find_question(self, question: str) -> EngineReply | None:
-        """Return the last reply to a request that differs at most in the known entries.
+        """Return the last reply to the same question, whatever entries memory had then.
+
+        Args:
+            question: the key of a request without the known entries (`Recording.question`).
 
         Raises:
             EngineError: replay-unreadable, for a bad file.
@@ -112,9 +115,13 @@ def _make_reply(recording: Recording) -> EngineReply:
 def record_reply(
     path: Path, request: Request, reply: EngineReply, *, is_hand_written: bool = False
 ) -> Recording:
-    """Write a reply as a recording.
+    """Write a reply as a recording and return the recording.
 
-    It is appended to a file `*.jsonl`. Any other path is a directory, in which it gets a file.
+    Args:
+        path: a file `*.jsonl`, to which it is appended, or a directory, in which it gets a file.
+        request: the request.
+        reply: the reply to it.
+        is_hand_written: whether a person wrote the reply, and no model.
     """
     recording = Recording(
         key=request_key(request),
@@ -145,6 +152,11 @@ def _find_file(path: Path, key: str) -> Path:
 
 
 def _read_recordings(path: Path) -> dict[str, Recording]:
+    """Return the recordings of a JSON Lines file or of a directory of JSON files, by their keys.
+
+    Raises:
+        EngineError: replay-unreadable, for a bad file.
+    """
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     recordings: dict[str, Recording] = {}
     for file in files:
@@ -206,6 +218,7 @@ class CachingEngine:
         return reply
 
     def _find(self, request: Request) -> EngineReply | None:
+        """Return the cached reply to a request, None if there is none or the cache is broken."""
         with suppress(EngineError):
             return self._cache.extract(request)
         if self._is_reusing:
@@ -215,6 +228,10 @@ class CachingEngine:
 
 
 def _is_cacheable(reply: EngineReply) -> bool:
+    """Return whether a reply is complete, has no credentials, and can be read.
+
+    A reply of which no learning could be read must have stated none.
+    """
     if reply.stop_reason != "end_turn" or find_secrets(reply.text):
         return False
     parsed = parse_reply(reply.text)

@@ -42,6 +42,11 @@ def has_learning_signs(text: str) -> bool:
 
 
 def _find_learnings(piece: Evidence) -> Iterator[Learning]:
+    """Yield the learnings of a piece of evidence.
+
+    These are the decision of a decision record, the statements that the author marked, and, of
+    words that may be quoted, unmarked sentences that look like learnings.
+    """
     if piece.kind == "adr":
         decision = decisions.find_decision(piece.text)
         if decision:
@@ -60,9 +65,14 @@ def _find_learnings(piece: Evidence) -> Iterator[Learning]:
 
 
 def _learn_mark(mark: Mark, piece: Evidence, *, doubt: str | None) -> Learning:
-    """Return the learning of a mark.
+    """Return the learning of a marked statement.
 
     Its importance is that of its marker. A fix is at least as important as the event.
+
+    Args:
+        mark: the statement.
+        piece: the piece of evidence that has it.
+        doubt: why it is only proposed to a person; None if it is written.
     """
     marker = MARKERS[mark.marker]
     importance = marker.importance
@@ -90,7 +100,7 @@ def _find_suspects(piece: Evidence, marks: Sequence[Mark]) -> list[suspects.Susp
 
 
 def _find_unmarked_steering(turn: str, marks: Iterable[Mark]) -> list[suspects.Suspect]:
-    """Return the sentences of a turn that steer, except in lines of its marks."""
+    """Return the sentences by which a person's turn steers an agent, without its marked lines."""
     marked_lines: list[str] = []
     for mark in marks:
         marked_lines += [line.strip() for line in mark.quote.splitlines()]
@@ -104,6 +114,13 @@ def _find_unmarked_steering(turn: str, marks: Iterable[Mark]) -> list[suspects.S
 def _learn_suspect(
     suspect: suspects.Suspect, piece: Evidence, *, is_spoken: bool = False
 ) -> Learning:
+    """Return the learning of an unmarked sentence, which is only proposed to a person.
+
+    Args:
+        suspect: the sentence.
+        piece: the piece of evidence that has it.
+        is_spoken: whether a person said it to an agent; its order is then taken out of the wish.
+    """
     statement = norms.strip_errand(wording.fold_space(suspect.text))
     if is_spoken and norms.weigh_norm(statement, is_spoken=True):
         statement = norms.strip_lead(statement)

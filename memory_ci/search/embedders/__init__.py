@@ -58,16 +58,17 @@ def pack_vectors(rows: Iterable[Sequence[float]]) -> Vectors:
         ValueError: the vectors have different dimensions, or numbers that are not finite.
     """
     data = array("f")
-    dim: int | None = None
+    dim = 0
     for row in rows:
         length = math.hypot(*row)
         if not math.isfinite(length):
             raise ValueError("a vector with a number that is not finite")
-        if not row or len(row) != (len(row) if dim is None else dim):
+        has_other_dim = dim != 0 and len(row) != dim
+        if not row or has_other_dim:
             raise ValueError(f"a vector of {len(row)} numbers instead of {dim or 1}")
         dim = len(row)
         data.extend(value / length if length else 0.0 for value in row)
-    return Vectors(dim or 0, data)
+    return Vectors(dim, data)
 
 
 def make_embedder_error(service: str, predicate: str) -> EngineError:
@@ -100,7 +101,9 @@ class EmbedderChoice(NamedTuple):
 def choose_embedder(
     settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience | None = None
 ) -> EmbedderChoice:
-    """Return the embedder of a run without calling it, so that it may fail later. Never raises.
+    """Return the embedder that the configuration names, and why. Never raises.
+
+    The embedder is not called yet: it may fail later.
 
     Args:
         settings: the configuration.

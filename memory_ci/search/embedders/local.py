@@ -51,12 +51,12 @@ def tokenize(text: str) -> list[int]:
 
 
 def _split_words(text: str) -> Iterator[str]:
-    """Return lower-case words and single marks of punctuation, in order."""
-    plain = text.lower()
+    """Yield lower-case words and single marks of punctuation, in order; an ideograph is a word."""
+    normalised = text.lower()
     if not text.isascii():
         spaced = "".join(f" {char} " if _is_ideograph(char) else char for char in text)
-        plain = unicodedata.normalize("NFD", spaced.lower())
-    for chunk in plain.split():
+        normalised = unicodedata.normalize("NFD", spaced.lower())
+    for chunk in normalised.split():
         if chunk.isalnum() and chunk.isascii():
             yield chunk
         else:
@@ -68,9 +68,10 @@ def _is_ideograph(char: str) -> bool:
 
 
 def _split_punctuation(chunk: str) -> Iterator[str]:
-    """Return the words and marks of a text without white space; accents are dropped."""
+    """Yield the words and marks of a text without white space, without accents and controls."""
     word = ""
     for char in chunk:
+        # The general category of Unicode: C are controls, Cn unassigned, Mn accents, P marks.
         category = unicodedata.category(char)
         is_control = category[0] == "C" and category != "Cn"
         if category == "Mn" or is_control or char == "\ufffd":
@@ -88,7 +89,11 @@ def _split_punctuation(chunk: str) -> Iterator[str]:
 
 
 def _find_pieces(word: str) -> list[int]:
-    """Return the longest pieces that form a word, from its start, or UNKNOWN."""
+    """Return the ids of the pieces of the vocabulary that form a word, or that of unknown words.
+
+    From the start of the word the longest piece is taken each time (WordPiece). Pieces inside of a
+    word have the prefix `##` in the vocabulary.
+    """
     vocabulary = _load_vocabulary()
     if len(word) > MAX_WORD:
         return [UNKNOWN]
@@ -149,8 +154,9 @@ class LocalEmbedder:
 
     @cached_property
     def _network(self) -> MiniLM:
+        """The network with its weights, loaded at the first use."""
         try:
-            if self._path.stat().st_size == SIZE:
+            if self._path.stat().st_size == SIZE:  # The layout of other files is not known.
                 return _load_network(self._path)
         except OSError as error:
             raise make_embedder_error(

@@ -50,9 +50,9 @@ class Layer(NamedTuple):
 
 
 def load_numpy() -> Any:  # noqa: ANN401 - a module without types
-    """Import numpy with its arithmetic on one thread.
+    """Import numpy so that it computes on one thread, and return it.
 
-    To start a second thread takes longer than a query.
+    To start a second thread takes longer than a query. The variables are set for the import only.
 
     Raises:
         ImportError: numpy is not installed.
@@ -99,16 +99,18 @@ class MiniLM:
     def embed(self, token_ids: Sequence[Sequence[int]]) -> Array:
         """Return a float32 array [n, 384], each row the mean over the tokens of one text.
 
-        The rows are not yet of length one.
+        The rows are not yet of length one. Texts of similar length are computed together: the
+        shorter ones of a batch are padded.
         """
         rows = self._np.empty((len(token_ids), DIM), dtype="<f4")
-        by_length = sorted(range(len(token_ids)), key=lambda index: len(token_ids[index]))
-        for start in range(0, len(by_length), BATCH):
-            indices = by_length[start : start + BATCH]
+        indices_by_length = sorted(range(len(token_ids)), key=lambda index: len(token_ids[index]))
+        for start in range(0, len(indices_by_length), BATCH):
+            indices = indices_by_length[start : start + BATCH]
             rows[indices] = self._embed_batch([token_ids[index] for index in indices])
         return rows
 
     def _embed_batch(self, texts: Sequence[Sequence[int]]) -> Array:
+        """Return the mean output of the network over the tokens of each text."""
         np = self._np
         width = max(len(text) for text in texts)
         padding = [width - len(text) for text in texts]
@@ -130,6 +132,14 @@ class MiniLM:
         return (state * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True)
 
     def _attend(self, state: Array, layer: Layer, attention_mask: Array) -> Array:
+        """Return the output of the multi-head self-attention of a layer.
+
+        Args:
+            state: the input, an array [texts, tokens, 384].
+            layer: the weights.
+            attention_mask: is added to the scores: 0 for tokens, a large negative number for
+                padding.
+        """
         np = self._np
         count, width, _ = state.shape
         head_dim = DIM // HEADS
@@ -184,7 +194,11 @@ def _gelu(values: Array, np: Any) -> Array:  # noqa: ANN401
 
 
 def _read_tensors(path: Path, np: Any) -> dict[str, Array]:  # noqa: ANN401
-    """Return the numeric tensors of an ONNX file by name, in its order, over its memory map."""
+    """Return the numeric tensors of an ONNX file by name, in its order.
+
+    Their data are not copied: they stay in the memory map of the file. The fields are those of
+    ModelProto, GraphProto and TensorProto in ONNX's protobuf format.
+    """
     with path.open("rb") as file:
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     tensors: dict[str, Array] = {}
@@ -222,29 +236,34 @@ def _read_varints(data: memoryview) -> list[int]:
 
 
 def _read_fields(data: memoryview) -> Iterator[tuple[int, Any]]:
-    """Return the fields of a protobuf message (https://protobuf.dev/programming-guides/encoding/).
+    """Yield the fields of a protobuf message (https://protobuf.dev/programming-guides/encoding/).
 
-    Returns:
-        The number and the value of each: an integer, or the bytes of a value with a length.
+    Each is (field number, value); the value is an integer, or the bytes of a value with a length.
+    Fields of 8 or 4 bytes are skipped.
     """
     offset = 0
     while offset < len(data):
         tag, offset = _read_varint(data, offset)
+        field_number = tag >> 3
         wire_type = tag & 7
-        if wire_type == 0:
+        if wire_type == 0:  # VARINT
             value, offset = _read_varint(data, offset)
-            yield tag >> 3, value
-        elif wire_type == 2:
+            yield field_number, value
+        elif wire_type == 2:  # LEN
             size, offset = _read_varint(data, offset)
-            yield tag >> 3, data[offset : offset + size]
+            yield field_number, data[offset : offset + size]
             offset += size
-        else:
+        else:  # I64 or I32
             offset += 8 if wire_type == 1 else 4
 
 
 def _read_varint(data: memoryview, offset: int) -> tuple[int, int]:
-    """Return an integer of variable length, and the offset after it."""
-    value = shift = 0
+    """Return an integer of variable length at an offset, and the offset after it.
+
+    Each byte has seven bits, the lowest first; the highest bit of a byte says that another follows.
+    """
+    value = 0
+    shift = 0
     while True:
         byte = data[offset]
         offset += 1

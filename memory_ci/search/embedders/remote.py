@@ -133,6 +133,11 @@ class RemoteEmbedder:
         return Vectors(dim, data)
 
     def _embed_batch(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of the texts of one request, which is tried several times.
+
+        Raises:
+            EngineError: there are no vectors (embedder-failed, embedder-unauthorised).
+        """
         body = msgspec.json.encode(self._service.payload(texts))
         rows = try_again(partial(self._try, body), self._patience.pauses, self._wait)
         if isinstance(rows, FailedTry):
@@ -152,14 +157,14 @@ class RemoteEmbedder:
         return True
 
     def _try(self, body: bytes) -> Sequence[Sequence[float]] | FailedTry:
-        """Send one request and return the vectors of its reply."""
-        remaining = self._end - time.monotonic()
-        if remaining <= 0:
+        """Send one request; return the vectors of its reply, or why there are none."""
+        remaining_seconds = self._end - time.monotonic()
+        if remaining_seconds <= 0:
             return self._fail("took all the time that there was")
         limits = Limits(
-            min(self._patience.connect, remaining),
-            min(self._patience.read, remaining),
-            remaining,
+            min(self._patience.connect, remaining_seconds),
+            min(self._patience.read, remaining_seconds),
+            remaining_seconds,
             MAX_BYTES,
         )
         try:
@@ -182,12 +187,17 @@ class RemoteEmbedder:
         except ValueError as error:
             return self._fail(f"gave {error}")
 
-    def _fail(self, what: str) -> FailedTry:
-        """Return a failure after which there is no other try."""
-        return FailedTry(make_embedder_error(self._host, what), is_final=True)
+    def _fail(self, predicate: str) -> FailedTry:
+        """Return a failure after which there is no other try; the message begins with the host."""
+        return FailedTry(make_embedder_error(self._host, predicate), is_final=True)
 
     def _refused(self, status: int, retry_after: str) -> FailedTry:
-        """Return the failure of a reply with another status than 200."""
+        """Return the failure of a reply with another status than 200.
+
+        Args:
+            status: the status.
+            retry_after: the header `Retry-After`; "" if there is none.
+        """
         if status in REFUSALS:
             return FailedTry(self._unauthorised(), is_final=True)
         message = f"answered with status {status}"
@@ -205,6 +215,7 @@ class RemoteEmbedder:
         )
 
     def _unauthorised(self) -> EngineError:
+        """Return the error that the service does not accept the key."""
         hint = (
             "Give a key for embeddings (`memory-ci help models#embedders`), "
             "or set retrieve.embedder to local or none."
@@ -215,19 +226,21 @@ class RemoteEmbedder:
 
 
 def cut(text: str, max_tokens: int) -> str:
-    """Return as much of a text as a model with `max_tokens` reads for sure, cut at a word.
+    """Return the beginning of a text that has at most `max_tokens` tokens, cut at a word.
 
-    A service would refuse a longer one.
+    A service would refuse a longer text. The tokens are estimated.
 
     >>> cut("never retry a POST", 4)
     'never retry'
     """
     if estimate_tokens(text) <= max_tokens:
         return text
-    lengths = range(1, 3 * max_tokens + 1)  # A token is three ASCII characters, by the estimate.
-    fitting = bisect_right(lengths, max_tokens, key=lambda length: estimate_tokens(text[:length]))
-    head = text[:fitting]
-    if text[fitting : fitting + 1].isspace():
+    # By the estimate, a token is at most three characters. A binary search finds the length.
+    lengths = range(1, 3 * max_tokens + 1)
+    length = bisect_right(lengths, max_tokens, key=lambda size: estimate_tokens(text[:size]))
+    head = text[:length]
+    next_character = text[length : length + 1]
+    if next_character.isspace():
         return head.rstrip() or head
     return head.rpartition(" ")[0].rstrip() or head
 
@@ -270,10 +283,15 @@ def make_openai(model: str, environ: Mapping[str, str]) -> Service:
 
 
 def _read_openai(reply: OpenAIReply) -> list[list[float]]:
-    items = sorted(reply.data, key=attrgetter("index"))
-    if [item.index for item in items] != list(range(len(items))):
+    """Return the vectors of a reply in the order of the texts.
+
+    Raises:
+        ValueError: the indices of the vectors are not 0, 1, 2 and so on.
+    """
+    vectors = sorted(reply.data, key=attrgetter("index"))
+    if [vector.index for vector in vectors] != list(range(len(vectors))):
         raise ValueError("vectors of which it is not clear whose they are")
-    return [item.embedding for item in items]
+    return [vector.embedding for vector in vectors]
 
 
 GEMINI_DIMENSIONS = 768
@@ -367,9 +385,9 @@ def make_ollama(model: str, environ: Mapping[str, str]) -> Service:
 
 
 def address(host: str) -> str:
-    """Return the address that OLLAMA_HOST means.
+    """Return the URL of the Ollama server that the variable OLLAMA_HOST names.
 
-    It may lack the scheme and the port, and be a server's `0.0.0.0`.
+    Its value may lack the scheme and the port, and may be the address `0.0.0.0` of the server.
 
     >>> address(""), address("0.0.0.0:8080"), address("https://models.example/")
     ('http://127.0.0.1:11434', 'http://127.0.0.1:8080', 'https://models.example')

@@ -90,10 +90,10 @@ class SessionBuilder:
         self.records = 0
         self.bad_lines = 0
 
-        self._duplicates = 0
+        self._duplicates = 0  # events that were not added, because their uid was seen before
         self._uids: set[str] = set()
-        self._open_calls: deque[Event] = deque(maxlen=MAX_OPEN)
-        self._unknown: Counter[str] = Counter()
+        self._open_calls: deque[Event] = deque(maxlen=MAX_OPEN)  # calls without a result yet
+        self._unknown: Counter[str] = Counter()  # records of unknown types, by type
 
     def count_unknown(self, type_name: object, otherwise: str = "untyped") -> None:
         """Count a record of a type that this reader does not know."""
@@ -401,7 +401,7 @@ def merge_sessions(sessions: Iterable[Session]) -> tuple[Session, ...]:
 
     repeated = RepeatedTexts()
     for session in merged:
-        repeated.see(session.events)
+        repeated.remember(session.events)
     return tuple(_without_repeated(session, repeated) for session in merged)
 
 
@@ -412,7 +412,7 @@ def _earliest_and_longest_first(session: Session) -> tuple[datetime, str, int, s
 
 
 def _without_repeated(session: Session, repeated: RepeatedTexts) -> Session:
-    events = repeated.withdraw(session.events)
+    events = repeated.mark_repeated(session.events)
     if events == session.events:
         return session
     return replace(session, events=events, counts=recount(session.counts, events))

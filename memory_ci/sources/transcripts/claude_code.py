@@ -154,7 +154,7 @@ class _Reader(SessionBuilder):
         """Attribute an event to the tool: a later record shows that a program may have typed it."""
         self.events[index] = replace(self.events[index], actor="injected", labels=())
 
-    def user(self, record: Record) -> None:
+    def handle_user(self, record: Record) -> None:
         """Add a record of role user: results of tools, and texts that a person may have typed.
 
         Texts beside a tool's result were typed while the tool ran.
@@ -187,7 +187,7 @@ class _Reader(SessionBuilder):
             self.unproved += range(count_before, len(self.events))
 
     def _split_typed(self, record: Record, texts: list[str], *, is_person: bool) -> list[str]:
-        """Return the words of a record that a person typed, and add all its other texts as events.
+        """Return the texts of a record that a person typed, and add all its other texts as events.
 
         One text that Claude Code wrote makes all texts of the record its own, except the arguments
         that a person typed behind a slash command.
@@ -221,7 +221,7 @@ class _Reader(SessionBuilder):
 
         A compaction that was already added is not added again for its summary.
         """
-        self.queue.has_waited(text.strip())
+        self.queue.take_parts(text.strip())
         kind: EventKind = "text"
         if record.get("isCompactSummary") is True or text.startswith(SUMMARY):
             if not self.expects_summary:
@@ -234,17 +234,17 @@ class _Reader(SessionBuilder):
 
         A turn that was typed while the agent worked gets the label MID_TURN.
         """
-        has_waited = self.queue.has_waited(text)
+        has_waited = self.queue.take_parts(text)
         if self.queue.is_delivered(text):
             return
         labels = (MID_TURN,) if has_waited or is_beside_result else ()
         self.add_event("human", "text", text, uid=uid, labels=labels)
 
-    def assistant(self, record: Record) -> None:
+    def handle_assistant(self, record: Record) -> None:
         """Add an agent's texts and its calls of tools; its thinking is left out."""
         self._add_message(record, "subagent" if is_of_subagent(record) else "agent", record)
 
-    def progress(self, record: Record) -> None:
+    def handle_progress(self, record: Record) -> None:
         """Add a sub-agent's message, which comes as progress of the tool that runs it.
 
         Other progress is noise.
@@ -323,7 +323,7 @@ class _Reader(SessionBuilder):
             actor: Actor = "injected" if answer.is_of_options else "human"
             self.add_event(actor, "text", answer.text, uid=uid_of(record, f"a{number}"))
 
-    def system(self, record: Record) -> None:
+    def handle_system(self, record: Record) -> None:
         """Add a compaction; other notices of the tool do not matter."""
         if record.get("subtype") == "compact_boundary":
             self.expects_summary = True
@@ -331,20 +331,20 @@ class _Reader(SessionBuilder):
                 "system", "compaction", raw.text(record, "content"), uid=uid_of(record, 0)
             )
 
-    def pr_link(self, record: Record) -> None:
+    def handle_pr_link(self, record: Record) -> None:
         """Note the number of a pull request that the session opened."""
         number = record.get("prNumber")
         if isinstance(number, int):
             self.pull_requests.append(number)
 
-    def queue_operation(self, record: Record) -> None:
+    def handle_queue_operation(self, record: Record) -> None:
         """Follow the queue of messages, and add a message without a record of its own."""
         text = raw.text(record, "content").strip()
-        message = self.queue.operate(record.get("operation"), Waiting(text, self.place))
+        message = self.queue.apply_operation(record.get("operation"), Waiting(text, self.place))
         if message:
             self._add_queued(message, is_person=not self.is_headless)
 
-    def attachment(self, record: Record) -> None:
+    def handle_attachment(self, record: Record) -> None:
         """Add a message that was queued and is handed to the running turn by this record.
 
         If the queue already added the message, correct who sent it.
@@ -359,7 +359,7 @@ class _Reader(SessionBuilder):
         self.names_senders = self.names_senders or is_named
 
         text = raw.joined(attached, "prompt").strip()
-        message = self.queue.attach(Waiting(text, self.place))
+        message = self.queue.take_attached(Waiting(text, self.place))
         if message:
             is_person = is_person and not self.is_headless
             self._add_queued(message, is_person=is_person, is_named=is_named)
@@ -393,13 +393,13 @@ class _Reader(SessionBuilder):
 
 
 HANDLERS = {
-    "user": _Reader.user,
-    "assistant": _Reader.assistant,
-    "progress": _Reader.progress,
-    "system": _Reader.system,
-    "attachment": _Reader.attachment,
-    "queue-operation": _Reader.queue_operation,
-    "pr-link": _Reader.pr_link,
+    "user": _Reader.handle_user,
+    "assistant": _Reader.handle_assistant,
+    "progress": _Reader.handle_progress,
+    "system": _Reader.handle_system,
+    "attachment": _Reader.handle_attachment,
+    "queue-operation": _Reader.handle_queue_operation,
+    "pr-link": _Reader.handle_pr_link,
 }
 
 
@@ -517,17 +517,23 @@ class Queue:
 
     Attributes:
         waiting: the messages that wait, by their text.
-        dequeued: the messages that left the queue and whose turn was not seen yet.
+        dequeued: the messages that left the queue and whose turn was not read yet.
+        _delivered: the texts of messages that reached the agent since the last turn.
+        _expected_removals: how many `remove` operations follow an attachment.
     """
 
     def __init__(self) -> None:
         self.waiting: dict[str, Waiting] = {}
         self.dequeued: dict[str, Waiting] = {}
         self._delivered: set[str] = set()
-        self._attached = 0
+        self._expected_removals = 0
 
-    def operate(self, operation: object, message: Waiting) -> Waiting | None:
-        """Apply one operation on the queue: `enqueue`, `dequeue`, `remove` or `popAll`.
+    def apply_operation(self, operation: object, message: Waiting) -> Waiting | None:
+        """Follow one operation on the queue of messages that were typed while the agent worked.
+
+        `enqueue` adds a message, `popAll` takes all back into the editor. `dequeue` starts a turn
+        with one, and its record follows. `remove` hands one to the running turn, mostly without a
+        record.
 
         Args:
             operation: the name of the operation.
@@ -540,10 +546,12 @@ class Queue:
             self.waiting[message.text] = message
         elif operation == "popAll":
             self.waiting.clear()
-        elif operation == "remove" and self._attached:
-            self._attached -= 1
+        elif operation == "remove" and self._expected_removals:
+            self._expected_removals -= 1
         elif operation in ("remove", "dequeue") and self.waiting:
-            text = message.text if message.text in self.waiting else next(iter(self.waiting))
+            # A record without a known text is about the message that waits longest.
+            oldest_text = next(iter(self.waiting))
+            text = message.text if message.text in self.waiting else oldest_text
             removed = self.waiting.pop(text)
             if operation == "remove":
                 self._delivered.add(removed.text)
@@ -553,8 +561,11 @@ class Queue:
                 self.dequeued[removed.text] = removed
         return None
 
-    def attach(self, message: Waiting) -> Waiting | None:
-        """Take a message out of the queue that an attachment hands to the running turn.
+    def take_attached(self, message: Waiting) -> Waiting | None:
+        """Take the message out of the queue that an attachment hands to the running turn.
+
+        Newer versions write such an attachment just before the `remove` of the message, which is
+        then passed over.
 
         Returns:
             The message as it was queued; None if a `remove` returned it before.
@@ -563,20 +574,20 @@ class Queue:
             self._delivered.remove(message.text)
             return None
         if message.text in self.waiting:
-            self._attached += 1
+            self._expected_removals += 1
         self._delivered.add(message.text)
         return self.waiting.pop(message.text, message)
 
     def is_delivered(self, text: str) -> bool:
-        """Return whether a turn repeats a message that already reached the agent.
+        """Return whether a turn repeats a message that has already reached the agent.
 
-        That can only be the next turn, so all delivered messages are forgotten then.
+        Only the turn right after such a message can repeat it. So all are forgotten here.
         """
         is_second = text in self._delivered
         self._delivered.clear()
         return is_second
 
-    def has_waited(self, text: str) -> bool:
+    def take_parts(self, text: str) -> bool:
         """Take the messages that a turn consists of out of the queue; return whether any did.
 
         Several messages may have become one turn.

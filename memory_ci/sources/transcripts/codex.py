@@ -104,8 +104,8 @@ class _Reader(SessionBuilder):
     Attributes:
         unproved: place and text of messages of role user that no event proved to be typed yet.
         proved: texts proved to be typed whose copy of role user was not read yet.
-        proof: the form of event by which this file proves what was typed, "item" or "event"; an
-            event of the other form repeats one of this form.
+        proof_form: the form of the events that prove what was typed, "item" or "event"; an event
+            of the other form repeats one of this form.
         has_meta: whether the header was read.
         is_in_turn: whether a turn has begun.
         is_busy: whether the agent works in this turn.
@@ -115,7 +115,7 @@ class _Reader(SessionBuilder):
         super().__init__("codex", "codex-rollout", name)
         self.unproved: list[tuple[Place, str]] = []
         self.proved: list[str] = []
-        self.proof = ""
+        self.proof_form = ""
         self.has_meta = False
         self.is_in_turn = False
         self.is_busy = False
@@ -133,7 +133,7 @@ class _Reader(SessionBuilder):
         elif record_type == "event_msg":
             self._handle_event(payload)
         elif record_type == "compacted":
-            self._flush()
+            self._add_unproved()
             self.add_event("injected", "compaction", raw.text(payload, "message"))
         elif record_type not in SILENT:
             self.count_unknown(record_type)
@@ -149,7 +149,7 @@ class _Reader(SessionBuilder):
 
     def build(self) -> Session:
         """Return the session."""
-        self._flush()
+        self._add_unproved()
         return super().build()
 
     def _read_meta(self, meta: dict[str, Any]) -> None:
@@ -174,13 +174,13 @@ class _Reader(SessionBuilder):
             self.person = "injected"  # `codex exec`: a script may have written the prompt
 
     def _handle_event(self, payload: dict[str, Any]) -> None:
-        """Add an event: a typed message, the begin or end of a turn, an abort or a rollback."""
+        """Handle an event: a typed message, the begin or end of a turn, an abort or a rollback."""
         event_type = raw.text(payload, "type")
         item = raw.fields(payload, "item") if event_type == "item_completed" else {}
         if event_type == "user_message" or item.get("type") == "UserMessage":
-            self._handle_proof(payload, item)
+            self._add_proved(payload, item)
         elif event_type in STARTS | ENDS:
-            self._flush()
+            self._add_unproved()
             self.is_in_turn = event_type in STARTS
             self.is_busy = False
         elif event_type == "turn_aborted":
@@ -199,7 +199,7 @@ class _Reader(SessionBuilder):
         Args:
             turns: how many turns, as the record has it.
         """
-        self._flush()
+        self._add_unproved()
         turn_starts = [
             index
             for index, event in enumerate(self.events)
@@ -210,20 +210,20 @@ class _Reader(SessionBuilder):
             del self.events[first_removed:]
         self.add_event(self.person, "interrupt", labels=(("via", "rollback"),))
 
-    def _handle_proof(self, payload: dict[str, Any], item: dict[str, Any]) -> None:
-        """Add a message that an event proves to be typed.
+    def _add_proved(self, payload: dict[str, Any], item: dict[str, Any]) -> None:
+        """Add a message that an event proves to be typed by the person.
 
-        Its copy among the messages of role user, which may come before or after the event, is left
-        out.
+        Codex records it a second time as a message of role user, before or after the event. That
+        copy is left out.
 
         Args:
             payload: the payload of the event.
             item: the item in the payload, empty for the older form of event.
         """
         form = "item" if item else "event"
-        self.proof = self.proof or form
+        self.proof_form = self.proof_form or form
         text = raw.joined(item, "content") if item else raw.text(payload, "message")
-        if form != self.proof or not text.strip():
+        if form != self.proof_form or not text.strip():
             return
 
         for place, message_text in self.unproved:
@@ -281,7 +281,7 @@ class _Reader(SessionBuilder):
         """Add the output of a call: a tool's result, or that the person refused the call."""
         uid = raw.text(item, "call_id")
         tool = self.tools.get(uid)
-        text, ok = outcome(item.get("output"))
+        text, ok = read_output(item.get("output"))
         if text.strip() in REJECTED and self.person == "human":
             self.add_event("human", "rejection", uid=uid, tool=tool, ok=False)
         else:
@@ -321,10 +321,10 @@ class _Reader(SessionBuilder):
         self.unproved.append((self.place, text))
 
     def _start_work(self) -> None:
-        self._flush()
+        self._add_unproved()
         self.is_busy = True
 
-    def _flush(self) -> None:
+    def _add_unproved(self) -> None:
         """Add the messages of role user that no event proved as texts that Codex wrote."""
         for place, text in self.unproved:
             self.add_event("injected", "text", text, place)
@@ -332,7 +332,7 @@ class _Reader(SessionBuilder):
         self.proved = []
 
 
-def outcome(output: object) -> tuple[str, bool | None]:
+def read_output(output: object) -> tuple[str, bool | None]:
     """Return the text of a tool's output, and whether the tool succeeded, None if unknown.
 
     The output is a text, a list of parts, or an object (as such or as JSON in a text).

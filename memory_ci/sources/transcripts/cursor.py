@@ -149,15 +149,15 @@ class _Reader(SessionBuilder):
                 if CLOSE in line:
                     is_in_query = False
                 continue
-            self._finish(kind, tool, lines)
+            self._add_block(kind, tool, lines)
             self.records += 1
             kind = mark["what"] or mark["who"]
             tool = mark["tool"] or ""
             lines = []
             self.place = Place(number, self.at)
-        self._finish(kind, tool, lines)
+        self._add_block(kind, tool, lines)
 
-    def _finish(self, kind: str, tool: str, lines: list[str]) -> None:
+    def _add_block(self, kind: str, tool: str, lines: list[str]) -> None:
         """Add one block of the text form.
 
         Args:

@@ -254,6 +254,7 @@ def _line(
         redact: a function that masks secrets.
     """
     path = event.origin.path or session.path
+    is_other_file = path != session.path
     return Line(
         seq=event.seq,
         at=event.at,
@@ -261,8 +262,8 @@ def _line(
         kind=event.kind,
         text=_shorten_text(event, commands, redact),
         line=event.origin.line,
-        path="" if path == session.path else _file_name(path, redact),
-        tool=event.tool and _clean(event.tool, redact),
+        path=_file_name(path, redact) if is_other_file else "",
+        tool=_clean(event.tool, redact) if event.tool else event.tool,
         ok=event.ok,
         severity=event.severity,
         paths=tuple(_clean(path, redact) for path in event.paths),

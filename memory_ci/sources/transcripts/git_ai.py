@@ -180,10 +180,10 @@ class _Reader(SessionBuilder):
         before, tag, query = text.rpartition(QUERY_START)
         if tag and query.rstrip().endswith(QUERY_END):
             words = query.rstrip().removesuffix(QUERY_END).strip()
-        elif WRAPPED.search(text):
+        elif WRAPPED.search(text):  # nothing but additions
             before = text
             words = ""
-        else:
+        else:  # nothing but typed words
             before = ""
             words = text
         self.add_text("injected", before)

@@ -80,7 +80,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     for message in raw.items(document.value, "messages"):
         line = document.line_of(raw.text(message, "info", "id"))
         numbered_messages.append((line, message))
-    yield reader.fill(info, numbered_messages)
+    yield reader.add_messages(info, numbered_messages)
 
 
 def read_database(
@@ -109,7 +109,7 @@ def read_database(
             reader = _Reader("opencode", "opencode-db", name, row_id)
             numbered_messages = enumerate(_iter_messages(database, row_id), 1)
             session_info = {"directory": directory, "parentID": parent_id}
-            yield reader.fill(session_info, numbered_messages)
+            yield reader.add_messages(session_info, numbered_messages)
 
 
 def _iter_messages(database: sqlite3.Connection, session_id: str) -> Iterator[dict[str, Any]]:
@@ -127,7 +127,9 @@ def _decode_with_id(data: object, uid: str) -> dict[str, Any]:
 class _Reader(SessionBuilder):
     """The builder of one session, of an export or a database."""
 
-    def fill(self, session: dict[str, Any], messages: Iterable[tuple[int, object]]) -> Session:
+    def add_messages(
+        self, session: dict[str, Any], messages: Iterable[tuple[int, object]]
+    ) -> Session:
         """Add messages, each with its line, and return the session.
 
         All messages of a session that another session started are a sub-agent's.

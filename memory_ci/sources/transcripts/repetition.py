@@ -29,7 +29,7 @@ class RepeatedTexts:
     def __init__(self) -> None:
         self._turns: defaultdict[bytes, dict[str, str]] = defaultdict(dict)
 
-    def see(self, events: Iterable[Event]) -> None:
+    def remember(self, events: Iterable[Event]) -> None:
         """Remember the long texts that people seem to have typed, by the session they are in.
 
         A text is kept as its digest, with the id of its turn in each session; a turn without an id
@@ -42,14 +42,14 @@ class RepeatedTexts:
                 turn = event.uid if has_global_uid else session
                 self._turns[_digest(event)].setdefault(session, turn)
 
-    def withdraw(self, events: Iterable[Event]) -> tuple[Event, ...]:
+    def mark_repeated(self, events: Iterable[Event]) -> tuple[Event, ...]:
         """Return the events, with actor "injected" for long texts that other sessions repeat."""
-        withdrawn = []
+        marked = []
         for event in events:
             if is_long_turn(event) and self._is_repeated(event):
                 event = replace(event, actor="injected", labels=())
-            withdrawn.append(event)
-        return tuple(withdrawn)
+            marked.append(event)
+        return tuple(marked)
 
     def _is_repeated(self, event: Event) -> bool:
         turns = self._turns.get(_digest(event), {})

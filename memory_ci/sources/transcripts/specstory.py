@@ -156,7 +156,8 @@ class _Reader(SessionBuilder):
 
     def _flush(self) -> None:
         """Add the collected part as an event (thinking is left out), and begin the next part."""
-        first_line = next((number for number, text in self.part if text.strip()), 0)
+        line_numbers = [number for number, text in self.part if text.strip()]
+        first_line = line_numbers[0] if line_numbers else 0
         text = "\n".join(text for _, text in self.part).strip()
         if text == SEPARATOR or text.endswith(f"\n{SEPARATOR}"):
             text = text.removesuffix(SEPARATOR).rstrip()

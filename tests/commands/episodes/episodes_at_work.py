@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_ci.commands.episodes.recall import RecallQuery, recall_episodes
 from memory_ci.records.episode import Amendment, Episode, Recalled, Situation
-from memory_ci.store.episodes import format_telling, telling_path
+from memory_ci.store.episodes import episode_record_path, format_episode_record
 from tests.project import NOW, Project
 
 RETRY = "Retry failed charges in the payments client"
@@ -23,7 +23,8 @@ def make_episode(name: str = "pr-128", summary: str = RETRY, **fields: Any) -> E
 def tell(shop: Project, *tellings: Episode | Amendment) -> str:
     """Commit the files of tellings."""
     return shop.commit(
-        "Tell", {telling_path(telling): format_telling(telling) for telling in tellings}
+        "Tell",
+        {episode_record_path(telling): format_episode_record(telling) for telling in tellings},
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import Result
 
 from memory_ci.records.episode import Episode, Situation
-from memory_ci.store.episodes import format_telling, telling_path
+from memory_ci.store.episodes import episode_record_path, format_episode_record
 from tests.command_line import Run
 from tests.project import NOW, Project
 
@@ -155,7 +155,7 @@ def test_an_episode_that_moves_the_cursor_is_not_given(project: Project, run: Ru
         situation=Situation(summary="Queue for retries", domain="\u0085\x1b[2Jred"),
         text="Queue for retries of charges",
     )
-    project.write(telling_path(hostile), format_telling(hostile))
+    project.write(episode_record_path(hostile), format_episode_record(hostile))
     assert [recall_by(project, run, name).stdout for name in ("similar", "mempalace", "t4dm")] == [
         ""
     ] * 3
@@ -168,5 +168,5 @@ def test_what_the_text_says_more_stands_below(project: Project, run: Run) -> Non
         situation=Situation(summary="Queue for retries"),
         text="It starved.",
     )
-    project.write(telling_path(told), format_telling(told))
+    project.write(episode_record_path(told), format_episode_record(told))
     assert run("recall", "queue for retries").stdout.splitlines()[5] == ">       It starved."

@@ -13,7 +13,7 @@ from memory_ci.commands.episodes.text import render_recall
 from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.memory.workspace import open_workspace
 from memory_ci.records.episode import Action, Feedback, Recalled
-from memory_ci.store.episodes import format_telling, telling_path
+from memory_ci.store.episodes import episode_record_path, format_episode_record
 from tests.commands.episodes.episodes_at_work import (
     ASK,
     MERGED,
@@ -32,7 +32,7 @@ from tests.repos import make_repo
 
 
 def test_an_episode_of_the_work_tree_is_found_before_it_is_committed(shop: Project) -> None:
-    shop.write(telling_path(make_episode()), format_telling(make_episode()))
+    shop.write(episode_record_path(make_episode()), format_episode_record(make_episode()))
     assert names(recall(shop)) == ["pr-128"]
 
 

@@ -14,7 +14,7 @@ from memory_ci.memory.past_tasks import tasks_path
 from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Outcome
 from memory_ci.records.retrieval import Task
 from memory_ci.store.edits import format_entry
-from memory_ci.store.episodes import telling_path
+from memory_ci.store.episodes import episode_record_path
 from tests.commands.episodes.episodes_at_work import (
     ASK,
     MERGED,
@@ -168,7 +168,7 @@ def test_cached_tasks_are_updated_after_each_new_episode(merged: Project) -> Non
 def test_a_job_reads_no_episode_while_nothing_was_merged(merged: Project, tmp_path: Path) -> None:
     tell(merged, of("partial"))
     assert recall_tasks(merged.workspace, ASK)[0][0].task.outcome == "partial"
-    merged.write(telling_path(of("partial")), "broken")
+    merged.write(episode_record_path(of("partial")), "broken")
     assert recall_tasks(merged.workspace, ASK)[0][0].task.outcome == "partial", (
         "of the branch, not of the work tree"
     )

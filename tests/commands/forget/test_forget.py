@@ -28,7 +28,7 @@ from memory_ci.memory.index import synced_index
 from memory_ci.records.episode import Action, Episode, Feedback, Situation
 from memory_ci.sessions.capture import capture
 from memory_ci.store.edits import format_entry
-from memory_ci.store.episodes import format_telling
+from memory_ci.store.episodes import format_episode_record
 from tests.make import make_entry, make_id
 from tests.project import NOW, TODAY, Project, make_project
 from tests.sessions.test_capture import write_transcript
@@ -76,7 +76,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
         feedback=(Feedback(id=make_id(1), kind="confirmed", at=NOW, by=WORDS["by"], ref="pr:7"),),
         text=say("episode"),
     )
-    month = b"".join(format_telling(msgspec.structs.replace(episode, id=f"pr-{n}", action=Action(pr=n),
+    month = b"".join(format_episode_record(msgspec.structs.replace(episode, id=f"pr-{n}", action=Action(pr=n),
         situation=Situation(summary=say("folded") if n == 8 else "kept as it was"), context={}, feedback=(), text=""))
         for n in (8, 9))  # fmt: skip
     memory = (
@@ -94,7 +94,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
             ".memory/inbox/one.md": format_entry(
                 make_entry(8, title=say("inbox"), scope="project")
             ),
-            ".memory/episodes/2026-11/pr-7.md": format_telling(episode),
+            ".memory/episodes/2026-11/pr-7.md": format_episode_record(episode),
             ".memory/episodes/2026-01/_all.md": month,
             ".memory/plans/x.md": f"# Plan\n\n{say('plan')}\n",
             REJECTED_FILE: f"# Declined\n0123456789ab {say('rejected')}\nba9876543210 Kept\n",

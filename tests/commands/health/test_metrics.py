@@ -9,6 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_ci.commands.health.crewship_metrics import (
+    score_age,
+    score_closeness,
+    score_hits,
+    score_indexed,
+    score_linked,
+)
 from memory_ci.commands.health.metrics import (
     WEIGHTS,
     JobUsage,
@@ -19,14 +26,9 @@ from memory_ci.commands.health.metrics import (
     find_similar_entries,
     list_contradictions,
     parse_source_names,
-    score_age,
-    score_closeness,
     score_coherence,
     score_coverage,
     score_efficiency,
-    score_hits,
-    score_indexed,
-    score_linked,
     score_reachability,
     score_recency,
     score_truth,

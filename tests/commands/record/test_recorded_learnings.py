@@ -201,3 +201,13 @@ def test_where_no_episodes_are_wanted_an_unmarked_merge_leaves_no_commit(project
     start = project.sha()
     assert project.record().subjects == ()
     assert project.sha() == start
+
+
+def test_a_mark_with_a_spelling_mistake_is_a_notice(project: Project) -> None:
+    project.record()
+    message = "fix: retry\n\nDescision: retries live in the client, because only it knows the key."
+    project.merge_work(message, "retries", 133)
+    findings = project.plan().findings
+    assert [(finding.code, finding.level) for finding in findings] == [("misspelt-mark", "notice")]
+    assert "`Descision:`" in findings[0].message
+    assert "`Decision:`" in findings[0].message

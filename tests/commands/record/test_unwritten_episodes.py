@@ -17,7 +17,7 @@ from memory_ci.memory.episodes import load_episodes, load_written
 from memory_ci.memory.git_episodes import cache_path
 from memory_ci.records.episode import Amendment, Episode
 from memory_ci.records.plan import Unwritten
-from memory_ci.store.episodes import format_telling, telling_path
+from memory_ci.store.episodes import episode_record_path, format_episode_record
 from memory_ci.store.layout import RECORDED_FILE
 from memory_ci.store.ranges import parse_recorded
 from tests.commands.record.episodes_at_work import GIVEN, episodes
@@ -174,7 +174,7 @@ def keep_as_files(project: Project) -> None:
     project.record()
     files: dict[str, str | bytes | None] = {RECORDED_FILE: None}
     for telling in load_episodes(project.workspace, "HEAD").tellings:
-        files[telling_path(telling)] = format_telling(telling)
+        files[episode_record_path(telling)] = format_episode_record(telling)
     project.commit("memory: note episodes\n\nMemory-CI-Step: episode", files)
 
 
@@ -238,7 +238,7 @@ def test_tasks_have_the_outcome_that_an_amendment_states(known: Project) -> None
     do_work(known)
     known.record()
     amendment = Amendment(id="pr-151+0123456789ab", at=NOW, amends="pr-151", outcome="failure")
-    known.commit("Say more", {telling_path(amendment): format_telling(amendment)})
+    known.commit("Say more", {episode_record_path(amendment): format_episode_record(amendment)})
     similar = similar_tasks(known.workspace, "round cents of the ledger down again")
     assert [(each.task.number, each.task.outcome) for each in similar] == [(151, "failure")]
 

@@ -14,10 +14,8 @@ from msgspec.structs import replace
 from memory_ci.commands.report.page import (
     COVER_SIGNS,
     FACTORS,
+    FILLERS,
     QUESTIONS,
-    _fill_map,
-    _fill_task,
-    _fill_weeks,
     render_report,
 )
 from memory_ci.commands.report.records import (
@@ -216,7 +214,7 @@ def draw_task(*names: str) -> dict[str, object]:
     state: FoundState = "given"
     entry = ScoredEntry(id="1", title="One", state=state, score=1.0, parts=parts)
     spec = json.loads(json.dumps(SPECS["task"]))
-    _fill_task(spec, ExplainedTask(task="x", found=(entry,), more=0, budget=(), room=1), 800)
+    FILLERS["task"](spec, ExplainedTask(task="x", found=(entry,), more=0, budget=(), room=1), 800)
     color: dict[str, object] = spec["layer"][0]["encoding"]["color"]
     return color
 
@@ -243,7 +241,7 @@ def test_the_bar_of_this_week_ends_with_today(today: int, days: int) -> None:
     week = WorkWeek(start=date(2026, 11, 16), merges=2)
     spec = json.loads(json.dumps(SPECS["weeks"]))
     page = Overview(name="shop", address="", today=date(2026, 11, today), commit="1", weeks=(week,))
-    _fill_weeks(spec, page, 800)
+    FILLERS["weeks"](spec, page, 800)
     (bar,) = spec["datasets"]["bars"]
     assert bar["end"] - bar["at"] == days * 86_400_000
 
@@ -319,7 +317,7 @@ def test_a_tile_with_a_stale_entry_leads_to_it_and_is_seen() -> None:
         path="a.py", churn=1, entries=1, cover="stale", url="https://x/a.py", stale_id=make_id(1)
     )
     spec = json.loads(json.dumps(SPECS["map"]))
-    _fill_map(spec, make_page(files=(stale, *big)), 800)
+    FILLERS["map"](spec, make_page(files=(stale, *big)), 800)
     (tile,) = [row for row in spec["data"][0]["values"] if row["id"] == "a.py"]
     assert tile["url"] == f"#{make_id(1)}"
     assert tile["size"] > 80

@@ -19,7 +19,7 @@ from memory_ci.memory.index import build_index, index_key, verify_index
 from memory_ci.records.episode import Episode, Feedback, FeedbackKind, Situation
 from memory_ci.records.retrieval import Hit
 from memory_ci.store.edits import format_entry
-from memory_ci.store.episodes import format_telling, telling_path
+from memory_ci.store.episodes import episode_record_path, format_episode_record
 from tests.make import make_entry, make_id
 from tests.project import TODAY, Project
 
@@ -46,7 +46,7 @@ def tell(project: Project, *feedback: Feedback) -> None:
     """A file of its own for each."""
     for one in feedback:
         told = make_amendment(one.at, feedback=(one,))
-        project.write(telling_path(told), format_telling(told))
+        project.write(episode_record_path(told), format_episode_record(told))
 
 
 def order(project: Project, **options: object) -> tuple[str, ...]:
@@ -119,14 +119,17 @@ def test_feedback_of_an_episode_and_of_a_folded_month_counts(zoo: Project) -> No
         id="pr-1", occurred_at=WHEN, situation=Situation(), feedback=(said(1, "rejected", "pr:1"),)
     )
     two = make_amendment(WHEN, "pr-1", feedback=[said(1, "undone", "pr:1")])
-    month = "\n".join(format_telling(told).decode() for told in (one, two))
+    month = "\n".join(format_episode_record(told).decode() for told in (one, two))
     zoo.write(".memory/episodes/2026-11/_all.md", month)
     assert hit_of(zoo, 1).events == 2
 
 
 def test_a_file_that_cannot_be_read_whole_tells_what_it_can_and_is_named(zoo: Project) -> None:
     told = make_amendment(WHEN, feedback=[said(1, "rejected")])
-    zoo.write(telling_path(told), format_telling(told) + b"\n---\nid: Broken Id\nat: never\n---\n")
+    zoo.write(
+        episode_record_path(told),
+        format_episode_record(told) + b"\n---\nid: Broken Id\nat: never\n---\n",
+    )
     answer = zoo.retrieve("zebra crossing")
     assert hit_of(zoo, 1).events == 1
     assert [finding.code for finding in answer.findings] == ["bad-episode"]

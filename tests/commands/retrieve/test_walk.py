@@ -294,12 +294,11 @@ def test_the_memory_of_the_past_is_walked_as_it_was(pair: Project) -> None:
     assert ids(walk(pair, at=then)) == [make_id(1), make_id(2)]
 
 
-@pytest.mark.parametrize(("far", "is_loaded"), [("0", False), ("1", True)])
-def test_who_does_not_walk_pays_nothing_for_it(pair: Project, far: str, is_loaded: bool) -> None:
-    pair.write(".memory-ci.yaml", f"retrieve:\n  walk: {far}\n")
+@pytest.mark.parametrize(("far", "is_loaded"), [(0, False), (1, True)])
+def test_who_does_not_walk_pays_nothing_for_it(pair: Project, far: int, is_loaded: bool) -> None:
     program = (
-        "import sys; from memory_ci.commands.shortcut import run_shortcut\n"
-        "assert run_shortcut(['retrieve', 'zebra', '--ids'], {})\n"
+        "import sys; from memory_ci import Memory, RetrieveOptions\n"
+        f"Memory.open(at=None).retrieve('zebra', options=RetrieveOptions(walk={far}))\n"
         "print({'memory_ci.commands.retrieve.walk', 'memory_ci.search.neighbours'} <= sys.modules.keys())"
     )
     done = subprocess.run(

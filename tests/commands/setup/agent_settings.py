@@ -32,7 +32,7 @@ SETTINGS = [
 def set_up(
     project: Project, name: str, python: str = sys.executable, *, dry_run: bool = False
 ) -> str:
-    steps = install(project.workspace, python, with_hook=False, agents=[name], dry_run=dry_run)
+    steps = install(project.workspace, python, with_hooks=False, agents=[name], dry_run=dry_run)
     return next(step.result for step in steps if step.path == str(project.path / FILES[name]))
 
 
@@ -62,6 +62,6 @@ def settings_of_others() -> dict[str, list[str]]:
 
 def excluded(project: Project, *, dry_run: bool = False) -> list[str]:
     steps = install(
-        project.workspace, sys.executable, with_hook=False, agents=["claude-code"], dry_run=dry_run
+        project.workspace, sys.executable, with_hooks=False, agents=["claude-code"], dry_run=dry_run
     )
     return [step.result for step in steps if step.part == "exclude"]

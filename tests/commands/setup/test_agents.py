@@ -71,7 +71,7 @@ def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(
         project.git("add", "-f", *before)
         project.commit("Settings of the team")
     state = project.status()
-    how = {"with_hook": False, "agents": EVERY, "is_shared": shared}
+    how = {"with_hooks": False, "agents": EVERY, "is_shared": shared}
     install(project.workspace, "/an old/python", **how, is_asking=False)  # type: ignore[arg-type] # as named
     install(project.workspace, sys.executable, **how, is_mcp=False)  # type: ignore[arg-type] # as named
     there = [project.path / file for file in files if (project.path / file).exists()]
@@ -118,7 +118,7 @@ def test_a_server_and_a_permission_of_its_owner_stay(project: Project) -> None:
     for file in (".mcp.json", ".gemini/settings.json"):
         project.write(file, json.dumps(mine))
     toml = project.write(".codex/config.toml", '[mcp_servers.memory-ci]\ncommand = "mine"\n')
-    install(project.workspace, sys.executable, with_hook=False, agents=NAMES)
+    install(project.workspace, sys.executable, with_hooks=False, agents=NAMES)
     for file in (".mcp.json", ".gemini/settings.json"):
         assert json.loads((project.path / file).read_text())["mcpServers"] == mine["mcpServers"]
     assert toml.read_text() == '[mcp_servers.memory-ci]\ncommand = "mine"\n'
@@ -127,7 +127,7 @@ def test_a_server_and_a_permission_of_its_owner_stay(project: Project) -> None:
 def test_the_command_that_agents_are_asked_to_run_is_allowed_and_nothing_else(
     project: Project,
 ) -> None:
-    install(project.workspace, sys.executable, with_hook=False, agents=NAMES)
+    install(project.workspace, sys.executable, with_hooks=False, agents=NAMES)
     settings = {
         name: json.loads((project.path / name).read_text())
         for name in (FILES["claude-code"], "opencode.json")
@@ -144,7 +144,7 @@ def test_the_command_that_agents_are_asked_to_run_is_allowed_and_nothing_else(
 
 
 def test_settings_that_the_team_committed_are_not_this_clones_to_take_out(project: Project) -> None:
-    install(project.workspace, sys.executable, with_hook=False, agents=NAMES, is_shared=True)
+    install(project.workspace, sys.executable, with_hooks=False, agents=NAMES, is_shared=True)
     project.git("add", "-A")
     project.commit("Hooks for the team")
     (project.path / ".git/memory-ci/made").unlink()  # as in another clone
@@ -168,7 +168,7 @@ def test_a_file_that_was_not_there_is_gone_again(project: Project, name: str) ->
 def test_what_the_team_shares_is_the_committed_file_and_holds_no_path_of_this_machine(
     project: Project,
 ) -> None:
-    install(project.workspace, sys.executable, with_hook=False, agents=NAMES, is_shared=True)
+    install(project.workspace, sys.executable, with_hooks=False, agents=NAMES, is_shared=True)
     assert not (project.path / FILES["claude-code"]).exists()
     for name in (
         ".claude/settings.json",
@@ -181,7 +181,7 @@ def test_what_the_team_shares_is_the_committed_file_and_holds_no_path_of_this_ma
 
 
 def test_who_reads_no_memory_captures_alone(project: Project) -> None:
-    install(project.workspace, sys.executable, with_hook=False, agents=["codex"], is_reading=False)
+    install(project.workspace, sys.executable, with_hooks=False, agents=["codex"], is_reading=False)
     assert list(json.loads((project.path / FILES["codex"]).read_text())["hooks"]) == ["Stop"]
     set_up(project, "codex")
     assert list(json.loads((project.path / FILES["codex"]).read_text())["hooks"]) == EVENTS["codex"]
@@ -191,7 +191,7 @@ def test_who_reads_no_memory_captures_alone(project: Project) -> None:
 def test_who_is_asked_nothing_has_no_hook_for_it_and_says_so_in_the_others(
     project: Project, name: str
 ) -> None:
-    install(project.workspace, sys.executable, with_hook=False, agents=[name], is_asking=False)
+    install(project.workspace, sys.executable, with_hooks=False, agents=[name], is_asking=False)
     text = (project.path / FILES[name]).read_text()
     assert "--no-ask" in text
     if name in WRITTEN_AS_JSON:
@@ -323,7 +323,7 @@ def test_a_block_of_five_lines_is_kept_up_to_date_in_agents_md(project: Project)
     path = project.write("AGENTS.md", "# Ours\n\nUse make.\n")
 
     def write(**how: bool) -> str:
-        install(project.workspace, sys.executable, with_hook=False, agents=["agents-md"], **how)
+        install(project.workspace, sys.executable, with_hooks=False, agents=["agents-md"], **how)
         return path.read_text().removeprefix("# Ours\n\nUse make.\n\n")
 
     assert "--quote" not in write(is_asking=False)

@@ -58,7 +58,7 @@ def test_a_hook_in_the_home_is_silent_where_there_is_no_memory(tmp_path: Path) -
 
 
 def test_a_project_in_the_home_and_the_home_do_not_take_each_others_hooks(project: Project) -> None:
-    install(project.workspace, sys.executable, with_hook=False, agents=["codex"], is_shared=True)
+    install(project.workspace, sys.executable, with_hooks=False, agents=["codex"], is_shared=True)
     install_for_user(project.path, ["codex"], AgentOptions(sys.executable, "user"))
     both = (project.path / FILES["codex"]).read_text()
     assert (both.count("memory-ci hook agent --for codex;"), both.count("--user;")) == (5, 5)

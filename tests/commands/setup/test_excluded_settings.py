@@ -31,9 +31,9 @@ def test_git_passes_over_the_files_of_every_agent_that_was_installed_until_they_
     project: Project,
 ) -> None:
     for name in ("codex", "cursor"):
-        install(project.workspace, sys.executable, with_hook=False, agents=[name])
+        install(project.workspace, sys.executable, with_hooks=False, agents=[name])
     assert project.status().split() == ["??", ".gitattributes"]
-    install(project.workspace, sys.executable, with_hook=False, agents=["codex"], is_shared=True)
+    install(project.workspace, sys.executable, with_hooks=False, agents=["codex"], is_shared=True)
     assert (".codex/" in project.status(), ".cursor/" in project.status()) == (True, False)
 
 
@@ -48,7 +48,7 @@ def test_settings_that_git_tracks_or_that_hold_no_path_are_not_excluded(project:
     assert excluded(project) == ["written"]
     assert FILES["claude-code"] not in (project.path / ".git/info/exclude").read_text()
     steps = install(
-        project.workspace, sys.executable, with_hook=False, agents=["codex"], is_shared=True
+        project.workspace, sys.executable, with_hooks=False, agents=["codex"], is_shared=True
     )
     assert [step.part for step in steps] == [
         "merge-driver",

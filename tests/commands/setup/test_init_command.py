@@ -308,12 +308,17 @@ def test_paths_are_printed_relative_to_the_work_tree(old: RepoBuilder, run: Run)
     assert str(old.path) not in shown
 
 
-@pytest.mark.parametrize("name", ["memory-ci", "REPO"])
-def test_a_placeholder_that_was_copied_is_named(old: RepoBuilder, run: Run, name: str) -> None:
-    copied = run("init", "--ci", "github", "--ci-source", f"OWNER/{name}@v{__version__}").stdout
-    told = "OWNER is a placeholder: put the account that holds memory-ci for it in .github/workflows/memory.yml.\n"
-    assert told in copied
-    assert "OWNER" not in run("init", "--pre-commit", *SOURCE).stdout
+@pytest.mark.parametrize("option", [("--ci", "github"), ("--ci", "gitlab"), ("--pre-commit",)])
+@pytest.mark.parametrize("host", ["", "https://git.example.com/group/"])
+def test_a_placeholder_that_was_copied_is_refused_before_anything_is_written(
+    old: RepoBuilder, run: Run, option: tuple[str, ...], host: str
+) -> None:
+    source = f"{host}OWNER/memory-ci@v{__version__}"
+    refused = run("init", *option, "--ci-source", source)
+    assert refused.exit_code == 2
+    assert f"Error: OWNER in '{source}' is a placeholder; nothing was written" in refused.stderr
+    assert f"--ci-source {source.replace('OWNER', 'acme')}" in refused.stderr
+    assert not old.git("status", "--porcelain")
 
 
 @pytest.fixture
@@ -351,9 +356,18 @@ def test_empty_answers_set_up_what_is_found(old: RepoBuilder) -> None:
 
 
 @pytest.mark.usefixtures("at_terminal")
-def test_a_release_that_cannot_be_read_is_asked_again(old: RepoBuilder) -> None:
-    result = answer("", "", "acme/memory-ci", SOURCE[1], "n")
-    assert "'acme/memory-ci' names no release of memory-ci" in result.output
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("acme/memory-ci", "'acme/memory-ci' names no release of memory-ci"),
+        ("OWNER/memory-ci@v1", "OWNER in 'OWNER/memory-ci@v1' is a placeholder"),
+    ],
+)
+def test_a_release_that_cannot_be_used_is_asked_again(
+    old: RepoBuilder, text: str, reason: str
+) -> None:
+    result = answer("", "", text, SOURCE[1], "n")
+    assert reason in result.output
     assert (old.path / ".github" / "workflows" / "memory.yml").exists()
 
 

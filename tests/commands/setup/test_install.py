@@ -28,8 +28,8 @@ PARTS = 2 + len(HOOKS)
 REFUSING = "#!/bin/sh\necho no >&2\nexit 7\n"
 
 
-def results(project: Project, *, with_hook: bool = True, dry_run: bool = False) -> list[str]:
-    steps = install(project.workspace, sys.executable, with_hook=with_hook, dry_run=dry_run)
+def results(project: Project, *, with_hooks: bool = True, dry_run: bool = False) -> list[str]:
+    steps = install(project.workspace, sys.executable, with_hooks=with_hooks, dry_run=dry_run)
     return [step.result for step in steps]
 
 
@@ -314,7 +314,7 @@ def test_hooks_kept_elsewhere_are_refused_before_anything_is_written(project: Pr
         "post-merge: ! command -v memory-ci >/dev/null || memory-ci hook sync" in caught.value.hint
     )
     assert snapshot(project) == before
-    assert results(project, with_hook=False) == ["written"] * 2
+    assert results(project, with_hooks=False) == ["written"] * 2
 
 
 def test_a_directory_of_hooks_that_lies_elsewhere_is_refused(project: Project) -> None:

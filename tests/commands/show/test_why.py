@@ -26,7 +26,7 @@ from memory_ci.records.episode import (
     UseCount,
 )
 from memory_ci.store.edits import format_entry
-from memory_ci.store.episodes import format_telling, telling_path
+from memory_ci.store.episodes import episode_record_path, format_episode_record
 from tests.make import make_entry, make_id
 from tests.project import TODAY, Project
 
@@ -52,7 +52,7 @@ def said(kind: FeedbackKind, ref: str = "", days: int = 0, number: int = 1) -> F
 
 def tell(project: Project, *tellings: EpisodeRecord) -> None:
     for told in tellings:
-        project.write(telling_path(told), format_telling(told))
+        project.write(episode_record_path(told), format_episode_record(told))
 
 
 def test_how_often_an_entry_was_given_and_used_is_told(zoo: Project) -> None:

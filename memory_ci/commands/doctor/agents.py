@@ -1,0 +1,240 @@
+"""Checks of `memory-ci doctor` on coding agents: their hooks, MCP servers and captured sessions."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.commands.doctor.case import Surroundings, find_interpreter_fault
+from memory_ci.commands.doctor.records import Probe
+from memory_ci.commands.doctor.setup import INSTALL
+from memory_ci.commands.setup import hooks
+from memory_ci.commands.setup.agents import FoundPart, list_parts
+from memory_ci.commands.setup.clients import AGENTS, MODULE, PROGRAM
+from memory_ci.extras import how_to_install
+from memory_ci.gitrepo.blobs import list_staged
+from memory_ci.gitrepo.history import list_readers
+from memory_ci.gitrepo.repo import find_repository, list_worktrees
+from memory_ci.memory.workspace import Workspace
+from memory_ci.sessions.session_note import list_last_signs
+
+READING_EVENTS = ("SessionStart", "sessionStart")
+"""Events that are hooked into only to read memory."""
+
+
+def check_agents(case: Surroundings) -> Iterator[Probe]:
+    """Check the settings of coding agents: hooks, MCP servers and texts, in all work trees."""
+    repo = case.workspace.repo
+    root = repo.root
+    if root is None:
+        yield Probe("agents", "skip", "no work tree")
+        return
+    if not case.workspace.config.sessions.read:
+        yield Probe("agents", "skip", "the configuration says sessions.read: false")
+        return
+
+    found_parts = [*list_parts(root), *list_parts(Path.home(), "user")]
+    found_hooks = [found for found in found_parts if found.part.name == "hooks"]
+    last_prompts = list_last_signs(case.workspace)
+    if not found_hooks:
+        yield from _report_prompts(last_prompts)
+    if not found_parts and not last_prompts:
+        first, *others = (agent.name for agent in AGENTS)
+        remedy = f"optional: {INSTALL} --agent {first} (or {', '.join(others)})"
+        yield Probe("agents", "skip", "no agent of this clone reads memory", remedy)
+
+    for hook in found_hooks:
+        fault = _find_fault(case, hook)
+        if fault is not None:
+            yield fault
+        else:
+            yield from _report_hook(hook, found_parts, last_prompts.get(hook.agent.name))
+    yield from _report_files(case, found_parts)
+    yield from _report_readers(case)
+    names = [hook.agent.name for hook in found_hooks if hook.path.is_relative_to(root)]
+    yield from _report_worktrees(case, dict.fromkeys(names))
+
+
+def _report_prompts(last_prompts: Mapping[str, datetime]) -> Iterator[Probe]:
+    """Report the agents without hooks in settings that were seen reading memory.
+
+    Args:
+        last_prompts: the time of the last prompt at which each agent read, by its name.
+    """
+    for name, time in last_prompts.items():
+        what = f"{name} last read at {time:%Y-%m-%d %H:%M}"
+        yield Probe("agents", "ok", f"{what}, by a plugin or by hooks that are gone")
+
+
+def _report_readers(case: Surroundings) -> Iterator[Probe]:
+    """Report when agents last committed work for which they had read memory."""
+    readers = list_readers(case.workspace.repo, case.tip) if case.tip else {}
+    if readers:
+        days = ", ".join(f"{name} on {time:%Y-%m-%d}" for name, time in readers.items())
+        yield Probe("agents", "ok", f"work that was given memory was last committed by {days}")
+
+
+def _report_files(case: Surroundings, found_parts: Sequence[FoundPart]) -> Iterator[Probe]:
+    """Report servers and texts, once for a file that several agents read."""
+    first_by_file: dict[tuple[Path, str], FoundPart] = {}
+    for found in reversed(found_parts):
+        first_by_file[found.path, found.part.name] = found
+    for found in first_by_file.values():
+        if found.part.name == "mcp":
+            yield _judge_server(case, found)
+        elif found.part.name == "text":
+            what = f"{found.path} tells any agent that reads it how to ask, and how to note"
+            yield Probe("agents", "ok", what)
+
+
+def _report_worktrees(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
+    """Report whether agents with hooks here also have them in the other work trees of the clone.
+
+    Args:
+        case: the repository and the machine.
+        names: the names of the agents.
+    """
+    repo = case.workspace.repo
+    for tree in list_worktrees(repo):
+        if tree.is_bare or tree.path == repo.root or not tree.path.is_dir():
+            continue
+        found_parts = list_parts(tree.path)
+        names_with_hooks = {found.agent.name for found in found_parts if found.part.name == "hooks"}
+        last_prompts: Mapping[str, datetime] = {}
+        if names_with_hooks:
+            workspace = Workspace(find_repository(tree.path), case.workspace.config)
+            last_prompts = list_last_signs(workspace)
+        for name in names:
+            time = last_prompts.get(name)
+            if name not in names_with_hooks:
+                what = f"{name} reads nothing in the work tree {tree.path}"
+                remedy = f"{INSTALL} --agent {name} in it, or --shared and commit, or --user"
+                yield Probe("agents", "warn", what, remedy)
+            elif time:
+                what = f"{name} last read at {time:%Y-%m-%d %H:%M} in the work tree {tree.path}"
+                yield Probe("agents", "ok", what)
+
+
+def _report_hook(
+    hook: FoundPart, found_parts: Iterable[FoundPart], last_prompt: datetime | None
+) -> Iterator[Probe]:
+    """Report what the hook of an agent does: reading, asking for notes, capturing sessions.
+
+    Args:
+        hook: a hook that can be called.
+        found_parts: all parts of ours that were found.
+        last_prompt: the time of the last prompt, which begins every session.
+    """
+    name = hook.agent.name
+    is_of_user = hook.part.user != "" and "--user" in hook.text
+    user_flag = " --user" if is_of_user else ""
+    remedy = f"{INSTALL}{user_flag} --agent {name}"
+    yield _judge_reading(hook, last_prompt, remedy)
+
+    if "--no-ask" in hook.text:
+        yield Probe("agents", "skip", f"{name} is asked for no note (--without ask)", remedy)
+    else:
+        has_permission = any(
+            found.part.name == "allow" and found.agent == hook.agent for found in found_parts
+        )
+        permission = ", and may write them" if has_permission else ""
+        yield Probe("agents", "ok", f"{name} is asked for notes{permission}")
+
+    end_events = [event.name for event in hook.agent.events if not event.is_reading]
+    if any(event_name in hook.text for event_name in end_events):
+        yield Probe("agents", "ok", f"{name} captures each session")
+    else:
+        what = f"{name} captures no session: it says no end, or its transcripts are not read"
+        yield Probe("agents", "skip", what)
+
+
+def _judge_reading(hook: FoundPart, last_prompt: datetime | None, remedy: str) -> Probe:
+    """Return whether the hook of an agent reads memory, and when it was last called.
+
+    Args:
+        hook: the hook.
+        last_prompt: the time of the last prompt at which it was called, None for none.
+        remedy: the command that makes it read.
+    """
+    name = hook.agent.name
+    is_plugin = hook.agent.hook_format == "plugin"
+    if not is_plugin and not any(event in hook.text for event in READING_EVENTS):
+        return Probe("agents", "skip", f"{name} reads no memory (--without retrieve)", remedy)
+    if last_prompt:
+        when = f"last at a prompt of {last_prompt:%Y-%m-%d %H:%M}"
+        return Probe("agents", "ok", f"{name} reads memory, {when}: {hook.path}")
+    if name == "cursor":  # it has no event at a prompt
+        return Probe("agents", "ok", f"{name} reads memory: {hook.path}")
+    what = f"{name} is to read memory, and no prompt of it was seen in this work tree for 30 days"
+    remedy = f"start {name} here, and let it trust the hook where it asks"
+    return Probe("agents", "skip", what, remedy)
+
+
+def _find_fault(case: Surroundings, hook: FoundPart) -> Probe | None:
+    """Return why the hook of an agent does nothing, here or in other clones, None if it works."""
+    name = hook.agent.name
+    file = hook.part.file
+    install = f"{INSTALL} --agent {name}"
+    commands = hook.text
+    if hook.text.lstrip().startswith("{"):  # JSON, as `list_parts` has read it; else a plugin
+        commands = "\n".join(hooks.list_texts(msgspec.json.decode(hook.text)))
+    python = hooks.find_interpreter(commands)
+
+    fault = find_interpreter_fault(case, python, may_run=False)
+    if fault:
+        return Probe("agents", "fail", f"the hook of {name} {fault}", install)
+    if python is None:
+        if shutil.which(PROGRAM) is not None:
+            return None
+        what = (
+            f"the hook of {name} calls {PROGRAM} by name, which is not on the PATH: it does nothing"
+        )
+        return Probe("agents", "warn", what, f"put {PROGRAM} on the PATH, or {install}")
+    if file in str(hook.path) and list_staged(case.workspace.repo, [file]):
+        what = (
+            f"git tracks {file}, which names an interpreter of this machine: "
+            "no other clone captures with it"
+        )
+        remedy = f"git rm --cached {file}, commit that, then {install}"
+        return Probe("agents", "warn", what, remedy)
+    return None
+
+
+def _judge_server(case: Surroundings, server: FoundPart) -> Probe:
+    """Return whether an agent can start the MCP server that its settings name."""
+    name = server.agent.name
+    python = _find_server_interpreter(server)
+    fault = find_interpreter_fault(case, python, may_run=False)
+    if fault:
+        what = f"the MCP server of {name} {fault}"
+        return Probe("agents", "fail", what, f"{INSTALL} --agent {name}")
+    if python == case.python and find_spec("mcp") is None:
+        what = f"the MCP server of {name} cannot start: {case.python} lacks it"
+        return Probe("agents", "warn", what, how_to_install("mcp"))
+    path = server.path
+    root = case.workspace.repo.root
+    if root is not None and path.is_relative_to(root):
+        path = path.relative_to(root)
+    return Probe("agents", "ok", f"{name} has the MCP server: {path}")
+
+
+def _find_server_interpreter(server: FoundPart) -> str | None:
+    """Return the interpreter that the settings of a server call, None if they name none.
+
+    It is the word before the arguments `-P -m memory_ci`.
+    """
+    if server.part.form == "block":
+        settings: object = tomllib.loads(server.text)
+    else:
+        settings = msgspec.json.decode(server.text)
+    for word, next_word in pairwise(hooks.list_texts(settings)):
+        if next_word == MODULE[0]:
+            return word
+    return None
