@@ -1,5 +1,6 @@
-# Sourced by the actions: puts memory-ci into an environment of its own, and names its command for the steps after.
-# INSTALL: package, or skip where memory-ci is on PATH already; EXTRAS: such as anthropic; REPORT: true for its extra, too.
+# Sourced by the actions: installs memory-ci into a virtual environment, and sets the output `command` to its path.
+# INSTALL: package, or skip if memory-ci is on PATH; EXTRAS: extras to install, such as anthropic; REPORT: true installs
+# the extra report, too.
 set -euo pipefail
 [ "${REPORT:-}" != true ] || EXTRAS="$EXTRAS,report"
 if [ "$INSTALL" = skip ]; then
@@ -8,5 +9,6 @@ else
   bash "$(dirname "${BASH_SOURCE[0]}")/pip_install.sh" "$RUNNER_TEMP/memory-ci" "$EXTRAS"
   command="$RUNNER_TEMP/memory-ci/bin/memory-ci"
 fi
+# An output of several lines ends at a word that its text cannot have.
 end="memory-ci-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"
 printf 'command<<%s\n%s\n%s\n' "$end" "$command" "$end" >> "$GITHUB_OUTPUT"

@@ -1,4 +1,4 @@
-# Sourced by the actions: where the index and the tasks of the past lie, and their cache key, as outputs.
+# Sourced by the actions: sets outputs to the paths of the search index and of past tasks, and to their cache key.
 set -euo pipefail
 path="$(git rev-parse --path-format=absolute --git-common-dir)/memory-ci/index.db"
 key=$("$COMMAND" index --key)

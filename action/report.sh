@@ -1,5 +1,5 @@
-# Sourced by the action: the page of `memory-ci report`, after a run that recorded. What was recorded stands without it,
-# so that a page that cannot be written is a warning.
+# Sourced by the action: writes the page of `memory-ci report` after a run that recorded, and sets the output `path`.
+# If it cannot be written, the job warns and goes on: the recorded memory is complete without it.
 set -euo pipefail
 [ "$REPORT" = true ] && [ "$JOB" = record ] || exit 0
 page="$RUNNER_TEMP/memory-report.html"

@@ -1,4 +1,4 @@
-# Sourced by the action: `memory-ci ci` with the options that its inputs stand for; one that is empty is none.
+# Sourced by the action: runs `memory-ci ci` with an option for each input that is not empty.
 set -euo pipefail
 set -- --provider github
 [ -z "$ENGINE" ] || set -- "$@" --engine "$ENGINE"

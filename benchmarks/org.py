@@ -30,7 +30,7 @@ from memory_ci.commands.org.engine import OrgEngine
 from memory_ci.commands.org.index import open_engine
 from memory_ci.commands.org.records import OrgFilters, OrgRepository
 from memory_ci.commands.org.search import search_org
-from memory_ci.commands.org.sync import verify_org
+from memory_ci.commands.org.verification import verify_org
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from tests.commands.org.organisation import GitHubListing, Organisation
 from tests.make import make_entry

@@ -1,4 +1,7 @@
-"""Anchors: parsed, formatted, and made from the text that they cite (docs/serving.md#anchors)."""
+"""Parse, format and make anchors: places of code at a commit, with a hash of their words.
+
+See docs/serving.md#anchors.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ CITE = Regex(
 No `@` follows that of the commit, so that a path may contain it.
 """
 
-# A path with such an end would be read as one with lines: `:-` is written after it.
+# A path that ends in `:3` or `:-` would be read as one with lines: `:-` is written after it.
 ENDS_LIKE_LINES = Regex(rf":(?:-|{LINE_NUMBER}(?:-{LINE_NUMBER})?)$")
 LAYOUT = ",;()\\"  # Characters that formatters add and drop when they wrap and join lines.
 FOLDED = str.maketrans("'`", '""', LAYOUT)
@@ -71,10 +74,10 @@ class Subject(NamedTuple):
 
 
 def parse_anchor(cite: str) -> Anchor | None:
-    """Return the anchor that a cite spells, or None.
+    """Parse a cite such as `src/a.py:3-9@1a2b3c4 symbol:f words:0123456789ab`; None for other text.
 
-    A cite may be any text. The path of an anchor is as git lists it: not absolute, not relative to
-    a directory, in one line.
+    The path of an anchor is as git lists it: not absolute, not relative to a directory, in one
+    line.
     """
     match = CITE.fullmatch(cite)
     if match is None:
@@ -100,24 +103,25 @@ def is_citable(path: str) -> bool:
 
 
 def may_hide(anchor: Anchor, entry: Entry) -> bool:
-    """Return whether an entry is hidden once the code of this anchor is gone.
+    """Return whether an entry of memory is hidden once the code that it cites is gone.
 
-    It is not if the anchor is a guess: the entry names neither the cited definition nor the file,
-    with or without its extension. An entry about a rejected approach is not hidden either, because
-    it may say that the code is gone.
+    It is hidden if its text names the cited definition or the file, with or without its extension;
+    else the anchor is a guess. An entry about a rejected approach is not hidden, because it may say
+    that the code is gone.
     """
     if entry.adoption == "rejected":
         return False
     file_name = anchor.path.rpartition("/")[2]
-    names = {file_name, file_name.partition(".")[0], strip_owners(anchor.symbol or "")}
-    prose = entry.text
-    return any(
-        re.search(rf"(?<!\w){re.escape(name)}(?!\w)", prose) is not None for name in names - {""}
-    )
+    stem = file_name.partition(".")[0]
+    symbol = strip_owners(anchor.symbol or "")
+    for name in (file_name, stem, symbol):
+        if name and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", entry.text):
+            return True
+    return False
 
 
 def format_anchor(anchor: Anchor) -> str:
-    """Return an anchor as a cite, the inverse of parse_anchor.
+    """Format an anchor as a cite, `path:first-last@commit …`; the inverse of parse_anchor.
 
     A single line is written once, as people cite it.
     """
@@ -139,9 +143,9 @@ def format_anchor(anchor: Anchor) -> str:
 
 
 def strip_layout(text: str) -> str:
-    """Return a text normalised against formatters: white space, LAYOUT, the kind of quotes.
+    """Return a text without what code formatters change: white space, LAYOUT, the kind of quotes.
 
-    Lines that are folded and joined are the folded text, wherever lines are broken.
+    Stripped lines joined are the stripped text, wherever its lines are broken.
     """
     return "".join(text.split()).translate(FOLDED)
 
@@ -155,9 +159,12 @@ def cut_lines(text: str, lines: Lines | None) -> str:
 
 
 def has_hash(anchor: Anchor, tokens: Tokens, text: str) -> bool:
-    """Return whether the hash of an anchor is that of these words.
+    """Return whether an anchor has the hash of a place of code.
 
-    The hash of an old anchor is that of `text`, folded.
+    Args:
+        anchor: the anchor.
+        tokens: the words of the place.
+        text: its text, whose hash anchors of older versions have.
     """
     if anchor.text is None:
         return False
@@ -183,7 +190,7 @@ def make_anchor(
     lines: Lines | None = None,
     symbol: str | None = None,
 ) -> Anchor:
-    """Return an anchor with its hash.
+    """Make an anchor of a place of code, with the hash of its words.
 
     Args:
         path: the path of the cited file.
@@ -193,10 +200,10 @@ def make_anchor(
         symbol: the cited definition.
     """
     first, last = lines or (None, None)
-    bare = Anchor(path=path, commit=commit, first=first, last=last, symbol=symbol)
-    subject = find_subject(bare, text)
+    without_hash = Anchor(path=path, commit=commit, first=first, last=last, symbol=symbol)
+    subject = find_subject(without_hash, text)
     if subject is None or not subject.tokens.words:
-        return bare
+        return without_hash
 
     cited_symbol = symbol if lines else None
     if subject.definition is not None and not subject.is_part:
@@ -205,7 +212,7 @@ def make_anchor(
             first = subject.definition.first
             last = subject.definition.last
     return replace(
-        bare,
+        without_hash,
         first=first,
         last=last,
         symbol=cited_symbol,
@@ -215,7 +222,7 @@ def make_anchor(
 
 
 def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
-    """Return an anchor with its hash.
+    """Add the hash of its words to an anchor that has none.
 
     An anchor of a whole file becomes that of the definition in it that `prose` names, if any.
 
@@ -235,29 +242,55 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
 
 
 def find_subject(anchor: Anchor, text: str) -> Subject | None:
-    """Return the part of `text` that an anchor cites; None if that has no words."""
+    """Return the part of a file that an anchor cites; None if that has no words.
+
+    It is the definition that the cited lines are all of, else the one that the anchor names, else
+    the cited lines, else the whole file.
+
+    Args:
+        anchor: the anchor.
+        text: the text of the file.
+    """
     path = anchor.path
     lines = get_lines(anchor)
     enclosing, is_all = find_enclosing(path, text, lines) if lines else (None, False)
-    if enclosing and is_all and anchor.symbol in (None, enclosing.name):
-        return Subject(enclosing, False, lines, normalize_definition(path, text, enclosing), path)
+    whole = enclosing if is_all else None
+    if whole and anchor.symbol in (None, whole.name):
+        return Subject(whole, False, lines, normalize_definition(path, text, whole), path)
     named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
     if named is not None:
         named_lines = (named.first, named.last)
         return Subject(named, False, named_lines, normalize_definition(path, text, named), path)
     if lines is None:
         return Subject(None, False, None, read_code(path, text).normalize_all(), path)
-    if enclosing and is_all:
-        return Subject(enclosing, False, lines, normalize_definition(path, text, enclosing), path)
+    if whole:
+        return Subject(whole, False, lines, normalize_definition(path, text, whole), path)
+    return _find_cited_lines(path, text, lines, enclosing)
 
+
+def _find_cited_lines(
+    path: str, text: str, lines: Lines, enclosing: Definition | None
+) -> Subject | None:
+    """Return lines that are not a whole definition as a subject; None if they have no words.
+
+    Lines without words of the language, such as a comment, are read as prose.
+
+    Args:
+        path: the path of the file.
+        text: its text.
+        lines: the lines.
+        enclosing: the innermost definition around them.
+    """
     tokens = read_code(path, text).normalize_all()
     if enclosing:
         tokens = normalize_definition(path, text, enclosing)
-    tokens = cut_tokens(tokens, lines)
-    if tokens.words:
-        return Subject(enclosing, True, lines, tokens, path)
-    tokens = cut_tokens(read_code("", text).normalize_all(), lines)
-    return Subject(None, True, lines, tokens, "") if tokens.words else None
+    cited_tokens = cut_tokens(tokens, lines)
+    if cited_tokens.words:
+        return Subject(enclosing, True, lines, cited_tokens, path)
+    prose_tokens = cut_tokens(read_code("", text).normalize_all(), lines)
+    if prose_tokens.words:
+        return Subject(None, True, lines, prose_tokens, "")
+    return None
 
 
 def get_lines(place: Anchor | Verdict) -> Lines | None:
@@ -268,13 +301,16 @@ def get_lines(place: Anchor | Verdict) -> Lines | None:
 
 
 def normalize_definition(path: str, text: str, definition: Definition) -> Tokens:
-    """Return the words of a definition, those of all its spans one after the other."""
+    """Return the words of a definition in the form in which they are compared.
+
+    Those of all its spans come one after the other.
+    """
     code = read_code(path, text)
     return join_tokens([code.normalize(start, stop) for start, stop in definition.spans])
 
 
 def join_tokens(parts: list[Tokens]) -> Tokens:
-    """Return tokens as one sequence."""
+    """Join several sequences of tokens to one."""
     if len(parts) == 1:
         return parts[0]
     words: list[str] = []
@@ -288,7 +324,8 @@ def join_tokens(parts: list[Tokens]) -> Tokens:
 def cut_tokens(tokens: Tokens, lines: Lines) -> Tokens:
     """Return the tokens in some lines, as they would be read from a text of these lines alone.
 
-    So the blocks that begin in the lines end in the result, and a paragraph has its marks.
+    The marks for the end of a block and for a paragraph are on no line. Those that belong to the
+    lines are included; commas at the end are left out.
     """
     first, last = lines
     words = tokens.words
@@ -298,11 +335,11 @@ def cut_tokens(tokens: Tokens, lines: Lines) -> Tokens:
 
     start = indices[0]
     stop = indices[-1] + 1
-    open_blocks = words[start:stop].count(INDENT) - words[start:stop].count(DEDENT)
+    cited_words = words[start:stop]
+    open_blocks = cited_words.count(INDENT) - cited_words.count(DEDENT)
     while open_blocks > 0 and words[stop : stop + 1] == (DEDENT,):
         stop += 1
         open_blocks -= 1
-    # Marks of paragraphs and the ends of blocks are on no line.
     if words[start - 1 : start] == (PARAGRAPH,):
         start -= 1
     if words[stop : stop + 1] == (PARAGRAPH,):

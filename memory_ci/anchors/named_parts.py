@@ -1,4 +1,4 @@
-"""Parts of a file that is cited as a whole: those an entry names, and the share that was edited."""
+"""Find the parts of a cited file that an entry names, and the share of a file that was edited."""
 
 from __future__ import annotations
 
@@ -29,10 +29,14 @@ in fewer."""
 MAX_PARTS = 30  # Names that are in more parts select none: the file is compared as a whole.
 MIN_TERM = 3  # Characters: shorter names occur anywhere.
 MAX_TERM = 200  # Characters: longer texts are no names.
+# Text in back quotes or in quotes: `run`, "max-line".
 QUOTATION = Regex(r"(?P<mark>`{1,2})(?P<code>[^`\n]+)(?P=mark)|[\"“](?P<quoted>[^\"“”\n]+)[\"”]")
 WORD = Regex(r"[\w.-]*\w")
+# A line of settings: `key: value`, `- key: value`, `"key" = value`.
 KEY = Regex(r"\s*(?:-\s+)?[\"']?(?P<key>[A-Za-z_][\w.-]*)[\"']?\s*[:=](?!=)")
+# The title of a section of settings: `[tool.ruff]`.
 SECTION = Regex(r"\[+\s*(?P<title>[^\[\]]+?)\s*\]+\s*(?:[#;].*)?")
+# A heading of Markdown: `## Title`.
 HEADING = Regex(r"(?P<level>#{1,6})\s+(?P<title>.+?)\s*#*")
 SETTINGS = frozenset("toml ini cfg yaml yml json jsonc properties".split())
 DOCUMENTS = frozenset("md mdx markdown rst txt adoc".split())
@@ -76,20 +80,27 @@ def anchor_parts(anchor: Anchor, text: str, prose: str) -> list[Anchor]:
 
 
 def find_named_parts(path: str, text: str, prose: str) -> list[FilePart]:
-    """Return the parts of a file that hold names of an entry, in the order of the file."""
-    parts_by_lines: dict[Lines, FilePart] = {}
-    frequent: dict[Lines, FilePart] = {}
+    """Return the parts of a file that an entry names, in the order of the file.
+
+    Names that are in more than FEW_PARTS parts count only if the entry has no other. There are no
+    parts if they are more than MAX_PARTS.
+
+    Args:
+        path: the path of the file.
+        text: its text.
+        prose: the title and the body of the entry.
+    """
+    rare_parts: dict[Lines, FilePart] = {}
+    frequent_parts: dict[Lines, FilePart] = {}
     for term in list_terms(path, text, prose):
-        parts = _find_parts(path, text, term)
-        is_frequent = len(parts) > FEW_PARTS
-        for part in parts:
-            target = frequent if is_frequent else parts_by_lines
-            target[part.lines] = part
-    if not parts_by_lines:
-        parts_by_lines = frequent
-    if len(parts_by_lines) > MAX_PARTS:
+        term_parts = _find_parts(path, text, term)
+        parts = frequent_parts if len(term_parts) > FEW_PARTS else rare_parts
+        for part in term_parts:
+            parts[part.lines] = part
+    named_parts = rare_parts or frequent_parts
+    if len(named_parts) > MAX_PARTS:
         return []
-    return [parts_by_lines[lines] for lines in sorted(parts_by_lines)]
+    return [named_parts[lines] for lines in sorted(named_parts)]
 
 
 def find_edited_share(path: str, old_text: str, new_path: str, new_text: str) -> float:
@@ -104,24 +115,30 @@ def find_edited_share(path: str, old_text: str, new_path: str, new_text: str) ->
         new_text: its text there.
     """
     remaining = Counter(part.words for part in list_parts(new_path, new_text))
-    edited = total = 0
+    edited_count = 0
+    total_count = 0
     for part in list_parts(path, old_text):
-        if part.definition is None and part.words[0] in IMPORTS:
+        is_import = part.definition is None and part.words[0] in IMPORTS
+        if is_import:
             continue
-        total += len(part.words)
-        if remaining[part.words]:
+        total_count += len(part.words)
+        if remaining[part.words] > 0:
             remaining[part.words] -= 1
         else:
-            edited += len(part.words)
-    return edited / total if total else 0.0
+            edited_count += len(part.words)
+    return edited_count / total_count if total_count else 0.0
 
 
 def list_terms(path: str, text: str, prose: str) -> list[str]:
-    """Return the terms by which an entry may name a part of a file.
+    """Return the words of an entry that may name a part of a file, and are in the file.
 
-    These are names that it writes as code and quotations that the file has, the keys of a settings
-    file that are among its words, and the headings of a document of two words or more that it
-    repeats.
+    These are names that it writes as code, and its quotations; the keys of a settings file that are
+    among its words; and the headings of a document, of two words or more, that it repeats.
+
+    Args:
+        path: the path of the file.
+        text: its text.
+        prose: the title and the body of the entry.
     """
     terms = list_mentions(prose)
     for quotation in QUOTATION.finditer(prose):
@@ -134,9 +151,8 @@ def list_terms(path: str, text: str, prose: str) -> list[str]:
         terms += _list_used_keys(lines, prose)
     elif extension in DOCUMENTS:
         terms += _list_repeated_headings(lines, prose)
-    return [
-        term for term in dict.fromkeys(terms) if MIN_TERM <= len(term) <= MAX_TERM and term in text
-    ]
+    distinct_terms = dict.fromkeys(terms)
+    return [term for term in distinct_terms if MIN_TERM <= len(term) <= MAX_TERM and term in text]
 
 
 def _list_used_keys(lines: Sequence[str], prose: str) -> list[str]:
@@ -176,56 +192,74 @@ def list_parts(path: str, text: str) -> tuple[FilePart, ...]:
 
 
 def _list_code_parts(path: str, text: str, code: Code) -> Iterator[FilePart]:
-    spans: list[tuple[int, int]] = []
+    """Yield the definitions of a file, then each statement outside of them."""
+    spans: list[tuple[int, int]] = []  # The ranges of words of the definitions, in order.
     for definition in _list_leaves(path, text):
         spans += definition.spans
         words = normalize_definition(path, text, definition).words
         yield FilePart((definition.first, definition.last), definition, words)
 
-    index = 0
+    index = 0  # Of the first span that ends after the line.
     for line in code.lines:
         while index < len(spans) and spans[index][1] <= line.start:
             index += 1
-        if index < len(spans) and spans[index][0] <= line.start:
+        is_in_definition = index < len(spans) and spans[index][0] <= line.start
+        if is_in_definition:
             continue
         indices = range(line.start, line.stop)
-        if code.lexer is PYTHON_LEXER and code.string_indices.issuperset(indices):
-            continue  # A docstring.
+        is_docstring = code.lexer is PYTHON_LEXER and code.string_indices.issuperset(indices)
+        if is_docstring:
+            continue
         words = code.normalize(line.start, line.stop).words
         if words:
             yield FilePart((code.rows[line.start], code.rows[line.stop - 1]), None, words)
 
 
 def _list_leaves(path: str, text: str) -> list[Definition]:
-    """Return the definitions that are no type with members, without those inside of them."""
+    """Return the functions, constants and types without members of a file.
+
+    Of a type with members the members are returned; a function inside of a function is left out.
+    """
     definitions = list_definitions(path, text)
     owners = {definition.name.rpartition(".")[0] for definition in definitions}
     leaves: list[Definition] = []
-    end = 0
+    last_stop = 0
     for definition in definitions:
         ((start, stop),) = definition.spans
-        if start < end or (definition.name in owners and is_type(path, text, definition)):
-            continue
-        leaves.append(definition)
-        end = stop
+        is_nested = start < last_stop
+        has_members = definition.name in owners and is_type(path, text, definition)
+        if not is_nested and not has_members:
+            leaves.append(definition)
+            last_stop = stop
     return leaves
 
 
 def _list_text_parts(code: Code, gap: int) -> Iterator[FilePart]:
-    """Return the runs of rows that have at most `gap` line breaks between them."""
+    """Yield the paragraphs or lines of a text.
+
+    Args:
+        code: the text as words.
+        gap: the difference of the numbers of two lines that are in one part: 1 for paragraphs, 0
+            for single lines.
+    """
     rows = code.rows
-    starts = [index for index, row in enumerate(rows) if index == 0 or row > rows[index - 1] + gap]
+    starts: list[int] = []
+    for index, row in enumerate(rows):
+        if index == 0 or row > rows[index - 1] + gap:
+            starts.append(index)
     for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
         yield FilePart((rows[start], rows[stop - 1]), None, tuple(code.words[start:stop]))
 
 
 def _find_parts(path: str, text: str, term: str) -> list[FilePart]:
-    """Return the parts that a term is the name of, else those that it occurs in."""
-    definitions = [
-        FilePart((definition.first, definition.last), definition)
-        for definition in list_definitions(path, text)
-        if term in (definition.name, strip_owners(definition.name))
-    ]
+    """Return the parts of a file that a term names, else those that it occurs in.
+
+    A term names a definition, a section of a document or settings, or a key of settings.
+    """
+    definitions: list[FilePart] = []
+    for definition in list_definitions(path, text):
+        if term in (definition.name, strip_owners(definition.name)):
+            definitions.append(FilePart((definition.first, definition.last), definition))
     if definitions:
         return definitions
 
@@ -242,32 +276,44 @@ def _find_parts(path: str, text: str, term: str) -> list[FilePart]:
     parts: dict[FilePart, None] = {}
     for row in rows:
         for part in list_parts(path, text):
-            if part.lines[0] <= row <= part.lines[1]:
+            first, last = part.lines
+            if first <= row <= last:
                 parts[part] = None
     return list(parts)
 
 
 def _find_rows(lines: Sequence[str], term: str) -> list[int]:
-    """Return the numbers of the lines in which a term is not part of a longer word."""
-    before = r"(?<![\w-])" if term[0].isalnum() else ""
-    after = r"(?![\w-])" if term[-1].isalnum() else ""
-    pattern = re.compile(f"{before}{re.escape(term)}{after}")
-    return [
-        number
-        for number, line in enumerate(lines, start=1)
-        if term in line and pattern.search(line)
-    ]
+    """Return the numbers, from 1, of the lines that have a term as a whole word."""
+    no_word_before = r"(?<![\w-])" if term[0].isalnum() else ""
+    no_word_after = r"(?![\w-])" if term[-1].isalnum() else ""
+    pattern = re.compile(f"{no_word_before}{re.escape(term)}{no_word_after}")
+    rows: list[int] = []
+    for number, line in enumerate(lines, start=1):
+        if term in line and pattern.search(line):
+            rows.append(number)
+    return rows
 
 
 def _find_block(path: str, lines: Sequence[str], row: int, term: str) -> Lines | None:
-    """Return the lines of the section or key that a term names and that begins in a row."""
+    """Return the section of a document or settings, or the key, that begins in a row.
+
+    None if none begins there, or if it is a key or section of settings with another name.
+
+    Args:
+        path: the path of the file.
+        lines: its lines.
+        row: the number of a line, from 1.
+        term: the name.
+    """
     line = lines[row - 1]
     if len(line) > MAX_WIDTH:
         return None
     extension = _extension(path)
     if extension in DOCUMENTS:
         heading = HEADING.fullmatch(line)
-        return (row, _find_section_end(lines, row, len(heading["level"]))) if heading else None
+        if heading is None:
+            return None
+        return row, _find_section_end(lines, row, len(heading["level"]))
     if extension not in SETTINGS or term not in _list_keys(line):
         return None
     if SECTION.fullmatch(line):
@@ -276,7 +322,10 @@ def _find_block(path: str, lines: Sequence[str], row: int, term: str) -> Lines |
 
 
 def _find_section_end(lines: Sequence[str], row: int, level: int) -> int:
-    """Return the last row before the next heading of the same or a higher level."""
+    """Return the last row of the section of a document whose heading is in a row.
+
+    The next heading of the same or a higher level (with as many #s or fewer) ends it.
+    """
     for number in range(row + 1, len(lines) + 1):
         heading = HEADING.fullmatch(lines[number - 1][:MAX_WIDTH])
         if heading and len(heading["level"]) <= level:
@@ -293,7 +342,7 @@ def _find_table_end(lines: Sequence[str], row: int) -> int:
 
 
 def _find_value_end(lines: Sequence[str], row: int) -> int:
-    """Return the last row of the value of a key.
+    """Return the last row of the value of the key in a row of a settings file.
 
     A value has the rows that are indented deeper than its key, and the bracket that closes it.
     """
@@ -305,14 +354,17 @@ def _find_value_end(lines: Sequence[str], row: int) -> int:
             continue
         indent = _indentation(line)
         if indent <= key_indent:
-            is_closing = indent == key_indent and line.strip()[0] in ")]}"
-            return number if is_closing else last
+            is_closing_bracket = indent == key_indent and line.strip().startswith((")", "]", "}"))
+            return number if is_closing_bracket else last
         last = number
     return last
 
 
 def _list_keys(line: str) -> list[str]:
-    """Return the names of the key or the section that a line begins."""
+    """Return the names of the key or the section of settings that begins in a line.
+
+    A section has two names: `tool.ruff` and `ruff`.
+    """
     section = SECTION.fullmatch(line)
     if section:
         title = section["title"].replace('"', "")

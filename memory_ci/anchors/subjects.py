@@ -1,4 +1,4 @@
-"""The definitions that an entry is about, by the change it comes from and by its words."""
+"""Find the definitions that an entry is about, by the change it comes from and by its words."""
 
 from __future__ import annotations
 
@@ -59,23 +59,25 @@ def list_touched(before: Texts, after: Texts) -> list[TouchedDefinition]:
         before: the texts of the changed files before the change.
         after: their texts after it.
     """
-    old_words_by_path: dict[str, dict[str, Words]] = {}
-    unchanged: set[tuple[str, Words]] = set()
+    old_words_by_path: dict[str, dict[str, Words]] = {}  # By name of the definition.
+    old_definitions: set[tuple[str, Words]] = set()  # Name without owners, and words.
     for path, text in before.items():
         old_words = {name: words for name, (_, words) in _group_by_name(path, text).items()}
         old_words_by_path[path] = old_words
-        unchanged.update((strip_owners(name), words) for name, words in old_words.items())
+        old_definitions.update((strip_owners(name), words) for name, words in old_words.items())
 
     touched: list[TouchedDefinition] = []
     for path, text in after.items():
         old_words = old_words_by_path.get(path, {})
-        in_file: dict[str, TouchedDefinition] = {}
+        touched_in_file: dict[str, TouchedDefinition] = {}
         for name, (definition, words) in _group_by_name(path, text).items():
-            if (strip_owners(name), words) in unchanged:
+            is_unchanged = (strip_owners(name), words) in old_definitions
+            if is_unchanged:
                 continue
             weight = _count_edited(old_words.get(name, ()), words)
-            in_file[name] = TouchedDefinition(path, name, weight, is_type(path, text, definition))
-        touched += _drop_nested(in_file)
+            is_touched_type = is_type(path, text, definition)
+            touched_in_file[name] = TouchedDefinition(path, name, weight, is_touched_type)
+        touched += _drop_nested(touched_in_file)
     return touched
 
 
@@ -87,13 +89,17 @@ def _count_edited(old_words: Words, new_words: Words) -> int:
 
 
 def _drop_nested(touched: Mapping[str, TouchedDefinition]) -> list[TouchedDefinition]:
-    """Return touched definitions without types of touched members, and without nested functions."""
-    nested: set[str] = set()
+    """Drop the types of which a member was touched, and functions inside of touched functions.
+
+    Args:
+        touched: the touched definitions of a file by name.
+    """
+    dropped_names: set[str] = set()
     for name in touched:
         for owner in _list_owners(name):
             if owner in touched:
-                nested.add(owner if touched[owner].is_type else name)
-    return [definition for name, definition in touched.items() if name not in nested]
+                dropped_names.add(owner if touched[owner].is_type else name)
+    return [definition for name, definition in touched.items() if name not in dropped_names]
 
 
 def _list_owners(name: str) -> list[str]:
@@ -118,12 +124,14 @@ def choose_touched(
     mentions = list_mentions(prose)
     chosen = [definition for definition in touched if _is_mentioned(definition.name, mentions)]
     if not chosen:
-        chosen = _prefer_functions(
-            [definition for definition in touched if definition.path in named_paths]
-        )
+        in_named_files = [definition for definition in touched if definition.path in named_paths]
+        chosen = _prefer_functions(in_named_files)
     if not chosen:
-        main = [definition for definition in touched if not SUPPORT_FILE.fullmatch(definition.path)]
-        chosen = _prefer_functions(main or touched)
+        in_main_code: list[TouchedDefinition] = []
+        for definition in touched:
+            if not SUPPORT_FILE.fullmatch(definition.path):
+                in_main_code.append(definition)
+        chosen = _prefer_functions(in_main_code or touched)
         paths = {definition.path for definition in chosen}
         if len(chosen) > MAX_CITES or len(paths) > MAX_FILES:
             return []
@@ -137,7 +145,11 @@ def choose_touched(
 
 
 def find_named_definitions(prose: str, texts: Texts) -> list[tuple[str, str]]:
-    """Find definitions that an entry names as code, whether touched or not.
+    """Find the definitions in some files that an entry names as code.
+
+    Args:
+        prose: the text of the entry.
+        texts: the texts of the files by path.
 
     Returns:
         The path and the name of each, at most three.
@@ -161,8 +173,8 @@ def matches_name(mention: str, name: str) -> bool:
     """
     mention_parts = mention.split(".")
     name_parts = name.split(".")
-    common = min(len(mention_parts), len(name_parts))
-    return mention_parts[-common:] == name_parts[-common:]
+    common_count = min(len(mention_parts), len(name_parts))
+    return mention_parts[-common_count:] == name_parts[-common_count:]
 
 
 def _is_mentioned(name: str, mentions: Sequence[str]) -> bool:
@@ -170,7 +182,7 @@ def _is_mentioned(name: str, mentions: Sequence[str]) -> bool:
 
 
 def _group_by_name(path: str, text: str) -> dict[str, tuple[Definition, Words]]:
-    """Return the first definition of each name, with the words of all that share the name."""
+    """Return for each name in a file its first definition, and the words of all its definitions."""
     groups: dict[str, list[Definition]] = defaultdict(list)
     for definition in list_definitions(path, text):
         groups[definition.name].append(definition)

@@ -1,4 +1,4 @@
-"""Definitions in source text, recognised by the look of their first line.
+"""Find definitions (functions, types, constants) in source text by patterns of their first line.
 
 There is no parser: a wrong guess costs precision only.
 """
@@ -88,7 +88,9 @@ An opening brace on a line of its own, the end of a signature over several lines
 the clauses of Ruby and Rust.
 """
 
+# A name in prose, with the back quote before it and the bracket or back quote after it: `a.b(`.
 MENTION = Regex(r"(`?)(?<![\w$])([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)([(`]?)")
+# A sign that a name is of code: `a_b`, `aB`, `a.b`, `a::b`, `a#b`.
 CODE_SIGN = Regex(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
 CAPITALISED = Regex(r"[A-Z][A-Za-z\d]*")
 TYPE_KEYWORDS = frozenset(
@@ -139,7 +141,12 @@ class _Scope(NamedTuple):
 
 @lru_cache(maxsize=512)
 def list_definitions(path: str, text: str) -> tuple[Definition, ...]:
-    """Return the definitions of a file in order; none if its language is unknown."""
+    """Return the definitions of a file in order; none if its language is unknown.
+
+    Args:
+        path: the path of the file, whose extension decides on the language.
+        text: its text.
+    """
     code = read_code(path, text)
     if code.lexer is PYTHON_LEXER:
         return tuple(_list_python(code))
@@ -150,35 +157,45 @@ def list_definitions(path: str, text: str) -> tuple[Definition, ...]:
 
 
 def find_definition(path: str, text: str, symbol: str) -> Definition | None:
-    """Return the definition that `symbol` names.
+    """Return the definition of a file that `symbol` (`post`, `Client.post`) names.
 
     It is matched by its whole name, else by the end of it, else by its last part if a single
     definition has that. A nested definition (a function in a function) counts only if no outer
-    definition has the name.
+    definition has the name. Several definitions of one name are merged.
     """
-    symbol = _join_by_dots(symbol)
-    short_name = strip_owners(symbol)
-    if short_name not in text:
-        return None
-
-    definitions = [
-        definition
-        for definition in list_definitions(path, text)
-        if strip_owners(definition.name) == short_name
-    ]
-    same_name = [definition for definition in definitions if definition.name == symbol]
-    same_end = [definition for definition in definitions if definition.name.endswith(f".{symbol}")]
-    matches = same_name or same_end or definitions
+    name = _join_by_dots(symbol)
+    matches = _match_name(path, text, name)
     if not matches:
         return None
     least_depth = min(definition.name.count(".") for definition in matches)
     outer = [definition for definition in matches if definition.name.count(".") == least_depth]
-    is_unique = len({definition.name for definition in outer}) == 1
-    return merge_definitions(outer) if is_unique else None
+    distinct_names = {definition.name for definition in outer}
+    if len(distinct_names) > 1:
+        return None
+    return merge_definitions(outer)
+
+
+def _match_name(path: str, text: str, name: str) -> list[Definition]:
+    """Return the definitions with a name, else those whose name ends in it, or in its last part."""
+    short_name = strip_owners(name)
+    if short_name not in text:
+        return []
+    same_name: list[Definition] = []
+    same_end: list[Definition] = []
+    same_short_name: list[Definition] = []
+    for definition in list_definitions(path, text):
+        if strip_owners(definition.name) != short_name:
+            continue
+        same_short_name.append(definition)
+        if definition.name == name:
+            same_name.append(definition)
+        if definition.name.endswith(f".{name}"):
+            same_end.append(definition)
+    return same_name or same_end or same_short_name
 
 
 def merge_definitions(definitions: Sequence[Definition]) -> Definition:
-    """Return definitions of one name as a single one."""
+    """Merge definitions of one name to a single one, with a span for each."""
     spans: list[tuple[int, int]] = []
     heads: list[int] = []
     for definition in definitions:
@@ -190,33 +207,45 @@ def merge_definitions(definitions: Sequence[Definition]) -> Definition:
 
 
 def find_enclosing(path: str, text: str, lines: tuple[int, int]) -> tuple[Definition | None, bool]:
-    """Find the innermost definition that holds the words of these lines.
+    """Find the innermost definition that has all words of some lines.
+
+    Args:
+        path: the path of the file.
+        text: its text.
+        lines: the first and the last line.
 
     Returns:
         The definition, and whether the lines are all of it; they may leave out its decorators.
     """
-    start, stop = read_code(path, text).find_words(*lines)
-    if start >= stop:
+    first_word, words_end = read_code(path, text).find_words(*lines)
+    if first_word >= words_end:
         return None, False
 
     innermost: Definition | None = None
+    innermost_start = 0
     for definition in list_definitions(path, text):
-        ((begin, end),) = definition.spans
-        if begin > start or stop > end:
-            continue
-        if innermost is None or begin >= innermost.spans[0][0]:
+        ((start, stop),) = definition.spans
+        has_all_words = start <= first_word and words_end <= stop
+        if has_all_words and start >= innermost_start:
             innermost = definition
+            innermost_start = start
     if innermost is None:
         return None, False
-    is_all = stop == innermost.spans[0][1] and start <= innermost.heads[0]
+    ((_, innermost_stop),) = innermost.spans
+    is_all = words_end == innermost_stop and first_word <= innermost.heads[0]
     return innermost, is_all
 
 
 def find_named(path: str, text: str, prose: str) -> Definition | None:
-    """Return the first definition of a file that `prose` names as code.
+    """Return the first definition of a file that a text names as code; None if it names none.
 
-    As code is: in back quotes, with parentheses or with a joint. A plain word is no name: "before
-    you run the tests" does not name a function `run`.
+    A name is written as code in back quotes, with parentheses, or with a sign such as `_`. A plain
+    word is no name: "before you run the tests" does not name a function `run`.
+
+    Args:
+        path: the path of the file.
+        text: its text.
+        prose: the text that names definitions.
     """
     for mention in list_mentions(prose):
         definition = find_definition(path, text, mention)
@@ -226,7 +255,9 @@ def find_named(path: str, text: str, prose: str) -> Definition | None:
 
 
 def list_mentions(prose: str, *, plain: bool = True) -> list[str]:
-    """Return the names that `prose` writes as code, owners before them with a dot between.
+    """Return the names that a text writes as code, such as `Client.post`, `retry()`, `max_size`.
+
+    Owners are joined by dots, whatever the language writes (`a::b`, `a#b`).
 
     Args:
         prose: the text of an entry or task.
@@ -234,11 +265,11 @@ def list_mentions(prose: str, *, plain: bool = True) -> list[str]:
             commands are, and capitalised names without a sign of code, as products (`GitHub`) are.
     """
     names: dict[str, None] = {}
-    for tick, name, mark in MENTION.findall(prose):
-        is_code = mark == "("
+    for quote_before, name, sign_after in MENTION.findall(prose):
+        is_code = sign_after == "("
         if not is_code and CODE_SIGN.search(name):
-            is_code = plain or bool(tick) or not CAPITALISED.fullmatch(name)
-        if not is_code and (tick or mark):
+            is_code = plain or quote_before != "" or not CAPITALISED.fullmatch(name)
+        if not is_code and (quote_before or sign_after):
             is_code = plain or not name.islower()
         if is_code:
             names[_join_by_dots(name)] = None
@@ -264,11 +295,11 @@ def is_type(path: str, text: str, definition: Definition) -> bool:
     """Return whether a definition is a class, another type or a module."""
     words = read_code(path, text).words
     head = definition.heads[0]
-    before = words[head : head + MAX_HEAD]
+    words_before_name = words[head : head + MAX_HEAD]
     short_name = strip_owners(definition.name)
-    if short_name in before:
-        before = before[: before.index(short_name)]
-    return not TYPE_KEYWORDS.isdisjoint(before)
+    if short_name in words_before_name:
+        words_before_name = words_before_name[: words_before_name.index(short_name)]
+    return not TYPE_KEYWORDS.isdisjoint(words_before_name)
 
 
 def strip_owners(name: str) -> str:
@@ -285,6 +316,15 @@ def _join_by_dots(symbol: str) -> str:
 
 
 def _make_definition(code: Code, name: str, start: int, head: int, stop: int) -> Definition:
+    """Return a definition with the lines of its words.
+
+    Args:
+        code: the text as words.
+        name: its name with its owners.
+        start: the index of its first word.
+        head: the index of its first word after the decorators.
+        stop: the index after its last word.
+    """
     last = code.rows[stop - 1] + code.words[stop - 1].count("\n")
     return Definition(name, code.rows[start], last, ((start, stop),), (head,))
 
@@ -296,16 +336,19 @@ def _close_scopes(scopes: list[_Scope], start: int) -> None:
 
 
 def _list_python(code: Code) -> Iterator[Definition]:
-    scopes: list[_Scope] = []
+    """Yield the functions and classes of a Python text, and the assignments outside of them."""
+    scopes: list[_Scope] = []  # The definitions around a line, the innermost last.
     for number, line in enumerate(code.lines):
         _close_scopes(scopes, line.start)
-        head = code.words[line.start : line.start + 3]
-        if head[0] == "async":
-            del head[0]
-        if head and head[0] in ("def", "class") and len(head) > 1:
-            name = f"{scopes[-1].name}.{head[1]}" if scopes else head[1]
+        first_words = code.words[line.start : line.start + 3]
+        if first_words[0] == "async":
+            del first_words[0]
+        if len(first_words) > 1 and first_words[0] in ("def", "class"):
+            keyword = first_words[0]
+            short_name = first_words[1]
+            name = f"{scopes[-1].name}.{short_name}" if scopes else short_name
             stop = _find_dedent(code, number)
-            scopes.append(_Scope(name, stop, 0, head[0]))
+            scopes.append(_Scope(name, stop, 0, keyword))
             start = _find_decorators(code, number)
             yield _make_definition(code, name, start, line.start, stop)
         elif not scopes and _is_assignment(code, line):
@@ -314,7 +357,12 @@ def _list_python(code: Code) -> Iterator[Definition]:
 
 
 def _find_dedent(code: Code, number: int) -> int:
-    """Return the index of the first word that is not indented deeper than this line."""
+    """Return the index of the first word below a line that is not indented deeper than the line.
+
+    Args:
+        code: the text as words.
+        number: the index of the line.
+    """
     indent = code.lines[number].indent
     for below in range(number + 1, len(code.lines)):
         if code.lines[below].indent <= indent:
@@ -340,10 +388,14 @@ def _is_assignment(code: Code, line: Line) -> bool:
 
 
 def _find_decorators(code: Code, number: int) -> int:
-    """Return the index of the first word of a definition, its decorators included.
+    """Return the index of the first word of the definition in a line, its decorators included.
 
     The attributes of Rust are not part of a definition: they tell the compiler, linters and derived
     code how to treat it.
+
+    Args:
+        code: the text as words.
+        number: the index of the line.
     """
     own_line = code.lines[number]
     start = own_line.start
@@ -360,7 +412,7 @@ def _find_decorators(code: Code, number: int) -> int:
 def _list_by_look(
     code: Code, rows: Sequence[str], patterns: Sequence[re.Pattern[str]]
 ) -> Iterator[Definition]:
-    """Return the definitions whose first line matches a pattern.
+    """Yield the definitions of a text whose first line matches a pattern of the language.
 
     Args:
         code: the text as words.
@@ -373,8 +425,10 @@ def _list_by_look(
         row = rows[code.rows[line.start] - 1]
         if len(row) > MAX_WIDTH:
             continue
-        if code.lexer not in INDENTED_LEXERS and len(row) - len(row.lstrip()) != line.indent:
-            continue  # The line begins inside of a comment or a literal.
+        row_indent = len(row) - len(row.lstrip())
+        is_in_literal = code.lexer not in INDENTED_LEXERS and row_indent != line.indent
+        if is_in_literal:  # Or the line begins inside of a comment.
+            continue
 
         kind, name = _match_row(row, patterns, scopes[-1] if scopes else None, line)
         if not kind:
@@ -383,7 +437,7 @@ def _list_by_look(
             name = _find_implementer(code.words, line.start)
         owner = next((scope.name for scope in reversed(scopes) if scope.name), "")
         full_name = _join_by_dots(f"{owner}.{name}" if name and owner else name)
-        scope_name = owner if kind == "mod" else full_name
+        scope_name = owner if kind == "mod" else full_name  # A module of Rust is no owner.
         stop = _find_stop(code, number)
         scopes.append(_Scope(scope_name, stop, line.depth, kind))
         if name and kind != "impl":
@@ -394,7 +448,17 @@ def _list_by_look(
 def _match_row(
     row: str, patterns: Sequence[re.Pattern[str]], scope: _Scope | None, line: Line
 ) -> tuple[str, str]:
-    """Return kind and name of the definition that a line begins, else two empty texts."""
+    """Return the kind and the name of the definition that begins in a line; ("", "") if none does.
+
+    The kind is `class`, `interface`, `mod` or `enum`; `group` for a group of declarations of Go;
+    `impl` for an implementation of Rust; `member` of a group; else `item`.
+
+    Args:
+        row: the line as text.
+        patterns: the patterns of the language.
+        scope: the innermost definition around the line.
+        line: the line as words.
+    """
     is_member = scope is not None and line.depth == scope.depth + 1
     if scope and scope.kind == "group":
         match = GROUP_MEMBER.match(row) if is_member else None
@@ -467,19 +531,23 @@ def _find_stop(code: Code, number: int) -> int:
 def _is_end(code: Code, own_line: Line, line: Line, below: Line) -> bool:
     """Return whether the definition that begins in `own_line` ends with `line`.
 
-    `below` is the line after `line`.
+    Args:
+        code: the text as words.
+        own_line: the first line of the definition.
+        line: a line of it.
+        below: the line after `line`.
     """
     if below.depth > own_line.depth:
         return False
     last_word = code.words[line.stop - 1]
     if last_word == ">" and code.words[line.stop - 2] in ("=", "-"):
         last_word = "=>"
-    continues_before = code.words[below.start] in LINE_CONTINUES_BEFORE
+    is_continued_below = code.words[below.start] in LINE_CONTINUES_BEFORE
     if last_word == ";" or below.depth < own_line.depth:
         return True
-    if last_word == "}" and not continues_before:
+    if last_word == "}" and not is_continued_below:
         return True
-    is_continued = last_word in LINE_CONTINUES_AFTER or continues_before
+    is_continued = last_word in LINE_CONTINUES_AFTER or is_continued_below
     return not is_continued and below.indent <= own_line.indent
 
 
@@ -487,6 +555,10 @@ def _find_stop_by_indent(code: Code, number: int) -> int:
     """Return the index after the last word of a definition, judged by indentation.
 
     It has the lines that are indented deeper, and the line that closes it.
+
+    Args:
+        code: the text as words.
+        number: the index of the definition's first line.
     """
     own_line = code.lines[number]
     stop = own_line.stop
@@ -495,9 +567,11 @@ def _find_stop_by_indent(code: Code, number: int) -> int:
         text = " ".join(code.words[line.start : line.stop])
         if text.startswith("#"):
             continue
-        is_level = line.indent == own_line.indent
-        if line.indent > own_line.indent or (is_level and CONTINUATION.match(text)):
+        is_same_indent = line.indent == own_line.indent
+        is_continuation = is_same_indent and CONTINUATION.match(text)
+        if line.indent > own_line.indent or is_continuation:
             stop = line.stop
-        else:
-            return line.stop if is_level and END_OF_BLOCK.match(text) else stop
+            continue
+        is_closing_line = is_same_indent and END_OF_BLOCK.match(text)
+        return line.stop if is_closing_line else stop
     return stop

@@ -1,4 +1,4 @@
-"""Verdicts on whether the code that an entry cites is still the same (docs/serving.md#anchors)."""
+"""Judge whether the code that an entry cites is still the same (docs/serving.md#anchors)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Candidate(NamedTuple):
 
 
 class _View(NamedTuple):
-    """The arguments of `judge_anchor`."""
+    """The arguments of `judge_anchor`: the anchor, and the files in which its code is searched."""
 
     anchor: Anchor
     old_text: str
@@ -106,7 +106,7 @@ def judge_anchor(
     successor: str | None,
     old_files: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """Return the verdict on an anchor.
+    """Return whether the code of an anchor is still the same: fresh, moved, changed or gone.
 
     Args:
         anchor: the anchor to judge.
@@ -116,6 +116,10 @@ def judge_anchor(
             was deleted. A successor that is not in `files` cannot be read.
         old_files: texts that some of `files` had at the commit of the anchor. Text that they
             had then was not moved to them.
+
+    Returns:
+        The verdict, with the place where the code is now. It is `unverifiable` where nothing can
+        be compared.
     """
     lines = get_lines(anchor)
     new_text = files.get(successor or "")
@@ -145,7 +149,7 @@ def judge_anchor(
 
 
 def find_search_text(anchor: Anchor, old_text: str | None, new_text: str | None) -> str:
-    """Return a text to search for in other files, to which the cited code may have moved.
+    """Return a text by which to search other files for cited code that may have moved there.
 
     It is the name of a definition that the file no longer has, else the longest of the cited lines.
 
@@ -162,18 +166,18 @@ def find_search_text(anchor: Anchor, old_text: str | None, new_text: str | None)
         return strip_owners(anchor.symbol or "")
     if subject.definition is not None:
         name = subject.definition.name
-        is_defined = new_text is not None and any(
-            definition.name == name for definition in list_definitions(anchor.path, new_text)
-        )
-        return "" if is_defined else strip_owners(name)
+        definitions = list_definitions(anchor.path, new_text) if new_text is not None else ()
+        is_still_defined = any(definition.name == name for definition in definitions)
+        return "" if is_still_defined else strip_owners(name)
     if subject.lines is None or not subject.is_distinctive:
         return ""
     lines = cut_lines(old_text, subject.lines).split("\n")
-    return max((EDGES.sub("", line) for line in lines), key=len)
+    stripped_lines = [EDGES.sub("", line) for line in lines]
+    return max(stripped_lines, key=len)
 
 
 def judge_entry(verdicts: Iterable[Verdict]) -> VerdictKind:
-    """Return the verdict on an entry, from those on its anchors.
+    """Return the kind of verdict on an entry, from the verdicts on its anchors.
 
     It is gone if all of them are, and changed if any is changed or gone.
     """
@@ -182,7 +186,10 @@ def judge_entry(verdicts: Iterable[Verdict]) -> VerdictKind:
         return "gone"
     if kinds & {"changed", "gone"}:
         return "changed"
-    return next((kind for kind in PRECEDENCE if kind in kinds), "fresh")
+    for kind in PRECEDENCE:
+        if kind in kinds:
+            return kind
+    return "fresh"
 
 
 def judge_parts(anchor: Anchor, verdicts: Sequence[Verdict]) -> Verdict:
@@ -209,30 +216,29 @@ def judge_parts(anchor: Anchor, verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def truth_factor(verdicts: Sequence[Verdict]) -> float:
-    """Return the factor of an entry in ranking, from the verdicts on its anchors.
+    """Return the factor by which an entry's score in ranking is multiplied.
 
-    0 means that the entry is withheld. For a file that is cited as a whole the factor falls with
-    the share of lines that were edited, down to that of changed code.
+    It follows from the verdicts on the anchors of the entry. 0 means that the entry is withheld.
+    For a file that is cited as a whole the factor falls with the share of lines that were edited,
+    down to that of changed code.
     """
     edited_share = max((verdict.edited for verdict in verdicts), default=0.0)
-    faded = max(TRUTH_FACTORS["changed"], 1 - edited_share)
-    return min(TRUTH_FACTORS[judge_entry(verdicts)], round(faded, 2))
+    factor_by_edits = max(TRUTH_FACTORS["changed"], 1 - edited_share)
+    return min(TRUTH_FACTORS[judge_entry(verdicts)], round(factor_by_edits, 2))
 
 
 def list_differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]:
-    """Return the opcodes of difflib except the equal ones.
+    """Yield the differences of two lists of lines as opcodes of difflib.
 
-    The equal lines at the beginning and the end, most of a file, are cut off first.
+    The equal lines at the beginning and the end, most of a file, are cut off first. What remains
+    is one difference if it is too large to compare.
     """
     head, tail = _count_equal_ends(old, new)
     old_middle = old[head : len(old) - tail]
     new_middle = new[head : len(new) - tail]
+    opcodes: Sequence[Opcode] = [("replace", 0, len(old_middle), 0, len(new_middle))]
     if len(old_middle) * len(new_middle) <= MAX_PAIRS:
-        opcodes: Sequence[Opcode] = SequenceMatcher(
-            None, old_middle, new_middle, autojunk=False
-        ).get_opcodes()
-    else:
-        opcodes = [("replace", 0, len(old_middle), 0, len(new_middle))]
+        opcodes = SequenceMatcher(None, old_middle, new_middle, autojunk=False).get_opcodes()
     for tag, old_start, old_stop, new_start, new_stop in opcodes:
         if tag != "equal":
             yield tag, head + old_start, head + old_stop, head + new_start, head + new_stop
@@ -251,49 +257,66 @@ def _count_equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]
 
 
 def _map_untouched(old_text: str, new_text: str, lines: Lines) -> Lines | None:
-    """Return where lines are now that lie wholly before or after all edits of a file.
+    """Return where lines are now if all edits of the file are below or above them.
 
-    It spares the reading of both texts.
+    Thus neither text needs to be parsed.
+
+    Args:
+        old_text: the text of the file that has the lines.
+        new_text: its text now.
+        lines: the first and the last line.
 
     Returns:
         The lines; None if they or their neighbours were edited, or if it is not clear where the
-        cited block ends.
+        cited block begins or ends.
     """
-    old_lines, head, tail, shift = _compare_ends(old_text, new_text)
+    comparison = _compare_ends(old_text, new_text)
+    old_lines = comparison.old_lines
     first, last = lines
     if last > len(old_lines):
         return None
-    if last < head:
-        following = (line for line in old_lines[last:head] if CODE_LINE.match(line))
-        next_line = next(following, None)
-        if next_line is None or _indentation(next_line) > _indentation(old_lines[first - 1]):
-            return None
-        return lines
+    if last < comparison.equal_at_start:
+        for line_below in old_lines[last : comparison.equal_at_start]:
+            if CODE_LINE.match(line_below):
+                continues_block = _indentation(line_below) > _indentation(old_lines[first - 1])
+                return None if continues_block else lines
+        return None
 
-    last_edited = len(old_lines) - tail
+    last_edited = len(old_lines) - comparison.equal_at_end
     if first <= last_edited + 1:
         return None
-    for above in reversed(old_lines[last_edited : first - 1]):
-        if above.strip():
-            is_decorator = above.lstrip().startswith("@")
-            if is_decorator or not CODE_LINE.match(above):
+    for line_above in reversed(old_lines[last_edited : first - 1]):
+        if line_above.strip():
+            is_decorator = line_above.lstrip().startswith("@")
+            if is_decorator or not CODE_LINE.match(line_above):
                 return None
-            return first + shift, last + shift
+            return first + comparison.shift, last + comparison.shift
     return None
 
 
-@lru_cache(maxsize=64)
-def _compare_ends(old_text: str, new_text: str) -> tuple[list[str], int, int, int]:
-    """Compare two texts line by line from both ends.
+class _EndsComparison(NamedTuple):
+    """Two texts compared line by line from both ends.
 
-    Returns:
-        The old lines, how many of them are equal at the beginning and at the end, and how many
-        lines were added in total.
+    Attributes:
+        old_lines: the lines of the old text.
+        equal_at_start: how many lines are equal at the beginning.
+        equal_at_end: how many lines are equal at the end.
+        shift: how many more lines the new text has.
     """
-    old = old_text.split("\n")
-    new = new_text.split("\n")
-    head, tail = _count_equal_ends(old, new)
-    return old, head, tail, len(new) - len(old)
+
+    old_lines: list[str]
+    equal_at_start: int
+    equal_at_end: int
+    shift: int
+
+
+@lru_cache(maxsize=64)
+def _compare_ends(old_text: str, new_text: str) -> _EndsComparison:
+    """Compare two texts line by line from both ends."""
+    old_lines = old_text.split("\n")
+    new_lines = new_text.split("\n")
+    head, tail = _count_equal_ends(old_lines, new_lines)
+    return _EndsComparison(old_lines, head, tail, len(new_lines) - len(old_lines))
 
 
 def _indentation(line: str) -> int:
@@ -301,7 +324,13 @@ def _indentation(line: str) -> int:
 
 
 def _judge_definition(subject: Subject, cited: Definition, view: _View) -> Verdict | None:
-    """Return the verdict on a definition or on lines inside of it; None if it is not found."""
+    """Return the verdict on a definition or on lines inside of it; None if it is not found.
+
+    Args:
+        subject: the cited part.
+        cited: the definition that it is, or that is around it.
+        view: the texts to search.
+    """
     anchor = view.anchor
     whole = subject.tokens
     if subject.is_part:
@@ -327,20 +356,31 @@ def _judge_definition(subject: Subject, cited: Definition, view: _View) -> Verdi
 
 
 def _differs_in_name_only(cited: Definition, whole: Tokens, candidate: _Candidate) -> bool:
-    """Return whether a definition is the cited one but for its name."""
+    """Return whether a definition has the words of the cited one but for its own name.
+
+    Args:
+        cited: the cited definition.
+        whole: its words.
+        candidate: the other definition.
+    """
     old_words = whole.words
     new_words = candidate.tokens.words
     if len(old_words) < MIN_RENAMED_WORDS or len(old_words) != len(new_words):
         return False
-    names = (strip_owners(cited.name), strip_owners(candidate.definition.name))
-    pairs = zip(old_words, new_words, strict=True)
-    return [pair for pair in pairs if pair[0] != pair[1]] == [names]
+    differences: list[tuple[str, str]] = []
+    for old_word, new_word in zip(old_words, new_words, strict=True):
+        if old_word != new_word:
+            differences.append((old_word, new_word))
+    return differences == [(strip_owners(cited.name), strip_owners(candidate.definition.name))]
 
 
 def _find_namesake(
     cited: Definition, whole: Tokens, view: _View, *, is_part: bool
 ) -> _Candidate | None:
-    """Find a definition under its name in its file, else under its last name where it is new.
+    """Find the cited definition by its name, in its own file or in files to which it moved.
+
+    In its own file its full name counts. Elsewhere a definition with the same last name counts if
+    it has the same words or most of them, and the file had no such definition before.
 
     Args:
         cited: the cited definition.
@@ -348,35 +388,34 @@ def _find_namesake(
         view: the texts to search.
         is_part: whether lines inside of the definition are cited.
     """
-    best_similarity = 0.0
-    best: _Candidate | None = None
+    new_candidates: list[_Candidate] = []
     for path, text in view.files.items():
         candidates = _list_namesakes(path, text, cited)
-        same_name = [
-            candidate for candidate in candidates if candidate.definition.name == cited.name
-        ]
+        same_name = [item for item in candidates if item.definition.name == cited.name]
         if path == view.successor and same_name:
             return _choose_most_similar(same_name, whole)
 
-        old_text = view.old_files.get(path)
-        old_candidates = _list_namesakes(path, old_text, cited) if old_text is not None else []
+        old_candidates = _list_namesakes(path, view.old_files.get(path, ""), cited)
         old_words = {candidate.tokens.words for candidate in old_candidates}
         old_names = {candidate.definition.name for candidate in old_candidates}
         for candidate in candidates:
             if candidate.tokens.words == whole.words and whole.words not in old_words:
                 return candidate
-            if candidate.definition.name in old_names:
-                continue
-            similarity = _measure_similarity(candidate.tokens, whole)
-            if similarity > best_similarity:
-                best_similarity = similarity
-                best = candidate
+            if candidate.definition.name not in old_names:
+                new_candidates.append(candidate)
+
+    if not new_candidates:
+        return None
+    most_similar = max(
+        new_candidates, key=lambda candidate: _measure_similarity(candidate.tokens, whole)
+    )
     min_similarity = MIN_RENAMED_SIMILARITY if is_part else MIN_SIMILARITY
-    return best if best_similarity >= min_similarity else None
+    is_similar = _measure_similarity(most_similar.tokens, whole) >= min_similarity
+    return most_similar if is_similar else None
 
 
 def _choose_most_similar(candidates: Sequence[_Candidate], whole: Tokens) -> _Candidate:
-    """Return the first definition of the same words, else that of the most similar ones."""
+    """Return the first definition with the same words, else the one with the most common words."""
     for candidate in candidates:
         if candidate.tokens.words == whole.words:
             return candidate
@@ -384,29 +423,38 @@ def _choose_most_similar(candidates: Sequence[_Candidate], whole: Tokens) -> _Ca
 
 
 def _list_namesakes(path: str, text: str, cited: Definition) -> list[_Candidate]:
-    """Return the definitions of a text that have the last name of the cited one.
+    """Return the definitions of a file that have the last name of the cited one.
 
     Definitions of one name are merged if the cited definition was.
     """
     short_name = strip_owners(cited.name)
     if short_name not in text:
         return []
-    by_name: dict[str, list[Definition]] = {}
     definitions: list[Definition] = []
     for definition in list_definitions(path, text):
         if strip_owners(definition.name) == short_name:
             definitions.append(definition)
-            by_name.setdefault(definition.name, []).append(definition)
     if len(cited.spans) > 1:
-        definitions = [merge_definitions(overloads) for overloads in by_name.values()]
-    return [
-        _Candidate(path, definition, normalize_definition(path, text, definition))
-        for definition in definitions
-    ]
+        overloads_by_name: dict[str, list[Definition]] = {}
+        for definition in definitions:
+            overloads_by_name.setdefault(definition.name, []).append(definition)
+        definitions = [merge_definitions(overloads) for overloads in overloads_by_name.values()]
+
+    namesakes: list[_Candidate] = []
+    for definition in definitions:
+        tokens = normalize_definition(path, text, definition)
+        namesakes.append(_Candidate(path, definition, tokens))
+    return namesakes
 
 
 def _find_renamed(subject: Subject, whole: Tokens, view: _View) -> _Candidate | None:
-    """Find a definition under a new name in the file, by most of its words."""
+    """Find the cited definition under a new name in its file, by most of its words.
+
+    Args:
+        subject: the cited part.
+        whole: the words of the cited definition, or of that around the cited lines.
+        view: the texts to search.
+    """
     min_words = MIN_RENAMED_WORDS if subject.is_part else MIN_DISTINCTIVE_WORDS
     min_similarity = MIN_RENAMED_SIMILARITY if subject.is_part else MIN_SIMILARITY
     path = view.successor
@@ -437,12 +485,13 @@ def _measure_similarity(first: Tokens, second: Tokens) -> float:
 
 def _judge_file(subject: Subject, view: _View) -> Verdict | None:
     """Return the verdict on a file that is cited as a whole; None if it is not found."""
-    anchor, successor = view.anchor, view.successor
+    anchor = view.anchor
+    successor = view.successor
     for path, text in view.files.items():
         if read_code(path, text).normalize_all().words != subject.tokens.words:
             continue
-        is_new = view.old_files.get(path) != text
-        if path == successor or (subject.is_distinctive and is_new):
+        is_new_text = view.old_files.get(path) != text
+        if path == successor or (subject.is_distinctive and is_new_text):
             return _judge_unchanged(anchor, path, None)
     if successor is None:
         return None
@@ -458,6 +507,11 @@ def _judge_lines(subject: Subject, lines: Lines, view: _View) -> Verdict | None:
     """Return the verdict on lines outside of definitions; None if they are not found.
 
     They are searched for by their words, which must occur as often as before, then by a diff.
+
+    Args:
+        subject: the cited part.
+        lines: its lines.
+        view: the texts to search.
     """
     anchor = view.anchor
     old_count = len(_list_places(subject, subject.path, view.old_text))
@@ -480,18 +534,22 @@ def _judge_lines(subject: Subject, lines: Lines, view: _View) -> Verdict | None:
 
 
 def _list_places(subject: Subject, path: str, text: str) -> list[Lines]:
-    """Return the lines of a text that have the words of the subject, read as the subject was."""
+    """Return the lines of a text that have the words of the subject.
+
+    The text is read as the subject was: in the language of its path, or as prose.
+    """
     code = read_code(path if subject.path else "", text)
     return _find_occurrences(code.normalize_all(), subject.tokens)
 
 
 def _find_occurrences(tokens: Tokens, part: Tokens) -> list[Lines]:
-    """Return the places at which the words of `part` are whole lines."""
+    """Return the lines at which the words of `part` occur in `tokens`, as whole lines."""
     words = tokens.words
+    first_word = part.words[0]
     places: list[Lines] = []
     start = -1
-    for _ in range(words.count(part.words[0])):
-        start = words.index(part.words[0], start + 1)
+    for _ in range(words.count(first_word)):
+        start = words.index(first_word, start + 1)
         stop = start + len(part.words)
         if words[start:stop] == part.words and _are_whole_lines(tokens, start, stop):
             rows = [row for row in tokens.rows[start:stop] if row]
@@ -500,8 +558,15 @@ def _find_occurrences(tokens: Tokens, part: Tokens) -> list[Lines]:
 
 
 def _are_whole_lines(tokens: Tokens, start: int, stop: int) -> bool:
-    """Return whether a range of words has no part of a line, nor an `if` without its `else`."""
-    words, rows = tokens
+    """Return whether a range of words begins and ends with a line, and no `else` follows it.
+
+    Args:
+        tokens: the words.
+        start: the index of the first word.
+        stop: the index after the last word.
+    """
+    words = tokens.words
+    rows = tokens.rows
     is_same_row = start > 0 and rows[start - 1] == rows[start]
     if is_same_row and words[start - 1] != LINE_END and words[start] != PARAGRAPH:
         return False
@@ -511,7 +576,8 @@ def _are_whole_lines(tokens: Tokens, start: int, stop: int) -> bool:
     is_line_end = next_word in (",", LINE_END, PARAGRAPH)
     if not is_line_end and rows[stop] == rows[stop - 1] > 0:
         return False
-    return next_word not in BRANCH_KEYWORDS or words[stop - 1] != DEDENT
+    is_branch_of_block = next_word in BRANCH_KEYWORDS and words[stop - 1] == DEDENT
+    return not is_branch_of_block
 
 
 def _choose_nearest(places: Sequence[Lines], first: int) -> Lines:
@@ -520,12 +586,12 @@ def _choose_nearest(places: Sequence[Lines], first: int) -> Lines:
 
 
 def _map_lines(old_text: str, new_text: str, lines: Lines) -> Lines | None:
-    """Return where a diff by lines puts these lines; None if it edits them."""
+    """Return where lines of an old text are in the new one, by a diff; None if it edits them."""
     first, last = lines
-    old = [line.strip() for line in old_text.split("\n")]
-    new = [line.strip() for line in new_text.split("\n")]
+    old_lines = [line.strip() for line in old_text.split("\n")]
+    new_lines = [line.strip() for line in new_text.split("\n")]
     shift = 0
-    for _, old_start, old_stop, _, new_stop in list_differences(old, new):
+    for _, old_start, old_stop, _, new_stop in list_differences(old_lines, new_lines):
         if old_start >= last:
             break
         if old_stop >= first:
@@ -545,8 +611,12 @@ def _judge_unchanged(anchor: Anchor, path: str, lines: Lines | None) -> Verdict:
 
 
 def _judge_lost(subject: Subject, view: _View) -> Verdict:
-    """Return the verdict on cited text that was not found: changed if its place exists, or gone."""
-    anchor, successor = view.anchor, view.successor
+    """Return the verdict on cited text that was not found.
+
+    It is gone if its file or its definition is gone, else changed.
+    """
+    anchor = view.anchor
+    successor = view.successor
     if successor is None:
         return Verdict("gone", anchor.path, note=FILE_LOST)
     if subject.definition is None or subject.is_part:
@@ -556,10 +626,15 @@ def _judge_lost(subject: Subject, view: _View) -> Verdict:
 
 
 def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], successor: str | None) -> Verdict:
-    """Return the verdict on an anchor whose commit is not available.
+    """Return the verdict on an anchor whose commit is not in this clone.
 
-    Its hash decides: that of the definition of its name or of its lines, else that of as many lines
-    anywhere.
+    Its hash decides: it is compared with that of the definition of its name, of its lines, or of as
+    many lines anywhere.
+
+    Args:
+        anchor: the anchor.
+        files: the texts in which its code is searched, by path.
+        successor: the path of its file now; None if it was deleted.
     """
     for path, text in files.items():
         named: Definition | None = None
@@ -582,7 +657,14 @@ def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], successor: str | No
 def _judge_hash_in_file(
     anchor: Anchor, named: Definition | None, path: str, text: str
 ) -> Verdict | None:
-    """Return the verdict on text of a file that has the hash of the anchor; None if none has it."""
+    """Return the verdict on the text of a file that has the hash of an anchor; None if none has it.
+
+    Args:
+        anchor: the anchor.
+        named: the definition of the file that the anchor names.
+        path: the path of the file.
+        text: its text.
+    """
     lines = get_lines(anchor)
     if named:
         named_lines = (named.first, named.last)
@@ -600,21 +682,31 @@ def _judge_hash_in_file(
 
 
 def _find_window(anchor: Anchor, lines: Lines, path: str, text: str) -> Lines | None:
-    """Return the nearest lines that have the hash of the anchor, as many as it cites."""
-    width = lines[1] - lines[0] + 1
+    """Return the nearest lines of a file that have the hash of an anchor, as many as it cites.
+
+    Args:
+        anchor: the anchor.
+        lines: the lines that it cites.
+        path: the path of the file.
+        text: its text.
+    """
+    cited_first, cited_last = lines
+    width = cited_last - cited_first + 1
     if width > MAX_WINDOW:
         return None
     rows = text.split("\n")
     tokens = read_code(path, text).normalize_all()
-    folded = [] if anchor.is_by_words else [strip_layout(row) for row in rows]
-    starts = range(1, len(rows) - width + 2)
-    for start in sorted(starts, key=lambda start: abs(start - lines[0])):
-        stop = start + width - 1
+    stripped_rows = [] if anchor.is_by_words else [strip_layout(row) for row in rows]
+    possible_first_lines = range(1, len(rows) - width + 2)
+    for first in sorted(possible_first_lines, key=lambda number: abs(number - cited_first)):
+        last = first + width - 1
         if anchor.is_by_words:
-            if has_hash(anchor, cut_tokens(tokens, (start, stop)), ""):
-                return start, stop
-        elif folded[start - 1] and has_hash(anchor, tokens, "".join(folded[start - 1 : stop])):
-            return start, stop
+            if has_hash(anchor, cut_tokens(tokens, (first, last)), ""):
+                return first, last
+        elif stripped_rows[first - 1]:
+            window = "".join(stripped_rows[first - 1 : last])
+            if has_hash(anchor, tokens, window):
+                return first, last
     return None
 
 

@@ -1,7 +1,8 @@
-"""Lexers that reduce source text to the words that matter to a machine (docs/serving.md#anchors).
+"""Split source text into words that do not depend on layout, comments and docstrings.
 
-Layout, comments and docstrings do not count. There is a lexer of a few lines for each family of
-languages and no parser: a lexer misreads the same text in the same way each time.
+Two versions of code are compared by them (docs/serving.md#anchors). There is a lexer of a few lines
+for each family of languages and no parser: a lexer misreads the same text in the same way each
+time.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ LEXERS = {
 
 
 def split_keys(table: Mapping[str, T]) -> dict[str, T]:
-    """Return a table whose keys are the words of the keys of another.
+    """Return a table with a key for each word of the keys of `table`.
 
     >>> split_keys({"py pyi": 1, "rs": 2})
     {'py': 1, 'pyi': 1, 'rs': 2}
@@ -114,7 +115,9 @@ QUOTES = "'\"`#"
 QUOTE = Regex(r"['\"`]")
 UNKNOWN_INDENT = -1  # Of words that follow a comment or literal of several lines in its last line.
 WORD_END = Regex(r"[\w)\]}\"]$")
+# An escaped quote in a literal: `\'`.
 ESCAPED_QUOTE = Regex(r"\\(['\"])")
+# Blanks at the edges of a field of an f-string: `{ a }`.
 FIELD_SPACE = Regex(r"(?<=(?<!\{)\{)\s+|\s+(?=\}(?!\}))")
 PYTHON_LITERAL = Regex(
     r"(?P<prefix>\w*)(?P<quote>\"\"\"|'''|[\"'])(?P<body>.*)(?P=quote)", re.DOTALL
@@ -150,14 +153,19 @@ class Tokens(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """A block of an indented language."""
+    """A block of an indented language.
+
+    Attributes:
+        indent: number of blanks before its lines.
+        is_function: whether it is in the body of a function.
+    """
 
     indent: int
     is_function: bool
 
 
 class Code:
-    """A text as words.
+    """A source text split into words.
 
     Attributes:
         extension: the extension of the file, in small letters.
@@ -183,43 +191,50 @@ class Code:
         self._break_lines(indents)
 
     def _split_words(self, text: str) -> dict[int, int]:
-        """Fill `words`, `rows` and `string_indices`.
+        """Fill `words`, `rows` and `string_indices` with the tokens of a text, without comments.
 
         Returns:
             The indentation of each line of the text, by the index of its first word.
         """
-        words, rows = self.words, self.rows
+        words = self.words
+        rows = self.rows
         comment_starts = COMMENT_STARTS.get(self.lexer, C_COMMENT_STARTS)
         row = 1
         indents = {0: 0}
-        for word in re.findall(self.lexer, text):
-            if word[0] == "\n":
+        for token in re.findall(self.lexer, text):
+            if token[0] == "\n":
                 row += 1
-                indents[len(words)] = len(word) - 1
+                indents[len(words)] = len(token) - 1
                 continue
 
-            is_plain = word[0].isalnum() and word[-1] not in QUOTES
-            if is_plain or not word.startswith(comment_starts):
-                if not is_plain and len(word) > 1 and QUOTE.search(word):
+            is_plain_word = token[0].isalnum() and token[-1] not in QUOTES
+            if is_plain_word or not token.startswith(comment_starts):
+                if not is_plain_word and len(token) > 1 and QUOTE.search(token):
                     self.string_indices.add(len(words))
-                words.append(word)
+                words.append(token)
                 rows.append(row)
-            if not is_plain and "\n" in word:
-                row += word.count("\n")
+            if not is_plain_word and "\n" in token:  # A comment or literal of several lines.
+                row += token.count("\n")
                 indents[len(words)] = UNKNOWN_INDENT
         return indents
 
     def _break_lines(self, indents: Mapping[int, int]) -> None:
-        """Fill `lines`.
+        """Fill `lines` by joining the words of each line.
 
         A line begins at each index of `indents`, but not inside of the brackets of an indented
         language, nor in the row in which a long comment or literal ends.
+
+        Args:
+            indents: the result of `_split_words`.
         """
         is_indented = self.lexer in INDENTED_LEXERS
-        depth = start = start_depth = 0
+        depth = 0  # Of open brackets.
+        start = 0  # The index of the first word of the line.
+        start_depth = 0
         for index, word in enumerate(self.words):
-            is_line_start = index > start and indents.get(index, UNKNOWN_INDENT) != UNKNOWN_INDENT
-            if is_line_start and not (is_indented and depth):
+            begins_row = index > start and indents.get(index, UNKNOWN_INDENT) != UNKNOWN_INDENT
+            is_in_brackets = is_indented and depth > 0
+            if begins_row and not is_in_brackets:
                 self.lines.append(Line(indents[start], start, index, start_depth))
                 start = index
                 start_depth = depth
@@ -240,14 +255,15 @@ class Code:
         """Return the words from `start` to `stop` in the form in which they are compared."""
         tokens = self._normalized.get((start, stop))
         if tokens is None:
-            pairs = list(self._list_tokens(start, stop))
+            pairs = list(self._iter_normalized(start, stop))
             words = tuple(word for word, _ in pairs)
             rows = tuple(row for _, row in pairs)
-            tokens = self._normalized[start, stop] = Tokens(words, rows)
+            tokens = Tokens(words, rows)
+            self._normalized[start, stop] = tokens
         return tokens
 
-    def _list_tokens(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
-        """Return the normalised words from `start` to `stop`, each with its row."""
+    def _iter_normalized(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
+        """Yield (word, row) of the normalised words from `start` to `stop`."""
         if self.lexer in INDENTED_LEXERS:
             return self._normalize_indented(start, stop)
         if self.lexer is PROSE_LEXER:
@@ -255,6 +271,7 @@ class Code:
         return self._normalize_curly(start, stop)
 
     def _normalize_prose(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
+        """Yield (word, row) of prose, with marks around paragraphs."""
         yield PARAGRAPH, 0
         for index in range(start, stop):
             if index > start and self.rows[index] > self.rows[index - 1] + 1:
@@ -263,23 +280,33 @@ class Code:
         yield PARAGRAPH, 0
 
     def _normalize_curly(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
-        words, rows = self.words, self.rows
-        is_script = self.lexer is SCRIPT_LEXER
-        while is_script and start < stop and words[start] in EXPORT_KEYWORDS:
-            start += 1
+        """Yield (word, row) of a language with braces, without what formatters change.
 
-        dropped = _find_needless(words[start:stop], has_groups=False)
-        for index in range(start, stop):
+        That is a comma before a closing bracket, a semicolon that does nothing, the kind of quotes.
+        """
+        words = self.words
+        is_script = self.lexer is SCRIPT_LEXER
+        first = start
+        while is_script and first < stop and words[first] in EXPORT_KEYWORDS:
+            first += 1
+
+        dropped = _find_needless(words[first:stop], has_groups=False)
+        for index in range(first, stop):
             word = words[index]
-            if index - start in dropped:
+            if index - first in dropped:
                 continue
-            if word == ";" and (is_script or words[index + 1 : index + 2] == ["}"]):
+            is_before_brace = words[index + 1 : index + 2] == ["}"]
+            if word == ";" and (is_script or is_before_brace):
                 continue
             if word[0] == "'" and index in self.string_indices:
                 word = f'"{word[1:-1]}"'
-            yield word, rows[index]
+            yield word, self.rows[index]
 
     def _normalize_indented(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
+        """Yield (word, row) of an indented language, with marks for its blocks.
+
+        Docstrings and `pass` of Python are left out.
+        """
         is_python = self.lexer is PYTHON_LEXER
         blocks: list[_Block] = []
         keyword = ""  # The first word of the line before.
@@ -299,7 +326,7 @@ class Code:
                 continue
 
             yield from _move_to_indent(blocks, line.indent, keyword)
-            keyword = next((word for word in words if word != "async"), "")
+            keyword = _find_keyword(words)
             may_be_docstring = is_python and keyword in ("def", "class")
             yield from self._normalize_line(indices, is_local=blocks[-1].is_function)
 
@@ -307,7 +334,7 @@ class Code:
             yield DEDENT, 0
 
     def _normalize_line(self, indices: range, *, is_local: bool) -> Iterator[tuple[str, int]]:
-        """Return the normalised words of one line of an indented language.
+        """Yield (word, row) of the normalised words of one line of an indented language.
 
         The statements after the colon of `if x: y` become a block of their own.
 
@@ -337,7 +364,10 @@ class Code:
             yield DEDENT, 0
 
     def _join_literals(self, indices: range) -> tuple[list[str], list[int]]:
-        """Return words and rows with literals normalised; those of Python that touch are joined."""
+        """Return the words of a line with literals normalised, and their rows.
+
+        Literals of Python next to each other are joined, as Python does.
+        """
         is_python = self.lexer is PYTHON_LEXER
         words: list[str] = []
         rows: list[int] = []
@@ -360,12 +390,12 @@ class Code:
 
 @lru_cache(maxsize=512)
 def read_code(path: str, text: str) -> Code:
-    """Return a text as words; `path` decides on the language."""
+    """Split a text into words; the extension of `path` decides on the language."""
     return Code(path, text)
 
 
 def _move_to_indent(blocks: list[_Block], indent: int, keyword: str) -> Iterator[tuple[str, int]]:
-    """Close and open blocks for a line of this indentation; return the marks for it.
+    """Close and open blocks for a line of an indentation; yield the marks for that.
 
     Args:
         blocks: the open blocks, changed in place.
@@ -385,103 +415,134 @@ def _move_to_indent(blocks: list[_Block], indent: int, keyword: str) -> Iterator
         blocks.append(_Block(indent, is_function))
 
 
+def _find_keyword(words: Sequence[str]) -> str:
+    """Return the first word of a line that is not `async`, or ""."""
+    for word in words:
+        if word != "async":
+            return word
+    return ""
+
+
 def _find_needless(words: Sequence[str], *, has_groups: bool) -> set[int]:
-    """Return the indices of words that a formatter may drop.
+    """Return the indices of words that a code formatter may drop.
 
     These are commas before a closing bracket and, if `has_groups`, the brackets around a whole
     expression of Python.
     """
-    opened: list[int] = []
-    comma_counts: dict[int, int] = {}
+    open_brackets: list[int] = []  # The indices of those around a word, the innermost last.
+    comma_counts: dict[int, int] = {}  # By index of the opening bracket.
     dropped: set[int] = set()
     for index, word in enumerate(words):
         if word in OPENING:
-            opened.append(index)
+            open_brackets.append(index)
             comma_counts[index] = 0
-        elif not opened:
+        elif not open_brackets:
             continue
         elif word == ",":
-            comma_counts[opened[-1]] += 1
+            comma_counts[open_brackets[-1]] += 1
         elif word in CLOSING:
-            start = opened.pop()
+            start = open_brackets.pop()
             before = words[start - 1] if start else LINE_END
-            commas = comma_counts[start]
+            comma_count = comma_counts[start]
             is_call = before not in PYTHON_KEYWORDS and WORD_END.search(before) is not None
             if words[index - 1] == ",":
-                is_list = commas > 1 or word == "}" or before == "import"
+                # The comma of `(a,)` and `x[a,]` makes a tuple; that of `f(a,)` and `[a,]` does
+                # nothing.
+                is_list = comma_count > 1 or word == "}" or before == "import"
                 if is_list or is_call is (word == ")"):
                     dropped.add(index - 1)
             if has_groups and word == ")" and not is_call and index > start + 1:
                 after = words[index + 1] if index + 1 < len(words) else LINE_END
-                if _is_needless_group(before, after, is_tuple=commas > 0):
+                if _is_needless_group(before, after, is_tuple=comma_count > 0):
                     dropped |= {start, index}
     return dropped
 
 
 def _is_needless_group(before: str, after: str, *, is_tuple: bool) -> bool:
-    """Return whether brackets between these two words change nothing in Python."""
+    """Return whether round brackets in Python change nothing: `return (a or b)`, `in (c, d):`.
+
+    Args:
+        before: the word before the opening bracket.
+        after: the word after the closing bracket.
+        is_tuple: whether there is a comma between them.
+    """
     if is_tuple:
         return before in OPENS_TUPLE and after in ENDS_TUPLE
     return before in OPENS_GROUP and after in ENDS_GROUP
 
 
 def _find_annotations(words: Sequence[str], *, is_local: bool) -> set[int]:
-    """Return the indices of the types in a Python line, which do nothing when it runs.
+    """Return the indices of the type annotations in a line of Python.
 
-    These are the types in the header of a function and, if `is_local`, that of a variable.
+    These are the types in the header of a function and, if `is_local`, that of a variable: they do
+    nothing when the line runs.
+
+    Args:
+        words: the words of the line.
+        is_local: whether the line is in the body of a function.
     """
-    if is_local and words[0] not in PYTHON_KEYWORDS and words[1:2] in ([":"], ["."]):
+    may_be_variable = words[0] not in PYTHON_KEYWORDS and words[1:2] in ([":"], ["."])
+    if is_local and may_be_variable:
         return _find_variable_type(words)
-    if "def" not in words[:2]:
-        return set()
+    if "def" in words[:2]:
+        return _find_signature_types(words)
+    return set()
 
-    dropped: set[int] = set()
-    depth = 0
-    is_name = True
-    is_type = is_result = False
+
+def _find_signature_types(words: Sequence[str]) -> set[int]:
+    """Return the indices of the types of parameters and result in the header of a function."""
+    type_indices: set[int] = set()
+    depth = 0  # Of open brackets; 1 between those of the parameters.
+    is_parameter_name = True
+    is_type = False
+    is_result = False
     for index in range(words.index("def"), len(words)):
         word = words[index]
         depth += DEPTH_CHANGE.get(word, 0)
         if depth == 1 and word in (",", "(", "=") and not is_result:
-            is_name = word != "="
+            is_parameter_name = word != "="  # Else a default value follows.
             is_type = False
-        elif depth == 1 and word == ":" and is_name:
+        elif depth == 1 and word == ":" and is_parameter_name:
             is_type = True
         elif depth == 0 and word == ")":
-            is_type = is_result = words[index + 1 : index + 3] == ["-", ">"]
+            is_result = words[index + 1 : index + 3] == ["-", ">"]
+            is_type = is_result
             continue
         elif depth == 0 and word == ":":
             break
         if is_type:
-            dropped.add(index)
-    return dropped
+            type_indices.add(index)
+    return type_indices
 
 
 def _find_variable_type(words: Sequence[str]) -> set[int]:
-    """Return the indices of the type in `x: int = 1`, and all of `x: int`, which does nothing."""
-    depth = colon = 0
+    """Return the indices of `: int` in `x: int = 1`, or of all of `x: int`, which does nothing."""
+    depth = 0
+    colon = 0  # Its index; 0 before it is found.
     for index, word in enumerate(words):
         depth += DEPTH_CHANGE.get(word, 0)
-        if depth:
+        if depth != 0:
             continue
-        if word in ("=", LINE_END) or (not colon and word in PYTHON_KEYWORDS):
+        is_other_statement = colon == 0 and word in PYTHON_KEYWORDS
+        if word in ("=", LINE_END) or is_other_statement:
             return set(range(colon, index)) if colon else set()
-        if word == ":" and not colon:
+        if word == ":" and colon == 0:
             colon = index
     return set(range(len(words))) if colon else set()
 
 
 def _find_inner_colon(words: Sequence[str]) -> int:
-    """Return the index of the colon after which a block follows in the same line, or -1."""
+    """Return the index of the colon of `if x: y = 1`, before statements in its line; else -1."""
     if words[0] not in BLOCK_KEYWORDS:
         return -1
-    depth = lambda_count = 0
+    depth = 0
+    lambda_count = 0  # Of lambdas whose colon has not come yet.
     for index, word in enumerate(words[:-1]):
         depth += DEPTH_CHANGE.get(word, 0)
         if word == "lambda":
             lambda_count += 1
         elif word == ":" and depth == 0 and words[index + 1] != "=":
-            if not lambda_count:
+            if lambda_count == 0:
                 return index
             lambda_count -= 1
     return -1
@@ -504,7 +565,12 @@ def _normalize_literal(word: str) -> str:
 
 
 def _join_pair(first: str, second: str) -> str:
-    """Return two literals that touch as a single one; those of different kinds stay apart."""
+    """Join two literals of Python next to each other; those of different kinds stay apart.
+
+    Args:
+        first: a literal as `_normalize_literal` returns it.
+        second: the literal after it.
+    """
     prefix, _, body = first.partition('"')
     second_prefix, _, second_body = second.partition('"')
     if prefix != second_prefix:

@@ -1,4 +1,4 @@
-"""The back-test: merged changes of the past judged by checks."""
+"""The back-test: which merged changes of the past would have violated a check."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Checks from rules about how code is written, where one line or a new file shows it.
+"""Checks made from rules on how code is written: names, annotations, imports, comments.
 
-Names, annotations, imports and comments. What it takes several lines to see, as whether each
-function has a docstring or a decorator, is for a linter and has no template.
+One line or a new file shows whether such a rule is kept. What it takes several lines to see, as
+whether each function has a docstring or a decorator, is for a linter and has no template.
 """
 
 from __future__ import annotations
@@ -103,9 +103,13 @@ ANNOTATIONS = Regex(
     r"\b(?P<type>type )?(?:annotations?|hints?)\b",
     re.IGNORECASE,
 )
+"""A demand for annotations: `add type hints`."""
+
 ANNOTATED = Regex(
     r"\b(?P<thing>functions?|methods?)\b(?: (?:definitions?|signatures?))?", re.IGNORECASE
 )
+"""What is to be annotated."""
+
 GENERAL = Regex(
     r"(?:^|\b(?:all|every|each|your|our|the|for|in|to|of|and|or|python))\s*$", re.IGNORECASE
 )
@@ -115,6 +119,8 @@ EVERYWHERE = Regex(
     r"[.!]?$|,| (?:everywhere|throughout)\b| (?:in|to|on|for) (?:all|new|your|our) code\b",
     re.IGNORECASE,
 )
+"""What follows a demand that holds for all code."""
+
 IMPORT = Regex(
     r"\bimport(?:ing|s|ed)? (?:the )?"
     r"['\"`\u2018\u201c](?P<module>[A-Za-z_][\w.]{0,60})['\"`\u2019\u201d]"
@@ -122,16 +128,22 @@ IMPORT = Regex(
     r"(?=[.!]?$|,| (?:in|into|at the top of) (?:all|every|each)\b| even if\b)",
     re.IGNORECASE,
 )
+"""A demand for an import: import `logging` in every file."""
+
 EVERY_FILE = Regex(
     r"\balways\b|\b(?:all|every|each) (?:\w+ )?(?:files?|modules?|scripts?)\b|\beven if\b",
     re.IGNORECASE,
 )
+"""Words by which a demand holds for each file."""
+
 COMMENTS = Regex(
     r"\b(?:add|includ|writ|us|put)(?:e|ing)? comments? (?:to|in|into|throughout)"
     r" (?:(?:all|your|our|the|every|each|new|python) )*(?:code|files?|modules?|scripts?)"
     r"(?=[.!]?$|,| (?:because|so that|to (?:explain|clarify|describe|make|improve|help))\b)",
     re.IGNORECASE,
 )
+"""A demand for comments: `add comments to all files`."""
+
 NEGATIVE = Regex(
     r"\b(?:never|don't|do not|not|no|without|avoid|stop|unless|except|only|instead|where|when"
     r"|optional|public|private)\b"

@@ -1,4 +1,4 @@
-"""The globs of checks, which are those of gitignore(5), but that `!` always takes files out.
+"""The globs of checks: those of gitignore(5), except that `!` always takes files out.
 
 git takes nothing out again below a directory that an earlier glob names. A check may say
 `src/**` and `!*.test.*`.
@@ -38,7 +38,7 @@ class Globs:
     """
 
     def __init__(self, globs: Sequence[str]) -> None:
-        """Translate the globs.
+        """Translate the globs to regular expressions.
 
         Raises:
             GlobError: one of them is not allowed.
@@ -106,7 +106,11 @@ def list_pathspecs(globs: Iterable[str]) -> list[str]:
 
 
 def refuse_globs(globs: Sequence[str]) -> None:
-    """Raise GlobError for a list of globs that is not allowed, with the reason."""
+    """Check a list of globs: their number, their length, and that each can be translated.
+
+    Raises:
+        GlobError: the list is not allowed; the message says why.
+    """
     if not globs:
         raise GlobError("needs at least one glob")
     if len(globs) > MAX_GLOBS:
@@ -145,7 +149,7 @@ def _compile(glob: str) -> str:
 
 
 def _translate_path(segments: Sequence[str]) -> str:
-    """Return the regular expression of a glob, of which a `**` may stand between two slashes.
+    """Return the regular expression of a glob such as `src/**/test_*.py`.
 
     The segments between two `**` are found as early as possible, and stay there: `(?>…)` is an
     atomic group.

@@ -1,4 +1,4 @@
-"""The judge: whether a check applies to a change, and whether the change breaks it."""
+"""The judge of checks: whether a check applies to a change, and whether the change violates it."""
 
 from __future__ import annotations
 
@@ -137,6 +137,7 @@ def judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
 
 
 def _judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
+    """Judge a change by the function for the kind of the check."""
     match check:
         case WithCheck():
             return _judge_with(check, change)
@@ -251,6 +252,7 @@ def _judge_message(check: MessageCheck, change: CheckedChange) -> Judgement:
 
 
 def _judge_forbidden_message(check: MessageCheck, change: CheckedChange) -> Judgement:
+    """Judge a check by which no line of a commit message, and no title, matches a pattern."""
     lines = [line for message in change.messages for line in message.splitlines()]
     if change.title:
         lines.append(change.title)

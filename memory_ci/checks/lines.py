@@ -1,4 +1,4 @@
-"""The line on a violated check: the fault, who asked for the rule, and the remedy."""
+"""The line that reports a violated check: the fault, who asked for the rule, and the remedy."""
 
 from __future__ import annotations
 

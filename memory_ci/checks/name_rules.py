@@ -99,6 +99,8 @@ SPECS = tuple((form, Regex(pattern, re.IGNORECASE)) for form, pattern in SPEC_PA
 """What names must be like. Of two patterns that read the same words the first counts."""
 
 NAMES = Regex(r"\bnam(?:e|es|ed|ing)\b|\b(?:pre|suf)fix(?:es|ed|ing)?\b", re.IGNORECASE)
+"""Words that are about names."""
+
 JOINT = Regex(r"\s*(?:,|,? and\b|,? or\b|/|&)\s*(?:all |your |our |the )*", re.IGNORECASE)
 """What may stand between two things of which the same is said."""
 
@@ -107,15 +109,19 @@ LEADING = Regex(r"[^,;]{0,30}\b(?:in|into|for|of|to|within|on|at|all|when|naming
 
 NEGATION = r"\b(?:never|not|cannot|\w+n't|avoid|no longer|stop)\b"
 FORBIDDING = Regex(NEGATION, re.IGNORECASE)
+"""A negation."""
+
 REMINDER = Regex(
     r"\b(?:do not|don't|never) (?:forget|hesitate|fail) to\b|\bnot only\b", re.IGNORECASE
 )
 """A negation that forbids nothing."""
 
-ASIDE = Regex(rf"({NEGATION}),[^,:;]*,", re.IGNORECASE)
+ASIDE = Regex(rf"(?P<negation>{NEGATION}),[^,:;]*,", re.IGNORECASE)
 """Words within a clause, behind its negation: `never, whatever happens, start names with`."""
 
 LISTED_VALUE = Regex(rf"{QUOTE}\w{{1,30}}{QUOTE}|\b\w+[ _-]?case\b|\ball[ -]caps\b", re.IGNORECASE)
+"""One of several values in a list."""
+
 DISCARDED = Regex(
     rf",? (?:not|instead of|rather than|over) (?:{LISTED_VALUE.pattern}),?", re.IGNORECASE
 )
@@ -260,14 +266,17 @@ def _make_rule(
 
 
 def forbids(before: str) -> bool:
-    """Return whether words up to a verb or a value negate it, in the clause of the verb.
+    """Return whether the words before a verb or a value forbid it: `never start names with`.
+
+    Only the clause of the verb counts, and no negation that reminds (`don't forget to`).
 
     >>> forbids("From now on, never start"), forbids("Not bad, but don't forget to start")
     (True, False)
     """
-    plain = ASIDE.sub(r"\1", REMINDER.sub("", spell_negations(before)))
-    clause = CLAUSE_END.split(LISTED_VALUE.sub("", plain))[-1]
-    return FORBIDDING.search(clause) is not None
+    without_reminders = REMINDER.sub("", spell_negations(before))
+    without_asides = ASIDE.sub(r"\g<negation>", without_reminders)
+    last_clause = CLAUSE_END.split(LISTED_VALUE.sub("", without_asides))[-1]
+    return FORBIDDING.search(last_clause) is not None
 
 
 def _name_style(words: str, kind: Thing) -> str:

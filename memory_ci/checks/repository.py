@@ -1,4 +1,4 @@
-"""The files of a repository, by which templates find what a rule names."""
+"""The files of a repository, in which templates look up what a rule names."""
 
 from __future__ import annotations
 

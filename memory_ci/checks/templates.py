@@ -1,4 +1,4 @@
-"""Checks from the words of a rule, by templates and without a model.
+"""Templates that make a check from the words of a rule, without a model.
 
 A template understands a rule only if what it names is in the repository, so that the check can
 apply. Whether it is right is for the back-test to say.
@@ -41,7 +41,10 @@ CHANGELOGS = (
 NEVER = r"(?:never|do not|don't|must not|should not|shouldn't|no)"
 CHANGE = r"(?:touch|edit|change|modify|alter|commit|update|write to|overwrite)"
 QUOTED = Regex(r"`(?P<code>[^`\n]{2,80})`")
+"""Code in a rule, between backticks."""
+
 WORD = Regex(r"(?<![\w`])[\w./@-]*[\w/](?![\w`])")
+"""A word that may be a path."""
 
 REMINDER = Regex(r"\b(?:do not|don't|never) (?:forget|hesitate|fail) to ", re.IGNORECASE)
 """Negations by which something is to be done."""
@@ -63,12 +66,16 @@ UPDATE = Regex(
     r"\b(?:update|add|write|document|mention|put|note|extend|adjust|include|keep|bump|regenerate)\b",
     re.IGNORECASE,
 )
+"""The verb of what is to change as well."""
+
 WHENEVER = Regex(
     r"\b(?:when(?:ever)?|if|each time|every time)\b[^,.;]*?"
     r"\b(?:change|changes|changing|edit|editing|touch|touching|add|adding|modify|modifying|update)"
     r"\b(?P<what>[^,;]*)",
     re.IGNORECASE,
 )
+"""What the change of some files asks for: `whenever you change the schema`."""
+
 EACH_CHANGE = Regex(
     r"\b(?:every|each|all|any) (?:\w+ )?(?:change|commit|pr|pull request|feature|fix)s?\b"
     r"|\b(?:with|before) (?:the|a|you|each|every)? ?(?:commit|push)\w*\b|\b(?:commit|push) and\b"
@@ -82,10 +89,14 @@ MAX_BARE = 2  # Words in which one may name a directory without a sign of a path
 MIN_BARE = 3  # Characters that such a word exceeds.
 
 MESSAGE = Regex(r"\b(?:commit )?(?:messages?|titles?|subjects?)\b", re.IGNORECASE)
+"""A rule that is about commit messages."""
+
 ATTRIBUTION = Regex(
     r"\b(?:co-?author(?:ed)?(?:-by)?|attribution|generated (?:by|with)|claude|codex|copilot|ai)\b",
     re.IGNORECASE,
 )
+"""A rule that is about the name of an agent in a message."""
+
 ATTRIBUTION_PATTERN = (
     r"(?im)^co-authored-by:.*\b(?:claude|codex|copilot|cursor|gemini|aider|anthropic|openai)\b"
     r"|\bgenerated with \[?claude code"
@@ -100,6 +111,8 @@ ISSUE = Regex(
     r"[^.]{0,20}\b(?:issue|ticket) (?:number|id|key)",
     re.IGNORECASE,
 )
+"""A rule that wants the number of an issue in a message."""
+
 ISSUE_PATTERN = r"#\d+|\b[A-Z][A-Z0-9]+-\d+\b"
 
 FORBIDDEN_TEXT = Regex(
@@ -108,6 +121,8 @@ FORBIDDEN_TEXT = Regex(
     r"|^avoid\b",
     re.IGNORECASE,
 )
+"""The verb before the code that a rule forbids: `never use`, `avoid`."""
+
 QUALIFIER = Regex(
     r"[^.;]*?\b(?!in (?:the |our |your |new |all |any )*"
     r"(?:code|codebase|repo(?:sitory)?|project)\b)"
@@ -118,12 +133,18 @@ QUALIFIER = Regex(
 
 MAX_GAP = 20  # Characters between the verb and the code that it forbids.
 CODE_LIKE = Regex(r"[\w$]+(?:[.:]{1,2}[\w$]+)+(?:\(\))?|[\w$]+\(\)|@[\w.-]+|[A-Z]{3,}")
+"""Code that is no plain word: `os.system`, `print()`, `@decorator`, `TODO`."""
+
 TODO = Regex(r"\b(?i:no|never|don't|do not)\b.*\b(?P<mark>TODO|FIXME|XXX)s?\b")
+"""A rule against marks of open work: `no TODOs`."""
+
 HEADER = Regex(
     r"\b(?:every|each|all|new) (?:new )?(?:\w+ )?files?\b.*\b(?P<what>SPDX|licen[cs]e header"
     r"|copyright)\b",
     re.IGNORECASE,
 )
+"""A rule that wants a licence in new files."""
+
 HEADER_PATTERN = r"SPDX-License-Identifier|(?i:copyright|licen[cs]ed? under)"
 
 

@@ -52,7 +52,7 @@ COMMANDS = {
         "Set up memory in a repository or a clone, with hooks, CI and agents.",
     ),
     "doctor": Command(
-        "doctor.command", "Set up", "Say what is set up, what works, and what to do about the rest."
+        "doctor.command", "Set up", "Check the set-up, and print what to do about each fault."
     ),
     "sessions": Command(
         "agents.command", "Set up", "List agent sessions and what was found in each, or keep one."
@@ -63,13 +63,15 @@ COMMANDS = {
     "export": Command(
         "export.command",
         "Set up",
-        "Write what memory holds into AGENTS.md, for agents that have nothing installed.",
+        "Write memory into AGENTS.md, for agents without memory-ci.",
     ),
     "help": Command("help.command", "Set up", "Show a page of the manual, or what an error means."),
     "learn": Command(
         "record.command", "Learn", "Let a model read older work; says what it costs first."
     ),
-    "import": Command("import_.command", "Learn", "Take over what another memory holds."),
+    "import": Command(
+        "import_.command", "Learn", "Import the learnings that another tool keeps in files."
+    ),
     "feedback": Command("episodes.command", "Learn", "Say whether an entry helped."),
     "episode": Command("episodes.command", "Learn", "Note what was tried and what came of it."),
     "premortem": Command("episodes.command", "Learn", "Write down what may go wrong with a plan."),
@@ -96,7 +98,7 @@ COMMANDS = {
     "check": Command(
         "check.command",
         "Check and repair",
-        "Check that every memory file is in order, or put it in order.",
+        "Check memory files, or correct them.",
     ),
     "resolve": Command(
         "check.command",
@@ -109,7 +111,7 @@ COMMANDS = {
     "forget": Command(
         "forget.command",
         "Check and repair",
-        "Forget an entry, words or a person, here and for later runs.",
+        "Remove an entry, words or a person, and keep later runs from learning them again.",
     ),
     "index": Command(
         "upkeep.command", "Check and repair", "Build the search index, or print its cache key."
@@ -121,7 +123,7 @@ COMMANDS = {
         "check.command", "CI", "Check what a change does to memory, before it is merged."
     ),
     "org": Command(
-        "org.command", "Organisation", "Share what all repositories of an organisation remember."
+        "org.command", "Organisation", "Search the memory of all repositories of an organisation."
     ),
     "hook": Command("agents.hook", "", "Run a git hook's work."),
 }

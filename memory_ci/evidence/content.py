@@ -1,4 +1,4 @@
-"""Redaction, whether a text says anything, and the parts of a text that evidence keeps."""
+"""Redaction of texts, and the parts of a text that are kept as evidence."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ INTERRUPTED = Regex(r"\A\[[^\]\n]{0,80}\binterrupted\b[^\]\n]{0,80}\]\s*", re.IG
 FAILURE = Regex(
     r"error|exception|fail|fatal|panic|denied|refused|assert|not found|cannot|can't|invalid", re.I
 )
+"""A word of a line that names a failure."""
+
 PASSED = Regex(r"\b(?:PASS(?:ED)?|RUN|ok)\b")
+"""A word of a line that names a success."""
+
 FAILURE_LINES = 6
 LINE_WIDTH = 200
 

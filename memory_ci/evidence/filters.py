@@ -1,7 +1,8 @@
-"""Filters on events, as two tables: by kind, actor and severity (`INTAKE`), then by text (`RULES`).
+"""Filters that decide which events of a merged change are evidence, as two tables.
 
-In each the first row that holds decides. `Memory: keep` lifts a filter, never a row of the never
-list; `Memory: skip` vetoes everything.
+`INTAKE` decides by kind, actor and severity, then `RULES` by text. In each the first row that holds
+decides. `Memory: keep` lifts a filter, never a row of the never list; `Memory: skip` vetoes
+everything.
 """
 
 from __future__ import annotations
@@ -23,24 +24,39 @@ LOCKFILE = Regex(
     r"(?:.*/)?(?:[\w.-]*\.lock|[\w.-]*-lock\.(?:json|yaml)|go\.sum|npm-shrinkwrap\.json"
     r"|bun\.lockb|gradle\.lockfile)"
 )
+"""The path of a lock file: `uv.lock`, `go.sum`."""
+
 GENERATED = Regex(r"(?:.*/)?(?:_build|site|generated|__generated__)/.*|(?:.*/)?llms(?:-full)?\.txt")
+"""The path of a generated document: `site/index.html`, `llms.txt`."""
+
 BUMP = Regex(
     r"\b(?:bump|update|upgrade|autoupdate|renovate|pin|lock file maintenance|deps|dependenc)",
     re.IGNORECASE,
 )
+"""The subject of an update of dependencies: `build(deps): bump urllib3`."""
+
 FORMAT = Regex(
     r"(?:style|format|fmt)(?:\([^)]*\))?!?:|(?:\w+(?:\([^)]*\))?!?:\s*+)?(?:apply|run|fix)?\s*+"
     r"(?:gofmt|black|prettier|rustfmt|ruff format|clang-format|isort|auto-?format\w*|re-?format\w*"
     r"|formatting)\b",
     re.IGNORECASE,
 )
+"""The subject of a commit that only formats: `style: …`, `run black`."""
+
 REGENERATE = Regex(
     r"(?:\w+(?:\([^)]*\))?!?:\s*)?(?:re-?generate|auto-?generate)d?\b.*\b(?:docs?|documentation)\b",
     re.I,
 )
+"""The subject of generated documents: `docs: regenerate the docs`."""
+
 REVERT = Regex(r"revert|hot-?fix", re.IGNORECASE)
+"""The subject of a revert or a hotfix."""
+
 LABEL = Regex(r"(?:label:\s*)?memory(?:\s*:\s*|-)(?P<mark>keep|skip):?", re.IGNORECASE)
+"""The label of a forge that is a mark: `memory: skip`, `memory-keep`."""
+
 NUMBER = Regex(r"\([#!]\d{1,9}\)\s*\Z")
+"""The number of its request at the end of a subject: `(#128)`."""
 
 MARKED = Regex(
     r"(?:learn(?:ing|ed)|lesson|til|decision|decided|constraint|rejected|directive|convention"
@@ -191,7 +207,7 @@ RULES: tuple[Rule, ...] = (
 def find_reason_to_leave_out(
     event: Event, policy: ExtractionConfig, mark: Mark | None = None
 ) -> str | None:
-    """Return why an event is no evidence, None if it is.
+    """Return the reason (a slug) why an event is left out of the evidence, None if it is kept.
 
     Args:
         event: the event.

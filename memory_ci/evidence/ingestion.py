@@ -1,4 +1,4 @@
-"""Ingestion of the events of one merged change as evidence.
+"""The events of one merged change (commits, reviews, agents' turns) become evidence.
 
 Events that are left out are listed with their reason.
 """

@@ -1,4 +1,4 @@
-"""Withdrawal of bots' review comments that a person pastes into a turn of a session."""
+"""Removal of bots' review comments that a person pasted into a turn of a session."""
 
 from __future__ import annotations
 

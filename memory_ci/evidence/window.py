@@ -1,4 +1,4 @@
-"""The window of evidence of one merged change that fits into one prompt.
+"""The choice of the evidence of a merged change that fits into one prompt.
 
 A window that reads from the start would lose a person's last words, by which work is corrected. So
 pieces are taken by rank until the budget is used up, each rank from all sessions in turn; the

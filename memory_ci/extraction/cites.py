@@ -1,4 +1,4 @@
-"""The anchors of an entry: the places of code that its text names."""
+"""The cites of an entry: files and lines of code that its text names, at a commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of entries that code derives from candidates: ids, scopes, importance, search words.
+"""The fields of entries that code derives: ids, scopes, importance, search words.
 
 Equal candidates give equal entries. Importance starts at 0.5. The kind of the event and its
 severity add to it, up to 1 at most. The figures are from Crewship's table, where an escalation or a
@@ -162,7 +162,7 @@ def candidate_key(candidate: Candidate) -> str:
 def to_entry(
     candidate: Candidate, *, entry_id: str, today: date, merged_on: date, aka: str | None = None
 ) -> Entry:
-    """Return the entry of a candidate, with the words that prove it.
+    """Return a candidate as an entry of memory, with its quotes as evidence.
 
     Args:
         candidate: the candidate.

@@ -1,4 +1,4 @@
-"""The gate: checks that a text may be written to a memory file."""
+"""Checks that a text may be written to a memory file: no secret, hidden character or injection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict on each learning of a reply: written, restated, proposed or refused, and why."""
+"""Decisions on learnings that rules or a model found: to write, to propose, or to refuse each."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
             what it proposes.
         project: the scope of a learning of the project: the project's, or that of the subproject
             that the change lies in.
-        is_writable: returns why a candidate cannot be kept as an entry, or None.
+        find_fault: returns why a candidate cannot be kept as an entry, or None.
         find_document: returns the document of the repository that says the same as a candidate,
             or None.
-        known_to: returns the existing entries that the readers of a candidate are given; all of
+        list_known: returns the existing entries that the readers of a candidate are given; all of
             them if None.
         shown_by_tools: what earlier changes of the run show in the output of tools alone.
     """
@@ -121,9 +121,9 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
     existing: tuple[Entry, ...] = ()
     is_declined: bool = False
     project: str = "project"
-    is_writable: Callable[[Candidate], str | None] = _find_nothing
+    find_fault: Callable[[Candidate], str | None] = _find_nothing
     find_document: Callable[[Candidate], str | None] = _find_nothing
-    known_to: Callable[[Candidate], Sequence[Entry]] | None = None
+    list_known: Callable[[Candidate], Sequence[Entry]] | None = None
     shown_by_tools: tuple[ShownByTools, ...] = ()
 
 
@@ -250,10 +250,10 @@ class Judge:
         reasons = check_entry(entry)
         if reasons:
             return ", ".join(reasons)
-        return self.case.is_writable(candidate)
+        return self.case.find_fault(candidate)
 
     def _find_doubt(self, learning: Learning, candidate: Candidate) -> str | None:
-        """Return why a learning is only proposed, or None."""
+        """Return why a learning is only proposed to a person, or None if it may be written."""
         if self.is_rules:
             return self._find_doubt_about_mark(learning)
         if tells_edit(candidate.title):
@@ -279,8 +279,8 @@ class Judge:
         retired entry does not count for an author who marks the learning again.
         """
         entries = self.case.existing
-        if self.case.known_to is not None:
-            entries = tuple(self.case.known_to(candidate))
+        if self.case.list_known is not None:
+            entries = tuple(self.case.list_known(candidate))
         if candidate.is_marked:
             entries = tuple(entry for entry in entries if entry.status != "retired")
         restated_id = find_restated(candidate, entries)
@@ -345,7 +345,7 @@ class Judge:
         return [self.pieces[piece_id] for piece_id in ids if piece_id in self.pieces]
 
     def _make_quotes(self, learning: Learning) -> tuple[Quote, ...]:
-        """Return the quotes of a learning with the addresses of what they quote."""
+        """Return the quotes of a learning, each with the address of the quoted commit or turn."""
         quotes: list[Quote] = []
         for quote in learning.quotes:
             piece = self.pieces.get(quote.evidence)

@@ -24,16 +24,24 @@ from memory_ci.regex import Regex
 from memory_ci.text import unfenced_lines, unquoted_lines
 
 CONVENTIONAL = Regex(r"(?<![a-z])(?P<type>[a-z]+)(?:\((?P<scope>[^)]{0,80})\))?!?:\s")
+"""The type and scope of a conventional subject: `fix(api)!: `."""
+
 SQUASH_SUBJECT = Regex(r"\* (?=\S)")
+"""The star before each subject in a squash message of GitHub."""
+
 LITERAL_BREAKS = Regex(
     r"\\n(?:\\n|\s*(?:[-*] |#+ )?[A-Z][a-z]+(?: [a-z]+|-[A-Za-z-]+)?(?:\([^)]{0,80}\))?:)"
 )
+"""A line break that an agent wrote out (`\\n`), before a paragraph, an item or a label."""
+
 SQUASHED_LOG = "Squashed commit of the following:"
 SQUASHED_LOG_INDENT = " " * 4
 FIX = Regex(
     r"\b(?:fix(?:e[sd])?|bug(?:fix)?|hot-?fix|revert|regression|repair|prevent|crash|hang)",
     re.IGNORECASE,
 )
+"""A word of a subject that repairs something."""
+
 SUBJECT_WIDTH = 1_000
 """Number of characters of a subject that are searched: it is searched for each line of a body."""
 
@@ -133,10 +141,16 @@ MARK = Regex(
     r"(?:\((?P<scope>[^)\n]{1,60})\))?"
     r"(?: of (?P<of>[^:]{3,80}))?(?:\*\*|__)?\s?[:\uff1a](?:\*\*|__)?(?:\s+(?P<text>.*)|\s*)"
 )
+"""A line that marks a statement: `- **Learning**: …`, `learned(api): …`."""
+
 SECTION = Regex(
     rf"(?:#{{1,6}}\s+{WORD}|\*\*(?i:{WORD.replace('word', 'bold')})\*\*):?\s*", re.IGNORECASE
 )
+"""A heading above marked statements: `## Learnings`."""
+
 BULLET = Regex(r"\s*(?:[-*+•]|\d+[.)])\s+(?P<text>.*)")
+"""An item of a list."""
+
 STOP = Regex(
     r"[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: |[A-Z][a-z]+:$|[a-z][a-z-]*\([^)]*\)!?: |#{1,6}\s|---+$"
 )
@@ -146,6 +160,8 @@ FIX_PARAGRAPH = Regex(
     r"(?i)(?:\*\*|#{1,6} )?(?:Fix(?:es)?|Solution|Resolution)(?:\*\*)?(?::|(?<=#)|$)(?:\*\*)?"
     r"(?:\s+(?P<text>\S.*)|\s*)$"
 )
+"""The first line of the fix that belongs to a root cause: `Fix: …`."""
+
 FIX_WIDTH = 2_000
 """Number of characters of a `Fix:` paragraph that are kept: far more than a body has."""
 
@@ -160,6 +176,7 @@ NEARLY_ALIKE = 0.92
 shares less, and so does `Contention` with `Convention`."""
 
 REMEMBER = Regex(r"^/remember\s+(?P<text>\S[^\n]*(?:\n(?![/>\s]|```)[^\n]+)*)", re.MULTILINE)
+"""A request of a reviewer: `/remember …`, up to a blank line."""
 
 
 class Mark(NamedTuple):
@@ -243,18 +260,22 @@ class _MarkReader:
         self.fixes = self._find_fixes()
 
     def _find_fixes(self) -> dict[str, list[_FixParagraph]]:
-        """Return the paragraphs `Fix: ...` by subject, each with the list behind it."""
+        """Return the paragraphs `Fix: ...` of each commit message, by its subject.
+
+        A list behind such a paragraph is part of it.
+        """
         fixes: defaultdict[str, list[_FixParagraph]] = defaultdict(list)
         for start, line in enumerate(self.lines):
             match = FIX_PARAGRAPH.fullmatch(line.text)
             if match:
+                # A heading `Fix` takes a list as a colon does.
                 statement, _ = self._read_statement(start, match["text"] or ":")
                 text = _join(statement).removeprefix(":").strip()
                 fixes[line.subject].append(_FixParagraph(start, text[:FIX_WIDTH]))
         return fixes
 
     def read(self) -> Iterator[Mark]:
-        """Yield all marks."""
+        """Yield the marks of the message: lines `Learning: …`, and lists below `## Learnings`."""
         while self.position < len(self.lines):
             line = self.lines[self.position]
             section = SECTION.fullmatch(line.text)

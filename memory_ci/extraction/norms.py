@@ -1,4 +1,4 @@
-"""Whether a sentence that nobody marked is about how work is done, and not about the work at hand.
+"""Whether an unmarked sentence is a rule that lasts, and not about the work at hand.
 
 Set on the sessions of thirteen repositories, and tried on four others
 (benchmarks/results/extraction.md). A sentence must have the form of an order or a norm, and speak

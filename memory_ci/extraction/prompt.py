@@ -1,4 +1,4 @@
-r"""The prompt of a request: the instructions and known entries, and the evidence as JSON.
+r"""The prompt that asks a model for learnings: instructions, known entries, evidence as JSON.
 
 Nothing of the evidence is part of the system prompt. JSON is the boundary: a piece is a string in a
 list, and its quotes are escaped. Angle brackets are written as \u003c and \u003e, so evidence

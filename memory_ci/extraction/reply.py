@@ -1,4 +1,4 @@
-"""The replies of engines: JSON that is read one learning at a time.
+"""Parsing of a model's replies: JSON with a list of learnings, which are read one at a time.
 
 A bad learning costs only itself. Whatever a text contains, reading takes linear time and raises
 nothing but EngineError. Fields that a model must not set (that an author marked it, its scope) are

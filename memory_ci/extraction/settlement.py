@@ -1,4 +1,4 @@
-"""The verdicts on the candidates of one merged change, seen together."""
+"""Decisions on all candidates of one merged change: duplicates, equal titles, and the limit."""
 
 from __future__ import annotations
 
@@ -85,7 +85,11 @@ def _with_quotes_of(item: Judged, duplicate: Judged) -> Judged:
 
 
 def _with_distinct_titles(judged: Sequence[Judged]) -> list[Judged]:
-    """Give each written candidate a title of its own: several causes of a fix share its subject."""
+    """Return the candidates; those that are written have titles that differ from each other.
+
+    Several causes of a fix share its subject as title: the later ones take a title from the body,
+    or are only proposed.
+    """
     titles: set[str] = set()
     distinct: list[Judged] = []
     for item in judged:

@@ -166,6 +166,7 @@ def _rank(suggestion: Suggestion) -> tuple[int, float, int, float]:
 
 
 def _make_suggestion(item: Judged) -> Suggestion:
+    """Return a judged candidate as a suggestion of one change."""
     return Suggestion(
         key=candidate_key(item.candidate),
         candidate=item.candidate,

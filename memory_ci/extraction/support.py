@@ -147,12 +147,20 @@ BLANK_LINE = Regex(r"\n\s*\n")
 HEADING = Regex(
     r" {0,3}#{1,6}\s+(?P<text>\S.*)|(?P<underlined>\S.*)\n(?:={3,}|-{3,}|~{3,}|\^{3,})\s*"
 )
+"""A heading: `## Tests`, or a line that is underlined."""
+
 ITEM = Regex(r"\s*(?:[-*+\u2022]|\d+[.)])\s")
+"""The beginning of an item of a list."""
+
 ROW = Regex(r"\s*\|.*\|\s*")
+"""A row of a table."""
+
 RULER = Regex(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")
 """The line below the header of a table."""
 
 BOX_CORNER = Regex("[\u250c\u2510\u2554\u2557\u256d\u256e]|\\+-{2,}\\+")
+"""The corner of a drawn box."""
+
 HELP = Regex(
     r"(?i)\b(?:help|usage|short|long|about|description|summary)\w*\s*[=:(]"
     r"|flags\(\)|\w*flag\w*\(|add_argument|\.option\("
@@ -185,7 +193,11 @@ def is_document(path: str) -> bool:
 
 
 def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
-    """Yield the paragraphs of a document without our own blocks, or the help text of code."""
+    """Yield the parts of a file that explain how work is done, to be compared with learnings.
+
+    Of a document these are all paragraphs but those that memory-ci wrote, of code the lines with
+    help texts.
+    """
     if DOCUMENT.fullmatch(path):
         yield from _list_units(path, _drop_drawings(strip_own_blocks(text)))
         return

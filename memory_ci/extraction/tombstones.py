@@ -74,7 +74,10 @@ class Tombstones(msgspec.Struct, frozen=True):
         return bool(self.hashes)
 
     def find(self, text: str) -> list[MaskedSpan]:
-        """Return the forgotten words and names in a text, in order and without overlap."""
+        """Return the forgotten words and names in a text, in order and without overlap.
+
+        Each run of as many words as a forgotten phrase has is hashed, and its hash looked up.
+        """
         if not self.hashes:
             return []
         matches = list(re.finditer(WORD, text))
@@ -124,6 +127,7 @@ class Tombstones(msgspec.Struct, frozen=True):
         return cast("T", self._mask_value(value)) if self else value
 
     def _mask_value(self, value: Any) -> Any:  # noqa: ANN401 - any record
+        """Return a text, record, dictionary or list with all its texts masked."""
         if isinstance(value, str):
             return self.mask(value)
         if isinstance(value, msgspec.Struct):

@@ -402,6 +402,14 @@ def exchange(
 ) -> HttpReply:
     """Send one request and read its whole reply, without redirects and repetitions.
 
+    Args:
+        pool: the connections.
+        method: GET, POST and so on.
+        url: the address.
+        limits: the limits of time and size.
+        headers: the headers of the request.
+        body: its body.
+
     Raises:
         TimeoutError: it takes longer than `limits.total`, headers included.
         OverflowError: the body is too large.

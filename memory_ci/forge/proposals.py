@@ -556,9 +556,9 @@ class GitHubCommitter:
             return Created("", reason=f"more than {MAX_BYTES // 1024} KB in one commit")
 
         headline, _, body = message.partition("\n")
-        additions = [
-            {"path": path, "contents": b64encode(data).decode()} for path, data in contents.items()
-        ]
+        additions: list[dict[str, str]] = []
+        for path, data in contents.items():
+            additions.append({"path": path, "contents": b64encode(data).decode()})
         deletions = [{"path": path} for path in files if path not in contents]
         commit_input = {
             "branch": {"repositoryNameWithOwner": self._repository, "branchName": branch},

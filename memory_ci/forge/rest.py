@@ -164,9 +164,15 @@ class Client:
         return Listing(tuple(items), problem, slug)
 
     def write(self, method: str, path: str, data: object, shape: type[T]) -> T:
-        """Send `data` to `path` (or an address of the API's host), and return the reply.
+        """Send JSON to the API and return the reply.
 
         It is sent once, for a failed attempt may have had its effect.
+
+        Args:
+            method: POST, PATCH and so on.
+            path: the path in the API, or an address of the API's host.
+            data: the value that is sent as JSON.
+            shape: the type of the reply.
 
         Raises:
             EngineError: forge-refused for rights and rules, else `forge-…`.

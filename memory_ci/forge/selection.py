@@ -129,6 +129,13 @@ def _connect_job(
 
     None where the configuration names another forge, or the environment has no repository or no
     token for this one.
+
+    Args:
+        config: the configuration, which may name a forge.
+        name: the forge to connect to.
+        environ: the environment variables of the job.
+        budget: the budget of requests.
+        cache_dir: the directory for cached replies.
     """
     if config.name not in ("auto", name):
         return None
@@ -252,6 +259,7 @@ class OrgForge(NamedTuple):
         return self._from_gitlab(project) if project else None
 
     def _from_github(self, repository: _GitHubRepository) -> ForgeRepository:
+        """Convert a repository of GitHub's API to our record."""
         default: Visibility = "private" if repository.private else "public"
         stamp = ""
         if repository.pushed_at:
@@ -266,6 +274,7 @@ class OrgForge(NamedTuple):
         )
 
     def _from_gitlab(self, project: _GitLabProject) -> ForgeRepository:
+        """Convert a project of GitLab's API to our record."""
         return ForgeRepository(
             id=f"{self.host}#{project.id}",
             name=project.path_with_namespace,

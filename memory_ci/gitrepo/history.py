@@ -325,8 +325,13 @@ def list_commits_mentioning(
 ) -> list[str]:
     """Return the first-parent commits that added or removed a line with one of `words`.
 
-    Only lines of the files count. The newest commit comes first; those without parents are left
-    out.
+    The newest commit comes first; those without parents are left out.
+
+    Args:
+        repo: the repository.
+        rev: the newest commit.
+        words: a line with one of them counts.
+        pathspecs: only lines of these files count.
     """
     escaped_words = [re.sub(r"([^\w-])", r"\\\1", word) for word in words]
     pattern = "|".join(escaped_words)
@@ -474,7 +479,14 @@ def read_hunks(
 ) -> dict[str, str]:
     """Return by path the hunks of the diff of two commits, for people to read.
 
-    A hunk has one line of context. At most `limit` bytes of the diff are read.
+    A hunk has one line of context; changes of white space are left out.
+
+    Args:
+        repo: the repository.
+        base: the older commit.
+        tip: the newer commit.
+        paths: the files.
+        limit: at most this number of bytes of the diff is read.
     """
     shown = ("-U1", "-w", "--no-renames", *NO_COLOR_OR_PROGRAMS, "--no-prefix")
     literal_paths = [f":(top,literal){path}" for path in paths]

@@ -81,6 +81,11 @@ def find_first_parent_commit(repo: Repository, sha: str, tip: str) -> str | None
 def merge_text(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
     """Merge three versions of a text as git does, line by line.
 
+    Args:
+        base: the common ancestor.
+        ours: one version.
+        theirs: the other version.
+
     Returns:
         The merged text, with conflict markers, and the number of conflicts. Where git cannot merge
         because a version is not text: `ours`, and 1.
@@ -204,6 +209,11 @@ def fast_forward(repo: Repository, ref: str, tip: str) -> bool:
 
     It is not done where it would lose commits or local changes: the branch must be behind `tip`,
     and a work tree that has it checked out must have nothing staged or modified.
+
+    Args:
+        repo: the repository.
+        ref: the full name of the branch.
+        tip: the id of a commit.
     """
     old = find_commit(repo, ref)
     if old is None or not is_ancestor(repo, old, tip):

@@ -147,6 +147,13 @@ def run_remote_git(
 
     It runs without a terminal, so that no program that it starts can prompt.
 
+    Args:
+        cwd: the directory that git runs in.
+        args: its arguments, the remote after `--`.
+        input: its standard input.
+        env: variables with credentials, as of `connect`.
+        seconds: the time limit.
+
     Raises:
         EngineError: remote-failed, also when the command takes longer than `seconds`. Then it is
             ended with all that it started.
@@ -492,6 +499,12 @@ def fetch_tree(remote: Remote, directory: Path, seconds: float) -> Repository:
 
 def fetch_files(repo: Repository, remote: Remote, oids: Iterable[str], seconds: float) -> None:
     """Fetch the content of files into a repository of `fetch_tree`, in one request.
+
+    Args:
+        repo: the repository.
+        remote: the remote that it was cloned from.
+        oids: the object ids of the files.
+        seconds: for the command.
 
     Raises:
         EngineError: remote-failed.

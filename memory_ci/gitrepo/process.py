@@ -227,9 +227,15 @@ def ask_git(cwd: Path, *args: str) -> bool:
 def stream_git(
     cwd: Path, *args: str, input: bytes | None = None, env: Mapping[str, str] | None = None
 ) -> Iterator[IO[bytes]]:
-    """Yield the standard output of `git <args>` as a stream.
+    """Run `git <args>` and yield its standard output as a stream.
 
     Git is ended when the block is left before all was read.
+
+    Args:
+        cwd: the directory that git runs in.
+        args: its arguments.
+        input: its standard input.
+        env: added to the clean environment.
 
     Raises:
         RepositoryError: as `run_git`; git-failed at the end of the stream.

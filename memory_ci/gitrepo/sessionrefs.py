@@ -92,11 +92,18 @@ def session_ref(agent: str, session_id: str) -> str:
 def store(
     repo: Repository, agent: str, session_id: str, files: Mapping[str, bytes], when: datetime
 ) -> StoredRef:
-    """Store the files of a session that ended at `when`.
+    """Store the files of a session as a commit, and point its ref there.
 
     The same files and time give the same commit, which is stored once. A session that has grown
-    replaces its older version, never the other way round. A session that ended before 1970 gets the
-    date of 1970, since git knows no earlier time.
+    replaces its older version, never the other way round.
+
+    Args:
+        repo: the repository.
+        agent: the name of the agent.
+        session_id: the id that the agent gave the session.
+        files: the content of the files by name.
+        when: the time at which the session ended. One before 1970 is stored as 1970, since git
+            knows no earlier time.
 
     Raises:
         RepositoryError: ref-moved, git-failed.
@@ -289,7 +296,12 @@ def list_pushed(repo: Repository) -> Mapping[str, tuple[StoredSession, ...]]:
 def list_remote(
     repo: Repository, remote: str, env: Mapping[str, str] | None = None
 ) -> Mapping[str, str]:
-    """Return the session refs of a remote and their commits.
+    """Ask a remote for its session refs, and return their commits by ref.
+
+    Args:
+        repo: the repository.
+        remote: the name or address of the remote.
+        env: variables with credentials for git, as of `network.connect`.
 
     Raises:
         EngineError: remote-failed.

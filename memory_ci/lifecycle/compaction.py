@@ -1,7 +1,7 @@
-"""Compaction and retirement of entries; git keeps the entries that they remove.
+"""Compaction and retirement: duplicate entries become one, entries that are over are removed.
 
 Compaction makes one entry of several places of one id and of near duplicates in one file, and
-removes retired entries. Retirement marks entries that no longer apply.
+removes retired entries, which git keeps. Retirement marks entries that no longer apply.
 """
 
 from __future__ import annotations
@@ -107,15 +107,15 @@ def list_unlike(located: Iterable[Located]) -> tuple[tuple[Located, ...], ...]:
 
 
 def _group_by_id(located: Iterable[Located]) -> dict[str, list[Located]]:
-    """Return the copies of each id, the copy in the widest scope first."""
+    """Return the copies of each entry by its id, the copy in the widest scope first."""
 
     def order(place: Located) -> tuple[int, str, int]:
         return SCOPE_ORDER[place.scope.name], place.path, place.line
 
-    copies: dict[str, list[Located]] = defaultdict(list)
+    copies_by_id: dict[str, list[Located]] = defaultdict(list)
     for place in sorted(located, key=order):
-        copies[place.entry.id].append(place)
-    return copies
+        copies_by_id[place.entry.id].append(place)
+    return copies_by_id
 
 
 def _is_one_learning(copies: Sequence[Located], older: Collection[Located]) -> bool:

@@ -1,4 +1,7 @@
-"""Consolidation: contradicting entries are linked, superseded ones closed, none deleted."""
+"""Consolidation: contradicting entries are linked, superseded ones get an end date.
+
+None is deleted.
+"""
 
 from __future__ import annotations
 
@@ -192,7 +195,7 @@ class ChangedSetting(NamedTuple):
 
 
 def _list_changed_settings(located: Iterable[Located]) -> Iterator[ChangedSetting]:
-    """Yield the pairs of active entries without an end that set one thing to different values."""
+    """Yield the pairs of entries in force that set one thing to different values."""
     places_by_setting: defaultdict[tuple[str, ...], dict[SetValue, list[Located]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -267,7 +270,7 @@ def _is_settled(one: Entry, other: Entry) -> bool:
 
 
 def _list_superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entry]]:
-    """Yield each superseded entry without an end, and the earliest active entry that supersedes it.
+    """Yield each superseded entry that has no end date, with the earliest entry that supersedes it.
 
     Two entries that supersede each other both stay. An id whose copies have different texts is left
     to a person.

@@ -1,4 +1,4 @@
-"""Episodes combined with their amendments, and feedback derived from merged work."""
+"""Episodes (records of merged changes) with their amendments, and the feedback on entries."""
 
 from __future__ import annotations
 
@@ -193,8 +193,12 @@ def move_to_heirs(feedback: Iterable[Feedback], heirs: Heirs) -> tuple[Feedback,
 def count_usage(episodes: Iterable[Episode], heirs: Heirs = NO_HEIRS) -> dict[str, UseCount]:
     """Count for each entry the episodes that it was served to and those that used it.
 
-    A superseded entry counts for its heirs. An entry that was used counts as served, even if the
-    episode does not list it as retrieved.
+    A superseded entry counts for its heirs, the entries that supersede it. An entry that was used
+    counts as served, even if the episode does not list it as retrieved.
+
+    Args:
+        episodes: the records of merged changes.
+        heirs: the heirs of entries that no memory file holds any more.
     """
     served_counts = Counter[str]()
     used_counts = Counter[str]()
@@ -203,7 +207,10 @@ def count_usage(episodes: Iterable[Episode], heirs: Heirs = NO_HEIRS) -> dict[st
         retrieved_ids = replace_by_heirs((entry.id for entry in episode.retrieved), heirs)
         used_counts.update(used_ids)
         served_counts.update(used_ids | retrieved_ids)
-    return {id_: UseCount(count, used_counts[id_]) for id_, count in served_counts.items()}
+    return {
+        entry_id: UseCount(count, used_counts[entry_id])
+        for entry_id, count in served_counts.items()
+    }
 
 
 def replace_by_heirs(ids: Iterable[str], heirs: Heirs) -> set[str]:
@@ -289,7 +296,7 @@ class MergedWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def derive_feedback(work: MergedWork) -> tuple[Feedback, ...]:
-    """Derive one event for each entry that was involved in a piece of work, ordered by id.
+    """Derive feedback on the entries that were involved in a merged or declined change, by id.
 
     - confirmed: used, and merged unchanged;
     - corrected: used, and changed by a review in the code that the entry is about;
@@ -298,14 +305,15 @@ def derive_feedback(work: MergedWork) -> tuple[Feedback, ...]:
     - touched: about code that the work changed, in addition to the kinds above.
     """
     kinds: list[tuple[str, EventKind]] = []
-    for id_ in sorted(work.served | work.used):
-        kinds.append((id_, _derive_kind(work, id_)))
-    for id_ in sorted(work.touched):
-        kinds.append((id_, "touched"))
+    for entry_id in sorted(work.served | work.used):
+        kinds.append((entry_id, _derive_kind(work, entry_id)))
+    for entry_id in sorted(work.touched):
+        kinds.append((entry_id, "touched"))
 
     at = work.at.astimezone(UTC)
     return tuple(
-        Feedback(id=id_, kind=kind, at=at, by=BY_FACTS, ref=work.ref) for id_, kind in kinds
+        Feedback(id=entry_id, kind=kind, at=at, by=BY_FACTS, ref=work.ref)
+        for entry_id, kind in kinds
     )
 
 
@@ -318,7 +326,7 @@ def _derive_kind(work: MergedWork, entry_id: str) -> EventKind:
 
 
 def derive_undone_feedback(used_ids: Iterable[str], ref: str, at: datetime) -> tuple[Feedback, ...]:
-    """Derive an event `undone` for each entry that reverted work had used.
+    """Derive feedback `undone` on each entry that reverted work had used.
 
     Args:
         used_ids: ids of the entries.
@@ -327,15 +335,16 @@ def derive_undone_feedback(used_ids: Iterable[str], ref: str, at: datetime) -> t
     """
     utc_time = at.astimezone(UTC)
     return tuple(
-        Feedback(id=id_, kind="undone", at=utc_time, by=BY_FACTS, ref=ref)
-        for id_ in sorted(set(used_ids))
+        Feedback(id=entry_id, kind="undone", at=utc_time, by=BY_FACTS, ref=ref)
+        for entry_id in sorted(set(used_ids))
     )
 
 
 def find_commands(text: str) -> Iterator[tuple[FeedbackKind, str]]:
-    """Yield the kind and the id, or start of an id, of each `/memory …` line in a comment.
+    """Yield the commands by which a comment gives feedback on entries (`/memory reject 0f6f1f0e`).
 
-    Lines in code blocks and in HTML comments, and lines with an unknown verb are skipped.
+    Each is a kind of feedback and an id, or its start. Lines in code blocks and in HTML comments,
+    and lines with an unknown verb are skipped.
     """
     visible = HIDDEN.sub("<!-- -->", "\n".join(unfenced_lines(text.splitlines())))
     for line in visible.split("\n"):
@@ -381,7 +390,7 @@ ASIDE = frozenset("tests test docs doc spec examples benchmarks .github changelo
 
 
 def derive_situation(title: str, paths: Sequence[str], labels: Collection[str]) -> Situation:
-    """Derive the situation of a change.
+    """Return what a change was about: a part of the repository, a topic, and its short title.
 
     The domain is the part of the repository that a label names, or else the part that most paths
     are in; "" is the root. The topic is the scope of a conventional title, or else the first

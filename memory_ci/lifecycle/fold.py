@@ -1,4 +1,4 @@
-"""Folding: notes of the inbox become entries in the files of their scopes."""
+"""Folding: notes that people put into the inbox become entries in the files of their scopes."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def _report_no_file(note: Located) -> Finding:
 
 
 def is_kept(new: Located, existing: Located) -> bool:
-    """Return whether an existing entry has the words of a note, for all readers of the note.
+    """Return whether an entry says what a note says, to everybody whom the note is for.
 
     A retired entry counts only for a note with its own id.
     """

@@ -96,9 +96,10 @@ def is_contested(base: object, ours: object, theirs: object) -> bool:
 def _merge_lists(
     base: Iterable[str] | None, ours: Iterable[str], theirs: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return what neither side removed, then what each side added, in their own orders."""
+    """Return the items that neither side removed, then those that each side added."""
     before = dict.fromkeys(base or ())
-    our_items, their_items = dict.fromkeys(ours), dict.fromkeys(theirs)
+    our_items = dict.fromkeys(ours)
+    their_items = dict.fromkeys(theirs)
     remaining = [item for item in before if item in our_items and item in their_items]
     our_additions = [item for item in our_items if item not in before]
     their_additions = [item for item in their_items if item not in before]

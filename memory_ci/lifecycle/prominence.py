@@ -43,9 +43,9 @@ def effective_importance(entry: Entry) -> float:
     If two merged changes or sessions say it, it is at least 0.7; three 0.8; four or more 0.9.
     """
     importance = max(entry.importance, priority_floor(entry.priority))
-    if entry.said_in <= 1:
+    if entry.mention_count <= 1:
         return importance
-    return max(importance, min(0.5 + entry.said_in / 10, MAX_SAID_IMPORTANCE))
+    return max(importance, min(0.5 + entry.mention_count / 10, MAX_SAID_IMPORTANCE))
 
 
 def priority_floor(priority: Priority | None) -> float:

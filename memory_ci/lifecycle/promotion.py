@@ -116,7 +116,7 @@ def plan_promotion(
 
 
 def _remove_promoted(narrow: Iterable[Located], wide: Iterable[Located]) -> Iterator[Change]:
-    """Yield removals of entries that are still in the narrow scope after they were promoted.
+    """Yield removals of entries that were promoted earlier, and whose old copy is still there.
 
     This happens when a person committed half of what a killed run had written.
 
@@ -391,7 +391,15 @@ def _build_promoted(members: Sequence[Located], today: date) -> Entry:
 def _plan_moves(
     members: Iterable[Located], survivor: Entry, target: ScopeOf, path: str, why: str
 ) -> Iterator[Change]:
-    """Yield the removal of each member, then the addition of the entry that replaces them."""
+    """Yield the removal of each entry of a group, then the addition of the one that replaces them.
+
+    Args:
+        members: the entries in their narrow scopes.
+        survivor: the entry that replaces them.
+        target: the wider scope.
+        path: the file of that scope.
+        why: the reason for the promotion.
+    """
     for place in members:
         if place.entry.id == survivor.id:
             reason = f"moves up to {target.target}"

@@ -1,4 +1,4 @@
-"""Reinforcement: merged work that used, confirmed or repeated an entry raises its count."""
+"""Reinforcement: the count of an entry rises when merged work used, confirmed or repeated it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def find_touched(
     message: str,
     read_added_lines: Callable[[], str],
 ) -> frozenset[str]:
-    """Return the ids of served entries that are about the work, whether it followed them or not.
+    """Return the ids of served entries whose subject a change touches.
 
     Two of three facts must hold: the change touches a file that the entry cites, the added lines
     hold a rare identifier of the entry, the message holds half of the title's words.

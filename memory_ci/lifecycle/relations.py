@@ -22,7 +22,7 @@ KINDS: dict[str, RelationKind] = {
 }
 """The words that are read, and the kind that each means."""
 
-LINE = Regex(rf"\s*({'|'.join(KINDS)})\s+(\S+)\s*", re.IGNORECASE)
+LINE = Regex(rf"\s*(?P<word>{'|'.join(KINDS)})\s+(?P<id>\S+)\s*", re.IGNORECASE)
 
 
 class Relation(NamedTuple):
@@ -33,13 +33,15 @@ class Relation(NamedTuple):
 
 
 def parse_relation(line: str) -> Relation | None:
-    """Parse a line of front matter; None for a line of another form, which is kept unread.
+    """Parse a line of front matter such as `contradicts 7a41`; None for a line of another form.
 
     >>> parse_relation("refutes 7A41")
     Relation(kind='contradicts', id='7a41')
     """
     match = LINE.fullmatch(line)
-    return Relation(KINDS[match[1].lower()], match[2].lower()) if match else None
+    if match is None:
+        return None
+    return Relation(KINDS[match["word"].lower()], match["id"].lower())
 
 
 def format_relation(relation: Relation) -> str:

@@ -39,12 +39,17 @@ REVERTS_COMMIT = Regex(
     rf"(?:, reversing\s+changes made to (?P<mainline>{SHA}))?",
     re.MULTILINE,
 )
+"""`This reverts commit 1a2b3c4`, and commits of a reverted merge."""
+
 REVERTS_REQUEST = Regex(
     rf"(?:{OPENING})(?:Reverts (?:PR |pull request )?(?P<slug>[\w.-]+/[\w.-]+)?#"
     rf"|This reverts merge request (?P<path>[^\s!]+)?!)(?P<number>{NUMBER})\b{IN_PART}",
     re.MULTILINE,
 )
+"""`Reverts #128`, `This reverts merge request shop!128`."""
+
 REVERT_BRANCH = Regex(rf"\AMerge pull request #{NUMBER} from \S+/revert-(?P<number>{NUMBER})-")
+"""The merge of the branch that GitHub makes for a revert: `revert-128-…`."""
 
 REVERT_TITLE = Regex(
     r'^(?:\* |[ \t]*)(?P<verb>Revert|Reapply) "(?P<title>.+)"(?:\s*\(#\d+\))?\s*$', re.MULTILINE
@@ -144,6 +149,7 @@ class _History:
         self._shas_by_number: dict[str, str] = {}
 
     def add(self, commit: Commit) -> None:
+        """Let later commits name a commit by its id, its title and its request."""
         sha = commit.sha[:SHA_WIDTH]
         self._commits[sha] = commit
         self._shas_by_prefix.setdefault(sha[:MIN_SHA], []).append(sha)
@@ -431,9 +437,10 @@ def find_suspicion(entry: Entry) -> Suspicion | None:
 
 
 def suspect(entry: Entry, revert: Revert) -> Entry:
-    """Return an entry as knowledge of an approach that was tried and reverted.
+    """Return an entry that a revert makes suspect: demoted, and marked as tried and rejected.
 
-    An entry about an approach that was rejected before keeps its own reason.
+    An entry about an approach that was rejected before keeps its own reason. A line of evidence
+    holds what `restore` needs.
     """
     line = f"revert:{revert.sha} reverted in {revert.label}, importance was {entry.importance!r}"
     demoted = replace(entry, importance=demote(entry.importance), evidence=(*entry.evidence, line))

@@ -34,6 +34,7 @@ DATE = Regex(
     |\b(?:\d{{1,2}}[ ])?{MONTH}[ ](?:\d{{1,2}},?[ ])?\d{{4}}\b""",
     re.IGNORECASE | re.VERBOSE,
 )
+"""A date: `2026-11-28`, `28.11.2026`, `28 Nov 2026`."""
 
 REFERENCE = Regex(r"(?<!\w)[#!]\d+\b")
 """A pull request or an issue: it names a source, not content."""

@@ -1,4 +1,7 @@
-"""The phase that a project says it is in; unclear or contradictory words state none."""
+"""The phase of work (design, review, …) that a project's intent file says it is in.
+
+Unclear or contradictory words state none.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +50,20 @@ STATEMENT = Regex(
     r"(?P<label>stage|phase|status)[*_]{0,2}[ \t]*:[*_]{0,2}[ \t]*(?P<value>.*)",
     re.IGNORECASE,
 )
+"""A line that states the phase: `stage: design`, `**Status:** in review`."""
+
 HEADING = Regex(r"#{1,6}[ \t]+(?:(?:current|project)[ \t]+)?(?:stage|phase)[ \t]*#*", re.IGNORECASE)
+"""A heading above the phase: `## Current stage`."""
+
 BOX = Regex(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(?P<mark>.)\][ \t]+(?P<text>.*)")
+"""A check box of a list: `- [x] Design`."""
+
 ROW = Regex(r"[ \t]*\|(?P<cells>.*)\|[ \t]*")
+"""A row of a table."""
+
 WORD = Regex(r"[^\W_]+")
 NUMBER = Regex(r"^[\s\"'>*_+-]*(?:\d+[.)]\s*)?")
+"""Marks and a number before a name: `2. `."""
 
 REMARK = Regex(r"[(,;:.|\u2013\u2014]|\s[-#]")
 """The end of the name of a stage, where a remark begins."""
@@ -83,12 +95,15 @@ def find_stage(text: str) -> Reading | None:
 
 
 def parse_phase(name: str) -> Phase | None:
-    """Return the phase that a text names; None unless it is the name, and perhaps a remark.
+    """Return the phase of work that a short text names, or None.
+
+    The text must be the name of one phase, and perhaps a remark that does not say otherwise.
 
     >>> parse_phase("**In implementation** (since March)"), parse_phase("design complete")
     ('implementation', None)
     """
-    stage_name, *remarks = REMARK.split(NUMBER.sub("", name.lower()), maxsplit=1)
+    without_number = NUMBER.sub("", name.lower())
+    stage_name, *remarks = REMARK.split(without_number, maxsplit=1)
     words = [word for word in WORD.findall(stage_name) if word not in FILLERS]
     if len(words) != 1 or words[0] not in PHASES:
         return None

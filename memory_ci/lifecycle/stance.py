@@ -144,6 +144,9 @@ LIGHT = frozenset(
 """Verbs that say no more than `be it so`."""
 
 SINGLE_CHOICE = frozenset("use uses prefer prefers choose pick default be is are".split())
+CHOICE_DISTANCE = 3
+"""Words before what is chosen in which the verb of choice is: `use the async client`."""
+
 PREFERENCE = frozenset("prefer prefers favor favour choose chosen pick use value".split())
 CONDITIONS = frozenset(
     "if when whenever unless while until once where whose which that who".split()
@@ -354,6 +357,7 @@ class _Reader:
     """
 
     def __init__(self, words: Sequence[str]) -> None:
+        """Prepare to read the lower-case words of a sentence."""
         self._words = words
         self._distinct_words = frozenset(words)
         # The word before each word without function words, which may be a direction.
@@ -371,7 +375,11 @@ class _Reader:
         self._content_count = 0
 
     def read_word(self, index: int) -> None:
-        """Read a word outside of conditions."""
+        """Read a word outside of conditions: a negation, pivot, amount, stance, or any other word.
+
+        Args:
+            index: the index of the word.
+        """
         word = self._words[index]
         if word in NEGATORS:
             self._is_negated = not self._is_negated
@@ -485,14 +493,20 @@ class _Reader:
         return is_name and self._first_version < index - 1
 
     def _read_pole(self, index: int) -> bool:
-        """Read a word of an antonym pair, and return whether it is a stance."""
+        """Read a word of an antonym pair, such as `disable`.
+
+        `skip X` is read as `never X`.
+
+        Returns:
+            Whether the word is a stance here.
+        """
         pole = POLES.get(self._words[index])
         if pole is None or not self._is_stance(pole.role, index):
             return False
         self._content_count += 1
         if pole.pair not in AFFIRMING:
             self._poles[pole.pair] = pole.side
-        elif pole.side:
+        elif pole.side == 1:
             self._is_negated = not self._is_negated
         return True
 
@@ -513,8 +527,11 @@ class _Reader:
         return self._words[index].endswith("s") or self._word_at(index - 1) in MODALS | NEGATORS
 
     def _is_chosen(self, index: int) -> bool:
-        """Return whether a verb of choice comes shortly before, without a preposition after it."""
-        for word in reversed(self._words[max(0, index - 3) : index]):
+        """Return whether `use`, `prefer` or the like comes at most `CHOICE_DISTANCE` words before.
+
+        A preposition between them means that another thing is chosen.
+        """
+        for word in reversed(self._words[max(0, index - CHOICE_DISTANCE) : index]):
             if word in PREPOSITIONS:
                 return False
             if word in SINGLE_CHOICE:

@@ -1,4 +1,4 @@
-"""Upkeep of anchors: renames are followed, and entries whose code is long gone are retired."""
+"""Upkeep of cites of code: renames are followed, entries whose code is long gone are retired."""
 
 from __future__ import annotations
 
@@ -257,16 +257,16 @@ def _number_lines(text: str) -> list[tuple[int, str]]:
 def _find_offset(
     numbers: Sequence[int], start: int, end: int, lines: tuple[int, int] | None
 ) -> int | None:
-    """Return how far into a difference the first line is that is one of some lines.
+    """Return how many lines after the start of a difference the first line of a range is.
 
     Args:
         numbers: the numbers of the lines that were compared.
         start: the index of the first line that differs.
         end: the index after the last line that differs; `start` for an insertion.
-        lines: the first and the last number of the lines; None for all lines.
+        lines: the first and the last line number of the range; None for all lines.
 
     Returns:
-        The offset from `start`, or None if the difference leaves the lines unchanged.
+        The offset from `start`, or None if the difference is outside of the range.
     """
     if lines is None:
         return 0

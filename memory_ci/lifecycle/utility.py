@@ -1,4 +1,4 @@
-"""Utility: how much an entry has helped, replayed from all feedback and never stored."""
+"""Utility: how much an entry has helped, computed from all feedback and never stored."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ from memory_ci.records.episode import Action, Amendment, Episode, EpisodeRecord
 from memory_ci.records.history import Commit
 from memory_ci.records.names import SHA_WIDTH, format_work_ref
 from memory_ci.records.plan import EpisodeFile, Plan
+from memory_ci.store.episode_months import fold_months
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
     RUN_PREFIX,
     episode_record_path,
     find_month,
-    fold_months,
     format_episode_record,
     format_episode_records,
     has_ended,

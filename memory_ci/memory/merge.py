@@ -18,7 +18,10 @@ from memory_ci.lifecycle.merge import Conflict, is_contested, merge_entries
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file
 from memory_ci.store.edits import edit_file, format_entry, insert_entry
-from memory_ci.store.episodes import is_episode_path, merge_documents
+from memory_ci.store.episode_months import merge_documents
+from memory_ci.store.episodes import (
+    is_episode_path,
+)
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import RECORDED_FILE
 from memory_ci.store.ranges import merge_recorded

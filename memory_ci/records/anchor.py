@@ -82,8 +82,10 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def format_place(verdict: Verdict) -> tuple[str, str]:
-    """Return a cited place as `PATH:LINE`, and its details as ` (NOTE), EDIT`."""
-    place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
+    """Format a cited place as `PATH:LINE`, and its details as ` (NOTE), EDIT`."""
+    place = verdict.path
+    if verdict.first is not None:
+        place = f"{verdict.path}:{verdict.first}"
     note = f" ({verdict.note})" if verdict.note else ""
     edit = f", {verdict.edit}" if verdict.edit else ""
     return place, note + edit

@@ -43,7 +43,7 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
         first: the first day.
         last: the last day.
         quotes: up to three wordings of people.
-        when: the moment at which an agent is to be told, as `records.entry.MOMENT`.
+        when: the moment at which an agent is to be reminded, as `records.entry.MOMENT`.
         score: how likely it is asked again, as `StandingRequest.score`; 0 for a failure.
         written_in: the document and line that say it already, as `AGENTS.md:12`; "" for none.
         hook: lines of `.pre-commit-config.yaml` with a hook that checks it; "" for none.
@@ -92,7 +92,7 @@ class CheckProposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A proposed learning.
+    """A learning that was found in a change or a session, and may become an entry of memory.
 
     Attributes:
         scope: a target, as `Entry.scope`.
@@ -169,7 +169,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 
     @property
     def is_accepted(self) -> bool:
-        """Return whether a person accepted it."""
+        """Whether a person accepted it."""
         return bool(self.candidate.accepted)
 
 
@@ -278,7 +278,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def score(self) -> float:
-        """Expected use x doubt: the highest is asked first."""
+        """Expected use times doubt: the question with the highest is asked first."""
         return self.use * self.doubt
 
     @property

@@ -1,4 +1,7 @@
-"""Entries of memory, with their front matter and Markdown, and scopes (docs/formats.md)."""
+"""The entry of memory (one learning, with its front matter and Markdown) and its scope.
+
+See docs/formats.md.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ MOMENT = Regex(
     r"start|before:(?:commit|push|pull-request)|before:command \S.*|before:edit \S+"
     r"|after:failure \S.*"
 )
-"""The moments at which an entry may be due (docs/learning.md)."""
+"""The moments at which an entry may be shown to an agent (docs/learning.md)."""
 
 NO_FEEDBACK = 0.5
 """The utility of an entry without feedback: it leaves a score unchanged."""
@@ -36,21 +39,39 @@ NEW_IMPORTANCE = 0.5
 """The importance of an entry if nobody says how much it matters."""
 
 REJECTED_PREFIX = Regex(r"\A\s*(?:tried and )?rejected\s*[:-]\s*", re.IGNORECASE)
-"""The beginning of a rejected learning that says so; `name_entry` writes its own before titles."""
+"""The beginning of a title that says that the learning was rejected; `name_entry` replaces it."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One learning that memory holds.
+    """One learning that memory holds: a title and a body, with front matter.
 
     The fields are those of the front matter, in canonical order, then the Markdown.
 
     Attributes:
-        scope: a target (`project`, `team:src/api`, `session:job-7`); only entries of the inbox
-            have one.
-        when: the moment at which agents are told it, as `MOMENT`; None for where it fits a task.
-        check: what a change must be like, by which git tests the entry (docs/checks.md).
+        id: a UUID.
+        type: a fact or decision (declarative), how something is done (procedural), what must or
+            must not be done (directive), or an error, its cause and prevention (corrective).
+        importance: how much it matters, in [0, 1].
+        reinforcement_count: how many merged changes used it.
+        last_reinforced: the day on which a change last used it.
+        created_at: the day on which it was learned.
+        occurred_at: the day on which it happened.
+        session: the session that it was learned in, `<agent>:<id>`.
+        scope: where it applies (`project`, `team:src/api`, `session:job-7`); only entries of the
+            inbox have one, for others their file decides.
+        when: the moment at which agents are shown it, as `MOMENT`; None for where it fits a task.
+        check: a condition on changes, which git tests (docs/checks.md).
         level: what a violation of the check does; None is `remind`.
+        valid_until: the day on which it stopped to hold.
+        supersedes: the ids of entries that it replaces.
+        source: the pull request or commit that it was learned from.
+        engine: the engine that found it.
+        evidence: quotations that prove it.
+        occurrences: other changes and sessions that say the same.
+        cites: the places of code that it names.
         aka: search words that are not in the text, separated by blanks.
+        adoption: `rejected` for what was tried and given up; `instead` is what replaced it.
+        promoted_from: where it was before it was moved to a wider scope.
         extra: keys that this version does not know, as (key, raw YAML after the colon); they are
             preserved.
     """
@@ -90,16 +111,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """Title and body, to be searched and compared."""
+        """Its title and body, by which it is searched and compared."""
         return f"{self.title}\n{self.body}"
 
     @property
     def origin(self) -> str:
-        """Its session, or its pull request or commit, or "" if neither is known."""
+        """Its session, else its pull request or commit, else ""."""
         return self.session or (self.source or "").partition(" ")[0]
 
     @property
-    def said_in(self) -> int:
+    def mention_count(self) -> int:
         """The number of changes and sessions that say it; 0 if none is known."""
         return len({self.origin, *self.occurrences} - {""})
 
@@ -107,7 +128,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def create_entry(
     id_: str, title: str, body: str, kind: tuple[EntryType, Domain, float], day: date
 ) -> Entry:
-    """Return an active entry.
+    """Return a new active entry, which was never reinforced.
 
     Args:
         id_: its id.
@@ -132,14 +153,14 @@ def create_entry(
 
 
 def name_entry(entry: Entry) -> str:
-    """Return the title of an entry, after `Rejected: ` if it was tried and rejected."""
+    """Return the title of an entry; `Rejected: ` is before it if the learning was rejected."""
     if entry.adoption != "rejected":
         return entry.title
     return f"Rejected: {REJECTED_PREFIX.sub('', entry.title)}"
 
 
 class ScopeOf(msgspec.Struct, frozen=True):
-    """The scope of a memory file.
+    """The scope of a memory file: where its entries apply.
 
     Attributes:
         where: the directory of a team ("" for the root), the job of a session, or "".
@@ -159,11 +180,12 @@ PROJECT = ScopeOf("project")
 
 
 class Located(msgspec.Struct, frozen=True):
-    """An entry and its place.
+    """An entry, and the place and the scope of its text.
 
     Attributes:
         path: the path of its file in the repository.
         line: the line of its opening `---`, from 1.
+        scope: where it applies.
     """
 
     entry: Entry

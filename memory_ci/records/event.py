@@ -37,6 +37,7 @@ class Origin(msgspec.Struct, frozen=True):
     line: int | None = None
 
     def __str__(self) -> str:
+        """Return the address as text, such as `file:a1b2c3d docs/adr/1.md:7`."""
         place = f" {self.path}" if self.path else ""
         line = f":{self.line}" if self.line is not None else ""
         return f"{self.kind}:{self.id}{place}{line}"

@@ -1,4 +1,4 @@
-"""Proportions with their confidence intervals."""
+"""Proportions with 95 % confidence intervals, and the interval of the difference of two."""
 
 from __future__ import annotations
 
@@ -29,25 +29,27 @@ class Share(msgspec.Struct, frozen=True):
 
 
 def compute_share(hits: int, total: int) -> Share:
-    """Return a proportion with its Wilson score interval (Wilson 1927).
+    """Return the proportion `hits / total` with its Wilson score interval (Wilson 1927).
 
     The interval also holds for small totals and for proportions near 0 or 1.
     """
-    if not total:
+    if total == 0:
         return Share(hits, total)
     rate = hits / total
     spread = Z * Z / total
     middle = (rate + spread / 2) / (1 + spread)
-    half_width = Z / (1 + spread) * math.sqrt(rate * (1 - rate) / total + spread / (4 * total))
+    variance = rate * (1 - rate) / total + spread / (4 * total)
+    half_width = Z / (1 + spread) * math.sqrt(variance)
     low = max(0.0, middle - half_width)
     high = min(1.0, middle + half_width)
     return Share(hits, total, round(low, 3), round(high, 3))
 
 
 def newcombe_interval(first: Share, second: Share) -> tuple[float, float]:
-    """Return the 95 % interval of the difference of two shares, each of at least one.
+    """Return the ends of the 95 % interval of `first - second`.
 
-    It is method 10 of Newcombe (Statistics in Medicine, 1998).
+    It is method 10 of Newcombe (Statistics in Medicine, 1998). Both proportions must have a total
+    of at least 1, and an interval.
     """
     first_rate = first.hits / first.total
     first_low = first.low or 0.0

@@ -326,7 +326,14 @@ class _Scanner:
     def _read_entry(
         self, head: _Head, fields: tuple[Field, ...], begin: int, end: int
     ) -> Entry | None:
-        """Return the entry of a front matter and the lines below it; None if it is malformed."""
+        """Return the entry of a front matter and the text below it; None if it is malformed.
+
+        Args:
+            head: the front matter.
+            fields: its fields.
+            begin: the first line of the entry.
+            end: the line after its last.
+        """
         values, problems = parse_values(fields, head.lines)
         for problem in problems:
             self._report(begin + 1 + problem.line, problem.code, problem.message, problem.hint)

@@ -154,6 +154,11 @@ def _edit_segments(
 ) -> list[Segment]:
     """Return the segments of a file with entries updated and removed.
 
+    Args:
+        file: the file.
+        updated: entries in their new state.
+        removed: entries to delete.
+
     Raises:
         UnreadableMemoryError: an entry is not there (entry-missing).
     """
@@ -416,6 +421,11 @@ def _canonical_head(head: Sequence[str], fields: Sequence[Field], entry: Entry) 
 
     A comment at the start of a line belongs to the key below it, an indented one to the value that
     it is in. Blank lines between keys are dropped.
+
+    Args:
+        head: the lines of the front matter.
+        fields: the fields in them.
+        entry: the entry that it is of.
     """
     blocks: list[tuple[Field, list[str]]] = []  # The lines of each field, after its comments.
     comments = head[: fields[0].first]

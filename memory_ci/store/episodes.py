@@ -1,16 +1,14 @@
-"""Parse and format the files of episodes, join the files of a month, and merge two versions.
+"""Parse, format and edit the files of episodes, and find their paths.
 
 An episode describes one merged or declined change; an amendment is a later addition to it. Either
 is an episode record, and is written as a document: front matter between two `---` lines and one
-line of text. A file of one document and that of a whole month are read in the same way. Folding
-copies documents byte for byte, so that unknown keys are kept.
+line of text. A file of one document and that of a whole month are read in the same way.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
@@ -77,7 +75,7 @@ class ParsedEpisodes(msgspec.Struct, frozen=True):
     lines: tuple[int, ...] = ()
 
 
-class _Document(msgspec.Struct, frozen=True):
+class EpisodeDocument(msgspec.Struct, frozen=True):
     """The text of an episode record in a file.
 
     Attributes:
@@ -92,6 +90,7 @@ class _Document(msgspec.Struct, frozen=True):
 
     @property
     def raw(self) -> str:
+        """Its text, which ends in one line feed."""
         return "\n".join(self.lines).rstrip(" \t\r\n") + "\n"
 
 
@@ -164,7 +163,7 @@ def format_episode_records(records: Iterable[EpisodeRecord]) -> bytes:
     for record in records:
         text = format_episode_record(record).decode()
         keys.append((_time_of(record), record.id, text))
-    return _join_documents(keys)
+    return join_documents(keys)
 
 
 def list_ids(path: str, data: bytes) -> tuple[str, ...]:
@@ -321,7 +320,7 @@ def _time_of(record: EpisodeRecord) -> datetime:
 
 def parse_episode_file(path: str, data: bytes) -> ParsedEpisodes:
     """Parse a file of episode records. Never raises: text that cannot be read becomes a finding."""
-    documents, findings = _read_documents(path, data)
+    documents, findings = read_documents(path, data)
     records = tuple(record for _, record in documents)
     lines = tuple(document.first + 1 for document, _ in documents)
     return ParsedEpisodes(path, records, findings, lines)
@@ -341,7 +340,7 @@ def edit_episode_records(
         UsageError: a new record is not valid (bad-episode).
     """
     edited = data
-    documents, _ = _read_documents(path, data)
+    documents, _ = read_documents(path, data)
     for document, record in documents:
         new_record = change(record)
         if new_record != record:
@@ -350,9 +349,9 @@ def edit_episode_records(
     return edited
 
 
-def _read_documents(
+def read_documents(
     path: str, data: bytes
-) -> tuple[list[tuple[_Document, EpisodeRecord]], tuple[Finding, ...]]:
+) -> tuple[list[tuple[EpisodeDocument, EpisodeRecord]], tuple[Finding, ...]]:
     """Parse a file of episodes.
 
     Returns:
@@ -377,7 +376,7 @@ def _read_documents(
     elif not documents:
         findings.append(Finding(path, 1, "bad-episode", "the file holds no episode", HINT))
 
-    readable: list[tuple[_Document, EpisodeRecord]] = []
+    readable: list[tuple[EpisodeDocument, EpisodeRecord]] = []
     for document in documents:
         try:
             readable.append((document, _parse_document(document)))
@@ -387,7 +386,7 @@ def _read_documents(
     return readable, tuple(findings)
 
 
-def _split_documents(lines: Sequence[str]) -> list[_Document]:
+def _split_documents(lines: Sequence[str]) -> list[EpisodeDocument]:
     """Split a file at the lines `---` that begin a document.
 
     Before the next `---` an `id:` or a time follows such a line. The next one closes the front
@@ -410,10 +409,10 @@ def _split_documents(lines: Sequence[str]) -> list[_Document]:
             last_closing = following
 
     ends = [*closing_by_first, len(lines)][1:]
-    documents: list[_Document] = []
+    documents: list[EpisodeDocument] = []
     for (first, closing), end in zip(closing_by_first.items(), ends, strict=True):
         close = None if closing is None else closing - first
-        documents.append(_Document(first, tuple(lines[first:end]), close))
+        documents.append(EpisodeDocument(first, tuple(lines[first:end]), close))
     return documents
 
 
@@ -426,7 +425,7 @@ def _is_separator(line: str) -> bool:
     return line.startswith("---") and line.rstrip() == "---"
 
 
-def _parse_document(document: _Document) -> EpisodeRecord:
+def _parse_document(document: EpisodeDocument) -> EpisodeRecord:
     """Parse the episode record of a document.
 
     Raises:
@@ -544,145 +543,11 @@ def _locate_error(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
     return YamlTextError(line, f"{path.lstrip('.')}: {reason}" if path else reason)
 
 
-def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:
-    """Join the episode files of each month that ended before a day into one file.
-
-    Documents are copied byte for byte, each once, in order of time. A file with text that cannot be
-    read stays.
-
-    Args:
-        files: the content of files of episodes; None for an unreadable file.
-        before: the day.
-
-    Returns:
-        The new content of each changed file; None for a deleted file.
-    """
-    files_by_month: defaultdict[str, dict[str, bytes | None]] = defaultdict(dict)
-    for path in sorted(files):
-        month = find_month(path)
-        if month is not None and has_ended(month, before):
-            files_by_month[month][path] = files[path]
-    changes: dict[str, bytes | None] = {}
-    for month, month_files in files_by_month.items():
-        changes |= _fold_month(month_path(month), month_files)
-    return changes
-
-
-def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
-    """Join the files of a month into the file `target`.
-
-    Args:
-        target: the path of the file of the whole month, which may be among `files`.
-        files: the content of the files of the month; None for an unreadable file.
-
-    Returns:
-        The new content of each file that changes; None for a deleted file.
-    """
-    sizes: dict[str, int] = {}  # Of the files that can be read completely.
-    keys: set[SortKey] = set()
-    for path, data in files.items():
-        if data is None:
-            continue
-        documents, findings = _read_documents(path, data)
-        if not findings:
-            sizes[path] = len(data)
-            keys.update(_sort_key(document, record) for document, record in documents)
-    joined_paths = [path for path in sizes if path != target]
-    is_target_unreadable = target in files and target not in sizes
-    if not joined_paths or is_target_unreadable:
-        return {}
-
-    joined = _join_documents(keys)
-    # If one file were half of a new file, git would take the file for a rename of it. And where
-    # two branches join the month, one of them with more in it, git would find a conflict of names
-    # for which it calls no merge driver.
-    is_mostly_one_file = max(sizes.values()) * 2 >= len(joined)
-    if len(joined) > MAX_FILE_BYTES or (target not in files and is_mostly_one_file):
-        return {}
-    return {target: joined, **dict.fromkeys(joined_paths)}
-
-
-def _sort_key(document: _Document, record: EpisodeRecord) -> SortKey:
+def sort_key(document: EpisodeDocument, record: EpisodeRecord) -> SortKey:
+    """Return the key by which a document is ordered in a file: its time, its id, its text."""
     return _time_of(record), record.id, document.raw
 
 
-def _join_documents(keys: Iterable[SortKey]) -> bytes:
-    """Return the text of documents in order of time."""
+def join_documents(keys: Iterable[SortKey]) -> bytes:
+    """Return the content of a file with these documents, in order of time."""
     return "\n".join(raw for _, _, raw in sorted(keys)).encode()
-
-
-def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int] | None:
-    """Merge two versions of an episode file by documents.
-
-    A document is dropped only if one side deleted it and the other did not change it. Where both
-    sides changed a document differently, both versions are put between git's conflict markers.
-
-    Args:
-        base: the file at the merge base.
-        ours: the file of our side.
-        theirs: the file of their side.
-
-    Returns:
-        The merged file in order of time, and the number of conflicts; None if a side cannot be read
-        completely or the result is too long.
-    """
-    base_documents = _group_by_id(base)
-    our_documents = _group_by_id(ours)
-    their_documents = _group_by_id(theirs)
-    if base_documents is None or our_documents is None or their_documents is None:
-        return None
-
-    merged: list[SortKey] = []
-    conflict_count = 0
-    for document_id in {**base_documents, **our_documents, **their_documents}:
-        document, is_conflict = _merge_document(
-            base_documents.get(document_id),
-            our_documents.get(document_id),
-            their_documents.get(document_id),
-        )
-        if is_conflict:
-            conflict_count += 1
-        if document is not None:
-            merged.append(document)
-    data = _join_documents(merged)
-    return (data, conflict_count) if len(data) <= MAX_FILE_BYTES else None
-
-
-def _group_by_id(data: bytes) -> dict[str, SortKey] | None:
-    """Return the documents of a file by id.
-
-    None if one cannot be read, two share an id, or line endings are mixed.
-    """
-    if b"\r" in data:
-        return None
-    if not data.strip():
-        return {}
-    documents, findings = _read_documents("", data)
-    if findings:
-        return None
-    keys_by_id: dict[str, SortKey] = {}
-    for document, record in documents:
-        key = _sort_key(document, record)
-        if keys_by_id.setdefault(record.id, key) != key:
-            return None
-    return keys_by_id
-
-
-def _merge_document(
-    base: SortKey | None, ours: SortKey | None, theirs: SortKey | None
-) -> tuple[SortKey | None, bool]:
-    """Merge three versions of a document; None stands for a side that does not have it.
-
-    Returns:
-        The merged document, None if it is deleted, and whether both sides changed it differently.
-    """
-    if ours == theirs or base == theirs:
-        return ours, False
-    if base == ours:
-        return theirs, False
-    if ours is None or theirs is None:
-        return ours or theirs, False  # One side deleted what the other changed: it is kept.
-    time, document_id, our_text = ours
-    _, _, their_text = theirs
-    conflict = f"<<<<<<< ours\n{our_text}=======\n{their_text}>>>>>>> theirs\n"
-    return (time, document_id, conflict), True

@@ -9,6 +9,7 @@ from typing import Any
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.judge import JudgedCase, judge_reply
+from memory_ci.extraction.markers import Mark
 from memory_ci.extraction.settlement import settle
 from memory_ci.records.candidate import Candidate, Judged, Request
 from memory_ci.records.entry import Entry
@@ -60,15 +61,19 @@ def judge(
     engine: Engine,
     existing: tuple[Entry, ...],
     limit: int,
-    is_writable: Callable[[Candidate], str | None] = lambda candidate: None,
+    find_fault: Callable[[Candidate], str | None] = lambda candidate: None,
 ) -> tuple[Judged, ...]:
     """The verdicts on what an engine that is trusted like the rules answers."""
-    case = JudgedCase(
-        label=label, pieces=evidence.pieces, existing=existing, is_writable=is_writable
-    )
+    case = JudgedCase(label=label, pieces=evidence.pieces, existing=existing, find_fault=find_fault)
     reply = engine.extract(Request(change=label, evidence=evidence.pieces))
     return settle(judge_reply(case, reply.text).judged, limit)
 
 
 def written(judged: tuple[Judged, ...]) -> list[str]:
     return [one.candidate.title for one in judged if one.verdict == "written"]
+
+
+def make_mark(
+    text: str, marker: str = "learning", scope: str = "", subject: str = "feat: x", fix: str = ""
+) -> Mark:
+    return Mark(marker, scope, text, text, subject, fix)

@@ -252,7 +252,7 @@ def test_what_a_model_finds_again_after_it_was_retired_is_known() -> None:
 
 def test_what_is_given_to_others_alone_is_not_known_and_no_engine_can_claim_it() -> None:
     case, reply = claim_of(to_written(f"feat: x\n\n{LEARNING}"))
-    apart = msgspec.structs.replace(case, known_to=lambda candidate: ())
+    apart = msgspec.structs.replace(case, list_known=lambda candidate: ())
     assert judge_reply(apart, reply, "anthropic").judged[0].verdict == "written"
 
 

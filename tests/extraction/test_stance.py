@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from memory_ci.extraction.clauses import find_language, load_tables
 from memory_ci.extraction.injection import load_languages
-from memory_ci.extraction.stance import find_language, is_opposite, load_tables
+from memory_ci.extraction.stance import is_opposite
 
 OPPOSITE: dict[str, list[tuple[str, str]]] = {
     "en": [

@@ -235,6 +235,7 @@ def test_a_job_is_given_what_fits_its_task_and_its_commits_say_so(
     hostile = "retry a failed charge in the client\n$(touch pwned) `touch pwned` --help"
     done = runner.run(ACTION / "retrieve", install="skip", task=hostile)
     assert "Retries live in src/client.py" in done.outputs["memory"]
+    assert "the old form" not in done.printed
     assert Path(done.outputs["file"]).read_text().strip() == done.outputs["memory"].strip()
     ids = done.outputs["ids"].split()
     assert ids
@@ -252,11 +253,13 @@ def test_a_task_that_memory_knows_nothing_of_gives_empty_outputs(
 
 
 FAKE_PYTHON = """#!/bin/sh
+[ "$*" = "-m venv $RUNNER_TEMP/memory-ci" ] || exit 1
 mkdir -p "$3/bin"
 printf '#!/bin/sh\\necho "$@" >> "%s/pip"\\n' "$RUNNER_TEMP" > "$3/bin/python"
 ln -s "$MEMORY_CI" "$3/bin/memory-ci"
 chmod +x "$3/bin/python"
 """
+"""A python3 without a pip, which makes the environment of the action, and refuses all else."""
 
 
 def test_memory_ci_is_installed_from_the_source_of_the_action_and_by_hashes(

@@ -14,7 +14,11 @@ from memory_ci.commands.check.resolve import resolve_branch
 from memory_ci.commands.setup.install import install
 from memory_ci.memory.episodes import list_episode_files, load_episodes, save_telling
 from memory_ci.records.episode import Action, Episode, Situation
-from memory_ci.store.episodes import episode_record_path, fold_months, format_episode_record
+from memory_ci.store.episode_months import fold_months
+from memory_ci.store.episodes import (
+    episode_record_path,
+    format_episode_record,
+)
 from tests.project import Project, copy_project, make_project
 
 BEFORE = date(2026, 11, 1)

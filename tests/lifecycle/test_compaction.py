@@ -458,7 +458,7 @@ def test_one_rule_said_in_more_words_is_one_entry_with_its_occurrences() -> None
         source="pr:2",
     )
     (entry,) = compacted(one, more)
-    assert (entry.said_in, entry.occurrences) == (2, ("pr:1",))
+    assert (entry.mention_count, entry.occurrences) == (2, ("pr:1",))
     assert effective_importance(entry) == 0.7
 
 
@@ -484,7 +484,7 @@ def test_what_a_model_takes_for_the_same_is_one_entry_and_stays_so() -> None:
     same = [frozenset({make_id(1), make_id(2)})]
     after = done(files, plan_compaction(read(files), same=same))
     kept = {place.entry.id: place.entry for place in read(after)}
-    assert (set(kept), kept[make_id(1)].said_in) == ({make_id(1), make_id(3)}, 2)
+    assert (set(kept), kept[make_id(1)].mention_count) == ({make_id(1), make_id(3)}, 2)
     assert plan_compaction(read(after), same=same) == ()
 
 

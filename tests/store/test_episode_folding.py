@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.episode import Action, EpisodeRecord
+from memory_ci.store.episode_months import fold_months
 from memory_ci.store.episodes import (
     episode_record_path,
-    fold_months,
     format_episode_record,
     month_path,
     parse_episode_file,

@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.episode import Episode, EpisodeRecord
-from memory_ci.store.episodes import format_episode_record, merge_documents, parse_episode_file
+from memory_ci.store.episode_months import merge_documents
+from memory_ci.store.episodes import (
+    format_episode_record,
+    parse_episode_file,
+)
 from tests.store.tellings import SEPTEMBER, TELLINGS, WHEN, document, make_episode
 
 

@@ -48,12 +48,12 @@ NEWEST_FORMAT = 0  # The value of `--migrate` without a format.
     "--range",
     "range_text",
     metavar="A..B",
-    help="Look at these commits, too: whose code they touch, who set a priority.",
+    help="Check these commits, too: entries whose cited code they touch, and who set a priority.",
 )
 @flag(
     "--fix",
-    help="First make entries of what was written by hand, move what this branch added into the "
-    "inbox, and write the files in canonical form. With PATHS the last alone, of these files.",
+    help="First make entries of text written by hand, move entries that this branch added into the "
+    "inbox, and write the files in canonical form. With PATHS only the last, for these files.",
 )
 @option(
     "--base",
@@ -97,17 +97,17 @@ def check_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Check that every memory file is in order, or put it in order.
+    """Check memory files, or correct them.
 
     Findings are printed as FILE:LINE. Files are read, and rewritten only by --fix and --migrate.
-    Exit status 1 means that there are errors, or that --fix --dry-run would rewrite a file;
-    warnings alone leave it 0.
+    Exit status 1 means that there are errors, or that --fix --dry-run would rewrite a file; with
+    warnings alone it is 0.
 
-    In canonical form keys are in one order and quoted alike, with one blank line between entries.
-    Prose, comments, unknown keys and line endings stay; what cannot be read is not touched. What
-    this version does not know stays as it is in --migrate, too: `memory-ci help upgrading`.
+    In canonical form keys have one order and one style of quotes, with one blank line between
+    entries. Prose, comments, unknown keys and line endings stay. Parts that cannot be read are not
+    changed, nor by --migrate those of a newer version: `memory-ci help upgrading`.
 
-    --backtest says how often the checks of entries would have spoken: `memory-ci help checks`.
+    --backtest prints how often the checks of entries would have failed: `memory-ci help checks`.
 
     \b
     Example:
@@ -223,10 +223,10 @@ def _show_fixes(fixes: Fixes, dry_run: bool) -> None:
 @option(
     "--base",
     metavar="REV",
-    help="What the change is to be merged into; default: the default branch.",
+    help="The branch to merge the change into; default: the default branch.",
 )
-@option("--head", metavar="REV", default="HEAD", help="The change.")
-@flag("--fork", "is_fork", help="The change comes from a fork: of memory it may add to the inbox.")
+@option("--head", metavar="REV", default="HEAD", help="The newest commit of the change.")
+@flag("--fork", "is_fork", help="The change comes from a fork, which may only add to the inbox.")
 @option(
     "--format",
     "output_format",
@@ -237,11 +237,11 @@ def _show_fixes(fixes: Fixes, dry_run: bool) -> None:
 def verify_command(base: str | None, head: str, is_fork: bool, output_format: str) -> None:
     """Check what a change does to memory, before it is merged.
 
-    Besides what `check` finds: entries that come back from the dead, entries that a merge dropped,
-    what a fork may not change, priorities that no person set, entries whose code the change
-    touches, and whether the index builds. The checks of the base's entries judge the change itself:
-    `memory-ci help checks`. Commits alone are read; nothing is written, and no secret is needed.
-    Exit status 1 means that there are errors.
+    It finds what `check` finds, and: removed entries that come back, entries that a merge dropped,
+    files that a fork may not change, priorities that no person set, entries whose cited code the
+    change touches, and an index that cannot be built. The change itself is judged by the checks of
+    the base's entries: `memory-ci help checks`. Only commits are read; nothing is written, and no
+    secret is needed. Exit status 1 means that there are errors.
 
     \b
     Example:
@@ -296,9 +296,9 @@ def show_report(
 def resolve_command(base: str | None, push: bool, dry_run: bool, as_json: bool) -> None:
     """Merge the base into a branch, memory files entry by entry.
 
-    For a pull request that a forge reports as conflicting: forges merge lines, and know no merge
-    driver. It works without `memory-ci init --clone`. Where anything conflicts, nothing is merged.
-    Fetch first; this does not.
+    Use it for a pull request that a forge reports as conflicting: forges merge lines, and run no
+    merge driver. It works without `memory-ci init --clone`. If a file still conflicts, nothing is
+    merged. Fetch before: this command does not.
 
     \b
     Example:

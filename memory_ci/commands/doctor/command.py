@@ -13,16 +13,16 @@ from memory_ci.cli.plain import now, progress
 
 
 @click.command("doctor")
-@flag("--online", help="Also ask the forge and the embedder whether they answer.")
-@flag("--privacy", help="Say what leaves this machine, where to, and since when.")
+@flag("--online", help="Also test whether the forge and the embedder answer.")
+@flag("--privacy", help="Print which data leaves this machine, to whom, and since when.")
 @json_option
 def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
-    """Say what is set up here, what works, and what to do about the rest.
+    """Check the set-up of memory here, and print what to do about each fault.
 
-    Nothing is written, and without --online nobody is asked over the network. A fake key and an
-    injection are planted in a scratch repository, and must be refused. Exit status: 0 all is well,
-    1 something to do, 2 something is broken. With --privacy only what leaves this machine is looked
-    at: the model, the embedder, pushed sessions, memory, agents.
+    Nothing is written, and without --online the network is not used. A fake key and an injection
+    are put into a scratch repository, and must be refused. With --privacy only data that leaves
+    this machine is reported: to the model, the embedder, remotes and agents. Exit status: 0 all is
+    well, 1 something is to do, 2 something is broken.
 
     \b
     Example:

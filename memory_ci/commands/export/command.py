@@ -24,11 +24,12 @@ from memory_ci.findings import printable
 @click.argument("path", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @change_options
 def export_command(path: Path | None, dry_run: bool, as_json: bool) -> None:
-    """Write what memory holds into AGENTS.md, for agents that have nothing installed.
+    """Write memory into AGENTS.md, for agents without memory-ci.
 
-    Norms, then the entries that were used most, within 4,000 characters, in a marked block of the
-    file that `export.path` names, or of PATH. All else in the file stays. `check` says when the
-    block is out of date; with `export.record: true` in the configuration each `record` keeps it.
+    The norms, and then the entries that were used most, are written into a marked block of at most
+    4,000 characters. The file is PATH, else the one that `export.path` names; the rest of it stays.
+    `check` reports a block that is out of date; with `export.record: true` in the configuration
+    each `record` updates it.
 
     \b
     Example:

@@ -81,7 +81,9 @@ class HeldPlace(msgspec.Struct, frozen=True):
 def rewrite_tree(
     workspace: Workspace, target: Target, tip: str
 ) -> tuple[dict[str, bytes | None], list[HeldPlace]]:
-    """Rewrite the memory files of a commit, and the exported block that is built from them.
+    """Return the memory files of a commit without the words, and the export that is built of them.
+
+    Nothing is written.
 
     Args:
         workspace: the repository and its configuration.
@@ -141,7 +143,7 @@ def _rebuild_export(workspace: Workspace, text: str, entry_texts: Mapping[str, b
 def rewrite_loose(
     workspace: Workspace, target: Target
 ) -> Iterator[tuple[HeldPlace, Path, bytes | None]]:
-    """Rewrite the memory files of the work tree that git does not track.
+    """Yield the memory files with the words that git does not track, for the caller to write.
 
     Yields:
         The place, the file, and its new text, None to remove it.
@@ -168,7 +170,9 @@ def rewrite_loose(
 def rewrite_sessions(
     workspace: Workspace, target: Target
 ) -> Iterator[tuple[HeldPlace, StoredSession, dict[str, bytes]]]:
-    """Rewrite the captured sessions of agents, stored below refs, that have the words.
+    """Yield the captured sessions of agents that have the words, with their files without these.
+
+    Sessions are stored below refs. Nothing is written.
 
     Yields:
         The place, the session, and its new files.

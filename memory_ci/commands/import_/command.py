@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     "source",
     required=True,
     choices=["teaparty", "claude-code", "legacy"],
-    help="Which memory wrote the files.",
+    help="The tool that wrote the files.",
 )
 @option(
     "--scope",
     metavar="SCOPE",
-    help="Where the entries belong [default: the file's own scope, else project].",
+    help="The scope of the entries [default: that of the file, else project].",
 )
-@flag("--replace", help="Put the entries into the files themselves, which must be memory files.")
+@flag("--replace", help="Write the entries into the files themselves, which must be memory files.")
 @change_options
 def import_command(
     *,
@@ -41,12 +41,12 @@ def import_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Take over what another memory holds.
+    """Import the learnings that another tool keeps in files.
 
-    Each learning gets an id once and for all and becomes an entry in the inbox; the files it came
-    from stay as they are. Importing again adds nothing. What must not be in memory is refused, what
-    fits no known format is left alone, and both are listed with their lines. Exit status 1 means
-    that something was refused.
+    Each learning becomes an entry in the inbox, with an id that never changes; the files stay as
+    they are. Importing again adds nothing. Text that must not be in memory is refused, text of no
+    known format is ignored, and both are listed with their lines. Exit status 1 means that
+    something was refused.
 
     \b
     Example:

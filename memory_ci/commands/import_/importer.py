@@ -152,8 +152,10 @@ def import_memory(
         for learning in legacy_file.learnings:
             items.append(_prepare(workspace, options, file, learning))
         for finding in legacy_file.findings:
-            is_unknown_format = finding.code == "not-understood"
-            (not_understood if is_unknown_format else refused).append(finding)
+            if finding.code == "not-understood":
+                not_understood.append(finding)
+            else:
+                refused.append(finding)
 
     allowed, objections = _split_allowed(items, tombstones_here(workspace))
     new, known = _split_new(workspace, root, allowed)

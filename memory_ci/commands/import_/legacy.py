@@ -227,7 +227,7 @@ def _read_prose(path: str, segment: Segment, source: str) -> Iterator[LegacyLear
 def _find_text(lines: Sequence[str]) -> int | None:
     """Return the index of the first line of text, None for none.
 
-    The title of a file, rules and HTML comments are no text.
+    The title of a file, thematic breaks (`---`) and HTML comments are no text.
     """
     visible_lines = strip_comments("\n".join(lines), keeps_lines=True).split("\n")
     for index, visible in enumerate(visible_lines):
@@ -512,10 +512,11 @@ def _find_subject(heading: tuple[int, str] | None) -> str:
 
 
 def _split_bullets(lines: Sequence[str]) -> list[tuple[int, int]] | None:
-    """Return the spans of top-level bullets, with the indented lines below them.
+    """Split lines into top-level bullets, each with the indented lines below it.
 
     Returns:
-        The spans, or None if there is other text among the bullets.
+        The indices of the first line of each bullet and of the line behind it; None if there is
+        other text among the bullets.
     """
     starts: list[int] = []
     for index, line in enumerate(lines):

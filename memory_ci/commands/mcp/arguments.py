@@ -183,7 +183,7 @@ class SimilarChanges(msgspec.Struct, frozen=True):
     changes: tuple[str, ...]
 
 
-class Told(msgspec.Struct, frozen=True):
+class EpisodeScore(msgspec.Struct, frozen=True):
     """One episode; its words are in the context of the answer, under its id."""
 
     id: str
@@ -198,9 +198,9 @@ class Recollection(msgspec.Struct, frozen=True):
 
     context: str
     ranking: Ranking
-    episodes: tuple[Told, ...]
+    episodes: tuple[EpisodeScore, ...]
     notes: tuple[str, ...] = ()
-    changes: tuple[Told, ...] = ()
+    changes: tuple[EpisodeScore, ...] = ()
 
 
 class Kept(msgspec.Struct, frozen=True):

@@ -25,13 +25,13 @@ from memory_ci.commands.health.records import Health
 from memory_ci.commands.health.text import render_health
 from memory_ci.commands.mcp import arguments as tool_arguments
 from memory_ci.commands.mcp.arguments import (
+    EpisodeScore,
     FeedbackResult,
     Kept,
     Marked,
     Recollection,
     Retrieved,
     SimilarChanges,
-    Told,
 )
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import list_noted_ids, list_served_ids
@@ -387,19 +387,19 @@ def _report_recalled(recalled: Recalled) -> tuple[str, Recollection]:
     record = Recollection(
         context=context,
         ranking=recalled.ranking,
-        episodes=_list_told(recalled.hits),
+        episodes=_list_scores(recalled.hits),
         notes=recalled.notes,
-        changes=_list_told(recalled.changes),
+        changes=_list_scores(recalled.changes),
     )
     return _with_notes(context or NOTHING, recalled.notes), record
 
 
-def _list_told(hits: Iterable[RecalledEpisode]) -> tuple[Told, ...]:
+def _list_scores(hits: Iterable[RecalledEpisode]) -> tuple[EpisodeScore, ...]:
     records = []
     for hit in hits:
         episode = hit.episode
         time = episode.occurred_at.isoformat()
-        records.append(Told(episode.id, time, episode.outcome, episode.valence, hit.score))
+        records.append(EpisodeScore(episode.id, time, episode.outcome, episode.valence, hit.score))
     return tuple(records)
 
 

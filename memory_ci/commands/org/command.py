@@ -20,7 +20,8 @@ from memory_ci.findings import printable
 from memory_ci.text import plural, shorten
 
 if TYPE_CHECKING:
-    from memory_ci.commands.org.sync import OrgReport, OrgStatus
+    from memory_ci.commands.org.status import OrgStatus
+    from memory_ci.commands.org.sync import OrgReport
     from memory_ci.records.retrieval import Hit
 
 MAX_NAMED = 20  # Repositories that are named for one reason; `--json` names all.
@@ -90,7 +91,7 @@ MIN_REPOSITORIES = 3  # Repositories that must share an entry before it is propo
 
 @click.group("org")
 def org_command() -> None:
-    """Share what the repositories of an organisation remember, each with those who may read it.
+    """Search the memory of all repositories of an organisation, each shared with its readers.
 
     \b
     Example:
@@ -112,12 +113,12 @@ def sync_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Bring the index up to the memory of all repositories, at their default branches.
+    """Update the index to the memory on the default branches of all repositories.
 
-    A list has a repository a line: PATH-OR-URL [audience], which is public, internal (the default)
-    or group-NAME. What is private at its forge is refused unless its line names a group. What did
-    not change is not fetched; what cannot be reached keeps its rows; what is gone, or named no
-    more, is dropped.
+    A list has one repository a line: PATH-OR-URL [audience]. The audience is public, internal (the
+    default) or group-NAME. A repository that is private at its forge is refused, unless its line
+    names a group. One that did not change is not fetched, one that cannot be reached keeps its
+    entries, and one that is gone or no longer listed is removed.
 
     \b
     Example:
@@ -125,7 +126,7 @@ def sync_command(
       memory-ci org sync ~/src/pay ~/src/shop --out /srv/memory
       GITHUB_TOKEN=… memory-ci org sync --github acme groups.txt --out /srv/memory
 
-    Exit status: 0 all, 1 some failed or are refused, 5 none can be reached.
+    Exit status: 0 all are up to date, 1 some failed or are refused, 5 none can be reached.
     """
     from memory_ci.commands.org.sync import sync_org
     from memory_ci.commands.org.targets import gather_targets
@@ -154,7 +155,7 @@ def sync_command(
 )
 @json_option
 def search_command(task: str, index: str, audiences: tuple[str, ...], as_json: bool) -> None:
-    """Print what the repositories of the organisation know about a task, best first.
+    """Print the entries of the organisation's repositories that match a task, best first.
 
     \b
     Example:
@@ -182,9 +183,9 @@ def verify_command(index: str, as_json: bool) -> None:
     Example:
       memory-ci org verify --index /srv/memory
 
-    Exit status: 0 equal, 1 with what differs.
+    Exit status: 0 all are equal, 1 some differ.
     """
-    from memory_ci.commands.org.sync import verify_org
+    from memory_ci.commands.org.verification import verify_org
 
     with progress("Verifying") as advance:
         differences, count = verify_org(
@@ -201,13 +202,13 @@ def verify_command(index: str, as_json: bool) -> None:
 @index_option
 @json_option
 def status_command(index: str, as_json: bool) -> None:
-    """Say what the index holds: repositories, entries, sizes, ages, and what fails.
+    """Print what the index has: repositories, entries, sizes, ages, and failures.
 
     \b
     Example:
       memory-ci org status --index /srv/memory
     """
-    from memory_ci.commands.org.sync import load_status
+    from memory_ci.commands.org.status import load_status
 
     status = load_status(index)
     show(status, _iter_status_lines(status), as_json)
@@ -215,7 +216,9 @@ def status_command(index: str, as_json: bool) -> None:
 
 @org_command.command("plan")
 @places_options
-@option("--state", type=DIRECTORY, metavar="DIR", help="Keeps what was found.")
+@option(
+    "--state", type=DIRECTORY, metavar="DIR", help="Where to store the result for the next plan."
+)
 @json_option
 def plan_command(
     places: tuple[Path, ...],
@@ -224,17 +227,18 @@ def plan_command(
     state: Path | None,
     as_json: bool,
 ) -> None:
-    """List the repositories with merged work that no run has read, one address a line, for a queue.
+    """List the repositories with merged changes that no run has read, one address a line.
 
-    Only tips are asked for, and the last commits of those that moved since the plan before
-    (--state). In JSON they come in batches that fit a matrix.
+    A scheduler can run `memory-ci record` in each. Only the tips of branches are fetched, and the
+    newest commits where a tip moved since the last plan (--state). JSON has batches that fit a
+    matrix of GitHub Actions.
 
     \b
     Example:
       memory-ci org plan repositories.txt | parallel -j4 ./record-one {}
       memory-ci org plan --github acme --state .plan --json
 
-    Exit status: 0 all were asked, 1 some failed or the time was over, 5 none can be reached.
+    Exit status: 0 all were read, 1 some failed or the time was over, 5 none can be reached.
     """
     from memory_ci.commands.org.plan import plan_org
     from memory_ci.commands.org.targets import gather_targets

@@ -127,20 +127,18 @@ def plan_org(
     due: list[Waiting] = []
     failed: list[tuple[str, str]] = []
     unasked: list[str] = []
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        results = in_order(pool, count_until_end, targets, jobs * AHEAD)
-        for done, (target, result) in enumerate(zip(targets, results, strict=True), start=1):
-            advance(done, len(targets))
-            name = target.repository.name
-            if result is None:
-                unasked.append(name)
-            elif isinstance(result, str):
-                failed.append((name, result))
-            else:
-                counts[target.repository.id] = result
-                if result.waiting != 0:
-                    head, _ = result.tips
-                    due.append(Waiting(name, target.address, head, result.waiting))
+    results = _run_in_threads(count_until_end, targets, jobs, advance)
+    for target, result in zip(targets, results, strict=True):
+        name = target.repository.name
+        if result is None:
+            unasked.append(name)
+        elif isinstance(result, str):
+            failed.append((name, result))
+        else:
+            counts[target.repository.id] = result
+            if result.waiting != 0:
+                head, _ = result.tips
+                due.append(Waiting(name, target.address, head, result.waiting))
 
     if state is not None:
         _save_counts(state, targets, counts)
@@ -153,6 +151,27 @@ def plan_org(
         failed=tuple(failed),
         unasked=tuple(unasked),
     )
+
+
+def _run_in_threads(
+    count: Callable[[OrgTarget], UnreadWork | str | None],
+    targets: Sequence[OrgTarget],
+    jobs: int,
+    advance: Callable[[int, int], None],
+) -> Iterator[UnreadWork | str | None]:
+    """Yield the result of a function for each target, in their order.
+
+    Args:
+        count: the function.
+        targets: the targets.
+        jobs: how many targets are worked on at the same time.
+        advance: is called with the number of targets done, and of all.
+    """
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        results = in_order(pool, count, targets, jobs * AHEAD)
+        for done, result in enumerate(results, start=1):
+            advance(done, len(targets))
+            yield result
 
 
 def _make_unreachable_error(failed: Sequence[tuple[str, str]]) -> EngineError:

@@ -134,8 +134,8 @@ class PostgresEngine(OrgEngine):
         heads = []
         for (audience,) in audiences:
             if self._find_connection(audience) is not None:
-                for id_, name, link, head, entries in self._query(audience, statements.HEADS):
-                    repository = OrgRepository(id_, name, link, audience)
+                for repo_id, name, link, head, entries in self._query(audience, statements.HEADS):
+                    repository = OrgRepository(repo_id, name, link, audience)
                     heads.append(OrgHead(repository, head, entries))
         return sorted(heads, key=lambda head: head.repository.id)
 
@@ -266,8 +266,10 @@ class PostgresEngine(OrgEngine):
         single_words: list[StemPattern] = []
         other_patterns: list[StemPattern] = []
         for pattern in new_patterns:
-            is_single_word = pattern.is_plain and not pattern.is_prefix
-            (single_words if is_single_word else other_patterns).append(pattern)
+            if pattern.is_plain and not pattern.is_prefix:
+                single_words.append(pattern)
+            else:
+                other_patterns.append(pattern)
 
         lexemes = [pattern.lexemes[0] for pattern in single_words]
         row = connection.execute(statements.COUNT, (lexemes,)).fetchone()

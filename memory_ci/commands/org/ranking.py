@@ -1,4 +1,4 @@
-"""Which entries of an audience a query of words finds, ranked by BM25 (for PostgreSQL).
+"""BM25 ranking of the entries that a query finds in an index on PostgreSQL.
 
 Entries whose words cannot reach the score of the best ones need not be read (MaxScore: Turtle and
 Flood 1995).

@@ -208,7 +208,7 @@ class OrgSearch:
             task_terms.append(term)
             return 1
 
-        build_terms(task, Corpus(1, collect_term))
+        build_terms(task, Corpus(1, collect_term))  # asks for the count of each term
         entry_count, count_by_term = self._engine.count(task_terms, self._audiences)
 
         def count_entries(term: str) -> int:

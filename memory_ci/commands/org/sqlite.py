@@ -455,7 +455,8 @@ def _parse_located(row: Row) -> Located:
     entry = located.entry
     if not all(isinstance(text, str) for text in (entry.id, entry.title, entry.body)):
         raise TypeError("what should be text is none")
-    return replace(located, path=located.path.partition("\n")[2])
+    _, _, path = located.path.partition("\n")  # without the id of the repository
+    return replace(located, path=path)
 
 
 ORG_IDENTITY = {**IDENTITY, "org": "1"}

@@ -1,7 +1,4 @@
-"""`memory-ci org sync`, `status` and `verify`: the organisation's index of many repositories.
-
-A sync reads the memory of each repository and writes its entries into the index.
-"""
+"""`memory-ci org sync`: writes the entries of many repositories into the organisation's index."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
-from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
 
@@ -204,7 +200,7 @@ class _SyncRun:
         """
         head = self._heads.get(target.repository.id)
         if head is not None and head.repository.audience != target.repository.audience:
-            head = None
+            head = None  # as if it were not in the index
         state = self._old_states.get(target.repository.id)
         stamp = state.stamp if state and not state.failure else ""
         return read_target(target, head, stamp, environ, seconds, scratch=scratch)
@@ -471,180 +467,3 @@ def _list_manifest_rows(
         }
         rows.append(row)
     return rows
-
-
-# -- state
-
-
-class AudienceStatus(msgspec.Struct, frozen=True):
-    """The published index of one audience.
-
-    Attributes:
-        audience: its name.
-        repositories: the number of its repositories.
-        entries: the number of their entries.
-        size: the bytes that its readers read.
-        oldest: the time of the last check of the repository that was not checked for longest.
-    """
-
-    audience: str
-    repositories: int
-    entries: int
-    size: int
-    oldest: datetime | None
-
-
-class OrgStatus(msgspec.Struct, frozen=True):
-    """The state of an index.
-
-    Attributes:
-        audiences: its audiences.
-        failing: the repositories that could not be read, as (name, since when, reason).
-        gated: how many entries must not be shown to others.
-        cut: how many entries are too many or too long, and files too large.
-    """
-
-    audiences: tuple[AudienceStatus, ...]
-    failing: tuple[tuple[str, datetime | None, str], ...]
-    gated: int
-    cut: int
-
-
-def load_status(index: str) -> OrgStatus:
-    """Return the state of an index.
-
-    Failures are recorded where the index is synced; elsewhere there are none.
-
-    Raises:
-        EngineError: org-missing.
-    """
-    with closing(open_engine(index)) as engine:
-        heads = engine.heads()
-        states = load_state(engine)
-        audience_names = {head.repository.audience for head in heads.values()}
-        audiences = []
-        for name in sorted(audience_names):
-            audiences.append(_make_status(name, engine.size(name), heads, states))
-
-    failing = []
-    for state in sorted(states.values(), key=lambda state: state.name):
-        if state.failure:
-            failing.append((state.name, state.failed_at, state.failure))
-    return OrgStatus(
-        audiences=tuple(audiences),
-        failing=tuple(failing),
-        gated=sum(state.gated for state in states.values()),
-        cut=sum(state.cut for state in states.values()),
-    )
-
-
-def _make_status(
-    audience: str, size: int, heads: Mapping[str, OrgHead], states: Mapping[str, OrgState]
-) -> AudienceStatus:
-    """Return the status of one audience, from the heads and states of all repositories by id."""
-    audience_heads = [head for head in heads.values() if head.repository.audience == audience]
-    check_times = []
-    for head in audience_heads:
-        state = states.get(head.repository.id)
-        if state and state.checked_at:
-            check_times.append(state.checked_at)
-    return AudienceStatus(
-        audience=audience,
-        repositories=len(audience_heads),
-        entries=sum(head.entries for head in audience_heads),
-        size=size,
-        oldest=min(check_times, default=None),
-    )
-
-
-# -- verification
-
-
-class OrgDifference(msgspec.Struct, frozen=True):
-    """A repository whose entries differ from those in the index.
-
-    Attributes:
-        name: its name.
-        what: the difference, such as "is gone".
-        is_behind: the index only lacks newer work, or could not be compared.
-    """
-
-    name: str
-    what: str
-    is_behind: bool = False
-
-
-def verify_org(
-    index: str,
-    environ: Mapping[str, str],
-    *,
-    jobs: int = JOBS,
-    seconds: float = SECONDS,
-    advance: Callable[[int, int], None] = lambda _done, _total: None,
-) -> tuple[tuple[OrgDifference, ...], int]:
-    """Read all repositories again, and compare their entries with those in the index.
-
-    Args:
-        index: the address of the index.
-        environ: the environment, which has the tokens.
-        jobs: how many repositories are read at the same time.
-        seconds: how long each git process of a repository may take.
-        advance: is called with the number of repositories done, and of all.
-
-    Returns:
-        The differences, and the number of repositories.
-
-    Raises:
-        EngineError: org-missing, org-damaged.
-    """
-    with closing(open_engine(index)) as engine, ThreadPoolExecutor(max_workers=jobs) as pool:
-        heads = engine.heads()
-        states = load_state(engine)
-        if heads.keys() - states.keys():
-            message = f"{index} is not where this index is synced"
-            hint = (
-                "Verify where the index was synced:"
-                " the addresses of the repositories are kept there."
-            )
-            raise EngineError(message, slug="org-missing", hint=hint)
-
-        targets = [
-            OrgTarget(head.repository, states[repo_id].address)
-            for repo_id, head in sorted(heads.items())
-        ]
-
-        def read(target: OrgTarget) -> OrgReading:
-            return read_target(target, None, "", environ, seconds)
-
-        differences = []
-        for done, reading in enumerate(in_order(pool, read, targets, jobs), 1):
-            head = heads[reading.target.repository.id]
-            difference = _compare_reading(reading, head, engine)
-            if difference is not None:
-                differences.append(difference)
-            advance(done, len(targets))
-    return tuple(differences), len(targets)
-
-
-def _compare_reading(reading: OrgReading, head: OrgHead, engine: OrgEngine) -> OrgDifference | None:
-    """Return how a repository differs from its entries in the index, None if it does not."""
-    name = head.repository.name
-    if reading.is_gone or reading.problem:
-        return OrgDifference(name, reading.problem or "is gone", is_behind=True)
-    if reading.head != head.head:
-        what = f"is at {reading.head[:12]}, the index at {head.head[:12]}"
-        return OrgDifference(name, what, is_behind=True)
-
-    indexed = engine.entries(head.repository.id)
-    entries = sorted(
-        reading.entries or (), key=lambda located: (located.path, located.line, located.entry.id)
-    )
-    if indexed == entries:
-        return None
-    what = f"the index has {len(indexed)} entries, the repository {len(entries)}"
-    for indexed_entry, entry in zip_longest(indexed, entries):
-        if indexed_entry != entry:
-            if indexed_entry:
-                what += f"; the first that differs: {indexed_entry.path}:{indexed_entry.line}"
-            break
-    return OrgDifference(name, what)

@@ -275,6 +275,7 @@ class _TargetGatherer:
             self._excluded_ids.append(forge_repository.id)
             return
 
+        # The listing of a forge has the address to clone; otherwise the line's is used.
         address = forge_repository.address
         if line is not None and normalize_address(forge_repository.link) not in self._listed:
             address = line.address
@@ -386,7 +387,8 @@ def read_target(
     Args:
         target: the repository.
         indexed: its head in the index, None if it is not there.
-        stamp: the stamp of the target at the last sync, "" if unknown.
+        stamp: the stamp of the target at the last sync, "" if unknown; a forge changes it with
+            every push.
         environ: the environment, which has the tokens.
         seconds: how long each git process may take.
         scratch: a directory for fetched files; None for the system's.
@@ -404,7 +406,7 @@ def read_target(
             return _report_missing(target)
         if indexed is not None and tip == indexed.head:
             return OrgReading(target, tip)
-        if not tip:
+        if not tip:  # an empty repository
             return OrgReading(target, tip, ())
         if target.is_local:
             return _read_local(target, tip)

@@ -549,9 +549,9 @@ class Learner:
             is_declined=work.is_declined,
             pieces=evidence.pieces,
             existing=self._draft.entries,
-            is_writable=lambda candidate: find_fault(self._build_entry(candidate, work)),
+            find_fault=lambda candidate: find_fault(self._build_entry(candidate, work)),
             find_document=lambda candidate: self._find_document(candidate, changed_paths),
-            known_to=self._list_served,
+            list_known=self._list_served,
             shown_by_tools=tuple(self._shown_by_tools),
         )
 

@@ -203,8 +203,8 @@ def _facts_line(entry: Entry) -> str:
         facts.append(source if REQUEST.fullmatch(source) else source[:MAX_SOURCE])
     day = entry.occurred_at or entry.created_at or entry.last_reinforced
     facts.append(day.isoformat())
-    if entry.said_in > 1:
-        facts.append(f"said in {entry.said_in} changes")
+    if entry.mention_count > 1:
+        facts.append(f"said in {entry.mention_count} changes")
     return _shorten(" · ".join(facts), MAX_FACT)
 
 

@@ -522,7 +522,7 @@ def _remove_settings(agent: Agent, part: Part, text: str, place: Place) -> str:
     max_count = 1 if part.name == "allow" else None
     for setting in reversed(_list_settings(agent, part, AgentOptions(place=place))):
         is_ours = partial(_is_ours, agent, part, setting, place)
-        text = remove(text, setting.keys, is_ours, is_member=setting.is_member, most=max_count)
+        text = remove(text, setting.keys, is_ours, is_member=setting.is_member, max_count=max_count)
     return text
 
 

@@ -11,5 +11,5 @@ for bin in /usr/local/bin "$HOME/.local/bin"; do
 done
 [ -z "${GITHUB_PATH-}" ] || echo "$bin" >>"$GITHUB_PATH"
 git config memory-ci.surface "${1:-cloud}"
-"$home/bin/memory-ci" install >/dev/null || echo "memory-ci: no git hooks here: its trailers are missing" >&2
+"$home/bin/memory-ci" init --clone >/dev/null || echo "memory-ci: no git hooks here: its trailers are missing" >&2
 "$home/bin/memory-ci" index

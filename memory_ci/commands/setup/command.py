@@ -237,46 +237,44 @@ CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
 
 
 @click.command("init")
-@flag("--pre-commit", help="Put our hooks into .pre-commit-config.yaml.")
-@option("--ci", choices=CIS, help="Write what this CI needs to record and to verify.")
+@flag("--pre-commit", help="Add our hooks to .pre-commit-config.yaml.")
+@option("--ci", choices=CIS, help="Write the jobs of this CI that record and verify.")
 @option(
     "--agent",
     "agents",
     multiple=True,
     choices=(*AGENT_NAMES, ALL_AGENTS),
     metavar="AGENT",
-    help=f"Hook into this agent in this clone: {', '.join(AGENT_NAMES)}, or {ALL_AGENTS}.",
+    help=f"Add hooks to the settings of this agent: {', '.join(AGENT_NAMES)}, or {ALL_AGENTS}.",
 )
-@option("--cloud", choices=CLOUDS, help="Write what this cloud agent needs, too.")
+@option("--cloud", choices=CLOUDS, help="Also write the files for this cloud agent.")
 @option(
     "--from",
     "history",
     metavar="REV|AGE",
-    help="Say first what older work would give (90d, 12w, 6m, 1y).",
+    help="First print what older work would teach (90d, 12w, 6m, 1y).",
 )
 @option(
     "--ci-source", metavar="OWNER/REPO@REV", help="The release of memory-ci that hooks and CI run."
 )
-@flag("--clone", help="Set up the merge driver and the hooks of this clone alone, and --agent.")
-@flag(
-    "--shared", help="With --clone: put the hooks of agents into the settings that are committed."
-)
-@flag("--user", help="Hook into --agent by settings in the home, for every repository with memory.")
+@flag("--clone", help="Set up the merge driver, git's hooks and --agent in this clone alone.")
+@flag("--shared", help="With --clone: add the hooks of agents to the settings that are committed.")
+@flag("--user", help="Set up --agent in the home, for every repository with memory.")
 @option(
     "--without",
     multiple=True,
     choices=get_args(Part),
-    help="With --clone and --user: leave out git's hooks, or for agents reading memory, asking "
-    "them to note what a person taught, or the MCP server.",
+    help="With --clone and --user: leave out git's hooks; or for agents, reading memory, asking "
+    "for notes of what a person taught, or the MCP server.",
 )
 @option(
     "--policy",
     is_flag=False,
     flag_value="",
     metavar="[SRC@REV]",
-    help="Pin the policy of a platform, or bring the pinned one up to date.",
+    help="Pin the policy of a platform, or update the pinned one.",
 )
-@flag("--remove", help="Take out what init wrote; with --clone or --user, what these did.")
+@flag("--remove", help="Remove what init wrote; with --clone or --user, what these wrote.")
 @change_options
 @click.pass_context
 def init_command(
@@ -297,30 +295,29 @@ def init_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Set up memory in a repository, with hooks, CI and agents, or take it out.
+    """Set up memory in a repository, with hooks, CI and agents, or remove the set-up.
 
-    .memory-ci.yaml, MEMORY.md and institutional.md always; a file that is there is left as it is.
-    --pre-commit and --ci write their files, or put a marked block into those that are there, all
-    else in them staying byte for byte. On a terminal, without an option, init asks; --ci none asks
-    nothing. With --cloud, a script that installs this version and builds the index in a fresh
-    container, the committed hooks that the agent runs, and memory in AGENTS.md. --from 90d says
-    first how many changes were merged, what in them looks like a learning, and what a model would
-    cost. Running init again changes nothing.
+    It writes .memory-ci.yaml, MEMORY.md and institutional.md, unless they exist. --pre-commit and
+    --ci write a file, or add a marked block to the file that exists; the rest of it stays byte for
+    byte. At a terminal, without an option, init asks; --ci none asks nothing. --cloud writes a
+    script that installs this version and builds the index in a new container, the committed hooks
+    that the agent runs, and memory in AGENTS.md. --from 90d first prints how many changes were
+    merged since then, what in them looks like a learning, and what a model would cost. Running init
+    again changes nothing.
 
-    --clone is for a further clone, and writes nothing outside of it: the merge driver into its
-    configuration of git and .gitattributes, and git's hooks. They note in each commit which memory
-    its work was given and which session made it, send captured sessions along, and build the index
-    ahead. A hook that is there is kept and runs first; for lefthook or husky, the lines to add are
-    printed. The settings of an agent get one hook for its events, and are put into
-    .git/info/exclude, unless git tracks them.
+    --clone sets up a further clone: the merge driver in its git configuration and .gitattributes,
+    and git's hooks. These note in each commit which memory the agent was served and which session
+    made it, push captured sessions, and update the index. A hook that exists runs first; for
+    lefthook or husky, the lines to add are printed. With --agent, hooks are added to the settings
+    of the agent in this clone, which git then ignores (.git/info/exclude) unless it tracks them.
 
     --policy copies memory-ci-policy.yaml of a git repository to .memory/policy.yaml, and its digest
-    to .memory-ci.yaml. A policy only narrows: engines that may be asked, caps of cost, ways to
-    publish, the oldest version. With --dry-run the exit status is 1 if the source has another one.
+    to .memory-ci.yaml. A policy limits the engines that may be used, the cost, the ways to publish,
+    and the version. With --dry-run the exit status is 1 if the source has another policy.
 
-    --remove takes out files that are as init wrote them, and its blocks, byte for byte; what
-    anybody changed stays, and so does memory. Hooks that were there before are put back, and a hook
-    of ours that you changed is renamed. If others merge with memory-ci, restore .gitattributes.
+    --remove removes the files and blocks that init wrote. Those that somebody changed stay, and so
+    does memory. Hooks that existed before are restored; a hook of ours that you changed is renamed.
+    If others merge with memory-ci, restore .gitattributes afterwards.
 
     \b
     Example:
@@ -519,7 +516,7 @@ def _preview(current_workspace: Workspace, history: str, as_json: bool) -> Previ
 
 
 def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: bool) -> None:
-    """Print the steps after `init`.
+    """Print what a person has to do after `init`.
 
     Args:
         steps: the results for each file; the configuration and MEMORY.md are the first two.

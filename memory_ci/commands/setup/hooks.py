@@ -96,7 +96,7 @@ SAME_AS_NATIVE = (
 
 
 def require_hooks_folder(repo: Repository) -> None:
-    """Make sure that hooks can be put into a clone.
+    """Check that hooks can be written into .git/hooks, and that none of somebody else is lost.
 
     Raises:
         RepositoryError: hooks-path-set, hook-in-the-way.
@@ -111,6 +111,7 @@ def require_hooks_folder(repo: Repository) -> None:
         raise _make_elsewhere_error(message, "put a directory in its place")
 
     for hook in _list_hook_paths(repo):
+        # A hook of somebody else at `place` would be renamed to `previous`.
         previous = hook.with_name(name_previous_hook(hook.name))
         place = _find_place(hook)
         if _exists(previous) and _exists(place) and not is_ours(read_text(place)):

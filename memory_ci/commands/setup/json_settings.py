@@ -90,7 +90,7 @@ def remove(
     is_ours: Callable[[Any], bool],
     *,
     is_member: bool = False,
-    most: int | None = None,
+    max_count: int | None = None,
 ) -> str:
     """Remove elements from the array under `keys`, and the containers that `insert` made for them.
 
@@ -102,7 +102,7 @@ def remove(
         keys: the names of the nested objects' members that lead to the array.
         is_ours: whether to remove a value.
         is_member: the value of the last key is removed instead of elements of an array.
-        most: the number of elements to remove, from the end of the array; None for all.
+        max_count: how many elements to remove at most, from the end of the array; None for all.
 
     Raises:
         ValueError: the text is no JSON.
@@ -113,13 +113,13 @@ def remove(
     '{"a": 1}'
     """
     _check(text)
-    removed = 0
-    while most is None or removed < most:
+    removed_count = 0
+    while max_count is None or removed_count < max_count:
         path = _find_last(text, keys, is_ours, is_member)
         if path is None:
             break
         text = _cut_with_containers(text, path)
-        removed += 1
+        removed_count += 1
     return text
 
 

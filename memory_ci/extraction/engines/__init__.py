@@ -1,4 +1,4 @@
-"""Engines: each answers a request with the text of a reply, which others parse and check."""
+"""Engines that find learnings: each answers a request with a text, which others parse and check."""
 
 from __future__ import annotations
 

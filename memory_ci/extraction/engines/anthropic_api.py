@@ -145,7 +145,7 @@ class AnthropicEngine:
         return replace(reply, tries=self.meter.spent.tries - tries_before)
 
     def expect(self, prompt: Prompt) -> Usage:
-        """Return the highest usage of one call.
+        """Return an upper bound of the tokens that one call takes.
 
         Raises:
             EngineError: prompt-too-long.
@@ -160,7 +160,7 @@ class AnthropicEngine:
         return Usage(cache_write_tokens=tokens, output_tokens=ANSWER_TOKENS)
 
     def build_parameters(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the body of a call: the system prompt is cached, nothing is set of sampling."""
+        """Return the arguments of a call of `messages.create`, which caches the system prompt."""
         system = {"type": "text", "text": prompt.system, "cache_control": {"type": "ephemeral"}}
         parameters: dict[str, Any] = {
             "model": self.settings.model,
@@ -319,7 +319,9 @@ def _out_of_time(when: str) -> EngineError:
 
 
 def read_message(message: Any) -> EngineReply:  # noqa: ANN401
-    """Return the text of a message, also of a refusal or a truncated reply.
+    """Return a message of the API as our record: its text, why the model stopped, and the tokens.
+
+    A refusal or a truncated reply is returned as well.
 
     Raises:
         AttributeError: if it is no message.
@@ -359,7 +361,7 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: datetime) -> Batch:
-    """Send requests as a batch.
+    """Send requests as a batch, which costs half and is answered within a day.
 
     It is tried only once: if the answer is lost, the batch may be paid for.
 
@@ -388,11 +390,12 @@ def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: dateti
         reason = f"{len(items)} requests of {size} bytes are too many for one batch"
         raise _refused(reason, "take a shorter range")
     engine.meter.check(*expected)
-    batch_id = engine.ask(
-        lambda client, seconds: client.messages.batches.create(requests=items, timeout=seconds).id,
-        tries=1,
-    )
-    return Batch(str(batch_id), engine.settings.model, tuple(requests), now)
+
+    def create(client: Any, seconds: float) -> str:  # noqa: ANN401 - of the SDK
+        return str(client.messages.batches.create(requests=items, timeout=seconds).id)
+
+    batch_id = engine.ask(create, tries=1)
+    return Batch(batch_id, engine.settings.model, tuple(requests), now)
 
 
 def poll(engine: AnthropicEngine, batch: Batch) -> bool:

@@ -1,4 +1,4 @@
-"""Faults of the service of a model, each as an EngineError without credentials."""
+"""Failures of a model's service, translated to EngineErrors without credentials."""
 
 from __future__ import annotations
 
@@ -164,6 +164,7 @@ def _find_fault(error: Exception) -> Fault:
 
 
 def _find_fault_of_status(status: int) -> Fault:
+    """Return the kind of failure that an HTTP status of the service means."""
     if status in (401, 403):
         return UNAUTHORISED
     if status == 429:

@@ -1,4 +1,4 @@
-"""The cost of calls of a model, and the limit of a run.
+"""The cost of a model's calls, and the limit on the cost of a run.
 
 Prices are from https://platform.claude.com/docs/en/about-claude/pricing and the page of each model,
 as of October 2026. A batch costs half. Writing to the five-minute cache costs 1.25 times the input

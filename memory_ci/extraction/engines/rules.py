@@ -1,4 +1,4 @@
-"""The engine of rules: it finds what authors marked, and proposes what looks like a learning.
+"""The engine of rules: it finds statements that authors marked, and sentences like learnings.
 
 It needs no key and no network.
 """

@@ -73,6 +73,14 @@ class SessionBuilder:
     """
 
     def __init__(self, agent: str, format_name: str, path: str, session_id: str = "") -> None:
+        """Begin a session without events.
+
+        Args:
+            agent: the name of the agent.
+            format_name: the format of its transcript.
+            path: the path of the transcript.
+            session_id: the id of the session; "" takes the name of the file.
+        """
         self.agent = agent
         self.id = session_id or session_name(path)
         self.format = format_name
@@ -350,10 +358,11 @@ class Document:
     """
 
     def __init__(self, stream: BinaryIO, builder: SessionBuilder) -> None:
+        """Read and decode a whole file; if that fails, count a bad line in the builder."""
         self._data = stream.read(MAX_DOCUMENT + 1)
-        self._offset = 0
+        self._offset = 0  # where `line_of` has found the last id, and its line
         self._line = 1
-        self._missed = 0
+        self._missed = 0  # how many ids `line_of` did not find
 
         self.value: object = None
         if len(self._data) <= MAX_DOCUMENT:

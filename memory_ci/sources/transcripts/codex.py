@@ -30,7 +30,7 @@ from memory_ci.sources.transcripts.prose import (
     is_envelope,
 )
 
-SILENT = frozenset(
+IGNORED = frozenset(
     """session_meta turn_context world_state token_usage_record state event_msg/token_count
     event_msg/agent_message event_msg/agent_reasoning event_msg/agent_reasoning_raw_content
     event_msg/agent_reasoning_section_break event_msg/thread_settings_applied
@@ -135,7 +135,7 @@ class _Reader(SessionBuilder):
         elif record_type == "compacted":
             self._add_unproved()
             self.add_event("injected", "compaction", raw.text(payload, "message"))
-        elif record_type not in SILENT:
+        elif record_type not in IGNORED:
             self.count_unknown(record_type)
 
     def _handle_old_form(self, record_type: str, record: dict[str, Any]) -> None:
@@ -190,7 +190,7 @@ class _Reader(SessionBuilder):
                 self._add_interrupt()
         elif event_type == "thread_rolled_back":
             self._roll_back(payload.get("num_turns"))
-        elif f"event_msg/{event_type}" not in SILENT:
+        elif f"event_msg/{event_type}" not in IGNORED:
             self.count_unknown(f"event_msg/{event_type}")
 
     def _roll_back(self, turns: object) -> None:
@@ -266,7 +266,7 @@ class _Reader(SessionBuilder):
             self._add_call(item_type, item)
         elif item_type in OUTPUTS:
             self._add_output(item)
-        elif f"response_item/{item_type}" not in SILENT:
+        elif f"response_item/{item_type}" not in IGNORED:
             self.count_unknown(f"response_item/{item_type}")
 
     def _add_call(self, item_type: str, item: dict[str, Any]) -> None:

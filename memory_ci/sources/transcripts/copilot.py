@@ -14,7 +14,7 @@ from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import SessionBuilder, read_objects, touched_paths
 from memory_ci.sources.transcripts.prose import is_envelope
 
-SILENT = (
+IGNORED = (
     "hook.",
     "session.",
     "assistant.turn_",
@@ -68,7 +68,7 @@ class _Reader(SessionBuilder):
             self._add_result(data)
         elif event_type == "abort":
             self.add_event("human", "interrupt", uid=uid)
-        elif not event_type.startswith(SILENT):
+        elif not event_type.startswith(IGNORED):
             self.count_unknown(event_type)
 
     def _read_start(self, data: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilde
 from memory_ci.sources.transcripts.prose import typed_words
 
 FIRST = Regex(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
-SILENT = (
+IGNORED = (
     "reasoning",
     "file",
     "step-start",
@@ -178,7 +178,7 @@ class _Reader(SessionBuilder):
             self._add_tool(uid, raw.text(part, "tool"), raw.fields(part, "state"))
         elif part_type == "compaction":
             self.add_event("injected", "compaction", uid=uid)
-        elif part_type not in SILENT:
+        elif part_type not in IGNORED:
             self.count_unknown(part_type)
 
     def _add_words(self, text: str, author: Actor, uid: str) -> None:

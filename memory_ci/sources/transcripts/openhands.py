@@ -30,7 +30,7 @@ BARE_NO = frozenset(
 
 WORKSPACE = "/workspace"  # The directory of the work in the container.
 
-SILENT = frozenset(
+IGNORED = frozenset(
     """null agent_state_changed recall loop_detection condensation_request task_tracking
     CondensationRequest CondensationSummaryEvent ConversationStateUpdateEvent LLMCompletionLogEvent
     TokenEvent""".split()
@@ -114,7 +114,7 @@ class _Reader(SessionBuilder):
             self._add_message("agent", written[0] if written else "")
         elif source == "agent":
             self._add_call(action, event, args)
-        elif action not in SILENT:
+        elif action not in IGNORED:
             self.count_unknown(f"{raw.text(source)}/{action}")
 
     def _add_call(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
@@ -151,7 +151,7 @@ class _Reader(SessionBuilder):
             self.add_event("injected", "compaction", text)
         elif name == "recall" and text:
             self.add_event("injected", "text", text)
-        elif name not in SILENT:
+        elif name not in IGNORED:
             self._add_result(name, event, text)
 
     def _add_result(self, name: str, event: dict[str, Any], text: str) -> None:
@@ -193,7 +193,7 @@ class _Reader(SessionBuilder):
             self.add_event("injected", "compaction", raw.text(event, "summary"), uid=uid)
         elif kind == "SystemPromptEvent":
             self.add_event("injected", "text", raw.joined(event, "system_prompt"), uid=uid)
-        elif kind not in SILENT:
+        elif kind not in IGNORED:
             self.count_unknown(kind)
 
     def _add_sdk_message(self, event: dict[str, Any], uid: str) -> None:

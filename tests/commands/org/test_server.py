@@ -11,7 +11,8 @@ from memory_ci.commands.org.index import open_engine, state_directory
 from memory_ci.commands.org.records import OrgFilters
 from memory_ci.commands.org.search import search_org
 from memory_ci.commands.org.sqlite import SqliteEngine
-from memory_ci.commands.org.sync import load_status, verify_org
+from memory_ci.commands.org.status import load_status
+from memory_ci.commands.org.verification import verify_org
 from memory_ci.errors import EngineError
 from tests.commands.org.organisation import NOW, Organisation
 

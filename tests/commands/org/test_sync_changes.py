@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.commands.org import targets
-from memory_ci.commands.org.sync import verify_org
+from memory_ci.commands.org.verification import verify_org
 from tests.commands.org.organisation import Organisation, as_remote
 
 

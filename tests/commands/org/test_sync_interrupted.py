@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.org.sync import verify_org
+from memory_ci.commands.org.verification import verify_org
 from memory_ci.errors import RepositoryError
 from tests.commands.org.organisation import Organisation, as_remote
 

@@ -9,7 +9,8 @@ import pytest
 
 from memory_ci.commands.org import targets
 from memory_ci.commands.org.index import open_engine
-from memory_ci.commands.org.sync import in_order, verify_org
+from memory_ci.commands.org.sync import in_order
+from memory_ci.commands.org.verification import verify_org
 from memory_ci.errors import UsageError
 from tests.commands.org.organisation import Organisation
 from tests.make import make_entry

@@ -81,7 +81,7 @@ def test_what_two_changes_say_is_one_entry_that_tells_so(shop: Project) -> None:
     plan = run(shop, reader)
     assert [request.task for request in reader.asked].count("consolidation") == 1
     (entry,) = [entry for entry in shop.entries() if entry.title in (FIRST, SECOND)]
-    assert (entry.said_in, plan.problems) == (2, ())
+    assert (entry.mention_count, plan.problems) == (2, ())
     assert "said in 2 changes" in render_context(shop.retrieve("push a branch after taking main"))
     assert shop.record().subjects == ()
 

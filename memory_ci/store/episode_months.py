@@ -1,0 +1,156 @@
+"""Join the episode files of a month into one file, and merge two versions of an episode file.
+
+Documents are copied byte for byte, so that unknown keys are kept.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import date
+
+from memory_ci.store.episodes import (
+    MAX_FILE_BYTES,
+    SortKey,
+    find_month,
+    has_ended,
+    join_documents,
+    month_path,
+    read_documents,
+    sort_key,
+)
+
+
+def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:
+    """Join the episode files of each month that ended before a day into one file.
+
+    Documents are copied byte for byte, each once, in order of time. A file with text that cannot be
+    read stays.
+
+    Args:
+        files: the content of files of episodes; None for an unreadable file.
+        before: the day.
+
+    Returns:
+        The new content of each changed file; None for a deleted file.
+    """
+    files_by_month: defaultdict[str, dict[str, bytes | None]] = defaultdict(dict)
+    for path in sorted(files):
+        month = find_month(path)
+        if month is not None and has_ended(month, before):
+            files_by_month[month][path] = files[path]
+    changes: dict[str, bytes | None] = {}
+    for month, month_files in files_by_month.items():
+        changes |= _fold_month(month_path(month), month_files)
+    return changes
+
+
+def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+    """Join the files of a month into the file `target`.
+
+    Args:
+        target: the path of the file of the whole month, which may be among `files`.
+        files: the content of the files of the month; None for an unreadable file.
+
+    Returns:
+        The new content of each file that changes; None for a deleted file.
+    """
+    sizes: dict[str, int] = {}  # Of the files that can be read completely.
+    keys: set[SortKey] = set()
+    for path, data in files.items():
+        if data is None:
+            continue
+        documents, findings = read_documents(path, data)
+        if not findings:
+            sizes[path] = len(data)
+            keys.update(sort_key(document, record) for document, record in documents)
+    joined_paths = [path for path in sizes if path != target]
+    is_target_unreadable = target in files and target not in sizes
+    if not joined_paths or is_target_unreadable:
+        return {}
+
+    joined = join_documents(keys)
+    # If one file were half of a new file, git would take the file for a rename of it. And where
+    # two branches join the month, one of them with more in it, git would find a conflict of names
+    # for which it calls no merge driver.
+    is_mostly_one_file = max(sizes.values()) * 2 >= len(joined)
+    if len(joined) > MAX_FILE_BYTES or (target not in files and is_mostly_one_file):
+        return {}
+    return {target: joined, **dict.fromkeys(joined_paths)}
+
+
+def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int] | None:
+    """Merge two versions of an episode file by documents.
+
+    A document is dropped only if one side deleted it and the other did not change it. Where both
+    sides changed a document differently, both versions are put between git's conflict markers.
+
+    Args:
+        base: the file at the merge base.
+        ours: the file of our side.
+        theirs: the file of their side.
+
+    Returns:
+        The merged file in order of time, and the number of conflicts; None if a side cannot be read
+        completely or the result is too long.
+    """
+    base_documents = _group_by_id(base)
+    our_documents = _group_by_id(ours)
+    their_documents = _group_by_id(theirs)
+    if base_documents is None or our_documents is None or their_documents is None:
+        return None
+
+    merged: list[SortKey] = []
+    conflict_count = 0
+    for document_id in {**base_documents, **our_documents, **their_documents}:
+        document, is_conflict = _merge_document(
+            base_documents.get(document_id),
+            our_documents.get(document_id),
+            their_documents.get(document_id),
+        )
+        if is_conflict:
+            conflict_count += 1
+        if document is not None:
+            merged.append(document)
+    data = join_documents(merged)
+    return (data, conflict_count) if len(data) <= MAX_FILE_BYTES else None
+
+
+def _group_by_id(data: bytes) -> dict[str, SortKey] | None:
+    """Return the documents of a file by id.
+
+    None if one cannot be read, two share an id, or line endings are mixed.
+    """
+    if b"\r" in data:
+        return None
+    if not data.strip():
+        return {}
+    documents, findings = read_documents("", data)
+    if findings:
+        return None
+    keys_by_id: dict[str, SortKey] = {}
+    for document, record in documents:
+        key = sort_key(document, record)
+        if keys_by_id.setdefault(record.id, key) != key:
+            return None
+    return keys_by_id
+
+
+def _merge_document(
+    base: SortKey | None, ours: SortKey | None, theirs: SortKey | None
+) -> tuple[SortKey | None, bool]:
+    """Merge three versions of a document; None stands for a side that does not have it.
+
+    Returns:
+        The merged document, None if it is deleted, and whether both sides changed it differently.
+    """
+    if ours == theirs or base == theirs:
+        return ours, False
+    if base == ours:
+        return theirs, False
+    if ours is None or theirs is None:
+        return ours or theirs, False  # One side deleted what the other changed: it is kept.
+    time, document_id, our_text = ours
+    _, _, their_text = theirs
+    conflict = f"<<<<<<< ours\n{our_text}=======\n{their_text}>>>>>>> theirs\n"
+    return (time, document_id, conflict), True
