@@ -10,7 +10,8 @@ from pathlib import Path
 
 from benchmarks.timing import Row
 from memory_ci.commands.record.learner import ignore_progress
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.memory.workspace import open_workspace
 
 MERGES = 1_000

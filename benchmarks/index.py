@@ -1,4 +1,4 @@
-"""The index against SQLite's own full-text table: building, updating, asking, and how large it is."""
+"""Measure the index against SQLite's own full-text table: building, updating, queries, and size."""
 
 from __future__ import annotations
 
@@ -35,57 +35,79 @@ PROJECT = ScopeOf("project")
 
 
 def bench_index(root: Path) -> list[Row]:
-    """Each size: processor time of building from parsed entries, of a run without a change and with one new entry;
-    median time of a query. The baseline is a bare FTS5 table of the same titles and bodies, asked for the same words.
+    """Return the times of builds, updates and queries for each size of memory.
+
+    The baseline is a bare FTS5 table of the same titles and bodies, searched for the same words.
     """
     root.mkdir(parents=True)
-    return [row for size in SIZES for row in _bench_size(root, size)]
+    rows: list[Row] = []
+    for size in SIZES:
+        rows += _bench_builds(root, size)
+        rows += _bench_queries(root, size)
+    return rows
 
 
-def _bench_size(root: Path, size: int) -> list[Row]:
-    files = {"MEMORY.md": _file("MEMORY.md", make_located(size))}
-    located = files["MEMORY.md"].entries
-    bare, index = root / f"{size}.bare.db", root / f"{size}.db"
+def _bench_builds(root: Path, size: int) -> list[Row]:
+    """Return the processor times to build and update an index of `size` parsed entries."""
+    files = {"MEMORY.md": _make_file("MEMORY.md", make_located(size))}
+    located_entries = files["MEMORY.md"].entries
+    bare_path = _bare_path(root, size)
+    index_path = _index_path(root, size)
     runs = 3 if size < SIZES[-1] else 1
-    floor = min(_cpu(lambda: _build_bare(bare, located)) for _ in range(runs))
-    build = min(_cpu(lambda: _build(index, files)) for _ in range(runs))
-    unchanged = _cpu(lambda: _sync(index, files))
-    new = _file(".memory/inbox/new.md", make_located(1))
-    update = _cpu(lambda: _sync(index, files | {new.path: new}))
-    queries = [_words(one.entry) for one in located[:: size // QUERIES]]
-    bare_query, query = _ask_bare(bare, queries), _ask(index, queries)
-    note = f"{_megabytes(index)} MB, bare {_megabytes(bare)} MB, text {_measure_text(located)}"
+    bare_build = min(_cpu(lambda: _build_bare(bare_path, located_entries)) for _ in range(runs))
+    build = min(_cpu(lambda: _build(index_path, files)) for _ in range(runs))
+    unchanged = _cpu(lambda: _sync(index_path, files))
+    new_file = _make_file(".memory/inbox/new.md", make_located(1))
+    update = _cpu(lambda: _sync(index_path, files | {new_file.path: new_file}))
+    sizes = f"{_megabytes(index_path)} MB, bare {_megabytes(bare_path)} MB"
+    note = f"{sizes}, text {_measure_text(located_entries)}"
     return [
-        Row(f"bare FTS5 build, {size} entries", floor, floor, "processor time; baseline"),
-        Row(f"cold build, {size} entries", build, floor, note),
-        Row(f"nothing changed, {size} entries", unchanged, floor),
-        Row(f"one new entry, {size} entries", update, floor),
-        Row(
-            f"bare FTS5 query, {size} entries", bare_query, bare_query, "median wall time; baseline"
-        ),
-        Row(
-            f"query, {size} entries", query, bare_query, "200 whole entries instead of row numbers"
-        ),
+        Row(f"bare FTS5 build, {size} entries", bare_build, bare_build, "processor time; baseline"),
+        Row(f"cold build, {size} entries", build, bare_build, note),
+        Row(f"nothing changed, {size} entries", unchanged, bare_build),
+        Row(f"one new entry, {size} entries", update, bare_build),
     ]
 
 
-def _measure_text(located: Iterable[Located]) -> str:
-    letters = sum(len(place.entry.title) + len(place.entry.body) for place in located)
+def _bench_queries(root: Path, size: int) -> list[Row]:
+    """Return the median times of queries of the tables that `_bench_builds` wrote."""
+    located_entries = make_located(size)
+    queries = [_list_query_words(located.entry) for located in located_entries[:: size // QUERIES]]
+    bare_time = _time_bare_queries(_bare_path(root, size), queries)
+    query_time = _time_queries(_index_path(root, size), queries)
+    note = "200 whole entries instead of row numbers"
+    return [
+        Row(f"bare FTS5 query, {size} entries", bare_time, bare_time, "median wall time; baseline"),
+        Row(f"query, {size} entries", query_time, bare_time, note),
+    ]
+
+
+def _bare_path(root: Path, size: int) -> Path:
+    return root / f"{size}.bare.db"
+
+
+def _index_path(root: Path, size: int) -> Path:
+    return root / f"{size}.db"
+
+
+def _measure_text(located_entries: Iterable[Located]) -> str:
+    letters = sum(len(located.entry.title) + len(located.entry.body) for located in located_entries)
     return f"{letters / 1e6:.1f} MB"
 
 
 def make_located(count: int) -> tuple[Located, ...]:
-    """Entries of 53 words drawn by Zipf's law, as in prose; the same in every run."""
-    chance = random.Random(7)  # noqa: S311 - no secret
+    """Return entries of 53 words drawn by Zipf's law, as in prose; the same in every run."""
+    generator = random.Random(7)  # noqa: S311 - no secret
     return tuple(
-        Located(_entry(chance, number), "MEMORY.md", 1 + 12 * number, PROJECT)
+        Located(_make_entry(generator, number), "MEMORY.md", 1 + 12 * number, PROJECT)
         for number in range(count)
     )
 
 
-def _entry(chance: random.Random, number: int) -> Entry:
+def _make_entry(generator: random.Random, number: int) -> Entry:
+    """Return an entry with random words."""
     return Entry(
-        id=str(uuid.UUID(int=chance.getrandbits(128), version=4)),
+        id=str(uuid.UUID(int=generator.getrandbits(128), version=4)),
         type="procedural",
         domain="task",
         importance=0.5,
@@ -94,28 +116,30 @@ def _entry(chance: random.Random, number: int) -> Entry:
         status="active",
         created_at=date(2026, 1, 1),
         source=f"pr:{number} commit:3f2ab91",
-        title=" ".join(_word(chance) for _ in range(8)),
-        body=" ".join(_word(chance) for _ in range(45)),
+        title=" ".join(_draw_word(generator) for _ in range(8)),
+        body=" ".join(_draw_word(generator) for _ in range(45)),
     )
 
 
-def _word(chance: random.Random) -> str:
-    word = _spell(int(VOCABULARY ** chance.random()))
-    if chance.random() >= IDENTIFIERS:
+def _draw_word(generator: random.Random) -> str:
+    """Return a random word, or an identifier of two words; low numbers are more frequent."""
+    word = _spell(int(VOCABULARY ** generator.random()))
+    if generator.random() >= IDENTIFIERS:
         return word
-    other = _spell(int(VOCABULARY ** chance.random()))
-    return chance.choice((f"{word}_{other}", f"{word}.{other}", f"{word}{other.capitalize()}"))
+    other = _spell(int(VOCABULARY ** generator.random()))
+    return generator.choice((f"{word}_{other}", f"{word}.{other}", f"{word}{other.capitalize()}"))
 
 
 def _spell(number: int) -> str:
-    """The word of a number, the shorter the more frequent."""
-    first, rest = SYLLABLES[number % len(SYLLABLES)], number // len(SYLLABLES)
-    return first + (_spell(rest) if rest else "")
+    """Return the word of a number: its digits to the base of the number of syllables."""
+    rest, digit = divmod(number, len(SYLLABLES))
+    syllable = SYLLABLES[digit]
+    return syllable + _spell(rest) if rest else syllable
 
 
-def _file(path: str, located: Sequence[Located]) -> LoadedFile:
-    placed = tuple(msgspec.structs.replace(one, path=path) for one in located)
-    return LoadedFile(path=path, scope=PROJECT, entries=placed)
+def _make_file(path: str, located_entries: Sequence[Located]) -> LoadedFile:
+    moved = tuple(msgspec.structs.replace(located, path=path) for located in located_entries)
+    return LoadedFile(path=path, scope=PROJECT, entries=moved)
 
 
 def _build(path: Path, files: dict[str, LoadedFile]) -> None:
@@ -128,32 +152,36 @@ def _sync(path: Path, files: dict[str, LoadedFile]) -> None:
         sync(index, dict.fromkeys(files, "1"), lambda paths: [files[path] for path in paths])
 
 
-def _build_bare(path: Path, located: Sequence[Located]) -> None:
+def _build_bare(path: Path, located_entries: Sequence[Located]) -> None:
+    """Write titles and bodies into a full-text table of SQLite, and nothing else."""
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(
             f"CREATE VIRTUAL TABLE f USING fts5 (title, body, tokenize = '{TOKENIZER}')"
         )
-        connection.executemany(
-            "INSERT INTO f VALUES (?, ?)", ((one.entry.title, one.entry.body) for one in located)
-        )
+        texts = ((located.entry.title, located.entry.body) for located in located_entries)
+        connection.executemany("INSERT INTO f VALUES (?, ?)", texts)
 
 
-def _words(entry: Entry) -> list[str]:
+def _list_query_words(entry: Entry) -> list[str]:
     return list(dict.fromkeys(entry.body.split()[:8]))
 
 
-def _ask(path: Path, queries: Sequence[Sequence[str]]) -> float:
+def _time_queries(path: Path, queries: Sequence[Sequence[str]]) -> float:
+    """Return the median seconds of a query of the index."""
     with open_index(path) as index:
         return statistics.median(_wall(partial(search, index, words)) for words in queries)
 
 
-def _ask_bare(path: Path, queries: Sequence[Sequence[str]]) -> float:
-    def ask(words: Sequence[str]) -> None:
-        connection.execute(BARE_QUERY, (" OR ".join(f'"{word}"' for word in words),)).fetchall()
+def _time_bare_queries(path: Path, queries: Sequence[Sequence[str]]) -> float:
+    """Return the median seconds of a query of the bare full-text table."""
+
+    def run_query(words: Sequence[str]) -> None:
+        match = " OR ".join(f'"{word}"' for word in words)
+        connection.execute(BARE_QUERY, (match,)).fetchall()
 
     with closing(sqlite3.connect(path)) as connection:
-        return statistics.median(_wall(partial(ask, words)) for words in queries)
+        return statistics.median(_wall(partial(run_query, words)) for words in queries)
 
 
 def _cpu(work: Callable[[], object]) -> float:

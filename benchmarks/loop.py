@@ -1,4 +1,4 @@
-"""A closed loop: what is retrieved is reinforced, and ranks higher for it. Does that harm, and does it starve the rest?
+"""Measure a closed loop: served entries are reinforced, and rank higher. Is the ranking worse, are other entries served?
 
     python -m benchmarks.loop DIRECTORY
 
@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.commands.evaluate.evaluate_retrieval import RetrievalSet, load_set, replay_set
 from memory_ci.commands.evaluate.retrieval_metrics import mean, ndcg
+from memory_ci.commands.evaluate.retrieval_set import RetrievalSet, load_set, replay_set
 from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
 from memory_ci.commands.retrieve.ranking import Ranked, order_hits, rank_task
 from memory_ci.records.config import Config, RetrieveConfig
 from memory_ci.records.entry import Entry
 from memory_ci.search.rank import rank
 
-GIVEN = 5
-MOST_GIVEN = 10
+GIVEN = 5  # Entries of each answer that are reinforced.
+MOST_GIVEN = 10  # The entries whose share of all answers is measured.
 
 MODES = {
     "no reinforcement": None,
@@ -34,52 +35,71 @@ MODES = {
 
 
 class Loop(NamedTuple):
-    """nDCG@10 over all queries, and the share of all places that the most given entries took."""
+    """The mean nDCG@10 over all queries, and the share of all answers that the most served entries took."""
 
     ndcg: float
     share: float
 
 
 def main() -> None:
+    """Print a row for each way of reinforcement."""
     directory = Path(sys.argv[1])
     data = load_set(*(directory / f"{name}.jsonl" for name in ("entries", "queries", "qrels")))
     print(f"| reinforcement | nDCG@10 | share of the {MOST_GIVEN} most given |\n|---|---|---|")
     for name, settings in MODES.items():
-        done = run_loop(data, settings)
-        print(f"| {name} | {done.ndcg:.3f} | {done.share:.1%} |")
+        loop = run_loop(data, settings)
+        print(f"| {name} | {loop.ndcg:.3f} | {loop.share:.1%} |")
 
 
 def run_loop(data: RetrievalSet, settings: RetrieveConfig | None) -> Loop:
-    """The replay; without settings nothing is reinforced."""
+    """Answer all queries in the order of time, and reinforce the first entries of each answer.
+
+    Args:
+        data: the entries and queries.
+        settings: the settings of `retrieve`; None: nothing is reinforced.
+    """
     config = Config(retrieve=settings or RetrieveConfig())
-    given: dict[str, tuple[int, date]] = {}
-    scores, places = [], Counter[str]()
-    for index, asking in replay_set(data):
-        options = RetrieveOptions()
-        asked = bound_options(options, config, asking.today)
-        found = rank_task(index, asking.text, asked, options, asking.today)
+    options = RetrieveOptions()
+    served_counts: Counter[str] = Counter()
+    last_served: dict[str, date] = {}
+    scores = []
+    for index, query in replay_set(data):
+        request = bound_options(options, config, query.today)
+        ranked = rank_task(index, query.text, request, options, query.today)
         if settings:
-            found = _reinforced(found, given)
-        hits, _ = order_hits(found.hits, asked.limit)
+            ranked = _rank_reinforced(ranked, served_counts, last_served)
+        hits, _ = order_hits(ranked.hits, request.limit)
         ids = [hit.located.entry.id for hit in hits]
-        scores.append(ndcg(ids, asking.grades, 10))
-        places.update(ids[:GIVEN])
-        given |= {entry: (given.get(entry, (0,))[0] + 1, asking.today) for entry in ids[:GIVEN]}
-    most = sum(count for _, count in places.most_common(MOST_GIVEN))
-    return Loop(mean(scores), most / places.total())
+        scores.append(ndcg(ids, query.grades, 10))
+        for entry_id in ids[:GIVEN]:
+            served_counts[entry_id] += 1
+            last_served[entry_id] = query.today
+    most_served = sum(count for _, count in served_counts.most_common(MOST_GIVEN))
+    return Loop(mean(scores), most_served / served_counts.total())
 
 
-def _reinforced(found: Ranked, given: dict[str, tuple[int, date]]) -> Ranked:
-    """The candidates ranked anew, as if the index had heard of what was given before."""
+def _rank_reinforced(
+    ranked: Ranked, served_counts: Counter[str], last_served: Mapping[str, date]
+) -> Ranked:
+    """Return the hits of a task ranked again, as if each entry had been reinforced when it was served.
 
-    def weigh(entry: Entry) -> float:
-        count, day = given.get(entry.id, (0, entry.last_reinforced))
-        return found.weights.prominence(
-            msgspec.structs.replace(entry, reinforcement_count=count, last_reinforced=day)
+    Args:
+        ranked: the hits as the index ranks them, without reinforcement.
+        served_counts: how often each entry was served, by id.
+        last_served: the day on which it was last served, by id.
+    """
+
+    def weigh_prominence(entry: Entry) -> float:
+        reinforced_entry = msgspec.structs.replace(
+            entry,
+            reinforcement_count=served_counts[entry.id],
+            last_reinforced=last_served.get(entry.id, entry.last_reinforced),
         )
+        return ranked.weights.prominence(reinforced_entry)
 
-    ranked = rank(found.matches, msgspec.structs.replace(found.weights, prominence=weigh))
-    return msgspec.structs.replace(found, hits=tuple(ranked[: len(found.hits)]))
+    weights = msgspec.structs.replace(ranked.weights, prominence=weigh_prominence)
+    hits = rank(ranked.matches, weights)
+    return msgspec.structs.replace(ranked, hits=tuple(hits[: len(ranked.hits)]))
 
 
 if __name__ == "__main__":

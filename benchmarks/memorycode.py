@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,31 +79,47 @@ def count(dialogue: Dialogue, entries: Sequence[KeptEntry], checks: Checks) -> C
         entries: the entries after it.
         checks: the checks of their titles.
     """
-    current = [entry for entry in entries if entry.is_in_force]
-    latest = {item.pivot: item for item in dialogue.instructions}
-    older = [item for item in dialogue.instructions if latest[item.pivot] is not item]
-    repeated = {(item.pivot, item.text) for item in latest.values()}
-    older = [item for item in older if (item.pivot, item.text) not in repeated]
-    noticed = [item for item in older if _find_saying(item, entries, latest)]
-    serving = [saying for item in noticed if (saying := _find_saying(item, current, latest))]
-    results = [_compare_best(item, current, checks) for item in latest.values()]
+    current_entries = [entry for entry in entries if entry.is_in_force]
+    latest = _map_latest(dialogue)
+    superseded = _list_superseded(dialogue, latest)
+    noticed = [item for item in superseded if _list_entries_saying_old(item, entries, latest)]
+    stale_entries_by_item = [
+        _list_entries_saying_old(item, current_entries, latest) for item in noticed
+    ]
+    served = [stale_entries for stale_entries in stale_entries_by_item if stale_entries]
+    results = [_compare_best(item, current_entries, checks) for item in latest.values()]
     expressible = [result for result in results if result is not None and result.is_expressible]
     return Counts(
         in_force=len(latest),
-        held=sum(any(says(entry.text, item) for entry in current) for item in latest.values()),
-        superseded=len(older),
+        held=sum(_is_said(item, current_entries) for item in latest.values()),
+        superseded=len(superseded),
         noticed=len(noticed),
-        served=len(serving),
-        flagged=sum(all(entry.is_contradicted for entry in saying) for saying in serving),
-        entries=len(current),
-        right=sum(_is_right(entry.text, dialogue) for entry in current),
+        served=len(served),
+        flagged=sum(_are_all_contradicted(stale_entries) for stale_entries in served),
+        entries=len(current_entries),
+        right=sum(_is_right(entry.text, dialogue) for entry in current_entries),
         expressible=len(expressible),
         checked=sum(result.is_understood for result in expressible),
         equal=sum(result.is_equal for result in expressible),
     )
 
 
-def _find_saying(
+def _map_latest(dialogue: Dialogue) -> dict[int, Instruction]:
+    """Return the last instruction on each topic, by the number of the topic, its pivot."""
+    return {item.pivot: item for item in dialogue.instructions}
+
+
+def _list_superseded(dialogue: Dialogue, latest: Mapping[int, Instruction]) -> list[Instruction]:
+    """Return the instructions that a later one replaced, without those that it only repeated."""
+    latest_texts = {(item.pivot, item.text) for item in latest.values()}
+    superseded = []
+    for item in dialogue.instructions:
+        if latest[item.pivot] is not item and (item.pivot, item.text) not in latest_texts:
+            superseded.append(item)
+    return superseded
+
+
+def _list_entries_saying_old(
     item: Instruction, entries: Iterable[KeptEntry], latest: Mapping[int, Instruction]
 ) -> list[KeptEntry]:
     """Return the entries that say a superseded instruction, and not the one that replaced it."""
@@ -113,16 +129,31 @@ def _find_saying(
     ]
 
 
+def _is_said(item: Instruction, entries: Iterable[KeptEntry]) -> bool:
+    return any(says(entry.text, item) for entry in entries)
+
+
+def _are_all_contradicted(entries: Iterable[KeptEntry]) -> bool:
+    return all(entry.is_contradicted for entry in entries)
+
+
 def _compare_best(
     item: Instruction, entries: Iterable[KeptEntry], checks: Checks
 ) -> ExpressionResult | None:
-    """Return how the best check of the entries that say an instruction compares."""
-    saying = [entry for entry in entries if says(entry.text, item)]
-    results = [compare_expression(item, checks[entry.title]) for entry in saying]
+    """Return the best result of a check of the entries that say an instruction; None without one.
+
+    Args:
+        item: the instruction, with the expression that shows whether code follows it.
+        entries: the entries.
+        checks: the checks that were derived from the titles of entries.
+    """
+    saying_entries = [entry for entry in entries if says(entry.text, item)]
+    results = [compare_expression(item, checks[entry.title]) for entry in saying_entries]
     return max(results, key=lambda result: (result.is_equal, result.is_understood), default=None)
 
 
 def _is_right(text: str, dialogue: Dialogue) -> bool:
+    """Return whether an entry says an instruction of the dialogue, on code or on another topic."""
     is_coding = any(says(text, item) for item in dialogue.instructions)
     return is_coding or any(says_filler(text, topic) for topic in dialogue.fillers)
 
@@ -150,9 +181,18 @@ def main(arguments: Sequence[str]) -> None:
 def _print_memory(
     name: str, dialogues: Sequence[Dialogue], engine: Engine | None, *, is_shown: bool
 ) -> None:
-    """Print the counts of all dialogues; with replies, only of those that have them."""
+    """Print the counts of all dialogues, by the number of their sessions and together.
+
+    Args:
+        name: the name of the run.
+        dialogues: the dialogues.
+        engine: the engine with a model's replies; a dialogue without replies does not count. None:
+            the rules alone.
+        is_shown: whether each missed and each wrong entry is printed.
+    """
     groups: dict[str, Counts] = {}
-    total, read = Counts(), 0
+    total = Counts()
+    read_count = 0
     for dialogue in dialogues:
         try:
             entries = remember(dialogue, engine)
@@ -169,8 +209,8 @@ def _print_memory(
         group = _name_group(len(dialogue.sessions))
         groups[group] = groups.get(group, Counts()) + counts
         total += counts
-        read += 1
-    print(f"{name}, {read} dialogues")
+        read_count += 1
+    print(f"{name}, {read_count} dialogues")
     for group, counts in groups.items():
         _print_counts(f"  {group}", counts)
     _print_counts("  all", total)
@@ -179,68 +219,87 @@ def _print_memory(
 def _name_group(sessions: int) -> str:
     if sessions <= 5:
         return "1 to 5 sessions"
-    return "10 to 20 sessions" if sessions <= 20 else "30 to 100 sessions"
+    if sessions <= 20:
+        return "10 to 20 sessions"
+    return "30 to 100 sessions"
 
 
 def _print_counts(name: str, counts: Counts) -> None:
-    print(f"{name}: in force and in memory {_say(counts.held, counts.in_force)}")
-    print(f"{name}: superseded and served {_say(counts.served, counts.superseded)}")
-    print(f"{name}: superseded, once in memory, and served {_say(counts.served, counts.noticed)}")
-    print(f"{name}: of the served, marked as contradicted {_say(counts.flagged, counts.served)}")
-    print(f"{name}: checks from titles of entries {_say(counts.checked, counts.expressible)}")
-    print(f"{name}: of these checks, equal {_say(counts.equal, counts.checked)}")
-    print(f"{name}: entries that say an instruction {_say(counts.right, counts.entries)}")
+    print(f"{name}: in force and in memory {_format_share(counts.held, counts.in_force)}")
+    print(f"{name}: superseded and served {_format_share(counts.served, counts.superseded)}")
+    print(
+        f"{name}: superseded, once in memory, and served {_format_share(counts.served, counts.noticed)}"
+    )
+    print(
+        f"{name}: of the served, marked as contradicted {_format_share(counts.flagged, counts.served)}"
+    )
+    print(
+        f"{name}: checks from titles of entries {_format_share(counts.checked, counts.expressible)}"
+    )
+    print(f"{name}: of these checks, equal {_format_share(counts.equal, counts.checked)}")
+    print(f"{name}: entries that say an instruction {_format_share(counts.right, counts.entries)}")
 
 
 def _list_faults(dialogue: Dialogue, entries: Sequence[KeptEntry]) -> Iterator[str]:
-    """Yield a line for each instruction in force that no entry says, and each that is served."""
-    current = [entry for entry in entries if entry.is_in_force]
-    latest = {item.pivot: item for item in dialogue.instructions}
+    """Yield a line for each instruction that memory misses, and for each wrong entry.
+
+    Missing are instructions in force that no entry says. Wrong are entries that say a superseded
+    instruction or none.
+    """
+    current_entries = [entry for entry in entries if entry.is_in_force]
+    latest = _map_latest(dialogue)
     for item in latest.values():
-        if not any(says(entry.text, item) for entry in current):
+        if not _is_said(item, current_entries):
             yield f"missing, dialogue {dialogue.number} session {item.session}: {item.text}"
     for item in dialogue.instructions:
         if item.text != latest[item.pivot].text:
-            for entry in _find_saying(item, current, latest):
+            for entry in _list_entries_saying_old(item, current_entries, latest):
                 yield f"served, dialogue {dialogue.number}: {item.text}: {entry.text[:160]}"
-    for entry in current:
+    for entry in current_entries:
         if not _is_right(entry.text, dialogue):
             yield f"no instruction, dialogue {dialogue.number}: {entry.text[:160]}"
 
 
 def _print_checks(source: str, dialogues: Iterable[Dialogue], engine: Engine | None) -> None:
-    """Print how many expressions a check agrees with, by instruction and by wording."""
-    wordings = {item.text: item for dialogue in dialogues for item in dialogue.instructions}
+    """Print how many checks that are made of instructions agree with the data set's expressions.
+
+    Args:
+        source: the name of what makes the checks.
+        dialogues: the dialogues, whose instructions have expressions.
+        engine: the engine with a model's replies; None: the templates alone.
+    """
+    instructions: list[Instruction] = []
+    for dialogue in dialogues:
+        instructions += dialogue.instructions
+    by_text = {item.text: item for item in instructions}
     try:
-        checks = find_checks(wordings, engine)
+        checks = find_checks(by_text, engine)
     except EngineError as error:
         print(f"checks by {source}: {error.message}")
         return
-    results = {text: compare_expression(item, checks[text]) for text, item in wordings.items()}
+    results = {text: compare_expression(item, checks[text]) for text, item in by_text.items()}
     print(f"checks by {source}")
-    uses = [item.text for dialogue in dialogues for item in dialogue.instructions]
-
-    def tell(name: str, texts: Sequence[str], kind: Callable[[ExpressionResult], str]) -> None:
-        expressible = [text for text in texts if results[text].is_expressible]
-        equal = [text for text in expressible if results[text].is_equal]
-        understood = [text for text in expressible if results[text].is_understood]
-        print(f"{name}: expressible in a line {_say(len(expressible), len(texts))}")
-        print(f"{name}: of these, understood {_say(len(understood), len(expressible))}")
-        print(f"{name}: of these, equal on all examples {_say(len(equal), len(expressible))}")
-        overdone = [text for text in texts if kind(results[text]) == "overdone"]
-        print(f"{name}: not expressible, and yet a check {_say(len(overdone), len(texts))}")
-
-    def find_kind(result: ExpressionResult) -> str:
-        return "overdone" if result.is_understood and not result.is_expressible else ""
-
-    tell("expressions, each once", list(wordings), find_kind)
-    tell("expressions, each time they are said", uses, find_kind)
-    for wording, result in sorted(results.items()):
+    _print_results("expressions, each once", list(results.values()))
+    all_results = [results[item.text] for item in instructions]
+    _print_results("expressions, each time they are said", all_results)
+    for text, result in sorted(results.items()):
         if result.is_expressible and not result.is_equal:
-            print(f"  differs: {wording}: {'; '.join(result.differences) or 'not understood'}")
+            print(f"  differs: {text}: {'; '.join(result.differences) or 'not understood'}")
 
 
-def _say(hits: int, total: int) -> str:
+def _print_results(name: str, results: Sequence[ExpressionResult]) -> None:
+    """Print shares of results: expressible in a line of code, with a check, and with an equal one."""
+    expressible = [result for result in results if result.is_expressible]
+    understood = sum(result.is_understood for result in expressible)
+    equal = sum(result.is_equal for result in expressible)
+    needless = sum(result.is_understood and not result.is_expressible for result in results)
+    print(f"{name}: expressible in a line {_format_share(len(expressible), len(results))}")
+    print(f"{name}: of these, understood {_format_share(understood, len(expressible))}")
+    print(f"{name}: of these, equal on all examples {_format_share(equal, len(expressible))}")
+    print(f"{name}: not expressible, and yet a check {_format_share(needless, len(results))}")
+
+
+def _format_share(hits: int, total: int) -> str:
     share = compute_share(hits, total)
     if share.value is None:
         return f"{hits} of {total}"

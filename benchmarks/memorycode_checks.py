@@ -10,8 +10,8 @@ from benchmarks.memorycode_data import Instruction
 from memory_ci.checks.judge import AddedLine, CheckedChange, judge
 from memory_ci.checks.repository import list_repository_files
 from memory_ci.checks.templates import derive_check
+from memory_ci.commands.record.drafted_checks import MAX_ASKED
 from memory_ci.commands.record.model_checks import write_checks
-from memory_ci.commands.record.proposed_checks import MAX_ASKED
 from memory_ci.extraction.engines import Engine
 from memory_ci.records.check import ChangeCheck
 from memory_ci.records.history import FileChange

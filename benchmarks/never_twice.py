@@ -1,4 +1,4 @@
-"""How much of what people ask again, and of what fails again, would have been said before.
+"""Measure how many repeated requests and repeated failures memory would have named before.
 
     python -m benchmarks never_twice --turns FILE --gold FILE [--lines 10]
     python -m benchmarks never_twice --failures FILE
@@ -71,63 +71,91 @@ def list_frequent(turns: Sequence[PersonTurn], lines: int) -> list[str]:
 def replay_requests(
     turns: Sequence[PersonTurn], gold: Mapping[str, re.Pattern[str]], lines: int, lister: Lister
 ) -> Result:
-    """Replay the sessions of one repository in the order of their beginning."""
-    by_session = _group(turns)
-    made_in: defaultdict[str, set[str]] = defaultdict(set)
-    prevented = repetitions = right = listed = 0
-    for session, session_turns in by_session.items():
-        began = session_turns[0].at
-        made = {
-            request
-            for request, pattern in gold.items()
-            if any(pattern.search(turn.text) for turn in session_turns)
-        }
-        repeated = [request for request in made if len(made_in[request]) > 1]
-        if repeated:
-            earlier = [
-                turn
-                for name, others in by_session.items()
-                if name != session and others[0].at < began
-                for turn in others
-                if turn.at < began
-            ]
-            wordings = lister(earlier, lines)
+    """Replay the sessions of one repository, and count the repeated requests that were listed.
+
+    Args:
+        turns: the texts of people.
+        gold: for each request a pattern of the texts that make it.
+        lines: how many wordings may be listed at the start of a session.
+        lister: lists wordings of the turns before a session.
+    """
+    turns_by_session = _group_by_session(turns)
+    session_counts: Counter[str] = Counter()  # In how many sessions each request was made.
+    prevented = 0
+    repetitions = 0
+    right = 0
+    listed = 0
+    for session, session_turns in turns_by_session.items():
+        requests = _find_requests(session_turns, gold)
+        repeated_requests = [request for request in requests if session_counts[request] > 1]
+        if repeated_requests:
+            earlier_turns = _list_turns_before(turns_by_session, session)
+            wordings = lister(earlier_turns, lines)
             listed += len(wordings)
             right += sum(_makes_any(wording, gold.values()) for wording in wordings)
-            repetitions += len(repeated)
-            prevented += sum(
-                any(gold[request].search(wording) for wording in wordings) for request in repeated
-            )
-        for request in made:
-            made_in[request].add(session)
+            repetitions += len(repeated_requests)
+            for request in repeated_requests:
+                prevented += any(gold[request].search(wording) for wording in wordings)
+        session_counts.update(requests)
     return Result(prevented, repetitions, right, listed)
 
 
+def _find_requests(turns: Sequence[PersonTurn], gold: Mapping[str, re.Pattern[str]]) -> set[str]:
+    """Return the requests of the gold set that any of the turns makes."""
+    requests = set()
+    for request, pattern in gold.items():
+        if any(pattern.search(turn.text) for turn in turns):
+            requests.add(request)
+    return requests
+
+
+def _list_turns_before(
+    turns_by_session: Mapping[str, Sequence[PersonTurn]], session: str
+) -> list[PersonTurn]:
+    """Return the turns before a session began, of the sessions that began earlier."""
+    start = turns_by_session[session][0].at
+    earlier_turns: list[PersonTurn] = []
+    for other_session, turns in turns_by_session.items():
+        if other_session != session:
+            earlier_turns += [turn for turn in turns if turn.at < start]
+    return earlier_turns
+
+
+FailureKey = tuple[str, str]  # The form of a command and its error.
+
+
 def replay_failures(runs: Sequence[CommandRun]) -> Result:
-    """Replay the commands of one repository, session by session."""
-    by_session: defaultdict[str, list[CommandRun]] = defaultdict(list)
+    """Replay the commands of one repository, and count the repeated failures that were listed.
+
+    Before each session the detector lists the known failures of the sessions before it.
+    """
+    runs_by_session: defaultdict[str, list[CommandRun]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: run.at):
-        by_session[run.session].append(run)
-    failed = {session: list_failed(items) for session, items in by_session.items()}
-    succeeded = {session: list_succeeded(items) for session, items in by_session.items()}
-    order = list(by_session)
-    seen: Counter[tuple[str, str]] = Counter()
-    listed_forms: set[tuple[str, str]] = set()
-    came_again: set[tuple[str, str]] = set()
-    prevented = repetitions = 0
-    for number, session in enumerate(order):
-        earlier = [run for name in order[:number] for run in failed[name]]
-        known = find_known_failures(earlier, [succeeded[name] for name in order[:number]])
-        keys = {(failure.form, failure.error) for failure in known}
-        listed_forms |= keys
-        for key in {(run.form, run.error) for run in failed[session]}:
-            if seen[key] > 1:
+        runs_by_session[run.session].append(run)
+    failed = {session: list_failed(items) for session, items in runs_by_session.items()}
+    succeeded = {session: list_succeeded(items) for session, items in runs_by_session.items()}
+    sessions = list(runs_by_session)
+    session_counts: Counter[FailureKey] = Counter()  # In how many sessions each failure was.
+    all_listed: set[FailureKey] = set()
+    came_again: set[FailureKey] = set()
+    prevented = 0
+    repetitions = 0
+    for number, session in enumerate(sessions):
+        earlier_failures = []
+        for earlier_session in sessions[:number]:
+            earlier_failures += failed[earlier_session]
+        earlier_successes = [succeeded[earlier_session] for earlier_session in sessions[:number]]
+        known_failures = find_known_failures(earlier_failures, earlier_successes)
+        listed = {(failure.form, failure.error) for failure in known_failures}
+        all_listed |= listed
+        for failure_key in {(run.form, run.error) for run in failed[session]}:
+            if session_counts[failure_key] > 1:
                 repetitions += 1
-                prevented += key in keys
-            if key in listed_forms:
-                came_again.add(key)
-            seen[key] += 1
-    return Result(prevented, repetitions, len(came_again), len(listed_forms))
+                prevented += failure_key in listed
+            if failure_key in all_listed:
+                came_again.add(failure_key)
+            session_counts[failure_key] += 1
+    return Result(prevented, repetitions, len(came_again), len(all_listed))
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -141,22 +169,19 @@ def main(arguments: Sequence[str]) -> None:
     if options.turns and options.gold:
         turns = _read_turns(options.turns)
         gold = _read_gold(options.gold)
+        repos = [repo for repo in sorted(gold) if repo in turns]
         for name, lister in (("detector", list_requests), ("most frequent", list_frequent)):
-            _print_all(
-                name,
-                {
-                    repo: replay_requests(turns[repo], gold[repo], options.lines, lister)
-                    for repo in sorted(gold)
-                    if repo in turns
-                },
-            )
+            results = {}
+            for repo in repos:
+                results[repo] = replay_requests(turns[repo], gold[repo], options.lines, lister)
+            _print_all(name, results)
     if options.failures:
         runs = _read_runs(options.failures)
         _print_all("failures", {repo: replay_failures(runs[repo]) for repo in sorted(runs)})
 
 
-def _group(turns: Iterable[PersonTurn]) -> dict[str, list[PersonTurn]]:
-    """Return the turns of each session, the session that began first at the start."""
+def _group_by_session(turns: Iterable[PersonTurn]) -> dict[str, list[PersonTurn]]:
+    """Return the turns of each session, in the order in which the sessions began."""
     by_session: defaultdict[str, list[PersonTurn]] = defaultdict(list)
     for turn in sorted(turns, key=lambda turn: turn.at):
         by_session[turn.session].append(turn)
@@ -168,6 +193,7 @@ def _makes_any(wording: str, patterns: Iterable[re.Pattern[str]]) -> bool:
 
 
 def _print_all(name: str, results: Mapping[str, Result]) -> None:
+    """Print a row for each repository, and one with the sums if there are several."""
     for repo, result in results.items():
         _print_row(f"{name}, {repo}", result)
     if len(results) > 1:

@@ -1,4 +1,4 @@
-"""What the index of an organisation costs: a generated one of many repositories, synced, asked and changed.
+"""Measure the index of an organisation: many generated repositories are synced, searched and changed.
 
     python -m benchmarks.org                              # 50 repositories of 200 entries
     python -m benchmarks.org --repositories 500           # 100,000 entries
@@ -46,7 +46,7 @@ QUERIES = 200
 
 
 class Writer:
-    """Entries that nobody wrote, the same for the same seed."""
+    """A generator of entries with random words, the same for the same seed."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 - no secret
@@ -58,7 +58,9 @@ class Writer:
         return self.random.choices(self.vocabulary, cum_weights=self.weights, k=count)
 
     def entry(self) -> Entry:
-        title, body = self.words(8), self.words(WORDS - 8)
+        """Return an entry with random words."""
+        title = self.words(8)
+        body = self.words(WORDS - 8)
         return Entry(
             id=f"{self.random.getrandbits(32):08x}-0000-4000-8000-{self.random.getrandbits(48):012x}",
             type="procedural",
@@ -73,8 +75,8 @@ class Writer:
 
     def entries(self, count: int) -> list[Located]:
         return [
-            Located(self.entry(), "MEMORY.md", 8 * at + 1, ScopeOf("project"))
-            for at in range(count)
+            Located(self.entry(), "MEMORY.md", 8 * number + 1, ScopeOf("project"))
+            for number in range(count)
         ]
 
 
@@ -93,28 +95,28 @@ def fill(
 
 
 SERVER: list[int] = []
-"""Processes of a server: what it computes for us is counted with what we do."""
+"""Ids of the main processes of database servers, whose CPU time counts, too."""
 
 
 def cpu() -> float:
-    """Seconds of this process, and of the processes that a server has now."""
-    mine = time.process_time()
-    for pid in SERVER:
-        for place in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                parent = (place / "stat").read_text().rpartition(")")[2].split()[1]
-                mine += (
-                    int((place / "schedstat").read_text().split()[0]) / 1e9
-                    if parent == str(pid)
-                    else 0
-                )
-    return mine
+    """Return the CPU seconds of this process, and of the processes that a server has now."""
+    seconds = time.process_time()
+    for server_pid in SERVER:
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # The process has ended.
+                # After the command in parentheses come the state and the id of the parent.
+                parent_pid = (process / "stat").read_text().rpartition(")")[2].split()[1]
+                if parent_pid == str(server_pid):
+                    nanoseconds = int((process / "schedstat").read_text().split()[0])
+                    seconds += nanoseconds / 1e9
+    return seconds
 
 
 def timed(work: Callable[[], object]) -> float:
-    begin = cpu()
+    """Return the CPU time of some work in milliseconds."""
+    start = cpu()
     work()
-    return 1000 * (cpu() - begin)
+    return 1000 * (cpu() - start)
 
 
 def percentiles(times: Sequence[float]) -> str:
@@ -131,6 +133,14 @@ def ask(engine: OrgEngine, writer: Writer, audiences: Sequence[str]) -> Iterator
 
 
 def measure(index: str, repositories: int, entries: int, seed: int) -> None:
+    """Print the CPU times to sync, publish and search an index of generated repositories.
+
+    Args:
+        index: the address of the index: a directory, or a PostgreSQL database.
+        repositories: the number of repositories.
+        entries: the number of entries of each.
+        seed: the seed of their words.
+    """
     writer = Writer(seed)
     with closing(open_engine(index, is_writer=True)) as engine:
         total = timed(lambda: fill(engine, writer, range(repositories), entries, "1"))
@@ -143,17 +153,15 @@ def measure(index: str, repositories: int, entries: int, seed: int) -> None:
         print(f"{len(changed)} rewritten: {once:,.0f} ms, {once / len(changed):.1f} each")
         print(f"publish: {timed(engine.publish):,.0f} ms")
     with closing(open_engine(index)) as engine:
-        sizes = [
-            engine.size(one)
-            for one in {head.repository.audience for head in engine.heads().values()}
-        ]
+        used_audiences = {head.repository.audience for head in engine.heads().values()}
+        sizes = [engine.size(audience) for audience in used_audiences]
     print(f"size: {sum(sizes) / 1e6:.1f} MB in {len(sizes)} audiences")
     for audiences in (("public", "internal"), AUDIENCES):
         with closing(open_engine(index)) as engine:
             print(
                 f"search of {len(audiences)} audiences: {percentiles(list(ask(engine, writer, audiences)))} ms"
             )
-        lane = [
+        search_times = [
             timed(
                 lambda: search_org(
                     " ".join(writer.words(8)),
@@ -166,14 +174,14 @@ def measure(index: str, repositories: int, entries: int, seed: int) -> None:
             )
             for _ in range(50)
         ]
-        print(f"lane of {len(audiences)} audiences, ranked: {percentiles(lane)} ms")
+        print(f"lane of {len(audiences)} audiences, ranked: {percentiles(search_times)} ms")
     task = " ".join(writer.words(8))
     command = [sys.executable, "-m", "memory_ci", "org", "search", task, "--index", index]
     print(f"fresh process: {percentiles(list(children(command, 10)))} ms")
 
 
 def children(command: Sequence[str], times: int) -> Iterator[float]:
-    """CPU of a process and what it starts."""
+    """Yield the CPU time of each of several runs of a command, with the processes that it starts."""
     for _ in range(times):
         before = os.times()
         subprocess.run(command, check=True, capture_output=True)
@@ -187,7 +195,7 @@ def children(command: Sequence[str], times: int) -> Iterator[float]:
 
 
 def measure_server(place: Path, repositories: int, entries: int, seed: int) -> None:
-    """The same on a PostgreSQL server that is started for it."""
+    """Run `measure` on a PostgreSQL server that is started for it."""
     import psycopg
 
     from tests.postgresql import running_server
@@ -203,9 +211,12 @@ def measure_server(place: Path, repositories: int, entries: int, seed: int) -> N
 
 
 def replay_week(place: Path, count: int, seed: int) -> None:
-    """A week of real repositories that a double of GitHub lists: 5 % change a day; one breaks, one is renamed, one is
-    made private, one is removed."""
-    chance = random.Random(seed)  # noqa: S311 - no secret
+    """Sync real repositories on each day of a week, and print what each sync did.
+
+    A test double of GitHub lists them. 5 % change a day; one breaks, one is renamed, one is made private, and one is
+    removed.
+    """
+    generator = random.Random(seed)  # noqa: S311 - no secret
     org = Organisation(place)
     github = GitHubListing(org)
     for number in range(count):
@@ -214,7 +225,7 @@ def replay_week(place: Path, count: int, seed: int) -> None:
     with serve(github) as server:
         org.environ |= {"GITHUB_API_URL": server.url, "GITHUB_TOKEN": "none"}
         for day in range(8):
-            for number in chance.sample(range(10, count), count // 20 if day else 0):
+            for number in generator.sample(range(10, count), count // 20 if day else 0):
                 org.add(f"r{number}", f"A note of r{number} on day {day}")
                 github.put(
                     number, f"r{number}", "internal" if number % 3 else "public", stamp=str(day)
@@ -234,7 +245,7 @@ def replay_week(place: Path, count: int, seed: int) -> None:
 
 
 def change(org: Organisation, github: GitHubListing, day: int) -> str:
-    """What happens once in that week, on its day."""
+    """Make the change that happens once in the week on this day, and return its name."""
     if day == 2:
         org.repositories["r0"].commit("Break", {".memory-ci.yaml": "scopes: [\n"})
         github.put(0, "r0", stamp="broken")
@@ -271,7 +282,7 @@ THREE = {
 
 
 def bring_up_three(place: Path) -> None:
-    """Three local repositories that remember something each, a list of them, and their index."""
+    """Create three local repositories with a memory each, a list of them, and their index."""
     org = Organisation(place)
     for number, (name, (title, body)) in enumerate(THREE.items(), 1):
         org.add(name, make_entry(number, title=title, body=body))
@@ -282,8 +293,16 @@ def bring_up_three(place: Path) -> None:
 
 
 def kill_syncs(place: Path, times: int, seed: int) -> None:
-    """Kill a sync again and again at any moment: readers see each audience whole, and the next run goes on."""
-    chance = random.Random(seed)  # noqa: S311 - no secret
+    """Kill a sync at random moments, and check that readers never see a part of it.
+
+    Each audience has the entries of one version, and the next sync completes.
+
+    Args:
+        place: the directory of the repositories and the index.
+        times: how many syncs are killed.
+        seed: the seed of the moments.
+    """
+    generator = random.Random(seed)  # noqa: S311 - no secret
     org = Organisation(place)
     names = [f"r{number}" for number in range(10)]
 
@@ -304,26 +323,28 @@ def kill_syncs(place: Path, times: int, seed: int) -> None:
         "--out",
         str(org.index),
     ]
-    begin = time.perf_counter()
+    start = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
-    whole, ended = time.perf_counter() - begin, 0
+    sync_seconds = time.perf_counter() - start
+    killed_count = 0
     for version in range(1, times + 1):
         publish(version)
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
-        time.sleep(chance.uniform(0.2 * whole, 2.5 * whole))
-        ended += process.poll() is None
+        time.sleep(generator.uniform(0.2 * sync_seconds, 2.5 * sync_seconds))
+        killed_count += process.poll() is None
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         for audience in ("public", "internal"):
-            seen = [title.rsplit(" ", 1)[1] for title in org.titles(audience)]
-            assert (len(seen), len(set(seen))) == (10, 1), seen  # noqa: S101
+            versions = [title.rsplit(" ", 1)[1] for title in org.titles(audience)]
+            assert len(versions) == 10, versions  # noqa: S101
+            assert len(set(versions)) == 1, versions  # noqa: S101
     org.sync()
     assert {title.rsplit(" ", 1)[1] for title in org.titles()} == {str(times)}  # noqa: S101
     print(
-        f"killed {ended} of {times} syncs before their end: every audience whole at each, nothing lost"
+        f"killed {killed_count} of {times} syncs before their end: every audience whole at each, nothing lost"
     )
     print(f"verify: {len(verify_org(str(org.index), org.environ)[0])} differences")
 
@@ -346,8 +367,18 @@ def read(index: str, seed: int, number: int, count: int) -> list[tuple[float, fl
 def crowd(
     index: str, readers: int, queries: int, *, repositories: int, entries: int, seed: int
 ) -> None:
-    """So many readers ask while one writer rewrites repositories and publishes."""
-    writer, written = Writer(seed), 0
+    """Let readers search while one writer rewrites repositories and publishes, and print the times.
+
+    Args:
+        index: the address of the index.
+        readers: the number of readers.
+        queries: the number of all searches together.
+        repositories: the number of repositories.
+        entries: the number of entries of each.
+        seed: the seed of words.
+    """
+    writer = Writer(seed)
+    written = 0
     with (
         ProcessPoolExecutor(readers) as pool,
         closing(open_engine(index, is_writer=True)) as engine,

@@ -1,4 +1,4 @@
-"""Writers at once on one remote: `record --push push` against a job that pulls with rebase and pushes, in one run.
+"""Measure many jobs that push to one remote at once: `record --push push` against `git pull --rebase; git push`.
 
     make bench ARGS=race
 
@@ -33,7 +33,12 @@ IDENTITY = {"NAME": "Bench", "EMAIL": "bench@example.com"}
 
 
 class Job(NamedTuple):
-    """How a writer's job ended."""
+    """The result of a writer's job.
+
+    Attributes:
+        tries: how often it tried to push.
+        is_done: whether it succeeded.
+    """
 
     tries: int
     seconds: float
@@ -41,7 +46,13 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What is on the remote after a race: how many writers' entries, and how many are there more than once."""
+    """The state of the remote after a race.
+
+    Attributes:
+        jobs: the result of each writer's job.
+        landed: how many writers' entries are on the remote.
+        twice: how many of these are there more than once.
+    """
 
     jobs: Sequence[Job]
     landed: int
@@ -49,44 +60,43 @@ class Outcome(NamedTuple):
 
 
 def bench_race(root: Path) -> list[Row]:
-    """Six and twelve writers, each way; the time is that of the median job."""
+    """Return the time of the median job with six and twelve writers, for each kind of job."""
     rows = []
     for count in WRITERS:
         naive = run_race(root / f"naive{count}", count, pull_and_push)
         ours = run_race(root / f"ours{count}", count, record_and_push)
         alone = run_race(root / f"alone{count}", count, record_own)
         baseline = _median(naive)
-        rows += [
-            Row(
-                f"{count} writers, record; pull --rebase; push",
-                baseline,
-                baseline,
-                _note(naive, count),
-            ),
-            Row(
-                f"{count} writers, record --push push", _median(ours), baseline, _note(ours, count)
-            ),
-            Row(
-                f"{count} writers, the same, each its own change",
-                _median(alone),
-                baseline,
-                _note(alone, count),
-            ),
-        ]
+        races = (
+            ("record; pull --rebase; push", naive),
+            ("record --push push", ours),
+            ("the same, each its own change", alone),
+        )
+        for name, outcome in races:
+            title = f"{count} writers, {name}"
+            rows.append(Row(title, _median(outcome), baseline, _note(outcome, count)))
     return rows
 
 
 def run_race(root: Path, count: int, job: Callable[[Path, int], Job]) -> Outcome:
-    """`count` writers at once, each with a merged change of its own."""
+    """Let writers merge a change and run a job, all at once.
+
+    Args:
+        root: the directory of the remote and the clones.
+        count: the number of writers.
+        job: runs the job of a writer in its clone, by its number.
+    """
     remote = _make_remote(root, count)
     clones = [_make_clone(root, remote, number) for number in range(count)]
-    button, barrier, done = Lock(), Barrier(count), list[Job]()
+    merge_lock = Lock()  # A forge merges one request after another.
+    barrier = Barrier(count)
+    jobs: list[Job] = []
 
     def write(number: int) -> None:
         barrier.wait(SECONDS)
-        with button:
+        with merge_lock:
             _merge(clones[number], number)
-        done.append(job(clones[number], number))
+        jobs.append(job(clones[number], number))
 
     threads = [Thread(target=write, args=(number,)) for number in range(count)]
     for thread in threads:
@@ -94,40 +104,46 @@ def run_race(root: Path, count: int, job: Callable[[Path, int], Job]) -> Outcome
     for thread in threads:
         thread.join(SECONDS)
     titles = Counter(TITLE.findall(_git(remote, "show", "main:MEMORY.md")))
-    return Outcome(done, len(titles), sum(times > 1 for times in titles.values()))
+    repeated = sum(times > 1 for times in titles.values())
+    return Outcome(jobs, landed=len(titles), twice=repeated)
 
 
 def record_and_push(clone: Path, _number: int) -> Job:
-    """Ours: planned on the remote's tip, pushed on condition that it is still there, planned again if not."""
+    """Run `record --push push`: if the remote's tip moved before the push, it plans again on the new tip."""
     start = time.perf_counter()
-    done = _call(clone, *RECORD, "--push", "push", "--json")
+    process = _call(clone, *RECORD, "--push", "push", "--json")
     seconds = time.perf_counter() - start
-    tries = json.loads(done.stdout)["published"]["tries"] if not done.returncode else 0
-    return Job(tries, seconds, done.returncode == 0)
+    is_done = process.returncode == 0
+    tries = json.loads(process.stdout)["published"]["tries"] if is_done else 0
+    return Job(tries, seconds, is_done)
 
 
 def record_own(clone: Path, number: int) -> Job:
-    """The same, but of a plan that holds the writer's own change alone."""
+    """Record and push the writer's own change alone, so that no job does the work of another."""
     start = time.perf_counter()
-    first = _git(clone, "rev-list", "--max-parents=0", "HEAD").strip()
-    done = _call(
-        clone, sys.executable, "-m", "tests.one_writer", str(clone), f"#{number + 1}", first
-    )
-    return Job(int(done.stdout or 0), time.perf_counter() - start, done.returncode == 0)
+    first_commit = _git(clone, "rev-list", "--max-parents=0", "HEAD").strip()
+    arguments = (str(clone), f"#{number + 1}", first_commit)
+    process = _call(clone, sys.executable, "-m", "tests.one_writer", *arguments)
+    seconds = time.perf_counter() - start
+    return Job(int(process.stdout or 0), seconds, process.returncode == 0)
 
 
 def pull_and_push(clone: Path, _number: int) -> Job:
-    """The usual job: commit here, bring it on top of what is there now, push; once."""
+    """Run the usual job once: commit locally, rebase on the remote's branch, and push."""
     start = time.perf_counter()
-    commands = ([*RECORD, "--push", "none"], ["git", "pull", "-q", "--rebase", "origin", "main"])
-    is_done = all(
-        not _call(clone, *command).returncode for command in (*commands, ["git", "push", "-q"])
+    commands = (
+        [*RECORD, "--push", "none"],
+        ["git", "pull", "-q", "--rebase", "origin", "main"],
+        ["git", "push", "-q"],
     )
+    is_done = all(_call(clone, *command).returncode == 0 for command in commands)
     return Job(1, time.perf_counter() - start, is_done)
 
 
 def _make_remote(root: Path, count: int) -> Path:
-    first, remote = root / "first", root / "remote.git"
+    """Create a bare repository with memory-ci set up, and a branch with a learning for each writer."""
+    first = root / "first"
+    remote = root / "remote.git"
     first.mkdir(parents=True)
     _git(first, "init", "-q", "--initial-branch=main")
     (first / "client.py").write_text("one\n")
@@ -138,8 +154,11 @@ def _make_remote(root: Path, count: int) -> Path:
         _git(first, "checkout", "-q", "-b", f"work{number}", "main")
         (first / f"worker{number}.py").write_text("one\n")
         _git(first, "add", ".")
-        said = f"Learning: Worker {number} takes lock {number * 7} before queue {number * 3}, because it is not reentrant."
-        _git(first, "commit", "-q", "-m", f"fix: part {number}", "-m", said)
+        learning = (
+            f"Learning: Worker {number} takes lock {number * 7} before queue {number * 3},"
+            " because it is not reentrant."
+        )
+        _git(first, "commit", "-q", "-m", f"fix: part {number}", "-m", learning)
     _git(first, "clone", "-q", "--bare", str(first), str(remote))
     _git(remote, "symbolic-ref", "HEAD", "refs/heads/main")
     return remote
@@ -152,7 +171,10 @@ def _make_clone(root: Path, remote: Path, number: int) -> Path:
 
 
 def _merge(clone: Path, number: int) -> None:
-    """What a forge does at once: a merge on top of whatever is there. Here a job may push in between."""
+    """Merge a writer's branch into the remote's main branch as a forge does.
+
+    A job may push in between: the merge is then made again on the new tip.
+    """
     message = f"Merge pull request #{number + 1} from ada/work{number}\n\nfix: part {number}"
     for _ in range(SECONDS):
         _git(clone, "fetch", "-q", "origin")
@@ -168,6 +190,7 @@ def _median(outcome: Outcome) -> float:
 
 
 def _note(outcome: Outcome, count: int) -> str:
+    """Return a sentence on a race: what landed, failures, tries, and the slowest job."""
     tries = sorted(job.tries for job in outcome.jobs)
     failed = sum(not job.is_done for job in outcome.jobs)
     slowest = max(job.seconds for job in outcome.jobs)
@@ -177,20 +200,19 @@ def _note(outcome: Outcome, count: int) -> str:
     )
 
 
-def _call(place: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    environment = {**bench_environment(place), "PYTHONPATH": str(ROOT), "HOME": str(place.parent)}
-    environment |= {
-        f"GIT_{who}_{what}": value
-        for who in ("AUTHOR", "COMMITTER")
-        for what, value in IDENTITY.items()
-    }
+def _call(cwd: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a directory, with a home and a git identity of its own."""
+    environment = {**bench_environment(cwd), "PYTHONPATH": str(ROOT), "HOME": str(cwd.parent)}
+    for role in ("AUTHOR", "COMMITTER"):
+        for key, value in IDENTITY.items():
+            environment[f"GIT_{role}_{key}"] = value
     return subprocess.run(
-        command, cwd=place, env=environment, capture_output=True, text=True, timeout=SECONDS
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=SECONDS
     )
 
 
-def _git(place: Path, *args: str) -> str:
-    done = _call(place, "git", *args)
-    if done.returncode:
-        raise RuntimeError(f"git {' '.join(args)}: {done.stderr}")
-    return done.stdout
+def _git(cwd: Path, *args: str) -> str:
+    process = _call(cwd, "git", *args)
+    if process.returncode:
+        raise RuntimeError(f"git {' '.join(args)}: {process.stderr}")
+    return process.stdout

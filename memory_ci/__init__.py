@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from memory_ci.api import Memory
-    from memory_ci.commands.record.run import RecordOptions
+    from memory_ci.commands.record.run_options import RecordOptions
     from memory_ci.commands.retrieve.options import RetrieveOptions
     from memory_ci.errors import MemoryCIError
 
@@ -29,7 +29,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
 
         return MemoryCIError
     if name == "RecordOptions":
-        from memory_ci.commands.record.run import RecordOptions
+        from memory_ci.commands.record.run_options import RecordOptions
 
         return RecordOptions
     if name == "RetrieveOptions":

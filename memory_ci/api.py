@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memory_ci.commands.add.add import Added
     from memory_ci.commands.check.check import CheckReport
     from memory_ci.commands.health.records import Health
-    from memory_ci.commands.record.run import RecordOptions
+    from memory_ci.commands.record.run_options import RecordOptions
     from memory_ci.commands.retrieve.options import RetrieveOptions
     from memory_ci.commands.show.entry_list import EntryList
     from memory_ci.memory.apply import Applied
@@ -280,7 +280,8 @@ class Memory:
         ['corrective', 'declarative']
         """
         from memory_ci.commands.record.learner import ignore_progress
-        from memory_ci.commands.record.run import RecordOptions, plan_record
+        from memory_ci.commands.record.run import plan_record
+        from memory_ci.commands.record.run_options import RecordOptions
 
         if options is None:
             options = RecordOptions()

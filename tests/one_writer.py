@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.commands.publish.publish import PublishOptions, publish
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.memory.workspace import open_committed
 from memory_ci.records.plan import Plan, PlannedStep
 

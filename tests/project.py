@@ -7,7 +7,8 @@ from pathlib import Path
 
 import memory_ci
 from memory_ci.commands.check.check import CheckReport, check_memory
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.commands.record.upkeep import plan_upkeep_alone
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve

@@ -12,7 +12,8 @@ from typing import Any
 
 from memory_ci.commands.publish.landing import Pace
 from memory_ci.commands.publish.publish import PublishOptions, publish
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.records.config import PublishMode
 from memory_ci.records.plan import Plan, Published
 from tests.project import NOW, TODAY, Project

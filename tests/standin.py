@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.memory.apply import apply_plan
 from memory_ci.records.candidate import Judged
 from memory_ci.records.plan import Plan

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memory_ci.commands.evaluate.evaluate import load_gold
-from memory_ci.commands.evaluate.evaluate_retrieval import SetEntry
 from memory_ci.commands.evaluate.json_lines import load_lines
+from memory_ci.commands.evaluate.retrieval_set import SetEntry
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines.replay import ReplayEngine
 from memory_ci.files import open_regular, read_regular, replacing

@@ -1,4 +1,4 @@
-"""Are entries in other languages found as English ones are?
+"""Measure whether entries in other languages are found as well as English ones.
 
     python -m benchmarks.languages
 
@@ -11,31 +11,35 @@ the questions are answered from five entries a language that have nothing to do 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
 
-from memory_ci.commands.evaluate.evaluate_retrieval import (
+from memory_ci.commands.evaluate.evaluate_retrieval import answer_set
+from memory_ci.commands.evaluate.records import QueryAnswer
+from memory_ci.commands.evaluate.retrieval_metrics import recall
+from memory_ci.commands.evaluate.retrieval_set import (
     RelevanceJudgement,
     RetrievalSet,
     SetEntry,
     SetQuery,
-    answer_set,
     replay_set,
 )
-from memory_ci.commands.evaluate.retrieval_metrics import recall
 from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
 from memory_ci.commands.retrieve.ranking import order_hits, rank_task
 from memory_ci.records.config import Config
 from memory_ci.search.strength import drop_weak
 
 LANGUAGES = ("en", "de", "es", "fr", "pt", "ru", "ja", "zh")
-EACH, FIFTH = 25, 5
+EACH = 25  # Entries of each language.
+FIFTH = 5  # Entries of each language in a fifth of the memory.
+PARTS = EACH // FIFTH
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def load_languages() -> RetrievalSet:
+    """Load the entries of all languages, and their questions, each with the entry that answers it."""
     entries: list[SetEntry] = []
     queries: list[SetQuery] = []
     judgements = []
@@ -49,67 +53,76 @@ def load_languages() -> RetrievalSet:
 
 
 def _lines() -> Iterator[tuple[str, int, str]]:
+    """Yield each line of the files as (language, number of the line, text)."""
     for language in LANGUAGES:
         lines = (Path(__file__).parent / f"{language}.txt").read_text("utf-8").splitlines()
         yield from ((language, number, line) for number, line in enumerate(lines))
 
 
-def find_given(of: RetrievalSet) -> dict[str, bool]:
-    """Of each question whether its entry is given."""
-    given, options, config = {}, RetrieveOptions(), Config()
-    for index, asking in replay_set(of):
-        asked = bound_options(options, config, asking.today)
-        found = rank_task(index, asking.text, asked, options, asking.today)
-        hits = drop_weak(
-            order_hits(found.hits, asked.limit)[0],
-            is_near=found.margin >= 0,
-            is_exempt=lambda _: False,
-        )
-        given[asking.name] = any(hit.located.entry.id in asking.grades for hit in hits)
-    return given
+def find_served(data: RetrievalSet) -> dict[str, bool]:
+    """Return for each question whether the entry that answers it is served."""
+    is_served = {}
+    options = RetrieveOptions()
+    for index, query in replay_set(data):
+        request = bound_options(options, Config(), query.today)
+        ranked = rank_task(index, query.text, request, options, query.today)
+        hits, _ = order_hits(ranked.hits, request.limit)
+        strong_hits = drop_weak(hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
+        is_served[query.name] = any(hit.located.entry.id in query.grades for hit in strong_hits)
+    return is_served
 
 
-def find_answered(of: RetrievalSet) -> dict[str, bool]:
-    """Of each question whether anything is given from a fifth of the entries, which is about something else."""
-    answered = {}
-    entry_of = {one.query: one.entry for one in of.judgements}
-    fifth = {entry.id: place % EACH // FIFTH for place, entry in enumerate(of.entries)}
-    for part in range(EACH // FIFTH):
-        entries = tuple(entry for entry in of.entries if fifth[entry.id] == part)
+def find_answered(data: RetrievalSet) -> dict[str, bool]:
+    """Return for each question whether it is answered from entries that are about something else.
+
+    The memory is split into fifths, and each question is asked of another fifth than that of its entry.
+    """
+    is_answered = {}
+    entry_by_query = {judgement.query: judgement.entry for judgement in data.judgements}
+    part_by_entry = {entry.id: number % EACH // FIFTH for number, entry in enumerate(data.entries)}
+    options = RetrieveOptions()
+    for part in range(PARTS):
+        other_part = (part + 2) % PARTS
+        entries = tuple(entry for entry in data.entries if part_by_entry[entry.id] == part)
         queries = tuple(
-            one for one in of.queries if fifth[entry_of[one.id]] == (part + 2) % (EACH // FIFTH)
+            query for query in data.queries if part_by_entry[entry_by_query[query.id]] == other_part
         )
-        config, options = Config(), RetrieveOptions()
-        for index, asking in replay_set(RetrievalSet(entries, queries, of.judgements)):
-            asked = bound_options(options, config, asking.today)
-            answered[asking.name] = (
-                rank_task(index, asking.text, asked, options, asking.today).margin >= 0
-            )
-    return answered
+        for index, query in replay_set(RetrievalSet(entries, queries, data.judgements)):
+            request = bound_options(options, Config(), query.today)
+            ranked = rank_task(index, query.text, request, options, query.today)
+            is_answered[query.name] = ranked.margin >= 0
+    return is_answered
 
 
 def main() -> None:
+    """Print a row for each language."""
     data = load_languages()
-    answered = list(answer_set(data, Config(), time.perf_counter))
-    given, unrelated = find_given(data), find_answered(data)
-    scores = {
-        language: mean(
-            recall(one.ranking, one.asking.grades, 5)
-            for one in answered
-            if one.asking.kind == language
-        )
-        for language in LANGUAGES
-    }
+    answers = list(answer_set(data, Config(), time.perf_counter))
+    is_served = find_served(data)
+    is_answered = find_answered(data)
+    recalls = {language: _measure_recall(answers, language) for language in LANGUAGES}
     print("| language | R@5 | of English | given | unrelated |\n|---|---|---|---|---|")
-    for language, score in scores.items():
-        shares = [_share(of, language) for of in (given, unrelated)]
+    for language, recall_at_5 in recalls.items():
+        of_english = recall_at_5 / recalls["en"]
+        served = _share(is_served, language)
+        unrelated = _share(is_answered, language)
         print(
-            f"| {language} | {score:.2f} | {score / scores['en']:.2f} | {shares[0]:.2f} | {shares[1]:.2f} |"
+            f"| {language} | {recall_at_5:.2f} | {of_english:.2f} | {served:.2f} | {unrelated:.2f} |"
         )
 
 
-def _share(found: Mapping[str, bool], language: str) -> float:
-    return mean(is_found for name, is_found in found.items() if name.startswith(language))
+def _measure_recall(answers: Iterable[QueryAnswer], language: str) -> float:
+    """Return the mean recall@5 of the questions in a language."""
+    return mean(
+        recall(answer.ranking, answer.asking.grades, 5)
+        for answer in answers
+        if answer.asking.kind == language
+    )
+
+
+def _share(outcomes: Mapping[str, bool], language: str) -> float:
+    """Return the share of the questions in a language whose outcome is true."""
+    return mean(outcome for name, outcome in outcomes.items() if name.startswith(language))
 
 
 if __name__ == "__main__":

@@ -255,17 +255,23 @@ def find_subject(anchor: Anchor, text: str) -> Subject | None:
     lines = get_lines(anchor)
     enclosing, is_all = find_enclosing(path, text, lines) if lines else (None, False)
     whole = enclosing if is_all else None
-    if whole and anchor.symbol in (None, whole.name):
-        return Subject(whole, False, lines, normalize_definition(path, text, whole), path)
+    if whole and lines and anchor.symbol in (None, whole.name):
+        return _cite_definition(path, text, whole, lines)
     named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
     if named is not None:
-        named_lines = (named.first, named.last)
-        return Subject(named, False, named_lines, normalize_definition(path, text, named), path)
+        return _cite_definition(path, text, named, (named.first, named.last))
     if lines is None:
-        return Subject(None, False, None, read_code(path, text).normalize_all(), path)
+        tokens = read_code(path, text).normalize_all()
+        return Subject(definition=None, is_part=False, lines=None, tokens=tokens, path=path)
     if whole:
-        return Subject(whole, False, lines, normalize_definition(path, text, whole), path)
+        return _cite_definition(path, text, whole, lines)
     return _find_cited_lines(path, text, lines, enclosing)
+
+
+def _cite_definition(path: str, text: str, definition: Definition, lines: Lines) -> Subject:
+    """Return a whole definition of a file as a subject, cited by its lines."""
+    tokens = normalize_definition(path, text, definition)
+    return Subject(definition=definition, is_part=False, lines=lines, tokens=tokens, path=path)
 
 
 def _find_cited_lines(
@@ -286,10 +292,12 @@ def _find_cited_lines(
         tokens = normalize_definition(path, text, enclosing)
     cited_tokens = cut_tokens(tokens, lines)
     if cited_tokens.words:
-        return Subject(enclosing, True, lines, cited_tokens, path)
+        return Subject(
+            definition=enclosing, is_part=True, lines=lines, tokens=cited_tokens, path=path
+        )
     prose_tokens = cut_tokens(read_code("", text).normalize_all(), lines)
     if prose_tokens.words:
-        return Subject(None, True, lines, prose_tokens, "")
+        return Subject(definition=None, is_part=True, lines=lines, tokens=prose_tokens, path="")
     return None
 
 

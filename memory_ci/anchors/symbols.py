@@ -511,7 +511,12 @@ def _find_implementer(words: Sequence[str], start: int) -> str:
 def _find_stop(code: Code, number: int) -> int:
     """Return the index after the last word of the definition that begins in a line.
 
-    It ends where its brackets are closed and no further line continues it.
+    It ends where its brackets are closed and no further line continues it. If they are never
+    closed, its indentation decides.
+
+    Args:
+        code: the text as words.
+        number: the index of the line.
     """
     if code.lexer in INDENTED_LEXERS:
         return _find_stop_by_indent(code, number)
@@ -524,8 +529,10 @@ def _find_stop(code: Code, number: int) -> int:
             return line.start
         if index + 1 < len(lines) and _is_end(code, own_line, line, lines[index + 1]):
             return line.stop
-    depth = sum(DEPTH_CHANGE.get(word, 0) for word in code.words[own_line.start :])
-    return len(code.words) if depth <= 0 else _find_stop_by_indent(code, number)
+    open_brackets = sum(DEPTH_CHANGE.get(word, 0) for word in code.words[own_line.start :])
+    if open_brackets > 0:
+        return _find_stop_by_indent(code, number)
+    return len(code.words)
 
 
 def _is_end(code: Code, own_line: Line, line: Line, below: Line) -> bool:

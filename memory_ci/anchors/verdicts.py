@@ -106,7 +106,7 @@ def judge_anchor(
     successor: str | None,
     old_files: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """Return whether the code of an anchor is still the same: fresh, moved, changed or gone.
+    """Return whether the code of an anchor (a place at a commit) is the same, moved or gone.
 
     Args:
         anchor: the anchor to judge.
@@ -332,38 +332,38 @@ def _judge_definition(subject: Subject, cited: Definition, view: _View) -> Verdi
         view: the texts to search.
     """
     anchor = view.anchor
-    whole = subject.tokens
+    cited_tokens = subject.tokens
     if subject.is_part:
-        whole = normalize_definition(anchor.path, view.old_text, cited)
-    candidate = _find_namesake(cited, whole, view, is_part=subject.is_part)
+        cited_tokens = normalize_definition(anchor.path, view.old_text, cited)
+    candidate = _find_namesake(cited, cited_tokens, view, is_part=subject.is_part)
     if candidate is None:
-        candidate = _find_renamed(subject, whole, view)
+        candidate = _find_renamed(subject, cited_tokens, view)
     if candidate is None:
         return None
 
     if subject.is_part:
-        old_places = _find_occurrences(whole, subject.tokens)
+        old_places = _find_occurrences(cited_tokens, subject.tokens)
         new_places = _find_occurrences(candidate.tokens, subject.tokens)
         if new_places and len(new_places) >= len(old_places):
             expected = (anchor.first or 0) + candidate.definition.first - cited.first
             nearest = _choose_nearest(new_places, expected)
             return _judge_unchanged(anchor, candidate.path, nearest)
-    elif candidate.tokens.words == whole.words:
+    elif candidate.tokens.words == cited_tokens.words:
         return _judge_unchanged(anchor, candidate.path, candidate.lines)
-    elif _differs_in_name_only(cited, whole, candidate):
+    elif _differs_in_name_only(cited, cited_tokens, candidate):
         return Verdict("moved", candidate.path, *candidate.lines, f"was {cited.name}")
     return Verdict("changed", candidate.path, *candidate.lines, _note_move(anchor, candidate.path))
 
 
-def _differs_in_name_only(cited: Definition, whole: Tokens, candidate: _Candidate) -> bool:
+def _differs_in_name_only(cited: Definition, cited_tokens: Tokens, candidate: _Candidate) -> bool:
     """Return whether a definition has the words of the cited one but for its own name.
 
     Args:
         cited: the cited definition.
-        whole: its words.
+        cited_tokens: its words.
         candidate: the other definition.
     """
-    old_words = whole.words
+    old_words = cited_tokens.words
     new_words = candidate.tokens.words
     if len(old_words) < MIN_RENAMED_WORDS or len(old_words) != len(new_words):
         return False
@@ -375,7 +375,7 @@ def _differs_in_name_only(cited: Definition, whole: Tokens, candidate: _Candidat
 
 
 def _find_namesake(
-    cited: Definition, whole: Tokens, view: _View, *, is_part: bool
+    cited: Definition, cited_tokens: Tokens, view: _View, *, is_part: bool
 ) -> _Candidate | None:
     """Find the cited definition by its name, in its own file or in files to which it moved.
 
@@ -384,7 +384,7 @@ def _find_namesake(
 
     Args:
         cited: the cited definition.
-        whole: its words.
+        cited_tokens: its words.
         view: the texts to search.
         is_part: whether lines inside of the definition are cited.
     """
@@ -393,13 +393,14 @@ def _find_namesake(
         candidates = _list_namesakes(path, text, cited)
         same_name = [item for item in candidates if item.definition.name == cited.name]
         if path == view.successor and same_name:
-            return _choose_most_similar(same_name, whole)
+            return _choose_most_similar(same_name, cited_tokens)
 
         old_candidates = _list_namesakes(path, view.old_files.get(path, ""), cited)
         old_words = {candidate.tokens.words for candidate in old_candidates}
         old_names = {candidate.definition.name for candidate in old_candidates}
         for candidate in candidates:
-            if candidate.tokens.words == whole.words and whole.words not in old_words:
+            is_same = candidate.tokens.words == cited_tokens.words
+            if is_same and cited_tokens.words not in old_words:
                 return candidate
             if candidate.definition.name not in old_names:
                 new_candidates.append(candidate)
@@ -407,19 +408,21 @@ def _find_namesake(
     if not new_candidates:
         return None
     most_similar = max(
-        new_candidates, key=lambda candidate: _measure_similarity(candidate.tokens, whole)
+        new_candidates, key=lambda candidate: _measure_similarity(candidate.tokens, cited_tokens)
     )
     min_similarity = MIN_RENAMED_SIMILARITY if is_part else MIN_SIMILARITY
-    is_similar = _measure_similarity(most_similar.tokens, whole) >= min_similarity
+    is_similar = _measure_similarity(most_similar.tokens, cited_tokens) >= min_similarity
     return most_similar if is_similar else None
 
 
-def _choose_most_similar(candidates: Sequence[_Candidate], whole: Tokens) -> _Candidate:
+def _choose_most_similar(candidates: Sequence[_Candidate], cited_tokens: Tokens) -> _Candidate:
     """Return the first definition with the same words, else the one with the most common words."""
     for candidate in candidates:
-        if candidate.tokens.words == whole.words:
+        if candidate.tokens.words == cited_tokens.words:
             return candidate
-    return max(candidates, key=lambda candidate: _measure_similarity(candidate.tokens, whole))
+    return max(
+        candidates, key=lambda candidate: _measure_similarity(candidate.tokens, cited_tokens)
+    )
 
 
 def _list_namesakes(path: str, text: str, cited: Definition) -> list[_Candidate]:
@@ -447,18 +450,18 @@ def _list_namesakes(path: str, text: str, cited: Definition) -> list[_Candidate]
     return namesakes
 
 
-def _find_renamed(subject: Subject, whole: Tokens, view: _View) -> _Candidate | None:
+def _find_renamed(subject: Subject, cited_tokens: Tokens, view: _View) -> _Candidate | None:
     """Find the cited definition under a new name in its file, by most of its words.
 
     Args:
         subject: the cited part.
-        whole: the words of the cited definition, or of that around the cited lines.
+        cited_tokens: the words of the cited definition, or of that around the cited lines.
         view: the texts to search.
     """
     min_words = MIN_RENAMED_WORDS if subject.is_part else MIN_DISTINCTIVE_WORDS
     min_similarity = MIN_RENAMED_SIMILARITY if subject.is_part else MIN_SIMILARITY
     path = view.successor
-    if path is None or len(whole.words) < min_words:
+    if path is None or len(cited_tokens.words) < min_words:
         return None
 
     text = view.files[path]
@@ -470,7 +473,7 @@ def _find_renamed(subject: Subject, whole: Tokens, view: _View) -> _Candidate | 
         if definition.name in old_names:
             continue
         tokens = normalize_definition(path, text, definition)
-        similarity = _measure_similarity(tokens, whole)
+        similarity = _measure_similarity(tokens, cited_tokens)
         if similarity > best_similarity:
             best_similarity = similarity
             best = _Candidate(path, definition, tokens)

@@ -349,7 +349,7 @@ class Code:
         if is_python:
             dropped |= _find_annotations(words, is_local=is_local)
             colon = _find_inner_colon(words)
-        if len(dropped) == len(words):
+        if len(dropped) == len(words):  # The line only declares the type of a variable.
             return
 
         for index, word in enumerate(words):
@@ -446,16 +446,27 @@ def _find_needless(words: Sequence[str], *, has_groups: bool) -> set[int]:
             comma_count = comma_counts[start]
             is_call = before not in PYTHON_KEYWORDS and WORD_END.search(before) is not None
             if words[index - 1] == ",":
-                # The comma of `(a,)` and `x[a,]` makes a tuple; that of `f(a,)` and `[a,]` does
-                # nothing.
-                is_list = comma_count > 1 or word == "}" or before == "import"
-                if is_list or is_call is (word == ")"):
+                has_more_commas = comma_count > 1
+                is_list = word == "}" or before == "import"
+                if has_more_commas or is_list or not _makes_tuple(word, is_call=is_call):
                     dropped.add(index - 1)
             if has_groups and word == ")" and not is_call and index > start + 1:
                 after = words[index + 1] if index + 1 < len(words) else LINE_END
                 if _is_needless_group(before, after, is_tuple=comma_count > 0):
                     dropped |= {start, index}
     return dropped
+
+
+def _makes_tuple(closing: str, *, is_call: bool) -> bool:
+    """Return whether the only comma before a bracket makes a tuple: in `(a,)` and `x[a,]`.
+
+    In `f(a,)` and `[a,]` it does nothing.
+
+    Args:
+        closing: the closing bracket.
+        is_call: whether the brackets follow a name.
+    """
+    return not is_call if closing == ")" else is_call
 
 
 def _is_needless_group(before: str, after: str, *, is_tuple: bool) -> bool:

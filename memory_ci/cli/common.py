@@ -150,7 +150,7 @@ def complete_id(
 
 
 RangeArguments = str | bool | tuple[Path, ...] | None
-"""Values of the options of a range, which are fields of `commands.record.run.RecordOptions`."""
+"""Values of the options of a range: the fields of `commands.record.run_options.RecordOptions`."""
 
 
 def range_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -273,7 +273,7 @@ def _format_part(text: str) -> str:
     if SAFE.fullmatch(text):
         return text
     readable = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:60]
-    import hashlib  # Not at the top: the import takes 4 ms, which a push without sessions is spared.
+    import hashlib  # Not at the top: 4 ms that a push without sessions is spared.
 
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{readable or 'x'}-{digest[:16]}"

@@ -553,7 +553,7 @@ def _read_patch(stream: IO[bytes], next_commit: bytes | None, limit: int) -> byt
     return b"".join(lines) if size <= limit else b""
 
 
-def is_inverse(repo: Repository, sha: str, start: str, tip: str) -> bool:
+def is_revert_of(repo: Repository, sha: str, start: str, tip: str) -> bool:
     """Return whether the change from `start` to `tip` reverts an earlier commit.
 
     On the paths of that commit either the patches are inverse, or the change restored the content

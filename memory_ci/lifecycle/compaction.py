@@ -75,29 +75,42 @@ def plan_compaction(
         older: copies that, by history, another copy of the same id replaced.
         same: groups of ids whose entries say the same according to a model.
     """
-    # One retired copy retires all: else an older active copy would be served again.
-    retired_ids = {place.entry.id for place in located if place.entry.status == "retired"}
-    planned: list[PlannedChange] = []
     copies_by_id: dict[str, list[Located]] = {}
     for entry_id, copies in _group_by_id(located).items():
-        if not _is_one_learning(copies, older):
-            continue
-        if entry_id in retired_ids:
-            planned += [_plan_removal(copy, "retired") for copy in copies]
-            continue
-        first, *other_copies = copies
-        planned += [_plan_removal(copy, f"stands in {first.path}") for copy in other_copies]
-        copies_by_id[entry_id] = copies
+        if _is_one_learning(copies, older):
+            copies_by_id[entry_id] = copies
 
-    united = [_unite_copies(copies, older) for copies in copies_by_id.values()]
-    for cluster in _join_clusters(list(_find_clusters(united)), same):
-        survivor, *absorbed = cluster
-        planned += _plan_update(copies_by_id[survivor.entry.id], cluster)
-        for place in absorbed:
-            remaining_copy = copies_by_id[place.entry.id][0]
-            planned.append(_plan_removal(remaining_copy, f"part of {survivor.entry.id[:8]}"))
+    planned: list[PlannedChange] = []
+    # One retired copy retires all: else an older active copy would be served again.
+    retired_ids = {place.entry.id for place in located if place.entry.status == "retired"}
+    for entry_id in retired_ids & copies_by_id.keys():
+        retired_copies = copies_by_id.pop(entry_id)
+        planned += [_plan_removal(copy, "retired") for copy in retired_copies]
+    for first, *other_copies in copies_by_id.values():
+        planned += [_plan_removal(copy, f"stands in {first.path}") for copy in other_copies]
+    planned += _plan_merges(copies_by_id, older, same)
     planned.sort(key=_file_order)
     return tuple(change for _, change in planned)
+
+
+def _plan_merges(
+    copies_by_id: Mapping[str, Sequence[Located]],
+    older: Collection[Located],
+    same: Collection[frozenset[str]],
+) -> Iterator[PlannedChange]:
+    """Yield the update of each entry that stays, and the removals of those that it absorbs.
+
+    Args:
+        copies_by_id: the copies of each active entry, the one that stays first.
+        older: copies that, by history, another copy of the same id replaced.
+        same: groups of ids whose entries say the same according to a model.
+    """
+    united = [_unite_copies(copies, older) for copies in copies_by_id.values()]
+    for survivor, *absorbed in _join_clusters(list(_find_clusters(united)), same):
+        yield from _plan_update(copies_by_id[survivor.entry.id], [survivor, *absorbed])
+        for place in absorbed:
+            remaining_copy, *_ = copies_by_id[place.entry.id]
+            yield _plan_removal(remaining_copy, f"part of {survivor.entry.id[:8]}")
 
 
 def list_unlike(located: Iterable[Located]) -> tuple[tuple[Located, ...], ...]:

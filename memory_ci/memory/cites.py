@@ -752,9 +752,7 @@ class _Judge:
 
         blob = self._blobs[anchor]
         cited_text = self._texts.get(blob) if blob else None
-        # The text of a symbolic link is the path that it points to, which is one line.
-        is_one_line = cited_text and "\n" not in cited_text
-        if is_one_line and successor is None and self._is_link(anchor):
+        if cited_text and successor is None and self._is_link(anchor, cited_text):
             note = "a symbolic link is not followed"
             return _Outcome(Verdict("unverifiable", anchor.path, note=note))
 
@@ -774,8 +772,13 @@ class _Judge:
         successor_text = texts.get(successor) if successor is not None else None
         return _Outcome(verdict, find_search_text(anchor, cited_text, successor_text))
 
-    def _is_link(self, anchor: Anchor) -> bool:
-        """Return whether the cited file is a symbolic link in the commit of the anchor."""
+    def _is_link(self, anchor: Anchor, text: str) -> bool:
+        """Return whether a cited file with this text is a symbolic link in its commit.
+
+        The text of a link is the path that it points to. Git is asked only if it is one line.
+        """
+        if "\n" in text:
+            return False
         commit = find_commit(self._repo, anchor.commit)
         return commit is not None and tree_at(self._repo, commit).modes.get(anchor.path) == LINK
 

@@ -22,7 +22,7 @@ from memory_ci.gitrepo.sessionrefs import (
     read_stored,
     session_ref,
 )
-from memory_ci.gitrepo.squash_trailers import is_inverse
+from memory_ci.gitrepo.squash_trailers import is_revert_of
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.fold import list_claims, mark_claimed
 from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
@@ -182,7 +182,7 @@ class Claims:
         if work is None or not is_ancestor(self._repo, work, tip):
             return frozenset()
         is_in_change = not is_ancestor(self._repo, work, start)
-        if not is_in_change and not is_inverse(self._repo, work, start, tip):
+        if not is_in_change and not is_revert_of(self._repo, work, start, tip):
             return frozenset()
 
         names = {work[:SHA_WIDTH]}
@@ -306,9 +306,14 @@ class _Prover:
         return not words or any(fold_blanks(words) in text for text in commit_texts.texts)
 
     def _is_in_session(self, address: str, words: str) -> bool:
-        """Return whether a person typed words in a session, or the session was captured with them.
+        """Return whether a person typed the quoted words in a session.
 
-        The title of a rejected approach does not count as words of the entry.
+        Captured sessions prove it unless the title of the entry says the opposite, which it may if
+        the entry is about a rejected approach.
+
+        Args:
+            address: the session and the line, `<agent>:<id>#<line>`.
+            words: the words.
         """
         if self._is_typed is not None and self._is_typed(address, words):
             return True

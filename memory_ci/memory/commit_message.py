@@ -26,10 +26,11 @@ person (docs.github.com, "Linking a pull request to an issue"; docs.gitlab.com, 
 MENTION = Regex(r"(?<![\w])[!@](?=\w)")
 """The references that a reason does not need."""
 
-LABEL_WIDTH = 40
-MAX_NAMED = 3
-MAX_LISTED = 50
-WHY_WIDTH = 200
+LABEL_WIDTH = 40  # Characters of the name of a merged change.
+TITLE_WIDTH = 80  # Characters of the title of an entry.
+WHY_WIDTH = 200  # Characters of the reason of a change.
+MAX_NAMED = 3  # Merged changes that the subject names.
+MAX_LISTED = 50  # Episodes that the message lists.
 
 
 def render_commit_message(
@@ -149,11 +150,12 @@ def _list_labels(step: PlannedStep, prefix: str) -> list[str]:
 def _describe_change(change: Change) -> str:
     """Return a changed entry as a list item in one line: title, short id, path and reason.
 
-    It may name pull requests, but it notifies nobody and closes no issue on a forge.
+    It may name pull requests, but it notifies nobody and closes no issue on a forge. An entry with
+    a credential is named by its id alone.
     """
     entry = change.entry
     if find_secrets("\n".join((entry.title, entry.body, change.path, change.why))):
         return f"- {entry.id[:8]}"
-    title = REFERENCE.sub("", shorten(name_entry(entry), 80))
+    title = REFERENCE.sub("", shorten(name_entry(entry), TITLE_WIDTH))
     reason = MENTION.sub("", shorten(change.why, WHY_WIDTH))
     return printable(f"- {title} ({entry.id[:8]}, {change.path}, {reason})")

@@ -6,7 +6,7 @@ Results are cached, so most retrievals do not import the search for names.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from memory_ci.gitrepo.repo import is_shallow
 from memory_ci.memory.judged_view import JudgedView, make_key
@@ -56,32 +56,57 @@ def _load_dead_names(view: JudgedView, entries: Sequence[Entry]) -> dict[Entry, 
     """
     if not entries:
         return {}
-    scopes = repr(view.workspace.config.scopes)
-    code_key = _make_code_key(view)
+    tree_keys = _make_tree_keys(view, entries)
     history = (view.tip or "", str(is_shallow(view.repo)))
-    tree_keys = {}
     history_keys = {}
-    for entry in entries:
-        texts = (entry.text, str(entry.source), str(entry.created_at))
-        tree_key = make_key(code_key, scopes, *texts)
-        tree_keys[entry] = tree_key
-        history_keys[entry] = make_key(tree_key, *history, str(entry.last_reinforced))
+    for entry in tree_keys:
+        history_keys[entry] = make_key(tree_keys[entry], *history, str(entry.last_reinforced))
 
     dead_names = view.load_cached_any(
         {entry: (tree_keys[entry], history_keys[entry]) for entry in tree_keys}, list[str]
     )
     new_entries = [entry for entry in tree_keys if entry not in dead_names]
     if new_entries:
-        from memory_ci.memory.name_search import search_names
-
-        search = search_names(view, new_entries)
-        if view.is_unmodified():
-            results: dict[str, list[str]] = {tree_keys[entry]: [] for entry in search.live}
-            for entry, names in search.dead.items():
-                results[history_keys[entry]] = names
-            view.save_cached(results)
-        dead_names |= search.dead
+        dead_names |= _search_and_cache(view, new_entries, tree_keys, history_keys)
     return dead_names
+
+
+def _search_and_cache(
+    view: JudgedView,
+    entries: Sequence[Entry],
+    tree_keys: Mapping[Entry, str],
+    history_keys: Mapping[Entry, str],
+) -> dict[Entry, list[str]]:
+    """Search for the names in entries, cache the results, and return the dead names.
+
+    Entries whose names are all in the tree are left out.
+
+    Args:
+        view: the tree.
+        entries: the entries.
+        tree_keys: the cache key for an entry whose names are all in the tree.
+        history_keys: the cache key for the dead names of an entry.
+    """
+    from memory_ci.memory.name_search import search_names
+
+    search = search_names(view, entries)
+    if view.is_unmodified():
+        results: dict[str, list[str]] = {tree_keys[entry]: [] for entry in search.live}
+        for entry, names in search.dead.items():
+            results[history_keys[entry]] = names
+        view.save_cached(results)
+    return search.dead
+
+
+def _make_tree_keys(view: JudgedView, entries: Sequence[Entry]) -> dict[Entry, str]:
+    """Return the cache key of each entry for its names in the tree of a view."""
+    scopes = repr(view.workspace.config.scopes)
+    code_key = _make_code_key(view) if entries else ""
+    tree_keys = {}
+    for entry in entries:
+        texts = (entry.text, str(entry.source), str(entry.created_at))
+        tree_keys[entry] = make_key(code_key, scopes, *texts)
+    return tree_keys
 
 
 def _make_code_key(view: JudgedView) -> str:

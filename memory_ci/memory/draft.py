@@ -78,7 +78,8 @@ class Draft:
         own, or else the project.
         """
         while directory:
-            if scope_path(ScopeOf("team", directory), self._scopes) in self._modes:
+            team_path = scope_path(ScopeOf("team", directory), self._scopes)
+            if team_path in self._modes:
                 return f"team:{directory}"
             directory = directory.rpartition("/")[0]
         return "project"

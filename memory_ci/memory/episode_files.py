@@ -115,7 +115,7 @@ def _list_former_ids(workspace: Workspace, commit: Commit, path: str) -> tuple[s
 
 
 def plan_files(
-    base: Snapshot, tellings: Iterable[EpisodeRecord]
+    base: Snapshot, records: Iterable[EpisodeRecord]
 ) -> tuple[list[EpisodeFile], list[str]]:
     """Return the files for new episodes and amendments, and why some cannot be written.
 
@@ -124,35 +124,33 @@ def plan_files(
 
     Args:
         base: the commit that the files are added to.
-        tellings: the episodes and amendments.
+        records: the episodes and amendments.
     """
     files: list[EpisodeFile] = []
     episodes: list[Episode] = []
     amendments: list[Amendment] = []
     problems: list[str] = []
-    for telling in tellings:
+    for record in records:
         try:
-            file = EpisodeFile(
-                episode_record_path(telling), format_episode_record(telling).decode()
-            )
+            file = EpisodeFile(episode_record_path(record), format_episode_record(record).decode())
         except UsageError as error:
-            problems.append(f"the episode {telling.id}: {error.message}")
+            problems.append(f"the episode {record.id}: {error.message}")
             continue
         objections = [*_check_file(file, base.tree.modes)]
         if objections:
-            problems.append(f"the episode {telling.id} {', '.join(objections)}")
+            problems.append(f"the episode {record.id} {', '.join(objections)}")
             continue
         files.append(file)
-        if isinstance(telling, Amendment):
-            amendments.append(telling)
+        if isinstance(record, Amendment):
+            amendments.append(record)
         else:
-            episodes.append(telling)
+            episodes.append(record)
     files = _join_files(base, files, amendments, most=1)
     return _join_files(base, files, episodes, most=MAX_SINGLE), problems
 
 
 def _join_files(
-    base: Snapshot, files: list[EpisodeFile], tellings: Sequence[EpisodeRecord], most: int
+    base: Snapshot, files: list[EpisodeFile], records: Sequence[EpisodeRecord], most: int
 ) -> list[EpisodeFile]:
     """Replace the files of some episodes by one file for all of them, if they are too many.
 
@@ -161,15 +159,15 @@ def _join_files(
     Args:
         base: the commit that the files are added to.
         files: all files.
-        tellings: the episodes, or the amendments, whose files are replaced.
+        records: the episodes, or the amendments, whose files are replaced.
         most: the number of these that may have a file each.
     """
-    if len(tellings) <= most:
+    if len(records) <= most:
         return files
-    joined_file = EpisodeFile(run_path(tellings), format_episode_records(tellings).decode())
+    joined_file = EpisodeFile(run_path(records), format_episode_records(records).decode())
     if [*_check_file(joined_file, base.tree.modes)]:
         return files
-    replaced_paths = {episode_record_path(telling) for telling in tellings}
+    replaced_paths = {episode_record_path(record) for record in records}
     remaining = [file for file in files if file.path not in replaced_paths]
     return [*remaining, joined_file]
 
@@ -269,16 +267,16 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     if len({file.path for file in plan.episodes}) < len(plan.episodes):
         yield "it writes an episode twice"
 
-    new_tellings: list[EpisodeRecord] = []
+    new_records: list[EpisodeRecord] = []
     for file in plan.episodes:
-        new_tellings += parse_episode_file(file.path, file.text.encode()).records
-    for telling in new_tellings:
-        if isinstance(telling, Episode) and telling.id not in _list_valid_ids(telling.action):
-            yield f"episode {telling.id!r}: is not named after what it tells of"
+        new_records += parse_episode_file(file.path, file.text.encode()).records
+    for record in new_records:
+        if isinstance(record, Episode) and record.id not in _list_valid_ids(record.action):
+            yield f"episode {record.id!r}: is not named after what it tells of"
         # Feedback by facts, not by people, may only be about the work of its own episode.
-        refs = {feedback.ref for feedback in telling.feedback if feedback.by == BY_FACTS}
-        if refs and refs != {_find_work_ref(workspace, plan, telling, new_tellings)}:
-            yield f"episode {telling.id!r}: speaks for another piece of work"
+        refs = {feedback.ref for feedback in record.feedback if feedback.by == BY_FACTS}
+        if refs and refs != {_find_work_ref(workspace, plan, record, new_records)}:
+            yield f"episode {record.id!r}: speaks for another piece of work"
 
 
 def _check_unwritten(plan: Plan) -> Iterator[str]:
@@ -312,27 +310,27 @@ def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
         yield "is not as episodes are written"
 
     texts: list[str] = []
-    for telling in parsed.records:
-        texts += list_texts(telling)  # parsed texts, so that YAML escapes hide nothing
+    for record in parsed.records:
+        texts += list_texts(record)  # parsed texts, so that YAML escapes hide nothing
     all_text = "\n".join([*texts, file.text])
     if any(map(is_unsafe, texts)) or any(find_credentials(file.path, all_text.encode())):
         yield "holds what must not be given to an agent"
 
 
-def _format_expected(tellings: Sequence[EpisodeRecord]) -> EpisodeFile | None:
+def _format_expected(records: Sequence[EpisodeRecord]) -> EpisodeFile | None:
     """Return the file that a run would write for some episodes or amendments.
 
     Returns:
         None if they would not be in one file: there are none, or of both kinds.
     """
-    if len(tellings) == 1:
+    if len(records) == 1:
         return EpisodeFile(
-            episode_record_path(tellings[0]), format_episode_record(tellings[0]).decode()
+            episode_record_path(records[0]), format_episode_record(records[0]).decode()
         )
-    kinds = {type(telling) for telling in tellings}
+    kinds = {type(record) for record in records}
     if len(kinds) != 1:
         return None
-    return EpisodeFile(run_path(tellings), format_episode_records(tellings).decode())
+    return EpisodeFile(run_path(records), format_episode_records(records).decode())
 
 
 def _list_valid_ids(action: Action) -> set[str]:
@@ -351,7 +349,7 @@ def _list_valid_ids(action: Action) -> set[str]:
 
 
 def _find_work_ref(
-    workspace: Workspace, plan: Plan, telling: EpisodeRecord, new_tellings: Sequence[EpisodeRecord]
+    workspace: Workspace, plan: Plan, record: EpisodeRecord, new_records: Sequence[EpisodeRecord]
 ) -> str | None:
     """Return the reference of the work that an episode is about: its request, or its commit.
 
@@ -360,12 +358,12 @@ def _find_work_ref(
     Args:
         workspace: the repository.
         plan: the plan that writes the episode.
-        telling: the episode or amendment.
-        new_tellings: all those that the plan writes.
+        record: the episode or amendment.
+        new_records: all those that the plan writes.
     """
-    if isinstance(telling, Episode):
-        return format_work_ref(telling.action.pr, telling.action.commit)
-    for episode in (*new_tellings, *load_episodes(workspace, plan.base).tellings):
-        if isinstance(episode, Episode) and episode.id == telling.amends:
+    if isinstance(record, Episode):
+        return format_work_ref(record.action.pr, record.action.commit)
+    for episode in (*new_records, *load_episodes(workspace, plan.base).records):
+        if isinstance(episode, Episode) and episode.id == record.amends:
             return format_work_ref(episode.action.pr, episode.action.commit)
     return None

@@ -38,14 +38,14 @@ MERGED_AS: Mapping[Outcome, str] = MappingProxyType(
 CONTROL = Regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def list_paths(merged: MergedChange, own: Sequence[Commit]) -> list[str]:
+def list_paths(merged: MergedChange, work_commits: Sequence[Commit]) -> list[str]:
     """Return the files that a change touched, the most touched first.
 
     Args:
         merged: the change.
-        own: the commits that did its work, without merges.
+        work_commits: the commits that did its work, without merges.
     """
-    commits = own
+    commits = work_commits
     if merged.kind == "merge" and merged.tip.files:
         commits = (merged.tip,)  # the files of a merge are those of all its work
     counts = Counter(file.path for commit in commits for file in commit.files)

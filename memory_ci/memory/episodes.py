@@ -45,12 +45,12 @@ class Episodes(msgspec.Struct, frozen=True):
     """The episodes and amendments of a view.
 
     Attributes:
-        tellings: the episodes and amendments.
+        records: the episodes and amendments.
         findings: remarks on files that cannot be read.
         problem: why the episodes of git's history are missing; "" if they are not.
     """
 
-    tellings: tuple[EpisodeRecord, ...] = ()
+    records: tuple[EpisodeRecord, ...] = ()
     findings: tuple[Finding, ...] = ()
     problem: str = ""
 
@@ -95,13 +95,13 @@ def add_derived(workspace: Workspace, files: EpisodeFiles, view: str | None) -> 
     written = files.written
     if not files.recorded.ranges:
         return written
-    # Patterns, for a repository in which record has read something.
+    # Imported here because it is slow, and needed only where runs have read history.
     from memory_ci.memory.git_episodes import load_derived
 
     forgotten = _find_tombstones(workspace, view)
-    derived = load_derived(workspace, files.recorded, written.tellings, forgotten)
-    tellings = (*written.tellings, *derived.episodes)
-    return replace(written, tellings=tellings, problem=derived.problem)
+    derived = load_derived(workspace, files.recorded, written.records, forgotten)
+    records = (*written.records, *derived.episodes)
+    return replace(written, records=records, problem=derived.problem)
 
 
 def gather_derived(workspace: Workspace, files: Iterable[TreeFile]) -> None:
@@ -140,7 +140,7 @@ def load_episode_files(workspace: Workspace, view: str | None) -> EpisodeFiles:
     listed = list_view(workspace, view, [f"{EPISODES}/*.md"])
     recorded_files = [file for file in listed if file.path == RECORDED_FILE]
     episode_files = [file for file in listed if is_episode_path(file.path)]
-    tellings: list[EpisodeRecord] = []
+    records: list[EpisodeRecord] = []
     findings: list[Finding] = []
     recorded = Recorded()
     for content in read_files(workspace.repo, [*recorded_files, *episode_files], MAX_FILE_BYTES):
@@ -148,9 +148,9 @@ def load_episode_files(workspace: Workspace, view: str | None) -> EpisodeFiles:
             recorded = parse_recorded(content.data or b"")
         else:
             _, parsed = _parse_content(content)
-            tellings += parsed.records
+            records += parsed.records
             findings += parsed.findings
-    return EpisodeFiles(Episodes(tuple(tellings), tuple(findings)), recorded)
+    return EpisodeFiles(Episodes(tuple(records), tuple(findings)), recorded)
 
 
 def load_usage(
@@ -163,8 +163,8 @@ def load_usage(
         view: the revision whose episodes are counted; None for the work tree.
         entries: its entries.
     """
-    tellings = load_written(workspace, view).tellings
-    return count_usage(combine(tellings), find_heirs_among(entries))
+    records = load_written(workspace, view).records
+    return count_usage(combine(records), find_heirs_among(entries))
 
 
 def read_episode_files(
@@ -202,25 +202,25 @@ def find_episode_findings(files: Iterable[tuple[bytes, ParsedEpisodes]]) -> tupl
     first_by_id: dict[str, tuple[EpisodeRecord, str]] = {}  # the first of an id, and its place
     for data, file in files:
         findings += (*file.findings, *find_credentials(file.path, data))
-        for line, telling in zip(file.lines, file.records, strict=True):
-            findings += _find_unsafe_texts(file.path, line, telling)
+        for line, record in zip(file.lines, file.records, strict=True):
+            findings += _find_unsafe_texts(file.path, line, record)
             place = f"{file.path}:{line}"
-            first_telling, first_place = first_by_id.setdefault(telling.id, (telling, place))
-            if first_telling != telling:
-                findings.append(_report_duplicate(file.path, line, telling, first_place))
+            first_record, first_place = first_by_id.setdefault(record.id, (record, place))
+            if first_record != record:
+                findings.append(_report_duplicate(file.path, line, record, first_place))
     return tuple(findings)
 
 
-def _find_unsafe_texts(path: str, line: int, telling: EpisodeRecord) -> Iterable[Finding]:
+def _find_unsafe_texts(path: str, line: int, record: EpisodeRecord) -> Iterable[Finding]:
     findings: dict[Finding, None] = {}
     # Each text is screened alone: the words of a title and of a branch do not form a sentence.
-    for text in list_texts(telling):
+    for text in list_texts(record):
         findings |= dict.fromkeys(find_unsafe_text(path, line, text))
     return findings
 
 
-def _report_duplicate(path: str, line: int, telling: EpisodeRecord, first_place: str) -> Finding:
-    message = f"{telling.id} stands at {first_place} already, and says something else"
+def _report_duplicate(path: str, line: int, record: EpisodeRecord, first_place: str) -> Finding:
+    message = f"{record.id} stands at {first_place} already, and says something else"
     return Finding(path, line, "duplicate-episode", message, "Keep the one that is true.")
 
 
@@ -243,8 +243,8 @@ def _load_feedback_of(parsed: ParsedEpisodes) -> LoadedFile:
     """Return the feedback on entries of one episode file, with findings for masked texts."""
     numbered_feedback = []
     findings = list(parsed.findings)
-    for line, telling in zip(parsed.lines, parsed.records, strict=True):
-        for feedback in telling.feedback:
+    for line, record in zip(parsed.lines, parsed.records, strict=True):
+        for feedback in record.feedback:
             masked = mask_feedback(feedback)
             numbered_feedback.append((line, masked))
             if masked != feedback:
@@ -282,7 +282,7 @@ def _mask(text: str) -> str:
     return f"[withheld:{hashlib.sha256(text.encode()).hexdigest()[:8]}]"
 
 
-def save_telling(workspace: Workspace, telling: EpisodeRecord) -> Path:
+def save_episode_record(workspace: Workspace, record: EpisodeRecord) -> Path:
     """Write an episode or amendment into a file of its own in the work tree.
 
     A file with the same content is left as it is.
@@ -292,9 +292,9 @@ def save_telling(workspace: Workspace, telling: EpisodeRecord) -> Path:
         RepositoryError: episode-exists, bare-repository, write-failed.
     """
     root = work_tree(workspace)
-    telling = tombstones_here(workspace).mask_all(telling)
-    path = root / episode_record_path(telling)
-    data = format_episode_record(telling)
+    record = tombstones_here(workspace).mask_all(record)
+    path = root / episode_record_path(record)
+    data = format_episode_record(record)
     if not path.is_symlink() and not path.exists():
         write_file(path, data, root)
         return path
@@ -303,7 +303,7 @@ def save_telling(workspace: Workspace, telling: EpisodeRecord) -> Path:
         if not path.is_symlink() and read_regular(path, len(data)) == data:
             return path
     raise RepositoryError(
-        f"{episode_record_path(telling)} is there, and says something else",
+        f"{episode_record_path(record)} is there, and says something else",
         slug="episode-exists",
         hint="What was told is never rewritten: write what was learned since as an amendment.",
     )

@@ -89,7 +89,7 @@ def find_forgotten(tombstones: Tombstones, place: Located) -> list[Finding]:
     """
     if not tombstones:
         return []
-    # 10 ms that a repository without tombstones saves
+    # Imported here because it takes 10 ms, and most repositories have no tombstones.
     from memory_ci.extraction.entries import list_texts
 
     if not tombstones.refuses(*list_texts(place.entry)):

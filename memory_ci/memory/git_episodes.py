@@ -273,7 +273,10 @@ def _read_ranges(
         else:
             derived_by_range[recorded_range] = derived
 
-    derived_ranges = [derived_by_range[each] for each in ranges if each in derived_by_range]
+    derived_ranges = []
+    for recorded_range in ranges:
+        if recorded_range in derived_by_range:
+            derived_ranges.append(derived_by_range[recorded_range])
     if has_new_commits:
         others = [derived for derived in cached.ranges if derived.range not in ranges]
         _save_cache(workspace, cached, [*derived_ranges, *others])

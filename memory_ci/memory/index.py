@@ -51,20 +51,22 @@ class IndexReport(msgspec.Struct, frozen=True):
 
 
 def load_indexed(
-    workspace: Workspace, files: Iterable[TreeFile], known: Mapping[str, Collection[bytes]] = {}
+    workspace: Workspace,
+    files: Iterable[TreeFile],
+    known_hashes: Mapping[str, Collection[bytes]] = {},
 ) -> Iterator[LoadedFile]:
     """Yield the content of files for the index, without texts that agents must not be served.
 
     Args:
         workspace: the repository.
         files: memory files and episode files.
-        known: by path the entries that need not be parsed again, as for `load_file`.
+        known_hashes: by path the hashes of entries that the index has already.
     """
-    from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
+    from memory_ci.memory.screening import screen  # slow; only text new to the index needs it
 
     files = tuple(files)
     memory_files = [file for file in files if not is_below_episodes(file)]
-    for loaded in load_files(workspace, memory_files, known):
+    for loaded in load_files(workspace, memory_files, known_hashes):
         yield screen(loaded)
 
     episode_files = [file for file in files if is_below_episodes(file)]
@@ -226,25 +228,26 @@ def _load_paths(
     workspace: Workspace,
     files: Mapping[str, TreeFile],
     outside_files: Mapping[str, bytes],
-    known: Mapping[str, KnownDigests],
+    known_hashes: Mapping[str, KnownDigests],
 ) -> Iterator[LoadedFile]:
-    """Yield the content of the files that are new to the index: those with the paths of `known`.
+    """Yield the content of the files that are new to the index.
 
     Args:
         workspace: the repository.
         files: all files of the repository that the index covers, by path.
         outside_files: the content of files of global memory, by path.
-        known: by path the entries that need not be parsed again, as for `load_file`.
+        known_hashes: the paths of the new files, each with hashes of its entries that the index
+            has already.
     """
-    from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
+    from memory_ci.memory.screening import screen  # slow; only text new to the index needs it
     from memory_ci.progress import report
     from memory_ci.store.document import load_file
 
-    new_files = [files[path] for path in sorted(known) if path in files]
-    for done, loaded in enumerate(load_indexed(workspace, new_files, known)):
+    new_files = [files[path] for path in sorted(known_hashes) if path in files]
+    for done, loaded in enumerate(load_indexed(workspace, new_files, known_hashes)):
         report("Indexing memory files", done, len(new_files))
         yield loaded
-    for path in sorted(outside_files.keys() & known.keys()):
+    for path in sorted(outside_files.keys() & known_hashes.keys()):
         file = load_file(path, outside_files[path], workspace.config.scopes)
         entries = tuple(replace(place, scope=GLOBAL) for place in file.entries)
         yield screen(replace(file, scope=GLOBAL, entries=entries))

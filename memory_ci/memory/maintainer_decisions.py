@@ -43,19 +43,31 @@ TITLE_WIDTH = 90
 """Length of a title in REJECTED_FILE in characters."""
 
 
+class FieldEdit(NamedTuple):
+    """An edit of one field of an entry.
+
+    Attributes:
+        old_values: the values from which the field may change.
+        new_value: its new value.
+    """
+
+    old_values: tuple[object, ...]
+    new_value: object
+
+
 class Edit(NamedTuple):
     """An edit of one entry by maintainers, over all of their commits.
 
     Attributes:
         place: the entry after the last edit, and its place.
         first: the entry before the first edit.
-        fields: for each changed field the values from which it may change, and its new value.
+        fields: the edits of its fields.
         moved_from: the file that had the entry before, if that is another.
     """
 
     place: Located
     first: Entry
-    fields: Mapping[str, tuple[tuple[object, ...], object]]
+    fields: Mapping[str, FieldEdit]
     moved_from: str = ""
 
 
@@ -170,29 +182,19 @@ def read_decisions(
     if not commits.preserved and not boxes.unticked and not boxes.taken_back:
         return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
 
-    # Lines of REJECTED_FILE that a person took back: their entries may be proposed again.
-    released = {line for line in lines if line.split()[0] in boxes.taken_back}
-    lines = [line for line in lines if line not in released]
-    released |= _list_released(workspace, commits.theirs, lines)
-
-    edits_by_people = _read_edits(workspace, fork, commits.theirs)
-    edits = edits_by_people.edits
-    if len(commits.preserved) > len(commits.theirs):
-        edits = _read_edits(workspace, fork, commits.preserved).edits
-
-    removed = edits_by_people.removed | _list_unticked(tip, boxes.unticked, edits)
-    remaining_ids = tip.entries_by_id.keys() - boxes.unticked
-    taken_out = _list_taken_out(removed, remaining_ids, released)
-
+    released = _list_released(workspace, commits.theirs, lines, boxes.taken_back)
+    entries = _decide_on_entries(tip, fork, commits, boxes.unticked, released)
     changed_files = _read_touched(workspace, commits.theirs if with_ours else commits.preserved)
     touched = _drop_released(changed_files, released)
-    lines += _list_deleted_episodes(touched)
-    lines += [line_of(entry) for entry in taken_out]
+
+    rejected = [line for line in lines if line not in released]
+    rejected += _list_deleted_episodes(touched)
+    rejected += [line_of(entry) for entry in entries.taken_out]
     return MaintainerDecisions(
-        rejected=tuple(dict.fromkeys(lines)),
+        rejected=tuple(dict.fromkeys(rejected)),
         released=frozenset(released),
-        taken_out=tuple(taken_out),
-        edits=tuple(edit for entry_id, edit in edits.items() if entry_id in remaining_ids),
+        taken_out=tuple(entries.taken_out),
+        edits=tuple(entries.edits),
         touched=tuple(touched),
         obstacle=_find_obstacle(tip, base, commits.theirs, touched) if commits.theirs else "",
     )
@@ -228,22 +230,64 @@ def _select_commits(
 
 
 def _list_released(
-    workspace: Workspace, commits: Sequence[Commit], lines: Sequence[str]
+    workspace: Workspace,
+    commits: Sequence[Commit],
+    lines: Sequence[str],
+    taken_back: Collection[str],
 ) -> set[str]:
-    """Return the lines that commits removed from the list of rejected entries, REJECTED_FILE.
+    """Return the lines of REJECTED_FILE that people took back: they may be proposed again.
+
+    People tick a box in the pull request, or remove the line from the file.
 
     Args:
         workspace: the repository.
-        commits: the commits.
-        lines: the lines of the list now; a line that was removed and came back is left out.
+        commits: the commits of people.
+        lines: the lines of the file now; a line that was removed and came back is left out.
+        taken_back: the keys of the entries whose boxes are ticked; a line begins with a key.
     """
-    released: set[str] = set()
+    released = {line for line in lines if line.split()[0] in taken_back}
+    remaining = set(lines) - released
     for commit in commits:
         if any(file.path == REJECTED_FILE for file in commit.files):
             before = read_rejected(workspace.at(commit.parents[0]))
             after = read_rejected(workspace.at(commit.sha))
-            released |= set(before) - set(after) - set(lines)
+            released |= set(before) - set(after) - remaining
     return released
+
+
+class EntryDecisions(NamedTuple):
+    """The decisions on entries: those that people removed, and the edits of the others."""
+
+    taken_out: list[Entry]
+    edits: list[Edit]
+
+
+def _decide_on_entries(
+    tip: Snapshot,
+    fork: str,
+    commits: BranchCommits,
+    unticked_ids: Collection[str],
+    released: Collection[str],
+) -> EntryDecisions:
+    """Return which entries of a memory branch people removed, and how the others were edited.
+
+    Args:
+        tip: the tip of the branch.
+        fork: the commit at which the branch began.
+        commits: the commits of people, and those whose edits are carried over.
+        unticked_ids: the ids of entries whose boxes are unticked, which counts as a removal.
+        released: the lines of REJECTED_FILE that people took back; their entries are left out.
+    """
+    edits_by_people = _read_edits(tip.workspace, fork, commits.theirs)
+    edits = edits_by_people.edits
+    if len(commits.preserved) > len(commits.theirs):
+        edits = _read_edits(tip.workspace, fork, commits.preserved).edits
+
+    removed = edits_by_people.removed | _list_unticked(tip, unticked_ids, edits)
+    remaining_ids = tip.entries_by_id.keys() - unticked_ids
+    taken_out = _list_taken_out(removed, remaining_ids, released)
+    remaining_edits = [edit for entry_id, edit in edits.items() if entry_id in remaining_ids]
+    return EntryDecisions(taken_out, remaining_edits)
 
 
 def _list_unticked(
@@ -380,12 +424,12 @@ def _extend_edit(
         if old_value == new_value:
             continue
         if name in fields:
-            allowed_values = fields[name][0]
+            old_values = fields[name].old_values
         elif at_fork:
-            allowed_values = (old_value, getattr(at_fork.entry, name))
+            old_values = (old_value, getattr(at_fork.entry, name))
         else:
-            allowed_values = (old_value,)
-        fields[name] = (allowed_values, new_value)
+            old_values = (old_value,)
+        fields[name] = FieldEdit(old_values, new_value)
 
     if edit is None:
         first = previous.entry

@@ -193,13 +193,22 @@ class _Merge:
     def _merge_contested(
         self, base: Segment | None, ours: Segment | None, theirs: Segment | None
     ) -> Segment | None:
-        """Merge an entry that both sides changed, or that one deleted and the other changed."""
+        """Merge an entry that both sides changed, or that one deleted and the other changed.
+
+        Args:
+            base: the entry in the file of the common ancestor, if it was there.
+            ours: the entry in our file, if it is there.
+            theirs: the entry in their file, if it is there.
+
+        Returns:
+            None if the entry is deleted.
+        """
         base_entry, our_entry, their_entry = (
             segment.entry if segment else None for segment in (base, ours, theirs)
         )
         merged = merge_entries(base_entry, our_entry, their_entry)
         if ours is None or theirs is None:
-            return (ours or theirs) if merged else None
+            return None if merged is None else ours or theirs
         if isinstance(merged, Conflict):
             return self._mark_conflict((ours, merged.ours), (theirs, merged.theirs))
         if merged is not None:

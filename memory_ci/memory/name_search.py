@@ -75,18 +75,8 @@ def search_names(view: JudgedView, entries: Iterable[Entry]) -> NameSearch:
     """
     named_by_entry = {entry: list_named(entry.text) for entry in entries}
     tree_paths = {file.path for file in view.files}
-    all_names = [named.names for named in named_by_entry.values()]
-    names_in_tree = _find_in_tree(view.workspace, view.rev, all_names)
-
-    live = []
-    missing_by_entry = {}
-    for entry, named in named_by_entry.items():
-        missing_names = [name for name in named.names if name not in names_in_tree]
-        missing_paths = [path for path in named.paths if path not in tree_paths]
-        if missing_names or missing_paths:
-            missing_by_entry[entry] = Named(missing_names, missing_paths)
-        else:
-            live.append(entry)
+    missing_by_entry = _find_missing(view, named_by_entry, tree_paths)
+    live = [entry for entry in named_by_entry if entry not in missing_by_entry]
 
     entries_by_commit, without_commit = _group_by_commit(view, missing_by_entry)
     dead: dict[Entry, list[str]] = {entry: [] for entry in without_commit}
@@ -96,6 +86,29 @@ def search_names(view: JudgedView, entries: Iterable[Entry]) -> NameSearch:
             missing_of_commit[entry] = missing_by_entry[entry]
         dead |= _compare_with_commit(view, commit, missing_of_commit, tree_paths)
     return NameSearch(live, dead)
+
+
+def _find_missing(
+    view: JudgedView, named_by_entry: Mapping[Entry, Named], tree_paths: Collection[str]
+) -> dict[Entry, Named]:
+    """Return the names and paths of entries that the tree of a view lacks.
+
+    Entries that miss nothing are left out.
+
+    Args:
+        view: the view.
+        named_by_entry: the names and paths in each entry.
+        tree_paths: all paths of the tree.
+    """
+    all_names = [named.names for named in named_by_entry.values()]
+    names_in_tree = _find_in_tree(view.workspace, view.rev, all_names)
+    missing_by_entry = {}
+    for entry, named in named_by_entry.items():
+        missing_names = [name for name in named.names if name not in names_in_tree]
+        missing_paths = [path for path in named.paths if path not in tree_paths]
+        if missing_names or missing_paths:
+            missing_by_entry[entry] = Named(missing_names, missing_paths)
+    return missing_by_entry
 
 
 def _group_by_commit(
@@ -198,9 +211,10 @@ def _find_in_tree(
 
 
 def _find_written_on(workspace: Workspace, entry: Entry) -> str | date | None:
-    """Return the commit on whose tree an entry was written, or the day if no commit is known.
+    """Return the commit on whose tree an entry was written, else the day on which it was.
 
-    An entry that was reinforced later counts as written on that day.
+    An entry that was reinforced later counts as written on that day. It is None if neither is
+    known.
     """
     if entry.created_at is not None and entry.last_reinforced > entry.created_at:
         return entry.last_reinforced

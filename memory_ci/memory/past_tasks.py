@@ -66,7 +66,7 @@ def load_tasks(workspace: Workspace, tip: str) -> KeptTasks:
     if cached is not None and cached.tip == tip:
         return cached
 
-    # Patterns, for new changes only.
+    # Imported here because most queries find no new changes, and these modules are slow to import.
     from memory_ci.gitrepo.history import plan_range
     from memory_ci.memory import task_ledger
     from memory_ci.memory.habits import count_habits

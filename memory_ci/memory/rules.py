@@ -281,7 +281,7 @@ def _shorten_id(entry_id: str, ids: Sequence[str]) -> str:
     """
     width = MIN_ID
     while width < len(entry_id):
-        same_start = [other for other in ids if other.startswith(entry_id[:width])]
+        same_start = [full_id for full_id in ids if full_id.startswith(entry_id[:width])]
         if len(same_start) <= 1:
             break
         width += 1

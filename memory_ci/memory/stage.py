@@ -72,8 +72,8 @@ def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
     stages = []
     for project, reading in readings.items():
         path = posixpath.join(project, INTENT_FILE)
-        known = last_points.get(project)
-        stages.append(ProjectStage(project=project, path=path, stated=reading, known=known))
+        last_point = last_points.get(project)
+        stages.append(ProjectStage(project=project, path=path, stated=reading, known=last_point))
     return tuple(stages)
 
 

@@ -259,13 +259,18 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
 def _mark_mended(
     changes: Iterable[FinishedChange], new_changes: Sequence[MergedChange]
 ) -> list[FinishedChange]:
-    """Note for each change the label of the new change that mended it soon after."""
+    """Note for each change the label of the new change that mended it soon after.
+
+    Args:
+        changes: all changes.
+        new_changes: the changes that may mend others.
+    """
     fixups = list(find_fixups(new_changes))
     marked = []
     for change in changes:
-        if not change.mended_in:
-            label = _find_fixup_label(change, fixups)
-            change = replace(change, mended_in=label) if label else change
+        label = "" if change.mended_in else _find_fixup_label(change, fixups)
+        if label:
+            change = replace(change, mended_in=label)
         marked.append(change)
     return marked
 
@@ -289,9 +294,13 @@ def _list_new_renames(workspace: Workspace, new: HistoryRange) -> dict[str, str]
 
     New paths that hold a credential are left out.
     """
-    starts = [group[-1] for group in new.groups[:1]]
+    starts = []
     if new.since:
-        starts = [new.since]
+        starts.append(new.since)
+    elif new.groups:
+        oldest_change = new.groups[0]
+        starts.append(oldest_change[-1])  # its commit on the first-parent line
+
     renames = {}
     for old_path, new_path in list_renames(workspace.repo, starts, new.until).items():
         if not find_secrets(new_path):
@@ -465,6 +474,7 @@ def _is_task(workspace: Workspace, change: MergedChange, reverting_shas: Collect
     """
     title = title_of(change)
     commits = own_commits(change)
+    # The merge of a branch without a title of its own: its first subject does not say all of it.
     is_branch_merge = title != change.title and len(commits) > 1
     if title == "" or is_branch_merge:
         return False

@@ -347,7 +347,7 @@ def read_memory(
 
     A file that cannot be read has a finding with the reason.
     """
-    # 15 ms of codec, which an unchanged index does not need
+    # Imported here because it takes 15 ms, and an unchanged index does not need it.
     from memory_ci.store.document import MemoryFile, locate_entries, parse_memory_file
 
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
@@ -377,16 +377,18 @@ def readable_path(file: TreeFile) -> str:
 
 
 def load_files(
-    workspace: Workspace, files: Iterable[TreeFile], known: Mapping[str, Collection[bytes]] = {}
+    workspace: Workspace,
+    files: Iterable[TreeFile],
+    known_hashes: Mapping[str, Collection[bytes]] = {},
 ) -> Iterator[LoadedFile]:
     """Yield the entries, prose and findings of each memory file.
 
     Args:
         workspace: the repository.
         files: the files.
-        known: by path the entries that need not be parsed again, as for `load_file`.
+        known_hashes: by path the hashes of entries that an index has already.
     """
-    # 15 ms of codec, which an unchanged index does not need
+    # Imported here because it takes 15 ms, and an unchanged index does not need it.
     from memory_ci.store.document import load_file
 
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
@@ -394,7 +396,7 @@ def load_files(
         if content.data is None:
             yield _report_unreadable(path, content.problem)
         else:
-            yield load_file(path, content.data, workspace.config.scopes, known.get(path, ()))
+            yield load_file(path, content.data, workspace.config.scopes, known_hashes.get(path, ()))
 
 
 def work_tree(workspace: Workspace) -> Path:
@@ -478,20 +480,20 @@ def branch_name(workspace: Workspace, branch: str | None) -> str:
 
 
 def branch_tip(
-    workspace: Workspace, branch: str | None, known: str | None = None
+    workspace: Workspace, branch: str | None, known_tip: str | None = None
 ) -> tuple[str, str]:
     """Return the full name of the branch to record on, and its commit.
 
     Args:
         workspace: the repository.
         branch: a short or full name; None for the branch of HEAD.
-        known: the commit, if the caller has looked it up already.
+        known_tip: the commit, if the caller has looked it up already.
 
     Raises:
         RepositoryError: detached-head, unborn-branch.
     """
     ref = branch_name(workspace, branch)
-    tip = known or find_commit(workspace.repo, ref)
+    tip = known_tip or find_commit(workspace.repo, ref)
     if tip is not None:
         return ref, tip
 

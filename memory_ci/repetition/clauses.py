@@ -118,7 +118,7 @@ an identifier or a file of code.
 
 OPINION = Regex(r"\bi (?:(?:don'?t|do not) )?(?:think|guess|believe|know)\b", re.IGNORECASE)
 ADDRESS = Regex(r"@\w+\s+(?=\w)")
-"""The name of the agent in front of what it is told."""
+"""The name of the agent in front of an order, as `@claude fix it`."""
 
 
 class TypedClause(NamedTuple):

@@ -23,7 +23,7 @@ is the environment, which no other form of the command avoids.
 """
 
 NEXT_RUNS = 6
-"""Commands after a failure among which the one that worked is looked for."""
+"""Number of commands after a failure that are searched for one that worked."""
 
 MAX_LINES = 40  # Lines of output that are searched for the reason.
 MAX_QUIET_LINES = 2  # Lines that are searched where the exit status is a success, as behind a pipe.

@@ -141,11 +141,13 @@ def is_same_request(request: Sequence[str], text: str) -> bool:
     return any(_is_alike(terms, clause.terms) for clause in _read_clauses(text))
 
 
-def _is_alike(terms: frozenset[str], others: frozenset[str]) -> bool:
+def _is_alike(first_terms: frozenset[str], second_terms: frozenset[str]) -> bool:
     """Return whether most of the shorter set of terms is in the longer one."""
-    shared = terms & others
-    shorter = min(len(terms), len(others))
-    return len(shared) >= min(SHARED_TERMS, shorter) and len(shared) >= SAME_SHARE * shorter > 0
+    shared = len(first_terms & second_terms)
+    shorter = min(len(first_terms), len(second_terms))
+    if shorter == 0:
+        return False
+    return shared >= min(SHARED_TERMS, shorter) and shared >= SAME_SHARE * shorter
 
 
 def _join_copies(turns: Sequence[PersonTurn]) -> list[PersonTurn]:
@@ -289,7 +291,8 @@ def _choose_clearest(occurrences: Iterable[Occurrence]) -> dict[str, Occurrence]
 
     def rank(occurrence: Occurrence) -> tuple[bool, int]:
         clause = occurrence.clause
-        return not clause.is_request, len(clause.terms) + clause.specifics
+        is_other = not clause.is_request  # requests come first, as False sorts before True
+        return is_other, len(clause.terms) + clause.specifics
 
     clearest: dict[str, Occurrence] = {}
     for occurrence in occurrences:

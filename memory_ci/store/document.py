@@ -232,7 +232,7 @@ class _Scanner:
         begin = start
         for number in _select_between(self.stops, start, end):
             if head is not None and number <= head.close:
-                continue
+                continue  # The line is in the front matter.
             new_head = self._read_head(number, next_separator.get(number))
             # A heading of level 1 ends the entry above it: sections of a memory file are not part
             # of a body.

@@ -22,7 +22,7 @@ from memory_ci.commands.report.records import (
     WebLink,
 )
 from memory_ci.commands.report.report import gather_report, save_report
-from memory_ci.memory.episodes import save_telling
+from memory_ci.memory.episodes import save_episode_record
 from memory_ci.records.episode import Action, Episode, ServedEntry, Situation
 from memory_ci.store.edits import format_entry
 from tests.browser.chromium import BROWSER, FLAGS, NEEDS_BROWSER
@@ -79,7 +79,7 @@ def overview(tmp_path_factory: pytest.TempPathFactory) -> Overview:
     told = Episode(
         id="pr-129", occurred_at=NOW, situation=Situation(summary=HOSTILE[1]), retrieved=given
     )
-    save_telling(project.workspace, replace(told, used=(make_id(9),), action=Action(pr=129)))
+    save_episode_record(project.workspace, replace(told, used=(make_id(9),), action=Action(pr=129)))
     found = gather_report(
         project.workspace, NOW, {}, task="charge a card <script>window.pwned = 1</script>"
     )

@@ -30,7 +30,7 @@ def learned(attacker: Attacker) -> Attacker:
 def of_others(attacker: Attacker) -> tuple[object, ...]:
     """The entries of honest work, and what became of that work."""
     memory = attacker.project.workspace
-    episodes = combine(load_episodes(memory, None).tellings)
+    episodes = combine(load_episodes(memory, None).records)
     kept = sorted((entry for entry in attacker.project.entries()), key=lambda entry: entry.id)
     return kept, [
         (episode.id, episode.outcome, episode.feedback)

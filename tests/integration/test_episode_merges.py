@@ -12,7 +12,7 @@ import pytest
 
 from memory_ci.commands.check.resolve import resolve_branch
 from memory_ci.commands.setup.install import install
-from memory_ci.memory.episodes import list_episode_files, load_episodes, save_telling
+from memory_ci.memory.episodes import list_episode_files, load_episodes, save_episode_record
 from memory_ci.records.episode import Action, Episode, Situation
 from memory_ci.store.episode_months import fold_months
 from memory_ci.store.episodes import (
@@ -56,7 +56,7 @@ def make_episode(number: int, size: int = 1, text: str = "Done") -> Episode:
 
 def tell(project: Project, *told: Episode) -> None:
     for episode in told:
-        save_telling(project.workspace, episode)
+        save_episode_record(project.workspace, episode)
     project.git("add", ".memory")
     project.commit("Tell")
 
@@ -77,7 +77,7 @@ def paths(project: Project) -> list[str]:
 def ids(project: Project) -> list[str]:
     episodes = load_episodes(project.workspace, "HEAD")
     assert episodes.findings == ()
-    return [told.id for told in episodes.tellings]
+    return [told.id for told in episodes.records]
 
 
 def part(project: Project, sizes: Sequence[int]) -> None:
@@ -222,5 +222,5 @@ def test_two_branches_that_recorded_merge_without_a_conflict(shop: Project) -> N
     shop.checkout("main")
     shop.record()
     shop.git("merge", "-q", "--no-edit", "other")
-    ids = {telling.id for telling in load_episodes(shop.workspace, "HEAD").tellings}
+    ids = {telling.id for telling in load_episodes(shop.workspace, "HEAD").records}
     assert {"pr-128", "pr-150", "pr-151"} <= ids

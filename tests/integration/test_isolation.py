@@ -25,7 +25,7 @@ from memory_ci.commands.mcp.server import build_server
 from memory_ci.commands.mcp.tools import Caller
 from memory_ci.commands.root import main
 from memory_ci.commands.table import COMMANDS as COMMAND_NAMES
-from memory_ci.memory.episodes import save_telling
+from memory_ci.memory.episodes import save_episode_record
 from memory_ci.records.episode import Episode, Situation
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
@@ -123,7 +123,7 @@ def note_episode(project: Project, name: str, session: str) -> None:
         context={"session": session},
         text=text,
     )
-    save_telling(project.workspace, episode)
+    save_episode_record(project.workspace, episode)
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ def run(shop: Project) -> tuple[bool, list[str]]:
     apply_plan(shop.workspace, plan, NOW)
     (outcome,) = {
         one.outcome
-        for one in combine(load_episodes(shop.workspace, None).tellings)
+        for one in combine(load_episodes(shop.workspace, None).records)
         if one.id == "pr-128"
     }
     rejected = {

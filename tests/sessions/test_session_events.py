@@ -6,7 +6,8 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from tests.agents_at_work import SESSION, WORDS, keep_session, make_session, merge_branch
 from tests.forge.make import make_pull
 from tests.project import TODAY, Project

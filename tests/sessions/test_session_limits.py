@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.record.run import RecordOptions, fetch_sessions, plan_record
+from memory_ci.commands.record.run import fetch_sessions, plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.commands.record.text import render_plan
 from memory_ci.sessions import captured_sessions
 from tests.agents_at_work import SESSION, WORDS, keep_session, make_session, merge_branch, put_tree

@@ -1,4 +1,4 @@
-"""Checks of what a pull request does to memory files, which hold notes for coding agents.
+"""Checks of the changes that a pull request makes to memory files (notes for coding agents).
 
 Only commits are read, nothing is written, and no secret is needed.
 """
@@ -365,7 +365,7 @@ def _find_refused_reverts(sides: Sides, commits: Iterable[Commit]) -> Iterator[F
     workspace = sides.workspace
     span = (sides.before.sha, sides.after.sha)
     fork_spans = {commit.sha[:SHA_WIDTH]: span for commit in commits}
-    episodes = combine(load_episodes(workspace, sides.before.sha).tellings)
+    episodes = combine(load_episodes(workspace, sides.before.sha).records)
     claims = Claims(workspace.repo, fork_spans, episodes)
 
     # All of history is read, oldest first, for the reverted commits may be old.

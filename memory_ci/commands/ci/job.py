@@ -18,7 +18,8 @@ from memory_ci.commands.health.health import list_health_remarks
 from memory_ci.commands.publish.carry_over import move_plan
 from memory_ci.commands.publish.publish import PublishOptions, find_delay, publish
 from memory_ci.commands.record.learner import OnProgress, ignore_progress
-from memory_ci.commands.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
+from memory_ci.commands.record.run import fetch_sessions, plan_record, save_plan
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.errors import EngineError
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.process import decode_path, run_git

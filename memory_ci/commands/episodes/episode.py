@@ -14,7 +14,7 @@ from memory_ci.commands.episodes.recall import is_safe, is_visible
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.findings import printable
 from memory_ci.lifecycle.episodes import combine, make_amendment
-from memory_ci.memory.episodes import load_episodes, save_telling
+from memory_ci.memory.episodes import load_episodes, save_episode_record
 from memory_ci.memory.screening import UNSAFE_HINT
 from memory_ci.memory.workspace import Workspace, repository_path, work_tree
 from memory_ci.records.episode import Action, Episode, Outcome, Situation
@@ -109,7 +109,7 @@ def create_episode(
     if existing is not None:
         return Noted(episode_record_path(existing), existing, is_new=False, left_out=left_out)
     if not dry_run:
-        save_telling(workspace, episode)
+        save_episode_record(workspace, episode)
     return Noted(episode_record_path(episode), episode, is_new=True, left_out=left_out)
 
 
@@ -156,7 +156,7 @@ def mark_important(
     if _check_valence(valence) == episode.valence:
         return Noted(episode_record_path(episode), episode, is_new=False)
     amendment = make_amendment(at=now.replace(microsecond=0), amends=episode.id, valence=valence)
-    save_telling(workspace, amendment)
+    save_episode_record(workspace, amendment)
     return Noted(episode_record_path(amendment), replace(episode, valence=valence), is_new=True)
 
 
@@ -228,5 +228,5 @@ def _clean_value(workspace: Workspace, key: str, value: str) -> str:
 
 
 def _find_episode(workspace: Workspace, episode_id: str) -> Episode | None:
-    episodes = combine(load_episodes(workspace, None).tellings)
+    episodes = combine(load_episodes(workspace, None).records)
     return next((episode for episode in episodes if episode.id == episode_id), None)

@@ -20,7 +20,7 @@ from memory_ci.lifecycle.episodes import (
 )
 from memory_ci.lifecycle.relations import MIN_PREFIX
 from memory_ci.lifecycle.utility import Utility, delta_of, replay
-from memory_ci.memory.episodes import load_episodes, save_telling
+from memory_ci.memory.episodes import load_episodes, save_episode_record
 from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.screening import UNSAFE_HINT, is_unsafe
 from memory_ci.memory.workspace import Workspace, load_memory, work_tree
@@ -90,12 +90,12 @@ def give_feedback(
         ref=_normalise_ref(_check_text("ref", feedback.ref)),
     )
     episodes = load_episodes(workspace, None)
-    episode = _find_episode(combine(episodes.tellings), feedback.ref)
+    episode = _find_episode(combine(episodes.records), feedback.ref)
     if episode is not None:
         # One name for the same work, so that one event counts once.
         feedback = replace(feedback, ref=format_work_ref(episode.action.pr, episode.action.commit))
 
-    earlier_feedback = list_feedback(episodes.tellings)
+    earlier_feedback = list_feedback(episodes.records)
     # Feedback on a superseded entry counts for the entry that replaced it, its heir.
     heirs = find_heirs_among(located.entry for located in located_entries)
     no_feedback = Utility(NO_FEEDBACK, 0)
@@ -105,7 +105,7 @@ def give_feedback(
     amendment = make_amendment(feedback.at, episode_id, feedback=(feedback,))
     is_new = event_key(feedback) not in map(event_key, earlier_feedback)
     if is_new and not dry_run:
-        save_telling(workspace, amendment)
+        save_episode_record(workspace, amendment)
     return GivenFeedback(
         feedback=feedback,
         path=episode_record_path(amendment) if is_new else "",

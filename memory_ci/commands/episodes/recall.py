@@ -107,7 +107,7 @@ def recall_episodes(
     limit = min(max(query.limit, 1), MAX_LIMIT)
     bounded_query = replace(query, ranking=ranking, limit=limit, now=now)
     stored = _load_episodes(workspace, moment)
-    episodes = _filter_episodes(combine(stored.tellings), bounded_query)
+    episodes = _filter_episodes(combine(stored.records), bounded_query)
     recalled = _rank(workspace, bounded_query, episodes, stored, moment=moment, environ=environ)
 
     notes = []
@@ -160,12 +160,12 @@ def _load_episodes(workspace: Workspace, moment: PastMoment | None) -> Episodes:
             return Episodes((), ())
     files = load_episode_files(workspace, commit)
     stored = add_derived(workspace, files, commit)
-    has_derived = len(stored.tellings) > len(files.written.tellings)
+    has_derived = len(stored.records) > len(files.written.records)
     if not has_derived:
         return stored
     entries = [located.entry for located in load_memory(workspace, commit).located]
-    written_ids = {record.id for record in files.written.tellings}
-    return replace(stored, tellings=weigh_by_learned(stored.tellings, written_ids, entries))
+    written_ids = {record.id for record in files.written.records}
+    return replace(stored, records=weigh_by_learned(stored.records, written_ids, entries))
 
 
 def _filter_episodes(episodes: Iterable[Episode], query: RecallQuery) -> list[Episode]:
@@ -279,7 +279,7 @@ def _rank_by_mempalace(
     query: RecallQuery, episodes: Sequence[Episode], stored: Episodes
 ) -> Recalled:
     """Rank episodes by the formula of MemPalace, which also uses the feedback on entries."""
-    feedback = list_feedback(stored.tellings)
+    feedback = list_feedback(stored.records)
     utilities = {entry_id: utility.value for entry_id, utility in replay(feedback).items()}
     ranked_hits = rank_mempalace(query.query, episodes, utilities, query.now)
     safe_hits = (hit for hit in ranked_hits if is_safe(hit.episode))

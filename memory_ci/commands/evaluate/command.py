@@ -104,7 +104,7 @@ def retrieval(
       memory-ci eval retrieval --against origin/main
       memory-ci eval retrieval sets/shop
     """
-    from memory_ci.commands.evaluate import evaluate_retrieval
+    from memory_ci.commands.evaluate import evaluate_retrieval, retrieval_set
     from memory_ci.records.config import Config
 
     if place is not None and rev:
@@ -113,7 +113,7 @@ def retrieval(
         )
     comparison: Comparison | None = None
     if place is not None:
-        data = evaluate_retrieval.load_set(*(place / name for name in SET_FILES))
+        data = retrieval_set.load_set(*(place / name for name in SET_FILES))
         answers = tuple(evaluate_retrieval.answer_set(data, Config(), time.perf_counter))
     else:
         with progress("Asking"):
@@ -154,7 +154,8 @@ def draw(place: Path, since: str | None, engine: EngineName | None, as_json: boo
     """
     from memory_ci.commands.evaluate.labelled_set import draw_set, write_sheets
     from memory_ci.commands.evaluate.records import DrawnSet
-    from memory_ci.commands.record.run import RecordOptions, fetch_sessions
+    from memory_ci.commands.record.run import fetch_sessions
+    from memory_ci.commands.record.run_options import RecordOptions
 
     replies = place / "replies.jsonl"
     if replies.exists() and replies.stat().st_size:

@@ -26,7 +26,8 @@ from memory_ci.commands.evaluate.json_lines import WHEN, load_lines, read_labell
 from memory_ci.commands.evaluate.records import DrawnSet, ReaderQuality, SetEvaluation
 from memory_ci.commands.record.batches import Collector
 from memory_ci.commands.record.learner import OnProgress
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.errors import UsageError
 from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.prompt import build_prompt

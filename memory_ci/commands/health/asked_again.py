@@ -93,7 +93,7 @@ def count_asked_again_in(snapshot: Snapshot, periods: Iterable[Period]) -> tuple
 
 def _read_served_times(snapshot: Snapshot) -> ServedTimes:
     workspace = snapshot.workspace
-    episodes = combine(load_written(workspace, snapshot.sha).tellings)
+    episodes = combine(load_written(workspace, snapshot.sha).records)
     return read_served_times(workspace, episodes)
 
 

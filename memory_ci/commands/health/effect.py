@@ -52,7 +52,7 @@ def measure_effect(workspace: Workspace, today: date) -> EffectReport:
 
     The comparison begins with the first session that was held out: served nothing, by chance.
     """
-    episodes = combine(load_written(workspace, None).tellings)
+    episodes = combine(load_written(workspace, None).records)
     captured = CapturedSessions(workspace)
     sessions: list[Session] = []
     if workspace.config.sessions.read:

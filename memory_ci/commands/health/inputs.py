@@ -116,7 +116,7 @@ def open_inputs(workspace: Workspace, view: HealthView) -> Iterator[HealthInputs
     is_before_first_commit = view.tree == ""
     if not is_before_first_commit:
         files = list_memory_files(workspace, view.tree)
-        episodes = combine(load_episodes(workspace, view.tree).tellings)
+        episodes = combine(load_episodes(workspace, view.tree).records)
     loaded_files = list(load_files(workspace, files))
     screened_files = [screen(file) for file in loaded_files]
     changes, history_error = _list_changes(workspace, view)

@@ -84,31 +84,31 @@ def carry_over(workspace: Workspace, base: str, decisions: MaintainerDecisions) 
         decisions: what maintainers edited, added and removed on the branch before.
     """
     snapshot = workspace.at(base)
-    changes = list(_list_changes(workspace, base, decisions))
-    paths = {change.path for change in changes} | {file.path for file in decisions.touched}
+    entry_changes = list(_list_changes(workspace, base, decisions))
+    paths = {change.path for change in entry_changes} | {file.path for file in decisions.touched}
     old_files = snapshot.read({*paths, REJECTED_FILE})
-    new_files = apply_changes(old_files, changes)
 
+    # First the entries, then the prose around them and whole files, then the rejected entries.
+    new_files = apply_changes(old_files, entry_changes)
     current_files = dict(old_files)
     for path, content in new_files.items():
         current_files[path] = content or b""
     touched_files = _list_touched_files(workspace, base, current_files, decisions)
     new_files |= touched_files
-
     old_rejected = old_files.get(REJECTED_FILE, b"")
     new_rejected = _update_rejected_file(old_rejected, list_rejected(snapshot), decisions)
     if new_rejected != old_rejected:
         new_files[REJECTED_FILE] = new_rejected
 
     written_entries: dict[str, Entry] = {}
-    for change in changes:
+    for change in entry_changes:
         if change.kind in ("add", "update"):
             written_entries[change.entry.id] = change.entry
-    written_paths = [
-        path
-        for path, content in touched_files.items()
-        if content is not None or holds_entries(workspace, path)
-    ]
+    written_paths: list[str] = []
+    for path, content in touched_files.items():
+        is_deleted_episode = content is None and not holds_entries(workspace, path)
+        if not is_deleted_episode:
+            written_paths.append(path)
     return Carried(new_files, tuple(written_entries.values()), tuple(written_paths))
 
 
@@ -271,7 +271,7 @@ def _merge_prose(file: Touched, content: bytes) -> bytes:
 def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     """Return a plan moved to the tip of `ref`, which may be newer than where it was made.
 
-    If another run covered its range meanwhile, the plan has no changes.
+    If another run read its range meanwhile, the plan has no changes.
 
     Raises:
         RepositoryError: ref-moved, if the plan does not fit the tip.
@@ -283,9 +283,9 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     if not is_in_history(repo, plan.base, tip):
         raise _not_fitting(plan, tip, "its history does not hold that")
 
-    cursor = _find_cursor(workspace, tip)
-    if cursor is not None and cursor != _find_cursor(workspace, plan.base):
-        if plan.until is None or not is_in_history(repo, plan.until, cursor.source):
+    last_run = _find_cursor(workspace, tip)
+    if last_run is not None and last_run != _find_cursor(workspace, plan.base):
+        if plan.until is None or not is_in_history(repo, plan.until, last_run.source):
             raise _not_fitting(plan, tip, "another run landed")
         return _empty_plan(plan, ref, tip)
     if workspace_at(repo, plan.base).config != workspace_at(repo, tip).config:
@@ -301,15 +301,35 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
         steps=tuple(_fit_steps(plan, old_versions, new_versions, list_rejected(snapshot))),
         episodes=tuple(_fit_episodes(plan, snapshot)),
     )
+    changed_id = _find_changed_entry(plan, moved, old_versions, new_versions)
+    if changed_id:
+        raise _not_fitting(plan, tip, f"the entry {changed_id[:8]} was changed")
+    return moved
+
+
+def _find_changed_entry(
+    plan: Plan, moved: Plan, old_versions: Versions, new_versions: Versions
+) -> str:
+    """Return the id of an entry that a moved plan changes and that was edited since, or "".
+
+    An edited entry does not count if the plan changes its use counts alone.
+
+    Args:
+        plan: the plan as it was made.
+        moved: the plan on the new tip.
+        old_versions: the entries where the plan was made.
+        new_versions: the entries of the new tip.
+    """
     rebased_ids: set[str] = set()
     for change in _list_plan_changes(plan):
         if _can_rebase(change, old_versions, new_versions):
             rebased_ids.add(change.entry.id)
     for change in _list_plan_changes(moved):
-        id_ = change.entry.id
-        if id_ not in rebased_ids and old_versions.get(id_) != new_versions.get(id_):
-            raise _not_fitting(plan, tip, f"the entry {id_[:8]} was changed")
-    return moved
+        entry_id = change.entry.id
+        is_edited = old_versions.get(entry_id) != new_versions.get(entry_id)
+        if is_edited and entry_id not in rebased_ids:
+            return entry_id
+    return ""
 
 
 def _empty_plan(plan: Plan, ref: str, base: str) -> Plan:

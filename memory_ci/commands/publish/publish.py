@@ -203,7 +203,14 @@ def _commit_locally(
     plan = make_plan(ref, frozenset())
     applied = apply_plan(workspace, plan, now, in_actions="GITHUB_ACTIONS" in environ)
     reason = COVERED if is_covered(plan) else ""
-    return Published("none", applied.tip, "", 1, reason, plan, applied.subjects, is_followed=True)
+    return Published(
+        mode="none",
+        tip=applied.tip,
+        reason=reason,
+        plan=plan,
+        subjects=applied.subjects,
+        is_followed=True,
+    )
 
 
 def _publish_by_api(run: Run) -> Published:
@@ -366,7 +373,7 @@ def _update(run: Run, branch: MemoryBranch, base_ref: str, reason: str) -> Publi
     built = _build(replace(run, accepted=boxes.accepted), base_ref, branch.base, decisions)
     if isinstance(built, str):
         return _leave_branch(tip, built)
-    return _bring(run, branch, built, reason)
+    return _push_and_propose(run, branch, built, reason)
 
 
 def _leave_branch(tip: str, why: str) -> Published:
@@ -474,7 +481,9 @@ def _carry(
     return carried
 
 
-def _bring(run: Run, branch: MemoryBranch, built: Built, reason: str) -> Published | None:
+def _push_and_propose(
+    run: Run, branch: MemoryBranch, built: Built, reason: str
+) -> Published | None:
     """Push the built commits and update the pull request, or leave both as they are.
 
     A branch that adds nothing is deleted, and its request is closed.
@@ -515,7 +524,14 @@ def _bring(run: Run, branch: MemoryBranch, built: Built, reason: str) -> Publish
         edits = plural(len(built.lost), "edit")
         reasons.append(f"{edits} of the branch could not be kept: see the pull request")
     tip = outcome.detail or built.tip
-    published = Published("pr", tip, url, 1, "; ".join(reasons), built.plan, built.subjects)
+    published = Published(
+        mode="pr",
+        tip=tip,
+        url=url,
+        reason="; ".join(reasons),
+        plan=built.plan,
+        subjects=built.subjects,
+    )
     return update_request(run, branch.settings, built, published, branch.request)
 
 

@@ -19,7 +19,8 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.commands.record.learner import OnProgress
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.anthropic_api import (

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from memory_ci.commands.record.batches import Pending
     from memory_ci.commands.record.learn import Offer
     from memory_ci.commands.record.learner import OnProgress
-    from memory_ci.commands.record.run import RecordOptions
+    from memory_ci.commands.record.run_options import RecordOptions
     from memory_ci.memory.workspace import Workspace
     from memory_ci.records.plan import Plan, Published
 
@@ -184,7 +184,7 @@ def record_command(
 
 def _parse_range(arguments: dict[str, RangeArguments]) -> RecordOptions:
     """Return the options of the command line that name a range, as `RecordOptions`."""
-    from memory_ci.commands.record.run import RecordOptions
+    from memory_ci.commands.record.run_options import RecordOptions
 
     return RecordOptions(**arguments)  # type: ignore[arg-type] # click checked the types
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from memory_ci.commands.record.gatherer import RecordRun
-from memory_ci.commands.record.learner import Tally
+from memory_ci.commands.record.tally import Tally
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.gitrepo.history import FileVersion, list_versions
 from memory_ci.lifecycle.fold import plan_fold, strip_claims
@@ -46,6 +46,7 @@ def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chang
     claims: list[Finding] = []
     for note in safe_notes:
         if note.path in outsiders_paths:
+            # An outsider's note keeps its title, body and type, but claims no weight or origin.
             claims += find_note_claims(note, run.today, "notice")
             notes.append(strip_claims(note, run.today))
         else:
@@ -102,7 +103,7 @@ def _list_notes_of_outsiders(run: RecordRun, paths: Collection[str]) -> frozense
         RepositoryError: shallow-clone if history does not hold the addition.
     """
     outsiders_paths: set[str] = set()
-    for version in _list_bringing_commits(run, paths):
+    for version in _list_commits_of_notes(run, paths):
         merged = change_of_tip(run.workspace, version.commit.sha)
         request = run.gatherer.find_request(merged)
         for commit in _list_commits_of_file(merged, version.path):
@@ -121,21 +122,21 @@ def _list_commits_of_file(merged: MergedChange, path: str) -> Sequence[Commit]:
     return commits or [merged.tip]
 
 
-def _list_bringing_commits(run: RecordRun, paths: Collection[str]) -> list[FileVersion]:
+def _list_commits_of_notes(run: RecordRun, paths: Collection[str]) -> list[FileVersion]:
     """Return the first-parent commits that changed one of the notes, each back to its addition."""
     if not paths:
         return []
-    bringing: list[FileVersion] = []
+    versions: list[FileVersion] = []
     unfinished = set(paths)
     pathspecs = [f":(top,literal){path}" for path in paths]
     for version in list_versions(run.workspace.repo, run.base.sha, pathspecs):
         if version.path in unfinished:
-            bringing.append(version)
+            versions.append(version)
             if _adds_or_deletes(version.commit, version.path):
                 unfinished.remove(version.path)
         if not unfinished:
             break
-    return bringing
+    return versions
 
 
 def _adds_or_deletes(commit: Commit, path: str) -> bool:

@@ -27,7 +27,8 @@ from memory_ci.commands.record.batches import (
     has_batches,
 )
 from memory_ci.commands.record.learner import OnProgress
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.extraction.engines.meter import cost, cost_bound
 from memory_ci.extraction.engines.program import COMMAND_VARIABLE

@@ -7,18 +7,18 @@ as an entry, or why not.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from memory_ci.anchors.symbols import list_mentions
+from memory_ci.commands.record.documents import Documents
 from memory_ci.commands.record.episode_writer import EpisodeWriter
 from memory_ci.commands.record.gatherer import Gathered, RecordRun, find_window
+from memory_ci.commands.record.tally import Tally
 from memory_ci.commands.record.uses import UseFinder
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.content import redact
@@ -42,13 +42,6 @@ from memory_ci.extraction.judge import (
 )
 from memory_ci.extraction.markers import find_misspelt
 from memory_ci.extraction.settlement import settle
-from memory_ci.extraction.support import (
-    DOCUMENT,
-    Paragraph,
-    find_restating_document,
-    is_document,
-    list_paragraphs,
-)
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_hunks
@@ -63,7 +56,6 @@ from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
 from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.stage import find_project
-from memory_ci.memory.workspace import build_memory_test
 from memory_ci.records.candidate import ACCEPTED_IN_REQUEST, Candidate, Judged, Request
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.event import EvidenceSet
@@ -72,7 +64,7 @@ from memory_ci.records.names import (
     SHA_WIDTH,
     format_work_ref,
 )
-from memory_ci.records.plan import Change, Join
+from memory_ci.records.plan import Change
 from memory_ci.records.report import Finding
 from memory_ci.sessions import checkpoints, session_join
 from memory_ci.store.edits import format_entry
@@ -84,12 +76,6 @@ OnProgress = Callable[[int, int], None]
 
 MAX_FAILURES = 3
 """Declined requests that a model may fail at before a run stops asking it about them."""
-
-MAX_DOCUMENTS = 300
-"""Documents that are read for what they say already, and as many files of code."""
-
-MAX_DOCUMENT_BYTES = 200_000
-"""A longer document was generated and is not read."""
 
 MAX_CHANGED_FILES = 3
 """Files that people spoke about of which a model is shown hunks."""
@@ -147,46 +133,8 @@ def _describe_change(merged: MergedChange, request: PullRequest | None) -> WorkI
     )
 
 
-class Tally(msgspec.Struct):
-    """The findings of a run, for its report and for the steps that follow.
-
-    Attributes:
-        history: the commits of the range, without their files.
-        strangers: commits of outsiders by shortened id, each with the range of its change.
-        uses: what each merged change used of memory.
-        judged: the candidates with their outcome.
-        joins: sessions and requests that were joined to changes.
-        windows: notes about evidence that a model was not shown.
-        findings: remarks on files.
-        problems: what could not be read or asked.
-        dropped: why learnings of replies could not be read, counted.
-        left_out: why events were left out of the evidence, counted.
-        redactions: how many secrets were masked.
-        declined: how many declined requests were read.
-        has_uses: whether a commit names entries that it was served or used.
-        failure: why the model stopped the run.
-        covered: the last change before the failure.
-    """
-
-    history: list[Commit] = []
-    strangers: dict[str, tuple[str, str]] = {}
-    uses: list[tuple[MergedChange, Use]] = []
-    judged: list[Judged] = []
-    joins: list[Join] = []
-    windows: list[str] = []
-    findings: list[Finding] = []
-    problems: list[str] = []
-    dropped: Counter[str] = msgspec.field(default_factory=Counter)
-    left_out: Counter[str] = msgspec.field(default_factory=Counter)
-    redactions: int = 0
-    declined: int = 0
-    has_uses: bool = False
-    failure: EngineError | None = None
-    covered: str | None = None
-
-
 class Learner:
-    """Reads a range once, the oldest change first, and tallies its findings."""
+    """A reader of a range of merged changes, the oldest first, which plans entries from them."""
 
     def __init__(
         self,
@@ -216,6 +164,7 @@ class Learner:
         self._accepted_keys = accepted
         self._tombstones = forgotten
         self._use_finder = UseFinder(run)
+        self._documents = Documents(run.base)
         self._shown_by_tools: list[ShownByTools] = []
 
     def learn(self, progress: OnProgress) -> Iterator[Change]:
@@ -224,9 +173,10 @@ class Learner:
         Each entry is in the draft of memory before the next change is read. If the model fails, the
         range ends before the change, and the rest is for the next run.
         """
+        # A range that cannot be read is an error, even after a failure of the model.
+        history = plan_range(self._repo, self._run.since, self._run.base.sha)
         if self.tally.failure is not None:
             return
-        history = plan_range(self._repo, self._run.since, self._run.base.sha)
         for done, merged in enumerate(iter_merged_changes(self._repo, history), start=1):
             try:
                 changes = self._learn_from_change(merged)
@@ -339,7 +289,7 @@ class Learner:
         Commits of outsiders are noted in the tally: their trailers count neither in this change nor
         in a later one that holds the same commits.
         """
-        outsiders = self.tally.strangers
+        outsiders = self.tally.outsiders
         member_commits: list[Commit] = []
         for commit in merged.commits:
             if self._run.gatherer.may_claim(commit, merged, request):
@@ -353,8 +303,7 @@ class Learner:
     def _take_session_notes(self, label: str, gathered: Gathered) -> Iterator[Change]:
         """Yield the notes that an agent added to memory in a session, but that nobody committed.
 
-        They become entries with their title, body and type alone. A note whose quotes its session
-        does not hold becomes a problem of the run instead.
+        A note whose quotes its session does not hold becomes a problem of the run instead.
 
         Args:
             label: the name of the merged change, such as `#128`.
@@ -365,16 +314,12 @@ class Learner:
             written_before = {*self._past_keys, *self._all_past_ids, *self._draft.by_id}
             if {entry.id, content_key(entry.title, entry.body)} & written_before:
                 continue
-            target = parse_target(entry.scope or "project")
-            path = self._draft.path_of(target) if target.name in ("team", "project") else None
-            proved = prove(self._run.base, entry)
-            plain = strip_claims(Located(entry, path or "", 1, target), self._run.today)
-            note = replace(plain.entry, evidence=proved.evidence, cites=proved.cites)
-            place = replace(plain, entry=note)
+            place = self._file_session_note(entry)
+            note = place.entry
             if self._tombstones and find_forgotten(self._tombstones, place):
                 continue
-            is_fit = is_proved(proved) and not find_fault(note) and not any(find_unsafe(place))
-            if path is None or not is_fit:
+            is_writable = bool(place.path) and not find_fault(note)
+            if not is_writable or not is_proved(note) or any(find_unsafe(place)):
                 self.tally.problems.append(
                     f"a note of the session {session_key} proves something else, or is not fit: "
                     f"{entry.id[:8]}"
@@ -384,7 +329,20 @@ class Learner:
             if not any(is_kept(place, existing_place) for existing_place in existing):
                 self._past_keys |= {entry.id}
                 why = f"from {label}"
-                yield Change(step="extract", kind="add", path=path, entry=note, why=why)
+                yield Change(step="extract", kind="add", path=place.path, entry=note, why=why)
+
+    def _file_session_note(self, entry: Entry) -> Located:
+        """Return a note of a session with the memory file that it belongs to.
+
+        It has its title, body, type and looked-up quotes alone. The path is "" if its scope has no
+        file that could be written.
+        """
+        target = parse_target(entry.scope or "project")
+        path = self._draft.path_of(target) if target.name in ("team", "project") else None
+        proved = prove(self._run.base, entry)
+        plain = strip_claims(Located(entry, path or "", 1, target), self._run.today)
+        note = replace(plain.entry, evidence=proved.evidence, cites=proved.cites)
+        return replace(plain, entry=note)
 
     @cached_property
     def _all_past_ids(self) -> frozenset[str]:
@@ -550,7 +508,9 @@ class Learner:
             pieces=evidence.pieces,
             existing=self._draft.entries,
             find_fault=lambda candidate: find_fault(self._build_entry(candidate, work)),
-            find_document=lambda candidate: self._find_document(candidate, changed_paths),
+            find_document=lambda candidate: self._documents.find_restating(
+                candidate.title, changed_paths
+            ),
             list_known=self._list_served,
             shown_by_tools=tuple(self._shown_by_tools),
         )
@@ -593,29 +553,6 @@ class Learner:
         )
         project = find_project(parse_target(candidate.scope).where, self._run.phases)
         return replace(entry, phase=self._run.phases.get(project))
-
-    def _find_document(self, candidate: Candidate, changed_paths: Iterable[str]) -> str | None:
-        """Return the path of a document or changed file that says the same as a candidate."""
-        document = find_restating_document(candidate.title, self._documents)
-        if document:
-            return document
-        code = [path for path in changed_paths if not DOCUMENT.fullmatch(path)][:MAX_DOCUMENTS]
-        return find_restating_document(candidate.title, self._read_prose(code))
-
-    @cached_property
-    def _documents(self) -> tuple[Paragraph, ...]:
-        """The paragraphs of the documents at the tip of the branch, read when first needed."""
-        documents = sorted(filter(is_document, self._run.base.tree.files))
-        return tuple(self._read_prose(documents[:MAX_DOCUMENTS]))
-
-    def _read_prose(self, paths: Iterable[str]) -> Iterator[Paragraph]:
-        """Yield the paragraphs of files at the tip of the branch, but not of memory's own files."""
-        is_memory = build_memory_test(self._run.workspace)
-        wanted = {path for path in paths if not is_memory(path)}
-        for content in self._run.base.tree.read(wanted, MAX_DOCUMENT_BYTES):
-            if content.data is not None:
-                text = content.data.decode("utf-8", "replace")
-                yield from list_paragraphs(content.file.path, text)
 
 
 def find_fault(entry: Entry) -> str | None:

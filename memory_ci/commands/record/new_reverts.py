@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from memory_ci.commands.record.episode_writer import EpisodeWriter
 from memory_ci.commands.record.gatherer import RecordRun
-from memory_ci.commands.record.learner import Learner, Tally
+from memory_ci.commands.record.learner import Learner
+from memory_ci.commands.record.tally import Tally
 from memory_ci.gitrepo.history import list_reverting_commits
 from memory_ci.gitrepo.repo import is_ancestor
 from memory_ci.lifecycle.reverts import Revert, find_reverts
@@ -35,7 +36,7 @@ def find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
     """
     repo, cursor = run.workspace.repo, run.cursor
     tally = learner.tally
-    claims = Claims(repo, tally.strangers, _iter_episodes(learner))
+    claims = Claims(repo, tally.outsiders, _iter_episodes(learner))
     reverts = find_reverts(tally.history, claims.count)
     if cursor is None:
         return NewReverts(reverts, claims.refused)
@@ -64,7 +65,7 @@ def _weigh_with_earlier(
     repo, tally = run.workspace.repo, learner.tally
     doubted: set[str] = set()
     for revert in reverts:
-        if revert.sha in tally.strangers:
+        if revert.sha in tally.outsiders:
             doubted |= revert.undoes
     earlier = list_reverting_commits(repo, last_end)
     # A commit of an outsider has as its value the tips before and after its merged change.
@@ -73,7 +74,7 @@ def _weigh_with_earlier(
         short_sha = commit.sha[:SHA_WIDTH]
         if short_sha in doubted:
             doubted_commits[short_sha] = (commit.parents[0], commit.sha)
-    claims = Claims(repo, tally.strangers | doubted_commits, _iter_episodes(learner))
+    claims = Claims(repo, tally.outsiders | doubted_commits, _iter_episodes(learner))
     new_shas = {revert.sha for revert in reverts}
     all_reverts = find_reverts([*earlier, *tally.history], claims.count)
     return tuple(revert for revert in all_reverts if revert.sha in new_shas)

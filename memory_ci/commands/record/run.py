@@ -6,7 +6,7 @@ merged changes. Planning writes nothing but caches; `memory.apply` commits a pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, date, datetime, time
 from pathlib import Path, PurePosixPath
@@ -19,38 +19,38 @@ from msgspec.structs import replace
 from memory_ci.commands.record.episode_writer import EpisodeWriter
 from memory_ci.commands.record.gatherer import Gatherer, RecordRun
 from memory_ci.commands.record.inbox import fold_inbox
-from memory_ci.commands.record.learner import Learner, OnProgress, Tally
-from memory_ci.commands.record.new_reverts import NewReverts, amend_episodes, find_new_reverts
+from memory_ci.commands.record.learner import Learner, OnProgress
+from memory_ci.commands.record.new_reverts import amend_episodes, find_new_reverts
 from memory_ci.commands.record.proposed_checks import (
     judge_checks,
     plan_checks_of_entries,
     plan_new_rules,
 )
 from memory_ci.commands.record.repeated_candidates import judge_repeated, plan_repeated
+from memory_ci.commands.record.run_findings import find_gaps, find_uncommitted, find_unproved_claims
+from memory_ci.commands.record.run_options import RecordOptions
+from memory_ci.commands.record.tally import Tally
 from memory_ci.commands.record.upkeep import Upkeep, find_same, plan_upkeep
 from memory_ci.config import CONFIG_FILE
-from memory_ci.errors import EngineError, UsageError
+from memory_ci.errors import EngineError
 from memory_ci.forge.selection import choose_forge
-from memory_ci.gitrepo.history import find_addition, plan_range
+from memory_ci.gitrepo.history import find_addition
 from memory_ci.gitrepo.log import read_commit_time
 from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.past import find_range_start
 from memory_ci.gitrepo.record_commits import (
     Cursor,
     find_cursor,
-    find_lost_cursor,
     list_counted_commits,
 )
 from memory_ci.gitrepo.repo import (
     find_commit,
     find_setting,
-    head_branch,
-    is_ancestor,
     is_shallow,
 )
 from memory_ci.gitrepo.sessionrefs import fetch
 from memory_ci.lifecycle.reinforcement import plan_reinforcement
-from memory_ci.memory.claims import list_refused, unproved
+from memory_ci.memory.claims import list_refused
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.eligible import is_own_commit, is_own_run
 from memory_ci.memory.episode_files import DeletedEpisodes, find_fold_day, plan_files
@@ -67,12 +67,9 @@ from memory_ci.memory.workspace import (
     Workspace,
     branch_tip,
     build_memory_test,
-    list_memory_files,
     workspace_at,
-    workspace_here,
 )
 from memory_ci.progress import report
-from memory_ci.records.config import EngineName
 from memory_ci.records.history import PullRequest
 from memory_ci.records.plan import (
     PLAN_VERSION,
@@ -84,44 +81,11 @@ from memory_ci.records.plan import (
     Step,
     Unwritten,
 )
-from memory_ci.records.report import Finding
 from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import is_fragment
 from memory_ci.store.ranges import RecordedRange
-from memory_ci.text import plural
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-class RecordOptions(msgspec.Struct, frozen=True):
-    """The range that a run reads, and with what.
-
-    Attributes:
-        since: begin after this revision, or so long ago (`90d`, `12w`, `6m`, `1y`); None takes up
-            where the last run ended.
-        ref: the branch; None for the one that is checked out.
-        sessions: transcripts that the caller names, beside those that the repository has.
-        engine: the engine to use instead of the configuration's.
-        from_root: on a first run, begin at the first commit and not where memory-ci was set up.
-        base: the commit that the branch is at, if the caller knows it.
-        problems: problems that the caller met before (`fetch_sessions`).
-        accepted: content keys of candidates that a person accepted in the memory pull request.
-    """
-
-    since: str | None = None
-    ref: str | None = None
-    sessions: tuple[Path, ...] = ()
-    engine: EngineName | None = None
-    from_root: bool = False
-    base: str | None = None
-    problems: tuple[str, ...] = ()
-    accepted: frozenset[str] = frozenset()
-
-    @property
-    def is_range_named(self) -> bool:
-        """Whether the caller said where the range begins."""
-        return self.since is not None or self.from_root
 
 
 def plan_record(
@@ -156,11 +120,11 @@ def plan_record(
     run = _open_run(base, options, today, environ, model)
     learner = _open_learner(run, options)
     tally = learner.tally
-    problems = list(_find_gaps(run, options))
+    problems = list(find_gaps(run, options))
     tally.findings += workspace_at(workspace.repo, base_sha).findings
     tally.findings += base.memory.findings
     folded = fold_inbox(run, tally, problems)
-    tally.findings += _find_uncommitted(base, ref)
+    tally.findings += find_uncommitted(base, ref)
     with closing(run.model):
         extracted = _extract(run, learner, progress)
         repeated = _learn_repeated(run, options, tally)
@@ -401,7 +365,7 @@ def _add_steps(
     steps += plan_upkeep(upkeep, run.draft, STEPS)
 
     tally.findings += list_refused(reverts.refused, "notice")
-    tally.findings += _find_unproved_claims(run, tally, reverts)
+    tally.findings += find_unproved_claims(run, tally, reverts)
     return replace(plan, steps=tuple(steps), counted=counted)
 
 
@@ -458,72 +422,6 @@ def _describe_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter) -> Un
         derived = tombstones_at(run.base).mask_all(writer.derived)
         cache_range(run.workspace, new_range, derived)
     return unwritten
-
-
-def _find_unproved_claims(run: RecordRun, tally: Tally, reverts: NewReverts) -> list[Finding]:
-    """Return a notice if commit messages count without a forge that says who may write.
-
-    Those are messages that say that a commit reverts other work or used an entry.
-    """
-    has_reverts = any(revert.sha not in tally.strangers for revert in reverts.proved)
-    if run.gatherer.has_forge or not (tally.has_uses or has_reverts):
-        return []
-    message = (
-        "no forge was asked who may write: what commits say of other work (reverts, "
-        "Memory-Retrieved, Memory-Used) counts for whoever extraction.trusted_authors names"
-    )
-    return [unproved(message, "notice")]
-
-
-def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
-    """Yield a problem if the range does not begin where the last run ended.
-
-    Either the branch was rewritten below the last run, so that the range begins earlier; or the
-    range begins after the last run's end, so that no later run reads the changes between.
-    """
-    repo, cursor = run.workspace.repo, run.cursor
-    if options.since is None:
-        lost = find_lost_cursor(repo, run.base.sha, cursor, build_memory_test(run.workspace))
-        if lost is not None:
-            yield (
-                f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, "
-                "which its history does not hold, for the branch was rewritten. "
-                "Older changes are read again; what kept its commit is not counted twice"
-            )
-    if cursor is None or run.since in (None, cursor.source):
-        return
-    if not is_ancestor(repo, cursor.source, run.since):
-        return
-    count = plan_range(repo, cursor.source, run.since).change_count
-    yield (
-        f"{plural(count, 'change')} between the end of the last run ({cursor.source[:10]}) "
-        "and --since: later runs go on from here. Without --since they are read"
-    )
-
-
-def _find_uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
-    """Yield findings for files of the work tree that a run does not read.
-
-    These are notes of the inbox that are not committed, and a configuration that cannot be read,
-    for which the committed one is used.
-    """
-    workspace = snapshot.workspace
-    if workspace.repo.root is None or head_branch(workspace.repo) != ref:
-        return
-    try:
-        workspace_here(workspace.repo)
-    except UsageError as error:
-        message = (
-            "the configuration of the work tree cannot be read, and that of the commit holds: "
-            f"{error.message}"
-        )
-        yield Finding(CONFIG_FILE, 1, error.slug, message, error.hint, "notice")
-    committed_paths = {file.path for file in snapshot.memory.files}
-    hint = "Commit it, and the next run folds it."
-    for file in list_memory_files(workspace, None):
-        if is_fragment(file.path) and file.path not in committed_paths:
-            message = "waits in the work tree only"
-            yield Finding(file.path, 1, "not-committed", message, hint, "notice")
 
 
 def save_plan(plan: Plan, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_ci.commands.record.run import RecordOptions
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import tree_at

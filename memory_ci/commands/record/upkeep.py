@@ -2,22 +2,19 @@
 
 Consolidation resolves contradictions, promotion moves an entry to a wider scope, retirement stops
 showing it, and compaction merges entries that say the same. They are planned on a draft of memory,
-alone or at the end of a record run. Entries that apply in any repository can be copied to the
-global memory, a repository of one's own, as a commit there.
+alone or at the end of a record run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import date
 from itertools import permutations
-from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.entries import deepest_directory
 from memory_ci.extraction.reply import Learning, parse_reply
@@ -28,12 +25,10 @@ from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
 from memory_ci.lifecycle.consolidation import plan_consolidation
 from memory_ci.lifecycle.episodes import combine
-from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.lifecycle.promotion import plan_norms, plan_promotion
 from memory_ci.lifecycle.reverts import Revert, plan_undone
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.memory.cites import gone_since, judge_anchors
-from memory_ci.memory.commit_message import render_commit_message
 from memory_ci.memory.decision_records import plan_withdrawals
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.episodes import load_episodes
@@ -44,7 +39,6 @@ from memory_ci.memory.workspace import (
     Workspace,
     branch_tip,
     build_memory_test,
-    open_committed,
     workspace_at,
 )
 from memory_ci.records.candidate import Request
@@ -64,8 +58,7 @@ from memory_ci.records.plan import (
 from memory_ci.records.report import Finding
 from memory_ci.sessions.ended_rules import plan_ended
 from memory_ci.sessions.session_archive import SessionArchive, read_archive
-from memory_ci.store.document import load_file, parse_memory_file
-from memory_ci.store.edits import apply_changes
+from memory_ci.store.document import parse_memory_file
 from memory_ci.text import content_words, jaccard, stem
 
 MAX_SEARCHED_CHARS = 1000
@@ -187,7 +180,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
 
     def read_directories() -> dict[str, str]:
         """Return the directory of each merged change that has an episode, by the change's name."""
-        records = load_episodes(base.workspace, base.sha).tellings
+        records = load_episodes(base.workspace, base.sha).records
         directories: dict[str, str] = {}
         for episode in combine(records):
             action = episode.action
@@ -295,10 +288,10 @@ def plan_upkeep_alone(
     archive = read_archive(workspace, base) if is_counted else None
     upkeep = Upkeep(since, today, stale_after=stale_after, archive=archive)
     planned = tuple(plan_upkeep(upkeep, draft, steps))
-    return _build_plan(ref, base, planned, draft.base.memory.findings)
+    return make_upkeep_plan(ref, base, planned, draft.base.memory.findings)
 
 
-def _build_plan(
+def make_upkeep_plan(
     ref: str, base: str, steps: tuple[PlannedStep, ...], findings: tuple[Finding, ...] = ()
 ) -> Plan:
     """Return a plan that changes entries without having read merged changes or asked a model."""
@@ -328,15 +321,6 @@ def names_of(snapshot: Snapshot) -> frozenset[str]:
     names = {root.name, remote_name, *top_directories}
     long_names = {name.removesuffix(".git") for name in names if len(name) >= MIN_NAME_CHARS}
     return frozenset(long_names) - COMMON_NAMES
-
-
-def propose_globally(workspace: Workspace, branch: str | None, today: date) -> tuple[Entry, ...]:
-    """Return the entries of a branch that recur and can apply in any repository."""
-    _, base = branch_tip(workspace, branch)
-    workspace = workspace_at(workspace.repo, base)
-    draft = Draft(workspace.at(base))
-    promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(draft.base))
-    return tuple(proposal.entry for proposal in promotion.proposals)
 
 
 def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[Entry, ...]:
@@ -443,95 +427,3 @@ def _ask_model(
         if find_ungrounded(learning, pieces) is None:
             answers.append((learning, [entry_by_key[quote.evidence] for quote in learning.quotes]))
     return answers
-
-
-def promote_globally(
-    config_path: str, entries: tuple[Entry, ...], now: datetime, *, dry_run: bool
-) -> tuple[Entry, ...]:
-    """Copy entries to the global memory, as one commit in its repository.
-
-    The entries stay in the project too, because a job in CI has no global memory.
-
-    Args:
-        config_path: the checkout that `global.path` names.
-        entries: the entries to copy.
-        now: the time of the commit.
-        dry_run: commit nothing.
-
-    Returns:
-        The entries that the global memory did not have.
-
-    Raises:
-        UsageError: no-global-checkout, and what the writer raises.
-    """
-    directory = Path(config_path).expanduser()
-    workspace = _open_global_checkout(config_path, directory)
-    root = (workspace.repo.root or directory).resolve()
-    path = (directory.resolve() / "MEMORY.md").relative_to(root).as_posix()
-    ref, tip = branch_tip(workspace, None)
-    content = workspace.at(tip).read([path])
-    loaded = load_file(path, content.get(path, b""), workspace.config.scopes)
-    existing = [located.entry for located in loaded.entries]
-    new_entries: list[Entry] = []
-    for entry in entries:
-        if not any(is_same_learning(entry, existing_entry) for existing_entry in existing):
-            new_entries.append(entry)
-    if new_entries and not dry_run:
-        changes = tuple(
-            Change(step="promote", kind="add", path=path, entry=entry, why="from a project")
-            for entry in new_entries
-        )
-        plan = _build_plan(ref, tip, (PlannedStep(step="promote", changes=changes),))
-        _commit_globally(workspace, plan, content, now)
-    return tuple(new_entries)
-
-
-def _commit_globally(
-    workspace: Workspace, plan: Plan, content: Mapping[str, bytes], now: datetime
-) -> None:
-    """Commit a plan with one step in the repository of the global memory.
-
-    Args:
-        workspace: the repository of the global memory.
-        plan: the plan.
-        content: the files that it changes, as they are now.
-        now: the time of the commit.
-    """
-    # GitPython takes 75 ms to import, so it is imported only to write.
-    from memory_ci.gitrepo.writer import MEMORY_CI, PlannedCommit, commit_series
-
-    (step,) = plan.steps
-    message = render_commit_message([step], plan)
-    commit = PlannedCommit(apply_changes(content, step.changes), message)
-    commit_series(
-        workspace.repo,
-        ref=plan.ref,
-        expected=plan.base,
-        commits=[commit],
-        identity=MEMORY_CI,
-        when=now,
-    )
-
-
-def _open_global_checkout(config_path: str, directory: Path) -> Workspace:
-    """Open the repository of the global memory.
-
-    Args:
-        config_path: the setting `global.path`, "" if it is not set.
-        directory: the directory that it names.
-
-    Raises:
-        UsageError: no-global-checkout.
-    """
-    hint = (
-        "Clone the repository of the global memory, and name its directory: "
-        "`global: {path: ~/memory}`."
-    )
-    if not config_path or not directory.is_dir():
-        message = "global.path names no checkout to promote to"
-        raise UsageError(message, slug="no-global-checkout", hint=hint)
-    try:
-        return open_committed(directory)
-    except RepositoryError as error:
-        message = f"{directory} is in no git repository"
-        raise UsageError(message, slug="no-global-checkout", hint=hint) from error

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memory_ci import progress
 from memory_ci.commands.health.health import measure_health, measure_history
-from memory_ci.commands.record.run import RecordOptions
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.commands.report.inputs import (
     MAX_BODY,
     ReportInputs,
@@ -124,7 +124,7 @@ def _read_inputs(
         notes: gets a sentence for each part that could not be read.
     """
     memory = load_memory(workspace, None)
-    episode_files = load_written(workspace, None).tellings
+    episode_files = load_written(workspace, None).records
     episodes = episode_rules.combine(episode_files)
     heirs = episode_rules.find_heirs_among(located.entry for located in memory.located)
     feedback = episode_rules.move_to_heirs(episode_rules.list_feedback(episode_files), heirs)

@@ -221,7 +221,8 @@ def _parse_answers(
 
 def _read_queue(repository: Workspace, view: _View) -> Queue:
     """Return the questions of a view; candidates are those since the last record run."""
-    from memory_ci.commands.record.run import RecordOptions, fetch_sessions
+    from memory_ci.commands.record.run import fetch_sessions
+    from memory_ci.commands.record.run_options import RecordOptions
     from memory_ci.commands.review.queue import KEPT, PROPOSED, STALE, find_last_range, list_queue
 
     wanted = view.kinds or PROPOSED | KEPT

@@ -16,9 +16,11 @@ from msgspec.structs import replace
 
 from memory_ci.anchors.text import format_verdict
 from memory_ci.anchors.verdicts import judge_entry
+from memory_ci.commands.record.global_promotion import promote_globally
 from memory_ci.commands.record.learner import OnProgress, ignore_progress
-from memory_ci.commands.record.run import RecordOptions, plan_record
-from memory_ci.commands.record.upkeep import names_of, promote_globally
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
+from memory_ci.commands.record.upkeep import names_of
 from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
 from memory_ci.commands.review.priority import (
     DOUBT,
@@ -270,7 +272,7 @@ def _list_proposed(
 def _ask_about_candidate(suggestion: Suggestion) -> Question:
     """Return the question whether to write a candidate.
 
-    A quarantined one has no weight, which is the measure of what speaks for a candidate.
+    The weight of a candidate measures the evidence for it; a quarantined one has none.
     """
     candidate = suggestion.candidate
     kind: QuestionKind = "candidate" if suggestion.weight else "quarantined"
@@ -306,7 +308,7 @@ def _list_kept(
     base, today = draft.base.sha, now.date()
     usage: Mapping[str, UseCount] = {}
     if not STALE.issuperset(kinds):
-        usage = count_usage(combine(load_written(workspace, base).tellings))
+        usage = count_usage(combine(load_written(workspace, base).records))
     places = [place for place in draft.kept if place.entry.status != "retired"]
     active = [place for place in places if is_in_force(place.entry, today)]
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memory_ci.anchors.anchors import format_anchor, parse_anchor
 from memory_ci.commands.add.add import Added, add_entry, draft_entry, split_text
-from memory_ci.commands.record.upkeep import promote_globally
+from memory_ci.commands.record.global_promotion import promote_globally
 from memory_ci.commands.review.queue import STALE, Queue, note_asked
 from memory_ci.errors import UsageError
 from memory_ci.extraction.entries import entry_id, to_entry

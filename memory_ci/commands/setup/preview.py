@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from memory_ci.commands.record.learn import Offer, price_history
 from memory_ci.commands.record.learner import OnProgress
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.memory.workspace import Workspace

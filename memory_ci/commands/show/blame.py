@@ -205,7 +205,7 @@ def _list_learned(
 def _map_episodes(workspace: Workspace, view: str | None) -> dict[str, Episode]:
     """Return the episodes of work by references to it, such as `pr:128` and `commit:9d0c3f2`."""
     episodes: dict[str, Episode] = {}
-    for episode in combine(load_episodes(workspace, view).tellings):
+    for episode in combine(load_episodes(workspace, view).records):
         action = episode.action
         if action.pr:
             episodes[f"pr:{action.pr}"] = episode

@@ -77,7 +77,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
     entry = located.entry
     # Feedback on and use of a superseded entry count for the entry that replaced it, its heir.
     heirs = lifecycle_episodes.find_heirs_among(other.entry for other in all_located)
-    feedback = lifecycle_episodes.list_feedback(episodes.tellings)
+    feedback = lifecycle_episodes.list_feedback(episodes.records)
     utilities = replay(feedback, heirs=heirs)
     feedback_weights = FeedbackWeights(today, utilities)
     usage = _count_usage(entry, episodes, heirs)
@@ -101,7 +101,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
         given=usage.given,
         used=usage.used,
         touched=feedback_weights.touched(entry),
-        heard=tuple(_iter_counted_feedback(entry.id, episodes.tellings, heirs)),
+        heard=tuple(_iter_counted_feedback(entry.id, episodes.records, heirs)),
         is_low=is_low,
         factors=factors,
         verdicts=add_last_edits(workspace, [(entry, verdicts.get(entry, ()))], view)[0],
@@ -144,7 +144,7 @@ def _list_rank_factors(
 
 
 def _count_usage(entry: Entry, episodes: Episodes, heirs: lifecycle_episodes.Heirs) -> UseCount:
-    combined = lifecycle_episodes.combine(episodes.tellings)
+    combined = lifecycle_episodes.combine(episodes.records)
     return lifecycle_episodes.count_usage(combined, heirs).get(entry.id, UseCount())
 
 

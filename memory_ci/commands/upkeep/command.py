@@ -124,7 +124,8 @@ def _promote_globally(dry_run: bool, as_json: bool) -> None:
 
     If a model is configured, only the entries are copied that it agrees on.
     """
-    from memory_ci.commands.record.upkeep import agreed_by_model, promote_globally, propose_globally
+    from memory_ci.commands.record.global_promotion import promote_globally, propose_globally
+    from memory_ci.commands.record.upkeep import agreed_by_model
     from memory_ci.memory.model import choose_model
 
     current_workspace = open_current_workspace()

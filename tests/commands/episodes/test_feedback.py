@@ -17,7 +17,7 @@ from memory_ci.memory.episodes import (
     list_episode_files,
     load_episodes,
     read_episode_files,
-    save_telling,
+    save_episode_record,
 )
 from memory_ci.memory.workspace import STAGED
 from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Situation
@@ -61,7 +61,7 @@ def test_feedback_becomes_a_file_of_its_own_and_moves_the_utility(shop: Project)
     given = give(shop)
     assert (given.before, given.after) == (0.5, 0.7)
     assert episode_paths(shop) == [given.path]
-    (told,) = load_episodes(shop.workspace, None).tellings
+    (told,) = load_episodes(shop.workspace, None).records
     assert isinstance(told, Amendment)
     assert told.feedback == (Feedback(id=make_id(1), kind="confirmed", at=WHEN, by="ada"),)
 
@@ -97,14 +97,14 @@ def test_without_by_it_is_who_git_says_the_user_is(shop: Project) -> None:
 def test_a_reference_to_a_known_episode_makes_it_an_amendment_to_that(
     shop: Project, ref: str
 ) -> None:
-    save_telling(shop.workspace, make_episode(action=Action(pr=128, commit="9d0c3f2aaaaa")))
+    save_episode_record(shop.workspace, make_episode(action=Action(pr=128, commit="9d0c3f2aaaaa")))
     given = give(shop, ref=ref)
     assert given.amends == "pr-128"
     assert given.path.startswith(".memory/episodes/2026-11/pr-128+")
 
 
 def test_a_reference_to_no_episode_is_kept_as_it_is(shop: Project) -> None:
-    save_telling(shop.workspace, make_episode(action=Action(pr=1280, commit="9d0c3f2aaaaa")))
+    save_episode_record(shop.workspace, make_episode(action=Action(pr=1280, commit="9d0c3f2aaaaa")))
     assert give(shop, ref="pr:128").amends == ""
     assert give(shop, ref="commit:1111111").amends == ""
 
@@ -171,12 +171,12 @@ def test_a_time_without_a_zone_is_in_utc() -> None:
 def test_the_same_telling_twice_is_one_file_and_another_under_its_id_is_refused(
     shop: Project,
 ) -> None:
-    path = save_telling(shop.workspace, make_episode())
+    path = save_episode_record(shop.workspace, make_episode())
     before = path.stat()
-    assert save_telling(shop.workspace, make_episode()) == path
+    assert save_episode_record(shop.workspace, make_episode()) == path
     assert path.stat().st_mtime_ns == before.st_mtime_ns
     with pytest.raises(RepositoryError) as raised:
-        save_telling(shop.workspace, make_episode(text="otherwise"))
+        save_episode_record(shop.workspace, make_episode(text="otherwise"))
     assert raised.value.slug == "episode-exists"
     assert path.read_bytes() == format_episode_record(make_episode())
 
@@ -187,33 +187,33 @@ def test_no_link_is_followed(shop: Project) -> None:
     link = shop.path / episode_record_path(make_episode())
     link.parent.mkdir(parents=True)
     link.symlink_to(outside)
-    assert load_episodes(shop.workspace, None).tellings == ()
+    assert load_episodes(shop.workspace, None).records == ()
     with pytest.raises(RepositoryError):
-        save_telling(shop.workspace, make_episode())
+        save_episode_record(shop.workspace, make_episode())
 
 
 def test_a_directory_that_is_a_link_leads_nowhere(shop: Project) -> None:
     (shop.path.parent / "elsewhere").mkdir()
     (shop.path / ".memory").symlink_to(shop.path.parent / "elsewhere")
     with pytest.raises(RepositoryError) as raised:
-        save_telling(shop.workspace, make_episode())
+        save_episode_record(shop.workspace, make_episode())
     assert raised.value.slug == "outside-repository"
 
 
 def test_each_view_has_its_own_episodes(shop: Project) -> None:
-    save_telling(shop.workspace, make_episode("pr-1"))
+    save_episode_record(shop.workspace, make_episode("pr-1"))
     shop.git("add", ".")
     shop.commit("One")
-    save_telling(shop.workspace, make_episode("pr-2"))
+    save_episode_record(shop.workspace, make_episode("pr-2"))
     shop.git("add", ".memory")
-    save_telling(shop.workspace, make_episode("pr-3"))
+    save_episode_record(shop.workspace, make_episode("pr-3"))
     views = ("HEAD", STAGED, None)
-    assert [len(load_episodes(shop.workspace, view).tellings) for view in views] == [1, 2, 3]
+    assert [len(load_episodes(shop.workspace, view).records) for view in views] == [1, 2, 3]
 
 
 def test_episodes_are_no_memory_files(shop: Project) -> None:
     before = shop.check().entries
-    save_telling(shop.workspace, make_episode())
+    save_episode_record(shop.workspace, make_episode())
     assert shop.check().entries == before
 
 
@@ -263,7 +263,7 @@ def test_check_fails_on_an_injection_even_behind_an_escape(shop: Project) -> Non
 
 
 def test_check_fails_on_one_id_for_two_stories(shop: Project) -> None:
-    save_telling(shop.workspace, make_episode())
+    save_episode_record(shop.workspace, make_episode())
     other = format_episode_record(make_episode(text="Another story"))
     assert found(shop, ".memory/episodes/2026-12/_all.md", other) == {
         (".memory/episodes/2026-12/_all.md", 1, "duplicate-episode")
@@ -271,7 +271,7 @@ def test_check_fails_on_one_id_for_two_stories(shop: Project) -> None:
 
 
 def test_the_same_story_twice_is_no_finding(shop: Project) -> None:
-    save_telling(shop.workspace, make_episode())
+    save_episode_record(shop.workspace, make_episode())
     assert (
         found(shop, ".memory/episodes/2026-11/_all.md", format_episode_record(make_episode()))
         == set()
@@ -293,9 +293,9 @@ def test_a_large_file_is_not_read(shop: Project) -> None:
 
 
 def test_telling_what_was_learned_since_changes_no_file(shop: Project) -> None:
-    path = save_telling(shop.workspace, make_episode(action=Action(pr=128)))
+    path = save_episode_record(shop.workspace, make_episode(action=Action(pr=128)))
     before = path.read_bytes()
     give(shop, "undone", ref="pr:128")
     assert path.read_bytes() == before
-    assert load_episodes(shop.workspace, None).tellings[-1] == make_episode(action=Action(pr=128))
-    assert combine(load_episodes(shop.workspace, None).tellings)[0].feedback[0].kind == "undone"
+    assert load_episodes(shop.workspace, None).records[-1] == make_episode(action=Action(pr=128))
+    assert combine(load_episodes(shop.workspace, None).records)[0].feedback[0].kind == "undone"

@@ -16,10 +16,10 @@ from memory_ci.commands.evaluate.evaluate_retrieval import (
     compare_golden,
     init_golden,
     load_golden,
-    load_set,
     measure,
 )
 from memory_ci.commands.evaluate.records import Quality, QueryAnswer
+from memory_ci.commands.evaluate.retrieval_set import load_set
 from memory_ci.errors import UsageError
 from memory_ci.records.config import Config
 from memory_ci.search.embedders import EmbedderChoice, Purpose, Vectors, pack_vectors

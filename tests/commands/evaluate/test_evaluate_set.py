@@ -9,7 +9,7 @@ import pytest
 
 from memory_ci.commands.evaluate.labelled_set import draw_set, evaluate_set, write_sheets
 from memory_ci.commands.evaluate.text import render_set
-from memory_ci.commands.record.run import RecordOptions
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.errors import UsageError
 from tests.project import NOW, Project
 

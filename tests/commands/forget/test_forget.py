@@ -17,7 +17,7 @@ from memory_ci.commands.forget.forget import (
     plan_forget,
 )
 from memory_ci.commands.import_.importer import ImportOptions, import_memory
-from memory_ci.commands.record.run import RecordOptions
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.commands.review.queue import list_queue
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.extraction.tombstones import format_tombstones, parse_tombstones

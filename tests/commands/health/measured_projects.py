@@ -8,7 +8,7 @@ import msgspec
 
 from memory_ci.commands.health.health import measure_health
 from memory_ci.commands.health.records import Health, Metric, MetricName
-from memory_ci.memory.episodes import save_telling
+from memory_ci.memory.episodes import save_episode_record
 from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Action, Episode, ServedEntry, Situation
 from memory_ci.store.edits import format_entry
@@ -80,7 +80,9 @@ def spoil(project: Project, way: str) -> None:
 def serve_jobs(project: Project, used: int = 0) -> None:
     """Serve twenty jobs two entries each, of which they use some."""
     for number in range(20):
-        save_telling(project.workspace, make_episode(f"pr-{1000 + number}", given=2, used=used))
+        save_episode_record(
+            project.workspace, make_episode(f"pr-{1000 + number}", given=2, used=used)
+        )
 
 
 def make_episode(name: str, given: int = 0, used: int = 0) -> Episode:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.commands.health.health import measure_health
-from memory_ci.memory.episodes import save_telling
+from memory_ci.memory.episodes import save_episode_record
 from tests.commands.health.measured_projects import (
     INJECTION,
     make_episode,
@@ -39,7 +39,7 @@ def test_a_change_with_an_episode_counts_as_judged(project: Project) -> None:
     spoil(project, "coverage")
     before = value(project, "coverage")
     for number in range(140, 143):
-        save_telling(project.workspace, make_episode(f"pr-{number}"))
+        save_episode_record(project.workspace, make_episode(f"pr-{number}"))
     assert before is not None
     assert before < 50
     assert value(project, "coverage") == 100

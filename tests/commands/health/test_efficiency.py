@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from memory_ci.commands.health.health import measure_health
-from memory_ci.memory.episodes import save_telling
+from memory_ci.memory.episodes import save_episode_record
 from memory_ci.records.episode import ServedEntry
 from tests.commands.health.measured_projects import (
     INJECTION,
@@ -93,7 +93,7 @@ def test_reverted_work_asks_no_questions(project: Project) -> None:
     before = count_questions(project)
     work = project.commit("Zebras wander", {"src/zebra.py": "1\n"})
     assert count_questions(project) != before
-    save_telling(project.workspace, make_episode(f"commit-{work[:12]}"))
+    save_episode_record(project.workspace, make_episode(f"commit-{work[:12]}"))
     project.commit(
         f'Revert "Zebras wander"\n\nThis reverts commit {work}.\n', {"src/zebra.py": None}
     )
@@ -105,7 +105,7 @@ def test_use_by_jobs_counts_from_twenty_jobs_on(
     project: Project, jobs: int, expected: float | None
 ) -> None:
     for number in range(jobs):
-        save_telling(project.workspace, make_episode(f"pr-{1000 + number}", given=2, used=1))
+        save_episode_record(project.workspace, make_episode(f"pr-{1000 + number}", given=2, used=1))
     assert value(project, "efficiency") == expected
     (metric,) = (
         metric
@@ -125,7 +125,9 @@ def test_an_entry_often_given_and_never_used_is_proposed_for_review(
     own = project.entries()[0].id
     for number in range(given):
         episode = replace(make_episode(f"pr-{1000 + number}"), retrieved=(ServedEntry(id=own),))
-        save_telling(project.workspace, replace(episode, used=(own,) if number < used else ()))
+        save_episode_record(
+            project.workspace, replace(episode, used=(own,) if number < used else ())
+        )
     (metric,) = (
         metric
         for metric in measure_health(project.workspace, TODAY).metrics

@@ -12,7 +12,7 @@ from mcp.types import CallToolResult, TextContent, TextResourceContents
 
 from memory_ci.commands.mcp.server import build_server
 from memory_ci.commands.mcp.tools import Caller
-from memory_ci.memory.episodes import save_telling
+from memory_ci.memory.episodes import save_episode_record
 from memory_ci.records.episode import Episode, Situation
 from tests.project import NOW, Project
 
@@ -78,7 +78,7 @@ def slug_of(result: CallToolResult) -> str:
 
 def remember(project: Project, name: str, text: str, **context: str) -> None:
     situation = Situation(summary=text)
-    save_telling(
+    save_episode_record(
         project.workspace,
         Episode(id=name, occurred_at=NOW, situation=situation, context=context, text=text),
     )

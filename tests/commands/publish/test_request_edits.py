@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.writer import MEMORY_CI
 from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan
@@ -107,6 +108,21 @@ def test_two_edits_of_one_entry_at_different_times_are_both_kept(
     assert (known(remote).title, known(remote).type, known(remote).reinforcement_count) == (
         "Known better", "directive", 1
     )  # fmt: skip
+
+
+def test_words_that_the_run_wrote_and_a_maintainer_changed_again_are_the_maintainers(
+    remote: Remote, used: Publisher, tmp_path: Path
+) -> None:
+    clone = remote.clone(tmp_path / "run", "--branch", UPDATE)
+    text = clone.show("HEAD", "MEMORY.md")
+    clone.write("MEMORY.md", text.replace("Known before", "Known to the run"))
+    amend = f"!GIT_COMMITTER_EMAIL={MEMORY_CI.email} git commit -q --amend --no-edit MEMORY.md"
+    clone.git("-c", f"alias.amend-as-run={amend}", "amend-as-run")
+    clone.git("push", "-q", "--force", "origin", UPDATE)
+    edit_branch(remote, tmp_path / "one", {"MEMORY.md": ("Known to the run", "Known better")})
+    do_more_work(used)
+    used("pr")
+    assert known(remote).title == "Known better"
 
 
 def test_a_field_that_the_base_changed_differently_is_left_and_reported(

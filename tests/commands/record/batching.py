@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from memory_ci.commands.record.batches import Backfill, Pending, Wait
-from memory_ci.commands.record.run import RecordOptions
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.memory.apply import apply_plan
 from memory_ci.records.plan import Plan
 from tests.extraction.engines.model_double import (

@@ -14,16 +14,15 @@ GIVEN = f"Memory-Retrieved: {make_id(1)}, {make_id(2)}\nMemory-Used: {make_id(1)
 
 def episodes(project: Project) -> dict[str, Episode]:
     return {
-        episode.id: episode
-        for episode in combine(load_episodes(project.workspace, "HEAD").tellings)
+        episode.id: episode for episode in combine(load_episodes(project.workspace, "HEAD").records)
     }
 
 
 def said(project: Project, number: int = 1) -> list[tuple[str, str]]:
-    feedback = list_feedback(load_episodes(project.workspace, "HEAD").tellings)
+    feedback = list_feedback(load_episodes(project.workspace, "HEAD").records)
     return [(item.kind, item.ref) for item in feedback if item.id == make_id(number)]
 
 
 def utility(project: Project, number: int = 1) -> float:
-    feedback = list_feedback(load_episodes(project.workspace, "HEAD").tellings)
+    feedback = list_feedback(load_episodes(project.workspace, "HEAD").records)
     return replay(feedback)[make_id(number)].value

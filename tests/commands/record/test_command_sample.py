@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.extraction.engines.program import CommandEngine
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.extraction.reply import parse_reply, parse_risks

@@ -16,7 +16,8 @@ from memory_ci.commands.record.gatherer import (
     choose_declined,
     find_window,
 )
-from memory_ci.commands.record.run import RecordOptions, format_plan, plan_record
+from memory_ci.commands.record.run import format_plan, plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.commands.record.text import render_plan
 from memory_ci.memory.apply import apply_plan, parse_plan
 from memory_ci.memory.episodes import load_episodes
@@ -232,7 +233,7 @@ class Heap(Forge):
 
 
 def told(project: Project) -> list[int]:
-    tellings = load_episodes(project.workspace, "HEAD").tellings
+    tellings = load_episodes(project.workspace, "HEAD").records
     return sorted(int(telling.id[3:]) for telling in tellings if telling.id.startswith("pr-3"))
 
 

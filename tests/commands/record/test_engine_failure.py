@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.commands.record.text import render_plan
 from memory_ci.commands.root import main
 from memory_ci.memory.apply import apply_plan

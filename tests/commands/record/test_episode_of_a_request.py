@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from memory_ci.commands.record.run import RecordOptions, format_plan, plan_record
+from memory_ci.commands.record.run import format_plan, plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.memory.apply import apply_plan, parse_plan
 from memory_ci.records.plan import Plan
 from tests.commands.record.episodes_at_work import GIVEN, episodes, said

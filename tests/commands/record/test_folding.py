@@ -45,7 +45,7 @@ def paths(project: Project) -> list[str]:
 
 
 def ids(project: Project) -> list[str]:
-    return sorted(told.id for told in load_episodes(project.workspace, "HEAD").tellings)
+    return sorted(told.id for told in load_episodes(project.workspace, "HEAD").records)
 
 
 def test_an_old_month_is_folded_and_nothing_is_left_to_fold(told: Project) -> None:

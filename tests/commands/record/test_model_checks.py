@@ -10,7 +10,8 @@ import pytest
 
 from memory_ci.checks.repository import list_repository_files
 from memory_ci.commands.record.model_checks import describe_files, write_checks
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.entries import candidate_key

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.extraction.entries import candidate_key
 from memory_ci.memory.apply import apply_plan
 from memory_ci.records.candidate import Judged

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.memory.model import Model

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.memory.apply import apply_plan
 from tests.make import make_entry

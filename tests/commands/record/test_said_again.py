@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.commands.retrieve.text import render_context
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.meter import Meter

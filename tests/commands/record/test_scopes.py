@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
-from memory_ci.commands.record.run import RecordOptions, plan_record
-from memory_ci.commands.record.upkeep import agreed_by_model, promote_globally, propose_globally
+from memory_ci.commands.record.global_promotion import promote_globally, propose_globally
+from memory_ci.commands.record.run import plan_record
+from memory_ci.commands.record.run_options import RecordOptions
+from memory_ci.commands.record.upkeep import agreed_by_model
 from memory_ci.extraction.engines.program import CommandEngine
 from memory_ci.memory.agents_block import FENCE
 from memory_ci.memory.apply import apply_plan

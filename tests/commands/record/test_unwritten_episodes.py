@@ -83,7 +83,7 @@ def test_a_revert_is_an_amendment_of_an_episode_without_a_file(known: Project) -
     known.git("revert", "--no-edit", "-m", "1", merged)
     known.clock.tick()
     known.record()
-    (amendment,) = load_written(known.workspace, "HEAD").tellings
+    (amendment,) = load_written(known.workspace, "HEAD").records
     assert isinstance(amendment, Amendment)
     assert (amendment.amends, amendment.outcome) == ("pr-150", "failure")
     assert episodes(known)["pr-150"].outcome == "failure"
@@ -173,7 +173,7 @@ def keep_as_files(project: Project) -> None:
     """Leave the repository as an older version does, which wrote a file for each episode."""
     project.record()
     files: dict[str, str | bytes | None] = {RECORDED_FILE: None}
-    for telling in load_episodes(project.workspace, "HEAD").tellings:
+    for telling in load_episodes(project.workspace, "HEAD").records:
         files[episode_record_path(telling)] = format_episode_record(telling)
     project.commit("memory: note episodes\n\nMemory-CI-Step: episode", files)
 
@@ -196,7 +196,7 @@ def test_an_older_version_s_files_are_not_derived_again(known: Project) -> None:
     keep_as_files(known)
     before = episodes(known)
     known.record(since=known.git("rev-list", "--max-parents=0", "HEAD"))
-    found = load_episodes(known.workspace, "HEAD").tellings
+    found = load_episodes(known.workspace, "HEAD").records
     ids = [telling.id for telling in found]
     assert len(ids) == len(set(ids))
     assert before.items() <= episodes(known).items()
@@ -228,7 +228,7 @@ def test_an_earlier_commit_has_the_episodes_of_then(known: Project) -> None:
     known.merge_work("Charge twice", "twice", 151)
     known.record()
     assert {"pr-150", "pr-151"} <= episodes(known).keys()
-    ids = {telling.id for telling in load_episodes(known.workspace, then).tellings}
+    ids = {telling.id for telling in load_episodes(known.workspace, then).records}
     assert "pr-150" in ids
     assert "pr-151" not in ids
     assert "pr-151" in episodes(known), "and the cache still has the newer one"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.record.upkeep import Upkeep, plan_upkeep, promote_globally, propose_globally
+from memory_ci.commands.record.global_promotion import promote_globally, propose_globally
+from memory_ci.commands.record.upkeep import Upkeep, plan_upkeep
 from memory_ci.commands.retrieve.text import render_context
 from memory_ci.errors import UsageError
 from memory_ci.memory.draft import Draft

@@ -11,7 +11,7 @@ from memory_ci.commands.report.records import EntryLife, Overview
 from memory_ci.commands.report.report import gather_report
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve
-from memory_ci.memory.episodes import save_telling
+from memory_ci.memory.episodes import save_episode_record
 from memory_ci.records.episode import Action, Episode, Feedback, ServedEntry, Situation
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
@@ -57,7 +57,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
             ),
         ),
     )
-    save_telling(project.workspace, episode)
+    save_episode_record(project.workspace, episode)
     return project
 
 

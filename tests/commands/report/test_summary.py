@@ -9,7 +9,7 @@ import pytest
 
 from memory_ci.commands.report.records import Overview, Summary
 from memory_ci.commands.report.report import gather_report
-from memory_ci.memory.episodes import save_telling
+from memory_ci.memory.episodes import save_episode_record
 from memory_ci.records.episode import Episode, ServedEntry, Situation
 from memory_ci.sessions.session_note import Sign, note_sign
 from memory_ci.store.edits import format_entry
@@ -47,7 +47,7 @@ def serve(
         retrieved=tuple(ServedEntry(id=entry_id) for entry_id in ids),
         used=tuple(ids[:used]),
     )
-    save_telling(project.workspace, episode)
+    save_episode_record(project.workspace, episode)
 
 
 def gather(project: Project) -> Overview:

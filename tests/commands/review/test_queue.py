@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memory_ci.commands.record.run import RecordOptions
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.commands.review.queue import Queue, find_last_range, list_queue, note_asked
 from memory_ci.commands.review.review import AnsweredReview, Answers, answer
 from memory_ci.memory.forgotten import REJECTED_FILE

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.commands.record.run import RecordOptions
+from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.commands.review.queue import STALE, Queue, list_queue
 from memory_ci.commands.review.review import AnsweredReview, Answers
 from memory_ci.commands.review.review import answer as say

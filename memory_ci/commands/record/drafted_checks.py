@@ -1,0 +1,304 @@
+"""Drafts of checks of later changes: from rules that people wrote, and from habits in history.
+
+A check is a test of a change, such as "if X.py changes, docs/X.md changes as well".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from typing import NamedTuple
+
+from memory_ci.checks.backtest import PastChange
+from memory_ci.checks.habits import Habit, MergedFiles, find_habits
+from memory_ci.checks.repository import RepositoryFiles, has_glob
+from memory_ci.checks.templates import derive_check
+from memory_ci.commands.record.gatherer import RecordRun
+from memory_ci.commands.record.model_checks import is_about_changes, write_checks
+from memory_ci.errors import EngineError
+from memory_ci.gitrepo.edits import BlamedRange, blame_lines
+from memory_ci.lifecycle.prominence import is_in_force
+from memory_ci.memory.eligible import merged_on
+from memory_ci.memory.forgotten import read_rejected
+from memory_ci.memory.known_hooks import find_hook, is_linted, is_lock_tested
+from memory_ci.memory.model import Asker
+from memory_ci.memory.screening import is_unsafe
+from memory_ci.memory.written_checks import WrittenChecks
+from memory_ci.records.candidate import Candidate, CheckSource, Judged
+from memory_ci.records.check import ChangeCheck, WithCheck
+from memory_ci.regex import Regex
+from memory_ci.sessions.repetitions import list_written_rules
+
+MAX_ASKED = 30  # Rules that a model is asked about in a run.
+
+EMPHASIS = Regex(r"\*\*|__")
+"""Markdown's signs of emphasis."""
+
+SENTENCE = Regex(r"[A-Z`]")
+"""The beginning of a line that is no row of a table, and does not go on from the line before."""
+
+
+class CheckableRule(NamedTuple):
+    """A rule that a check may test.
+
+    Attributes:
+        title: the rule.
+        source: the kind of place that holds it.
+        place: the entry whose rule it is, or the document and line; "" for none.
+        since: the day after which changes count; None for all.
+        words: the words of a document.
+        candidate: the candidate of the rule itself, None if there is none.
+    """
+
+    title: str
+    source: CheckSource
+    place: str = ""
+    since: date | None = None
+    words: str = ""
+    candidate: Candidate | None = None
+
+
+class DraftedCheck(NamedTuple):
+    """A check of a rule that may be proposed to a person.
+
+    Attributes:
+        rule: the rule that it tests.
+        check: the check.
+        is_by_model: whether a model wrote it.
+    """
+
+    rule: CheckableRule
+    check: ChangeCheck
+    is_by_model: bool = False
+
+
+def draft_rule_checks(
+    run: RecordRun,
+    repeated: Sequence[Judged],
+    files: RepositoryFiles,
+    settings: str,
+    problems: list[str],
+) -> list[DraftedCheck]:
+    """Return the checks of rules that people wrote, without those that an entry has already.
+
+    Args:
+        run: the run.
+        repeated: the repeated requests and failures.
+        files: the files of the repository, which a check may name.
+        settings: the text of the files that configure linters and hooks.
+        problems: gets a line if the model cannot be asked.
+    """
+    rules = _list_untested(run, repeated, settings)
+    drafted = _drop_existing(run, _draft_checks(run, rules, files, problems))
+    return _date_documents(run, drafted)
+
+
+def draft_habit_checks(
+    run: RecordRun,
+    history: Sequence[PastChange],
+    drafted: Sequence[DraftedCheck],
+    files: RepositoryFiles,
+    settings: str,
+) -> list[DraftedCheck]:
+    """Return the checks of habits: of two kinds of files that past changes changed together.
+
+    Args:
+        run: the run.
+        history: the past changes.
+        drafted: the checks of rules, which habits must not repeat.
+        files: the files of the repository, which must have both kinds.
+        settings: the text of the files that configure linters and hooks.
+    """
+    habits: list[DraftedCheck] = []
+    for habit in _find_habits(run, history):
+        is_known = is_lock_tested((habit.also,), settings) or _is_demanded(habit, drafted)
+        if not is_known and has_glob(habit.when, files) and has_glob(habit.also, files):
+            habits.append(_draft_habit(habit))
+    return _drop_existing(run, habits)
+
+
+def _draft_checks(
+    run: RecordRun, rules: Iterable[CheckableRule], files: RepositoryFiles, problems: list[str]
+) -> list[DraftedCheck]:
+    """Return the checks of rules: first those of templates, then those that a model writes.
+
+    Args:
+        run: the run.
+        rules: the rules as sentences.
+        files: the files that a check may name.
+        problems: gets a line if the model cannot be asked.
+    """
+    drafted: list[DraftedCheck] = []
+    for_model: list[CheckableRule] = []
+    for rule in rules:
+        check = derive_check(rule.title, files)
+        if check is None:
+            for_model.append(rule)
+        else:
+            drafted.append(DraftedCheck(rule, check))
+    return drafted + _list_written(run, for_model, files, problems)
+
+
+def _list_written(
+    run: RecordRun, rules: Iterable[CheckableRule], files: RepositoryFiles, problems: list[str]
+) -> list[DraftedCheck]:
+    """Return the checks that a model wrote in earlier runs, and those that it writes now.
+
+    Those of earlier runs are in a cache. Args as in `_draft_checks`.
+    """
+    cache = WrittenChecks(run.workspace)
+    drafted: list[DraftedCheck] = []
+    unwritten: list[CheckableRule] = []
+    for rule in rules:
+        check = cache.find(rule.title)
+        if check is None:
+            unwritten.append(rule)
+        else:
+            drafted.append(DraftedCheck(rule, check, is_by_model=True))
+    if run.asker is None:
+        return drafted
+    try:
+        new_checks = list(_ask_for_checks(run, run.asker, unwritten, files))
+    except EngineError as error:
+        problems.append(f"checks of rules: {error.message} [{error.slug}]")
+        return drafted
+    if new_checks:
+        cache.add({draft.rule.title: draft.check for draft in new_checks})
+    return drafted + new_checks
+
+
+def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[CheckableRule]:
+    """Yield the rules that people repeated, that entries of memory hold, and that documents say."""
+    for item in repeated:
+        candidate = item.candidate
+        repetition = candidate.repetition
+        if repetition is not None and repetition.kind == "request":
+            place = repetition.written_in
+            yield CheckableRule(
+                candidate.title, "request", place, repetition.first, candidate=candidate
+            )
+    for located in run.draft.kept:
+        entry = located.entry
+        # The title of a rejected choice names the thing alone, which is no rule.
+        is_rule = entry.type == "directive" and entry.adoption != "rejected"
+        if is_rule and entry.check is None and is_in_force(entry, run.today):
+            yield CheckableRule(entry.title, "entry", entry.id, entry.created_at)
+    seen_texts: set[str] = set()
+    for written in list_written_rules(run.base):
+        text = EMPHASIS.sub("", written.text)
+        if SENTENCE.match(text) and text not in seen_texts and not written.is_forbidden_example:
+            seen_texts.add(text)  # CLAUDE.md is often a copy of AGENTS.md
+            yield CheckableRule(text, "document", written.place, words=written.text)
+
+
+def _list_untested(
+    run: RecordRun, repeated: Iterable[Judged], settings: str
+) -> list[CheckableRule]:
+    """Return the rules that no linter or hook of the repository tests, nor could test better.
+
+    Args:
+        run: the run.
+        repeated: the repeated requests and failures.
+        settings: the text of the files that configure linters and hooks.
+    """
+    untested: list[CheckableRule] = []
+    for rule in _list_rules(run, repeated):
+        could_be_hook = find_hook(rule.title) is not None
+        if not could_be_hook and not is_linted(rule.title, settings):
+            untested.append(rule)
+    return untested
+
+
+def _ask_for_checks(
+    run: RecordRun, asker: Asker, rules: Iterable[CheckableRule], files: RepositoryFiles
+) -> Iterator[DraftedCheck]:
+    """Yield the checks that a model writes for the first `MAX_ASKED` rules.
+
+    It is not asked about a rule whose check a person declined: it might write it in other words.
+
+    Raises:
+        EngineError: as the engine does.
+    """
+    # A line of the file of declined candidates is a key and a title.
+    declined_titles = {line.partition(" ")[2] for line in read_rejected(run.base)}
+    asked: list[CheckableRule] = []
+    for rule in rules:
+        is_testable = rule.source != "document" or is_about_changes(rule.title)
+        if is_testable and rule.title not in declined_titles and not is_unsafe(rule.title):
+            asked.append(rule)
+    asked = asked[:MAX_ASKED]
+    if not asked:
+        return
+    checks = write_checks(asker, [rule.title for rule in asked], files)
+    for rule, check in zip(asked, checks, strict=True):
+        if check is not None:
+            yield DraftedCheck(rule, check, is_by_model=True)
+
+
+def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
+    """Return the checks; those of documents count from the day when their line was committed."""
+    blamed: dict[str, tuple[BlamedRange, ...]] = {}
+    dated: list[DraftedCheck] = []
+    for draft in drafted:
+        rule = draft.rule
+        if rule.source != "document":
+            dated.append(draft)
+            continue
+        path, _, line_number = rule.place.rpartition(":")
+        if path not in blamed:
+            blamed[path] = blame_lines(run.workspace.repo, path, None, run.base.sha)
+        day = _find_day(blamed[path], int(line_number))
+        dated.append(draft._replace(rule=rule._replace(since=day)))
+    return dated
+
+
+def _find_day(blamed: Iterable[BlamedRange], line_number: int) -> date | None:
+    """Return the day when a line was committed; None if `git blame` does not reach the line."""
+    for part in blamed:
+        if part.last >= line_number:
+            return part.day
+    return None
+
+
+def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
+    """Return the habits of past changes: which kinds of files they changed together."""
+    changes = [
+        MergedFiles(
+            merged_on(past.merged),
+            tuple(file.path for file in past.change.files),
+            past.merged.title,
+        )
+        for past in history
+    ]
+    return find_habits(changes, run.today)
+
+
+def _is_demanded(habit: Habit, drafted: Iterable[DraftedCheck]) -> bool:
+    """Return whether a rule demands that the two kinds of a habit change together."""
+    checks = [draft.check for draft in drafted if isinstance(draft.check, WithCheck)]
+    return any(
+        _names_kind(check.when, habit.when) and _names_kind(check.also, habit.also)
+        for check in checks
+    )
+
+
+def _names_kind(globs: Iterable[str], kind: str) -> bool:
+    """Return whether a kind of files is among some globs, wherever in the repository it is."""
+    return kind in {glob.removeprefix("/") for glob in globs}
+
+
+def _draft_habit(habit: Habit) -> DraftedCheck:
+    check = WithCheck((habit.when,), (habit.also,))
+    title = f"When {habit.when} changes, {habit.also} changes as well"
+    return DraftedCheck(CheckableRule(title, "habit"), check)
+
+
+def _drop_existing(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
+    """Return the drafted checks that no entry of memory has, each once."""
+    known_checks = [place.entry.check for place in run.draft.kept]
+    new_checks: list[DraftedCheck] = []
+    for draft in drafted:
+        if draft.check not in known_checks:
+            known_checks.append(draft.check)
+            new_checks.append(draft)
+    return new_checks
