@@ -22,8 +22,8 @@ MAX_INPUT = 1024 * 1024  # bytes of a hook's input, which only names a transcrip
 
 @click.command("sessions")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
-@flag("--human", "with_words", help="Print what people said, with file and line.")
-@flag("--captured", "is_captured", help="List the sessions that are kept in this repository.")
+@flag("--human", "with_words", help="Print people's messages, with file and line.")
+@flag("--captured", "is_captured", help="List the sessions that are stored in this repository.")
 @flag("--purge", "is_purge", help="Delete captured sessions, which PATH names by id, or all.")
 @option("--remote", default="", metavar="NAME", help="Purge them on this remote, too.")
 @flag("--capture", "is_capture", help="Keep a digest of a session in this repository.")

@@ -94,7 +94,7 @@ def pre_push(remote: str) -> None:
     metavar="NAME",
     help="The event, where the input does not name it.",
 )
-@click.option("--no-ask", is_flag=True, help="Never ask the agent to note what a person taught it.")
+@click.option("--no-ask", is_flag=True, help="Never ask the agent to note a person's corrections.")
 @click.option(
     "--user",
     is_flag=True,

@@ -351,7 +351,7 @@ def _find_claims(sides: Sides) -> Iterator[Finding]:
         if keys:
             trailer_keys = " and ".join(keys)
             message = (
-                f"the commit {commit.sha[:12]} says {trailer_keys}, which record runs alone may say"
+                f"the commit {commit.sha[:12]} has {trailer_keys}, which only record runs may write"
             )
             yield Finding(".", 1, "own-trailer-from-fork", message, OWN_HINT)
     for commit in commits:

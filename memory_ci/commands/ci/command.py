@@ -55,7 +55,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     "--apply",
     type=click.File("rb"),
     metavar="PLAN.json",
-    help="Perform the plan of this file; no engine is asked.",
+    help="Apply the plan in this file, without an engine.",
 )
 @option(
     "--summary",

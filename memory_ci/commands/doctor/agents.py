@@ -78,7 +78,7 @@ def _report_readers(case: Surroundings) -> Iterator[Probe]:
     readers = list_readers(case.workspace.repo, case.tip) if case.tip else {}
     if readers:
         days = ", ".join(f"{name} on {time:%Y-%m-%d}" for name, time in readers.items())
-        yield Probe("agents", "ok", f"work that was given memory was last committed by {days}")
+        yield Probe("agents", "ok", f"work that was served memory was last committed by {days}")
 
 
 def _report_files(case: Surroundings, found_parts: Sequence[FoundPart]) -> Iterator[Probe]:

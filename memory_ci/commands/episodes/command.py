@@ -89,7 +89,7 @@ def episode_command(
     )
     if noted.left_out:
         keys = ", ".join(noted.left_out)
-        say(f"Note: not kept, for it is not of this repository: {keys}", err=True)
+        say(f"Note: left out, because it is not in this repository: {keys}", err=True)
     path = printable(noted.path)
     if not noted.is_new:
         show(noted, [f"Known already as {noted.episode.id} in {path}; nothing written."], as_json)
@@ -144,9 +144,9 @@ def feedback_command(
 
 @click.command("checkpoint")
 @click.argument("assumption")
-@option("--milestone", default="", help="Where the work stands: planning, half way, before review.")
+@option("--milestone", default="", help="Milestone of the work: planning, half way, before review.")
 @option("--state", choices=get_args(State), default="open", help="Whether it held.")
-@option("--because", default="", help="What showed that it held or failed.")
+@option("--because", default="", help="Evidence that it held or failed.")
 @change_options
 def checkpoint_command(
     *,
@@ -228,7 +228,7 @@ def premortem_command(
 
 @click.command("recall")
 @click.argument("question", nargs=-1)
-@flag("--tasks", help="Print earlier tasks that are like this one, and what became of them.")
+@flag("--tasks", help="Print similar earlier tasks with their outcomes.")
 @option(
     "--limit",
     type=int,
@@ -279,7 +279,7 @@ def recall_command(
     """
     if tasks:
         refuse_others(ctx, "tasks", ("question", "limit", "explain", "as_json"))
-        text = read_words_or_input(question, "Say what the task is", "recall --tasks")
+        text = read_words_or_input(question, "Name the task", "recall --tasks")
         task_limit = DEFAULT_TASKS if limit is None else limit
         task_limit = min(max(task_limit, 1), MAX_TASKS)
         _recall_tasks(text, task_limit, as_json, explain=explain)
@@ -287,7 +287,7 @@ def recall_command(
     from memory_ci.commands.episodes.recall import RecallQuery
 
     query = RecallQuery(
-        query=read_words_or_input(question, "Say what is asked", "recall"),
+        query=read_words_or_input(question, "Give the question", "recall"),
         now=now(),
         limit=DEFAULT_EPISODES if limit is None else limit,
         session=session,

@@ -97,8 +97,8 @@ def _confirm(plan: ForgetPlan, *, can_ask: bool) -> None:
         click.Abort: the person refuses.
     """
     if not can_ask:
-        message = "nobody can be asked here whether to forget it"
-        hint = "Look with --plan first, then say --yes."
+        message = "there is no terminal to confirm that it is to be forgotten"
+        hint = "Check the places with --plan first, then pass --yes."
         raise UsageError(message, slug="not-confirmed", hint=hint)
     say("".join(f"{printable(line)}\n" for line in _describe(plan)), err=True)
     if not confirm("Do it?", default=False):

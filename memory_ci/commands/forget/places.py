@@ -359,7 +359,7 @@ def _find_messages(repo: Repository, target: Target, needles: Sequence[str]) -> 
         if target.tombstones.find(message):
             number = find_number(message)
             where = f"{short_id}, pull request {number}" if number else short_id
-            what = "its message says it, and so may its pull request"
+            what = "its message holds it, and its pull request may hold it"
             yield HeldPlace("message", where, what, is_left=True)
 
 

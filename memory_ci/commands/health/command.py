@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("health")
 @option("--at", metavar="REV|DATE", help="Look at this revision or day, with that day for today.")
 @flag("--history", help="A line for today and for the end of each month, the newest twelve.")
-@flag("--effect", help="Compare sessions that are given memory with those that are held out.")
+@flag("--effect", help="Compare sessions that are served memory with sessions that are held out.")
 @flag("--stage", help="Print the stage that each project is in.")
 @json_option
 @click.pass_context

@@ -110,8 +110,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
             return self.session
         own = "This server has none"
         if self.session:
-            own = f"This server speaks for the session {self.session!r}"
-        message = "another session cannot be asked or written for"
+            own = f"This server serves the session {self.session!r}"
+        message = "this server cannot read or write for another session"
         hint = f"{own}; leave the session out, or start a server with --session."
         raise UsageError(message, slug="other-session", hint=hint)
 
@@ -408,7 +408,7 @@ def _report_noted(noted: Noted) -> tuple[str, Kept]:
     notes: tuple[str, ...] = ()
     if noted.left_out:
         keys = ", ".join(noted.left_out)
-        notes = (f"Not kept, for it is not of this repository: {keys}.",)
+        notes = (f"Left out, because it is not in this repository: {keys}.",)
     kept = Kept(noted.episode.id, noted.path, noted.is_new, notes)
     return _report(kept, "Commit it with your work.")
 

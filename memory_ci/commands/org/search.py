@@ -101,11 +101,11 @@ def add_organisation(
     except TimeoutError:
         note = (
             "The organisation's index did not answer within"
-            f" {DEADLINE_SECONDS * 1000:.0f} ms: nothing of it is given."
+            f" {DEADLINE_SECONDS * 1000:.0f} ms: its entries are left out."
         )
         return replace(answer, notes=(*answer.notes, note))
     except MemoryCIError as error:
-        note = f"Nothing of the organisation is given: {error.message}."
+        note = f"Entries of the organisation are left out: {error.message}."
         return replace(answer, notes=(*answer.notes, note))
     new_hits = [hit for hit in hits if hit.located.entry.id not in known and is_new(hit)]
     fitting_hits, _ = fit(new_hits, budget, entry_cost)

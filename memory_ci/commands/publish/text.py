@@ -510,7 +510,7 @@ def _list_answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]
     """Yield which entries agents with past tasks are shown, before and after the request."""
     if not answers:
         return
-    yield from ("", "### What agents are told: before and after", "")
+    yield from ("", "### Entries served to agents: before and after", "")
     yield from ("The past tasks that are most like this, asked again:", "")
     for answer in answers:
         title = code_span(shorten(answer.task.title, TITLE_WIDTH))
@@ -545,7 +545,7 @@ def _list_episodes(plan: Plan) -> Iterator[str]:
     if plan.unwritten.changes:
         count = plural(plan.unwritten.changes, "merged change")
         yield ""
-        yield f"Read, and noted in one line: {count} of which git's history says all."
+        yield f"Read, and recorded in one line each: {count} that git's history fully describes."
     if plan.fold_before is not None:
         yield ""
         yield f"Months of episodes that ended before {plan.fold_before} become one file each."
@@ -644,7 +644,7 @@ def _render_effect(effect: Effect) -> str:
     return (
         f"Budget: {plural(effect.entries_before, 'active entry')} become {effect.entries_after}, "
         f"{effect.chars_before:,} characters become {effect.chars_after:,}; "
-        f"a job is given at most {effect.limit:,} of them."
+        f"a job is served at most {effect.limit:,} of them."
     )
 
 

@@ -67,14 +67,14 @@ verbose_option = flag("--verbose", help="Print all of it, not the most important
 @option(
     "--push",
     choices=get_args(PublishMode),
-    help="How the commits reach the remote, instead of what the configuration says.",
+    help="How the commits reach the remote; overrides the configuration.",
 )
 @now_option
 @option(
     "--summary",
     type=click.File("w", encoding="utf-8", lazy=True),
     metavar="FILE",
-    help="Write what was learned to this file, as Markdown.",
+    help="Write the learnings to this file, as Markdown.",
 )
 @option("--fail-on", choices=["engine"], help="Exit with status 5 when the engine failed.")
 @option(
@@ -89,7 +89,7 @@ verbose_option = flag("--verbose", help="Print all of it, not the most important
     "plan_file",
     type=click.File("rb"),
     metavar="FILE",
-    help="Perform the plan of this file, or for - of standard input; no engine is asked.",
+    help="Apply the plan in this file, or for - on standard input, without an engine.",
 )
 @verbose_option
 @change_options
@@ -486,6 +486,8 @@ def _confirm_offer(offer: Offer) -> None:
         UsageError: learn-unasked if nobody can answer.
     """
     if offer.windows and not offer.is_sent:
-        message = f"{offer.windows} windows would be sent to {offer.engine}, and nobody agreed"
-        hint = "Agree with --yes; --dry-run says what it costs."
+        message = (
+            f"{offer.windows} windows would be sent to {offer.engine}, and nobody confirmed it"
+        )
+        hint = "Confirm with --yes; --dry-run prints the price."
         _confirm("Go on?", UsageError(message, slug="learn-unasked", hint=hint))

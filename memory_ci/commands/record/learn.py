@@ -40,7 +40,7 @@ from memory_ci.records.plan import Plan
 from memory_ci.text import plural
 
 EXAMPLE = "as an example, no model is set up here"
-AGAIN = "Run the same command again: what was answered is kept, and is not asked or paid for twice."
+AGAIN = "Run the same command again: stored answers are reused, and not paid for twice."
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

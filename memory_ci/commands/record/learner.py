@@ -114,7 +114,7 @@ def _find_misspelt_marks(commits: Iterable[Commit]) -> Iterator[Finding]:
     for commit in commits:
         for label, mark in find_misspelt(commit.message):
             message = (
-                f"{commit.sha[:SHA_WIDTH]} has a line `{label}:`, which is not kept: "
+                f"{commit.sha[:SHA_WIDTH]} has a line `{label}:`, which is ignored: "
                 f"it should be `{mark}:`"
             )
             hint = "Keep it with `memory-ci add`."

@@ -561,7 +561,7 @@ def _add_notes(
     notes = [job.view.note, *job.request.notes]
     notes = [note for note in notes if note]
     if ranked.mode == "degraded":
-        notes.append(f"Words alone were asked: {ranked.reason}.")
+        notes.append(f"Searched by words only: {ranked.reason}.")
     overhead = job.request.max_chars - budget
     notes += _explain_missing_entries(retrieval, job.options.about, overhead)
     if selection.gone:
@@ -597,7 +597,7 @@ def _explain_missing_entries(
     if known_count:
         pronoun = "it" if known_count == 1 else "them"
         entries = plural(known_count, "entry")
-        yield f"This session was given {entries} before; `--all` shows {pronoun}."
+        yield f"This session was served {entries} before; `--all` shows {pronoun}."
     if retrieval.hits_dropped and not retrieval.hits:
         entries = plural(len(retrieval.hits_dropped), "entry")
         needed_chars = min(entry_cost(hit) for hit in retrieval.hits_dropped) + overhead

@@ -35,7 +35,7 @@ entries = partial(option, multiple=True, metavar="N|ID", shell_complete=complete
 
 
 @click.command("review")
-@flag("--candidates", help="What may be worth learning alone, whatever was asked before.")
+@flag("--candidates", help="List only possible learnings, also those that were asked about before.")
 @flag("--stale", help="All entries whose code has changed or is gone, and nothing else.")
 @flag(
     "--all",

@@ -252,7 +252,7 @@ CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
     "--from",
     "history",
     metavar="REV|AGE",
-    help="First print what older work would teach (90d, 12w, 6m, 1y).",
+    help="First print possible learnings from older work (90d, 12w, 6m, 1y).",
 )
 @option(
     "--ci-source", metavar="OWNER/REPO@REV", help="The release of memory-ci that hooks and CI run."
@@ -526,7 +526,7 @@ def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: b
     config_step, memory_step = steps[:2]
     if config_step.result == "written" and memory_step.result == "kept":
         say(
-            "MEMORY.md was there: its prose stays, but only entries are given to agents "
+            "MEMORY.md existed: its prose stays, but only entries are served to agents "
             "(`memory-ci import`)."
         )
     if not dry_run and any(step.result == "written" for step in steps):

@@ -136,7 +136,7 @@ def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for key, value in pairs:
         if key in members:
-            raise WrongShapeError(f"the key {json.dumps(key)} stands twice in one object")
+            raise WrongShapeError(f"the key {json.dumps(key)} is twice in one object")
         members[key] = value
     return members
 

@@ -45,16 +45,16 @@ def list_command(**arguments: Any) -> None:  # noqa: ANN401 - those of shortcut.
 
 @click.command("show")
 @click.argument("entry_id", metavar="[ID]", required=False, shell_complete=complete_id)
-@flag("--why", help="Say what the entry counts, and what made it so.")
-@flag("--lines", help="List the lines that the work brought which taught it.")
-@flag("--log", help="Show what commits did to it, newest first; it may be gone by now.")
-@flag("--graph", help="Show what it is related to.")
+@flag("--why", help="Show the entry's prominence and the events behind it.")
+@flag("--lines", help="List the lines of code from the work that it was learned from.")
+@flag("--log", help="List the commits that changed it, newest first; also for a removed entry.")
+@flag("--graph", help="Show related entries.")
 @option(
     "--blame",
     "blamed_place",
     metavar="PATH[:A-B]",
-    help="Instead of an entry: say which work brought each line, what it was given and used, and "
-    "what was learned of it.",
+    help="Instead of an entry: print for each line the change that added it, "
+    "with the entries that this work was served, used and led to.",
 )
 @view_options
 @click.pass_context
@@ -184,7 +184,10 @@ def _show_lines(entry_id: str, view: str | None, as_json: bool) -> None:
 
     with progress("Reading history"):
         lines = list_lines_of(open_current_workspace(), entry_id, view)
-    text = render_blame(lines) or "No line that stands today was brought by what taught it.\n"
+    text = (
+        render_blame(lines)
+        or "No current line of code comes from the work that this entry was learned from.\n"
+    )
     show(lines, text, as_json)
 
 
