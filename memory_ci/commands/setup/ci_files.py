@@ -108,7 +108,8 @@ def need_release(release: Release | None, *, is_tag: bool) -> Release:
     """
     if release is None:
         message = (
-            "the repository of memory-ci is unknown: the metadata of this package names none yet"
+            "the repository of memory-ci is unknown: "
+            "this package names no repository in its metadata yet"
         )
         hint = f"Say which release hooks and CI are to run: --ci-source OWNER/REPO@{TAG}"
         raise UsageError(message, slug="no-ci-source", hint=hint)
