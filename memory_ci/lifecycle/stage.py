@@ -115,10 +115,10 @@ def parse_phase(name: str) -> Phase | None:
 
 
 def _list_statements(lines: Sequence[str]) -> Iterator[Reading | None]:
-    """Yield the phase that each explicit statement gives; None for one that names no phase.
+    """Yield the phase of each explicit statement; None for a statement without a known phase.
 
     A statement is a line `stage: design`, or a heading `## Stage` with the phase in the next line.
-    The word `status` may be about anything, so it counts only if a phase follows.
+    The label `status` may be about anything, so it counts only if a phase follows.
     """
     for index, line in enumerate(lines):
         statement = STATEMENT.fullmatch(line)
