@@ -139,10 +139,18 @@ def _group_by_id(data: bytes) -> dict[str, SortKey] | None:
 def _merge_document(
     base: SortKey | None, ours: SortKey | None, theirs: SortKey | None
 ) -> tuple[SortKey | None, bool]:
-    """Merge three versions of a document; None stands for a side that does not have it.
+    """Merge three versions of a document.
+
+    A version is the sort key of the document: its time, its id and its text.
+
+    Args:
+        base: the version at the merge base; None if the document does not exist there.
+        ours: the version of our side; None if our side does not have it.
+        theirs: the version of their side; None if their side does not have it.
 
     Returns:
-        The merged document, None if it is deleted, and whether both sides changed it differently.
+        The merged document, or None if it is deleted, and whether there is a conflict: both sides
+        changed the document differently.
     """
     if ours == theirs or base == theirs:
         return ours, False
