@@ -222,9 +222,9 @@ class _Reader:
         return transcript
 
     def _find_start(self, folder: str, metadata: dict[str, Any], line_count: int) -> int:
-        """Return how many lines are older than the checkpoint, as its metadata says.
+        """Return how many lines of the transcript are older than the checkpoint, by its metadata.
 
-        If there are not so many lines, return 0 and add a problem.
+        If the number is not valid, or larger than the number of lines, return 0 and add a problem.
         """
         start = metadata.get(STARTS[0]) or metadata.get(STARTS[1]) or 0
         if isinstance(start, int) and not isinstance(start, bool) and 0 <= start <= line_count:
