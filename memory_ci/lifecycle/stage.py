@@ -73,18 +73,23 @@ OVER = frozenset("not done complete completed finished ended over closed".split(
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A phase, and the line that says it, counted from 1."""
+    """The phase of work that an intent file states.
+
+    Attributes:
+        phase: the phase.
+        line: the number of the line that states it, from 1.
+    """
 
     phase: Phase
     line: int
 
 
 def find_stage(text: str) -> Reading | None:
-    """Return the phase of work that an intent file says its project is in, or None.
+    """Return the present phase of work that an intent file states for its project, or None.
 
-    Statements such as `stage: design` come first, in front matter, a line or a heading, and must
-    all agree. Without one, milestones count: the one in progress, or the first open one after
-    those that are done.
+    Statements such as `stage: design`, in front matter, a line or a heading, come first, and must
+    all agree. Without a statement, milestones count: the milestone in progress, else the first open
+    milestone after all that are done.
     """
     lines = list(unfenced_lines(text.splitlines()))
     statements = list(_list_statements(lines))
