@@ -509,19 +509,19 @@ class BatchReplies:
         Args:
             engine: the engine for requests without a reply.
             existing: the entries of memory that were sent with the requests.
-            replies: the replies, by the keys of the requests as they were sent.
+            replies: the replies or errors, by the keys of the requests that were sent.
         """
         self._engine = engine
-        self._existing = existing
+        self._sent_entries = existing
         self._replies = replies
-        self._missing: Counter[str] = Counter()
+        self._missing_replies: Counter[str] = Counter()  # By reason.
 
     @property
     def problems(self) -> tuple[str, ...]:
         """How many replies were missing, for each reason."""
         return tuple(
             f"{count} of the batches' answers, so the model is asked again: {reason}"
-            for reason, count in sorted(self._missing.items())
+            for reason, count in sorted(self._missing_replies.items())
         )
 
     def extract(self, request: Request) -> EngineReply:
@@ -532,15 +532,16 @@ class BatchReplies:
         """
         if request.task != "learnings":
             return self._engine.extract(request)
-        # The key is of the request as it was sent, with the entries that memory had then.
-        sent_request = replace(request, existing=self._existing)
+        # Replies are stored under a hash of the sent request, which had the entries that memory
+        # had when the batch was sent, not those that it has now.
+        sent_request = replace(request, existing=self._sent_entries)
         reply = self._replies.get(request_key(sent_request))
         if isinstance(reply, EngineReply):
             return reply
         reason = "failed, expired or missing"
         if reply is None:
             reason = "range, model or prompt changed since"
-        self._missing[reason] += 1
+        self._missing_replies[reason] += 1
         return self._engine.extract(request)
 
 
