@@ -27,7 +27,8 @@ RANGE = "Memory-CI-Range"
 COUNTED = "Memory-CI-Counted"
 
 INBOX = ".memory/inbox/"
-"""Where strangers may write notes. A record run deletes them and writes their content elsewhere."""
+"""Where anyone may propose notes by a pull request. A record run deletes the notes, and writes
+their content elsewhere."""
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -52,9 +53,10 @@ def find_cursor(
 ) -> Cursor | None:
     """Return how far record runs have read the history of `rev`; None before the first run.
 
-    The newest record commit names that in a trailer. Anyone can write a trailer, so a source that
-    is not in the history of its commit is skipped. A record commit off the first-parent line counts
-    if it was merged by a merge that changed memory only, such as that of a memory pull request.
+    The newest record commit names its source, the last commit that the run had read, in a trailer.
+    Anyone can write a trailer, so a source that is not in the history of its record commit is
+    skipped. A record commit off the first-parent line counts only if the merge that contains it
+    changed memory only, as the merge of a memory pull request does.
 
     Args:
         repo: the repository.
@@ -99,9 +101,9 @@ def list_counted_commits(
     since: str | None = None,
     is_memory: Callable[[str], bool] = is_markdown,
 ) -> frozenset[str]:
-    """Return the commits whose trailers earlier record runs counted.
+    """Return the commits whose trailers on the use of entries earlier record runs counted.
 
-    A run that reads a range again counts none of them twice. All parents are searched: record
+    Thus a run that reads a range again counts none of them twice. All parents are searched: record
     commits of a merged memory pull request are not on the first-parent line.
 
     Args:
@@ -171,9 +173,10 @@ def _is_further(
 ) -> bool:
     """Return whether a cursor off the first-parent line of `rev` is valid for it, and newer.
 
-    It is valid if the first parents of both `rev` and the record commit lead back to its source,
-    and the merge that contains the record commit changed memory only. Thus the cursor of another
-    branch does not count, and a change of code cannot carry a forged cursor.
+    A cursor is a record commit and its source, the last commit that the run had read. It is valid
+    if the first parents of both `rev` and the record commit lead back to the source, and the merge
+    that contains the record commit changed memory only. Thus the cursor of another branch does not
+    count, and a change of code cannot carry a forged cursor.
 
     Args:
         repo: the repository.
@@ -244,8 +247,9 @@ def _iter_record_commits(
 def _is_record_commit(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
     """Return whether a record run made a commit, or the commit is a squash of such commits.
 
-    It has a trailer `Memory-CI-Step` and changes memory only. A commit that strangers may make does
-    not count: it writes notes into the inbox, or does nothing but delete some.
+    It has a trailer `Memory-CI-Step` and changes memory only. Anyone may open a pull request that
+    adds notes to the inbox, with any trailers. So a commit that writes notes, or only deletes some,
+    does not count.
     """
     notes = [file for file in commit.files if file.path.startswith(INBOX)]
     has_only_notes = len(notes) == len(commit.files)

@@ -178,7 +178,8 @@ def _refuse_obstacles(tree: Tree, paths: frozenset[str]) -> None:
     names = sorted(obstacle for obstacle in obstacles if obstacle)
     if names:
         message = (
-            f"{', '.join(names)} in {tree.oid[:12]} is not what a memory file can be, or lie under"
+            f"No memory file can be written at or below {', '.join(names)} in {tree.oid[:12]}: "
+            "a link, a submodule or another kind of file is there"
         )
         hint = (
             "Replace the link, submodule or directory by a plain file, "
