@@ -231,7 +231,7 @@ class _Merge:
         our_text, their_text = texts
         our_entry = versions[0][1]
         raw = f"<<<<<<< ours\n{our_text}\n=======\n{their_text}\n>>>>>>> theirs\n"
-        return Segment(raw, 0, our_entry)
+        return Segment(raw, entry=our_entry)
 
     def _verify(self) -> None:
         """Check that the parts without conflicts, read back, equal the merge.
@@ -281,10 +281,10 @@ def _write_merged(
     candidates.sort(key=lambda segment: segment.entry != merged)
     for segment in candidates:
         if segment.entry is not None and segment.entry.extra == merged.extra:
-            return Segment(_rewrite(segment, merged), 0, merged)
+            return Segment(_rewrite(segment, merged), entry=merged)
     if any(comments):
         return None
-    return Segment(format_entry(merged), 0, merged)
+    return Segment(format_entry(merged), entry=merged)
 
 
 def _text_of(segment: Segment | None) -> str | None:
@@ -345,9 +345,9 @@ def _merge_prose(base: str, ours: str, theirs: str) -> Segment | None:
     trimmed = [text.rstrip() for text in (base, ours, theirs)]
     if not is_contested(*trimmed):
         text = _choose(*trimmed)
-        return Segment(text + _merge_tails(base, ours, theirs), 0) if text else None
+        return Segment(text + _merge_tails(base, ours, theirs)) if text else None
     merged, conflicts = merge_text(*(f"{text}\n".encode() for text in trimmed))
-    return Segment(merged.decode().rstrip() + "\n\n", 0, is_broken=conflicts > 0)
+    return Segment(merged.decode().rstrip() + "\n\n", is_broken=conflicts > 0)
 
 
 def _list_comments(segment: Segment | None) -> tuple[str, ...]:

@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import date
+from typing import NamedTuple
 
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
-    SortKey,
+    DatedDocument,
+    date_document,
     find_month,
     has_ended,
     join_documents,
     month_path,
     read_documents,
-    sort_key,
 )
 
 
-def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:
+def join_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:
     """Join the episode files of each month that ended before a day into one file.
 
     Documents are copied byte for byte, each once, in order of time. A file with text that cannot be
@@ -41,11 +42,11 @@ def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, by
             files_by_month[month][path] = files[path]
     changes: dict[str, bytes | None] = {}
     for month, month_files in files_by_month.items():
-        changes |= _fold_month(month_path(month), month_files)
+        changes |= _join_month(month_path(month), month_files)
     return changes
 
 
-def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+def _join_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
     """Join the files of a month into the file `target`.
 
     Args:
@@ -56,20 +57,20 @@ def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, byt
         The new content of each file that changes; None for a deleted file.
     """
     sizes: dict[str, int] = {}  # Of the files that can be read completely.
-    keys: set[SortKey] = set()
+    all_documents: set[DatedDocument] = set()
     for path, data in files.items():
         if data is None:
             continue
         documents, findings = read_documents(path, data)
         if not findings:
             sizes[path] = len(data)
-            keys.update(sort_key(document, record) for document, record in documents)
+            all_documents.update(date_document(document, record) for document, record in documents)
     joined_paths = [path for path in sizes if path != target]
     is_target_unreadable = target in files and target not in sizes
     if not joined_paths or is_target_unreadable:
         return {}
 
-    joined = join_documents(keys)
+    joined = join_documents(all_documents)
     # If one file were half of a new file, git would take the file for a rename of it. And where
     # two branches join the month, one of them with more in it, git would find a conflict of names
     # for which it calls no merge driver.
@@ -77,6 +78,18 @@ def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, byt
     if len(joined) > MAX_FILE_BYTES or (target not in files and is_mostly_one_file):
         return {}
     return {target: joined, **dict.fromkeys(joined_paths)}
+
+
+class _MergedDocument(NamedTuple):
+    """The result of a merge of one document.
+
+    Attributes:
+        document: the document; None if it is deleted.
+        is_conflict: whether both sides changed it differently.
+    """
+
+    document: DatedDocument | None
+    is_conflict: bool = False
 
 
 def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int] | None:
@@ -100,23 +113,23 @@ def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int
     if base_documents is None or our_documents is None or their_documents is None:
         return None
 
-    merged: list[SortKey] = []
+    merged: list[DatedDocument] = []
     conflict_count = 0
     for document_id in {**base_documents, **our_documents, **their_documents}:
-        document, is_conflict = _merge_document(
+        result = _merge_document(
             base_documents.get(document_id),
             our_documents.get(document_id),
             their_documents.get(document_id),
         )
-        if is_conflict:
+        if result.is_conflict:
             conflict_count += 1
-        if document is not None:
-            merged.append(document)
+        if result.document is not None:
+            merged.append(result.document)
     data = join_documents(merged)
     return (data, conflict_count) if len(data) <= MAX_FILE_BYTES else None
 
 
-def _group_by_id(data: bytes) -> dict[str, SortKey] | None:
+def _group_by_id(data: bytes) -> dict[str, DatedDocument] | None:
     """Return the documents of a file by id.
 
     None if one cannot be read, two share an id, or line endings are mixed.
@@ -128,29 +141,23 @@ def _group_by_id(data: bytes) -> dict[str, SortKey] | None:
     documents, findings = read_documents("", data)
     if findings:
         return None
-    keys_by_id: dict[str, SortKey] = {}
+    documents_by_id: dict[str, DatedDocument] = {}
     for document, record in documents:
-        key = sort_key(document, record)
-        if keys_by_id.setdefault(record.id, key) != key:
+        dated = date_document(document, record)
+        if documents_by_id.setdefault(record.id, dated) != dated:
             return None
-    return keys_by_id
+    return documents_by_id
 
 
 def _merge_document(
-    base: SortKey | None, ours: SortKey | None, theirs: SortKey | None
-) -> tuple[SortKey | None, bool]:
-    """Merge three versions of a document; None stands for a side that does not have it.
-
-    Returns:
-        The merged document, None if it is deleted, and whether both sides changed it differently.
-    """
+    base: DatedDocument | None, ours: DatedDocument | None, theirs: DatedDocument | None
+) -> _MergedDocument:
+    """Merge three versions of a document; a version is None if that side does not have it."""
     if ours == theirs or base == theirs:
-        return ours, False
+        return _MergedDocument(ours)
     if base == ours:
-        return theirs, False
+        return _MergedDocument(theirs)
     if ours is None or theirs is None:
-        return ours or theirs, False  # One side deleted what the other changed: it is kept.
-    time, document_id, our_text = ours
-    _, _, their_text = theirs
-    conflict = f"<<<<<<< ours\n{our_text}=======\n{their_text}>>>>>>> theirs\n"
-    return (time, document_id, conflict), True
+        return _MergedDocument(ours or theirs)  # One side changed what the other deleted: keep it.
+    conflict = f"<<<<<<< ours\n{ours.text}=======\n{theirs.text}>>>>>>> theirs\n"
+    return _MergedDocument(ours._replace(text=conflict), is_conflict=True)

@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -52,11 +52,23 @@ TIME = Regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+")
 BAD_PLACE = Regex(r" - at `\$([^`]*)`\Z")
 # A step of such a path: `.key` or `[0]`.
 STEP = Regex(r"\.(\w+)|\[(\d+)\]")
-SortKey = tuple[datetime, str, str]
-"""(time, id, text) of a document: its position in a file of a whole month."""
 
 WHOLE = -1  # The line of a fault that is in no line: the `---` above the front matter.
 HINT = "`memory-ci help episodes` shows the form; what stands here is not used."
+
+
+class DatedDocument(NamedTuple):
+    """A document of an episode file; its attributes are the order of documents in a file.
+
+    Attributes:
+        time: the time of its episode record.
+        record_id: the id of the record.
+        text: the text of the document.
+    """
+
+    time: datetime
+    record_id: str
+    text: str
 
 
 class ParsedEpisodes(msgspec.Struct, frozen=True):
@@ -159,11 +171,11 @@ def format_episode_records(records: Iterable[EpisodeRecord]) -> bytes:
     Raises:
         UsageError: a record is not valid, or too long (bad-episode).
     """
-    keys: list[SortKey] = []
+    documents: list[DatedDocument] = []
     for record in records:
         text = format_episode_record(record).decode()
-        keys.append((_time_of(record), record.id, text))
-    return join_documents(keys)
+        documents.append(DatedDocument(_time_of(record), record.id, text))
+    return join_documents(documents)
 
 
 def list_ids(path: str, data: bytes) -> tuple[str, ...]:
@@ -284,7 +296,7 @@ def _list_problems(record: EpisodeRecord) -> Iterator[str]:
     elif record.amends and not ID.fullmatch(record.amends):
         yield f"it amends {record.amends!r}, which is no id"
     if any(SURROGATE.search(text) for text in list_texts(record)):
-        yield "it holds half a character"
+        yield "a text has half of a UTF-16 surrogate pair, which UTF-8 cannot encode"
 
 
 def _list_episode_problems(episode: Episode) -> Iterator[str]:
@@ -442,7 +454,7 @@ def _parse_document(document: EpisodeDocument) -> EpisodeRecord:
     lines_below = lines[document.close + 1 :]
     for number, line in enumerate(lines_below, document.close + 1):
         if _is_separator(line):
-            raise YamlTextError(number, "a line --- stands in the text, which is one line")
+            raise YamlTextError(number, "the text has a line ---, and must be one line")
     try:
         nodes = parse_nested(lines[1 : document.close])
         return _convert(nodes, "\n".join(lines_below).strip())
@@ -458,7 +470,7 @@ def _convert(nodes: Mapping[str, YamlNode], body: str) -> EpisodeRecord:
     """
     values = {key: _to_builtins(node) for key, node in nodes.items()}
     if body and "text" in nodes:
-        reason = "its text stands here and below the front matter: keep one"
+        reason = "the episode has a text here and below the front matter: keep one of them"
         raise YamlTextError(nodes["text"].line, reason)
     kind: type[EpisodeRecord] = Episode if "occurred_at" in nodes else Amendment
     try:
@@ -543,11 +555,11 @@ def _locate_error(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
     return YamlTextError(line, f"{path.lstrip('.')}: {reason}" if path else reason)
 
 
-def sort_key(document: EpisodeDocument, record: EpisodeRecord) -> SortKey:
-    """Return the key by which a document is ordered in a file: its time, its id, its text."""
-    return _time_of(record), record.id, document.raw
+def date_document(document: EpisodeDocument, record: EpisodeRecord) -> DatedDocument:
+    """Return a document with the time and the id of its episode record."""
+    return DatedDocument(_time_of(record), record.id, document.raw)
 
 
-def join_documents(keys: Iterable[SortKey]) -> bytes:
+def join_documents(documents: Iterable[DatedDocument]) -> bytes:
     """Return the content of a file with these documents, in order of time."""
-    return "\n".join(raw for _, _, raw in sorted(keys)).encode()
+    return "\n".join(document.text for document in sorted(documents)).encode()
