@@ -22,7 +22,7 @@ def find_everywhere(text: str) -> list[Secret]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             secrets,
-            "list_near_keywords",
+            "list_possible_keywords",
             lambda lowered: {number: [] for number in range(len(PATTERNS))},
         )
         patch.setattr(secrets, "ANCHORED", [])
@@ -41,7 +41,7 @@ def test_whatever_a_pattern_matches_is_met_at_its_keywords(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             secrets,
-            "list_near_keywords",
+            "list_possible_keywords",
             lambda lowered: {number: near_keywords(lowered).get(number, [])},
         )
         patch.setattr(secrets, "ANCHORED", [])
@@ -50,7 +50,7 @@ def test_whatever_a_pattern_matches_is_met_at_its_keywords(
         assert found == find_secrets(text)
 
 
-near_keywords = secrets.list_near_keywords
+near_keywords = secrets.list_possible_keywords
 
 
 PIECES = [
