@@ -346,9 +346,10 @@ class _UnmergedCommits:
 
     @cached_property
     def tips(self) -> Mapping[str, frozenset[int | None]]:
-        """The tips of refs with trailers of KEYS in their history, newest first.
+        """The commits at refs that have a trailer of KEYS in their history, newest first.
 
-        By tip the numbers of the pull requests whose refs are there; None stands for a branch.
+        Each commit is mapped to the numbers of the pull requests whose refs point to it; a branch
+        that points to it adds None.
         """
         request_numbers = self._read_request_numbers()
         # Children come before parents in `nodes`, so a commit is seen here after its ancestors.
@@ -365,9 +366,9 @@ class _UnmergedCommits:
         return tips
 
     def _read_request_numbers(self) -> dict[str, set[int | None]]:
-        """Return for each commit that a ref points at the numbers of the refs' pull requests.
+        """Return by commit the numbers of the pull requests whose refs point to it.
 
-        None stands for a branch.
+        A branch that points to the commit adds None.
         """
         format_ = "--format=%(objectname) %(refname)"
         listing = decode_path(run_git(self._repo.cwd, "for-each-ref", format_, *REF_PREFIXES))

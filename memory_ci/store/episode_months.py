@@ -57,20 +57,21 @@ def _join_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, byt
         The new content of each file that changes; None for a deleted file.
     """
     sizes: dict[str, int] = {}  # Of the files that can be read completely.
-    all_documents: set[DatedDocument] = set()
+    dated_documents: set[DatedDocument] = set()
     for path, data in files.items():
         if data is None:
             continue
         documents, findings = read_documents(path, data)
         if not findings:
             sizes[path] = len(data)
-            all_documents.update(date_document(document, record) for document, record in documents)
+            for document, record in documents:
+                dated_documents.add(date_document(document, record))
     joined_paths = [path for path in sizes if path != target]
     is_target_unreadable = target in files and target not in sizes
     if not joined_paths or is_target_unreadable:
         return {}
 
-    joined = join_documents(all_documents)
+    joined = join_documents(dated_documents)
     # If one file were half of a new file, git would take the file for a rename of it. And where
     # two branches join the month, one of them with more in it, git would find a conflict of names
     # for which it calls no merge driver.
@@ -132,7 +133,8 @@ def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int
 def _group_by_id(data: bytes) -> dict[str, DatedDocument] | None:
     """Return the documents of a file by id.
 
-    None if one cannot be read, two share an id, or line endings are mixed.
+    Return None if a document cannot be read, if different documents share an id, or if the file has
+    line ends other than `\\n`.
     """
     if b"\r" in data:
         return None
@@ -143,8 +145,8 @@ def _group_by_id(data: bytes) -> dict[str, DatedDocument] | None:
         return None
     documents_by_id: dict[str, DatedDocument] = {}
     for document, record in documents:
-        dated = date_document(document, record)
-        if documents_by_id.setdefault(record.id, dated) != dated:
+        dated_document = date_document(document, record)
+        if documents_by_id.setdefault(record.id, dated_document) != dated_document:
             return None
     return documents_by_id
 
@@ -152,7 +154,13 @@ def _group_by_id(data: bytes) -> dict[str, DatedDocument] | None:
 def _merge_document(
     base: DatedDocument | None, ours: DatedDocument | None, theirs: DatedDocument | None
 ) -> _MergedDocument:
-    """Merge three versions of a document; a version is None if that side does not have it."""
+    """Merge three versions of a document.
+
+    Args:
+        base: the version at the merge base; None if the document does not exist there.
+        ours: the version of our side; None if our side does not have it.
+        theirs: the version of their side; None if their side does not have it.
+    """
     if ours == theirs or base == theirs:
         return _MergedDocument(ours)
     if base == ours:

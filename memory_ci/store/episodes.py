@@ -53,22 +53,23 @@ BAD_PLACE = Regex(r" - at `\$([^`]*)`\Z")
 # A step of such a path: `.key` or `[0]`.
 STEP = Regex(r"\.(\w+)|\[(\d+)\]")
 
-WHOLE = -1  # The line of a fault that is in no line: the `---` above the front matter.
-HINT = "`memory-ci help episodes` shows the form; what stands here is not used."
-
 
 class DatedDocument(NamedTuple):
-    """A document of an episode file; its attributes are the order of documents in a file.
+    """The text of an episode record, with the fields that order it in a file of several records.
 
     Attributes:
-        time: the time of its episode record.
-        record_id: the id of the record.
-        text: the text of the document.
+        time: the time of the episode or amendment.
+        id: its id, which orders records of the same time.
+        text: the text of the document, with its front matter.
     """
 
     time: datetime
-    record_id: str
+    id: str
     text: str
+
+
+WHOLE = -1  # The line of a fault that is in no line: the `---` above the front matter.
+HINT = "`memory-ci help episodes` shows the form; what stands here is not used."
 
 
 class ParsedEpisodes(msgspec.Struct, frozen=True):
@@ -556,7 +557,7 @@ def _locate_error(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
 
 
 def date_document(document: EpisodeDocument, record: EpisodeRecord) -> DatedDocument:
-    """Return a document with the time and the id of its episode record."""
+    """Return the text of a document with the time and the id of its record."""
     return DatedDocument(_time_of(record), record.id, document.raw)
 
 
