@@ -402,7 +402,10 @@ def push_tip(
 
 
 def classify_rejection(errors: str) -> PushOutcome | None:
-    """Return whether a failed push was refused or came late; None when git names no rejection.
+    """Return why a remote rejected a push; None if git names no rejection.
+
+    The state is `refused` if a rule of the remote forbids it, `moved` if the branch is no longer at
+    the expected commit.
 
     Args:
         errors: the standard error of `git push`.
@@ -470,7 +473,7 @@ def fetch_history(
         remote: the remote.
         directory: where a new bare repository is made.
         commits: full ids.
-        seconds: for the command.
+        seconds: the time limit of the command.
 
     Raises:
         EngineError: remote-failed.
@@ -504,7 +507,7 @@ def fetch_files(repo: Repository, remote: Remote, oids: Iterable[str], seconds: 
         repo: the repository.
         remote: the remote that it was cloned from.
         oids: the object ids of the files.
-        seconds: for the command.
+        seconds: the time limit of the command.
 
     Raises:
         EngineError: remote-failed.

@@ -103,7 +103,7 @@ def list_counted_commits(
     since: str | None = None,
     is_memory: Callable[[str], bool] = is_markdown,
 ) -> frozenset[str]:
-    """Return the commits whose trailers earlier record runs counted.
+    """Return the commits whose trailers on the use of entries earlier record runs counted.
 
     A run that reads a range again must not count their trailers twice. All parents are searched:
     record commits of a merged memory pull request are not on the first-parent line.
@@ -175,9 +175,10 @@ def _is_further(
 ) -> bool:
     """Return whether a cursor off the first-parent line of `rev` is valid for it, and newer.
 
-    It is valid if the first parents of both `rev` and the record commit lead back to its source,
-    and the merge that contains the record commit changed memory only. Thus the cursor of another
-    branch does not count, and a change of code cannot carry a forged cursor.
+    A cursor is a record commit and its source, the last commit that the run had read. It is valid
+    if the first parents of both `rev` and the record commit lead back to the source, and the merge
+    that contains the record commit changed memory only. Thus the cursor of another branch does not
+    count, and a change of code cannot carry a forged cursor.
 
     Args:
         repo: the repository.
