@@ -91,6 +91,7 @@ One process, for its cache reads a file once; not ours, for import-linter would 
 """
 
 
+@pytest.mark.slow  # `make lint` holds the contracts; this proves that each of them can fail
 def test_every_contract_is_kept_and_is_broken_by_each_line_against_it(tmp_path: Path) -> None:
     shutil.copytree(
         ROOT / "memory_ci", tmp_path / "memory_ci", ignore=shutil.ignore_patterns("__pycache__")
