@@ -8,7 +8,6 @@ whether there is anything to push.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -238,10 +237,10 @@ def _run_plumbing(
 
 
 def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
-    """Set a ref to `oid` if it is at `expected`; zeros stand for a ref that does not exist.
+    """Set a ref to `oid` if it points to `expected`; zeros mean that the ref does not exist yet.
 
     Raises:
-        RepositoryError: ref-moved, if it is elsewhere.
+        RepositoryError: ref-moved, if the ref points to another object.
     """
     try:
         # A killed git would leave its lock behind, which no later capture removes.
@@ -274,6 +273,8 @@ def _format_part(text: str) -> str:
     if SAFE.fullmatch(text):
         return text
     readable = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:60]
+    import hashlib  # Not at the top: 4 ms that a push without sessions is spared.
+
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{readable or 'x'}-{digest[:16]}"
 

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from memory_ci.commands.check.outcome import CheckOutcome
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.lifecycle.relations import find_dangling, list_dangling
 from memory_ci.memory.screening import find_credentials, screen
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
@@ -29,14 +27,15 @@ from memory_ci.memory.workspace import (
     readable_path,
     repository_path,
 )
+from memory_ci.records.check import CheckOutcome
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import may_have_prose
 from memory_ci.store.manual_notes import find_remarks
 
 LOW_UTILITY_HINT = (
-    "`memory-ci show ID --why` says what was said of it. Mend it, retire it, or say that it "
-    "helped; nothing is done on its own."
+    "`memory-ci show ID --why` lists its feedback. Correct it, retire it, or confirm it by "
+    "feedback; nothing happens automatically."
 )
 
 
@@ -158,7 +157,7 @@ def _find_duplicate_ids(memory: LoadedMemory) -> Iterator[Finding]:
         first_place = first_places.setdefault(place.entry.id, place)
         if first_place is not place:
             first = f"{first_place.path}:{first_place.line}"
-            message = f"the id {place.entry.id[:8]} stands at {first} already"
+            message = f"the id {place.entry.id[:8]} is already at {first}"
             hint = "Remove one, or give one a new id."
             yield Finding(place.path, place.line, "duplicate-id", message, hint)
 
@@ -170,6 +169,10 @@ def _find_dangling(
 
     History is read only if an id is missing in the view.
     """
+    if not any(place.entry.relations for place in memory.located):
+        return
+    from memory_ci.lifecycle.relations import find_dangling, list_dangling  # few entries have any
+
     missing_ids = {relation.id for _, relation in list_dangling(memory.located)}
     if not missing_ids:
         return

@@ -21,7 +21,6 @@ from memory_ci.commands.retrieve.options import (
 )
 from memory_ci.commands.retrieve.ranking import Ranked
 from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
-from memory_ci.commands.table import load_optional
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.prominence import prominence
@@ -158,7 +157,7 @@ def retrieve(
 
     Args:
         workspace: the repository and its configuration.
-        task: what the job is about to do, in the words of a person.
+        task: the task of the job, in a person's words.
         options: the budget, the filters and the session.
         today: the day that counts as today.
         environ: the environment that an embedder is configured by, which finds entries by vectors
@@ -198,7 +197,7 @@ def retrieve(
 
 
 def _load_session(workspace: Workspace, options: RetrieveOptions) -> _Session:
-    """Return what the session that asks was served before, and whether it is held out.
+    """Return the entries that the session was served before, and whether it is held out.
 
     For a caller without a session, and for memory of another moment, everything is new.
     """
@@ -359,7 +358,8 @@ def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
 
     Args:
         job: the retrieval.
-        norms: the institutional memory; only what is over its own budget is ranked.
+        norms: the institutional memory; its entries beyond its own budget are ranked with the
+            others.
     """
     view = job.view
     config = view.workspace.config
@@ -396,6 +396,8 @@ def _choose_embedder(
 ) -> EmbedderChoice | None:
     """Return the configured embedder; None if entries are searched by words alone."""
     if environ is None or config.retrieve.embedder == "none" or _is_elsewhere(options):
+        return None
+    if environ.get("MEMORY_CI_EMBEDDER") == "none":
         return None
     from memory_ci.search.embedders import choose_embedder
 
@@ -559,7 +561,7 @@ def _add_notes(
     notes = [job.view.note, *job.request.notes]
     notes = [note for note in notes if note]
     if ranked.mode == "degraded":
-        notes.append(f"Words alone were asked: {ranked.reason}.")
+        notes.append(f"Searched by words only: {ranked.reason}.")
     overhead = job.request.max_chars - budget
     notes += _explain_missing_entries(retrieval, job.options.about, overhead)
     if selection.gone:
@@ -595,7 +597,7 @@ def _explain_missing_entries(
     if known_count:
         pronoun = "it" if known_count == 1 else "them"
         entries = plural(known_count, "entry")
-        yield f"This session was given {entries} before; `--all` shows {pronoun}."
+        yield f"This session was served {entries} before; `--all` shows {pronoun}."
     if retrieval.hits_dropped and not retrieval.hits:
         entries = plural(len(retrieval.hits_dropped), "entry")
         needed_chars = min(entry_cost(hit) for hit in retrieval.hits_dropped) + overhead
@@ -677,6 +679,8 @@ def _add_organisation(retrieval: Retrieval, job: _Job, norms: _Norms, ranked: Ra
     environ = job.environ
     if environ is None or not environ.get("MEMORY_CI_ORG_INDEX") or not _asks_for_all(job):
         return retrieval
+    from memory_ci.commands.table import load_optional  # few organisations have such an index
+
     own_ids = {match.located.entry.id for match in ranked.matches}
     own_ids |= {norm.entry_id for norm in norms.all if norm.entry_id}
     add_organisation: Callable[..., Retrieval] = load_optional(
