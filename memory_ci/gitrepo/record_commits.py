@@ -37,9 +37,9 @@ FIRST_PARENT = "--first-parent"
 
 ALL = ("--skip=0",)
 NEWEST_ALONE = ("--max-count=1", "--skip=1")
-"""The newest match has a process of its own, for a caller that may need no other.
+"""A first git process searches only for the newest match: callers often need no other.
 
-Its end is known when git ends, and git must not search all of history for a second match.
+A search for a second match could read all of history.
 """
 
 
