@@ -57,7 +57,12 @@ def strip_claims(note: Located, day: date) -> Located:
 def list_claims(note: Located, day: date) -> list[str]:
     """Return the fields of a note that only people with write access may set.
 
-    By these a note would claim weight, a past or a wider scope.
+    Anyone may open a request with a note. Such a field would make the note rank higher, look older
+    or proved, or be served to more people.
+
+    Args:
+        note: the note.
+        day: the day on which the note is read.
     """
     entry = note.entry
     stripped = strip_claims(note, day)
@@ -69,8 +74,8 @@ def list_claims(note: Located, day: date) -> list[str]:
         if stated_day - day > MAX_CLOCK_ERROR:
             claims.append(name)
     for name in Entry.__struct_fields__:
-        is_new = getattr(entry, name) == getattr(stripped.entry, name)
-        if name not in HARMLESS_FIELDS and not is_new:
+        is_allowed = getattr(entry, name) == getattr(stripped.entry, name)
+        if name not in HARMLESS_FIELDS and not is_allowed:
             claims.append(name)
     if note.scope != stripped.scope:
         claims.append("scope")
@@ -78,12 +83,14 @@ def list_claims(note: Located, day: date) -> list[str]:
 
 
 def mark_claimed(entry: Entry, is_found: Callable[[str, str], bool]) -> Entry:
-    """Return an entry with `claimed:` before each address of its source and evidence not found.
+    """Mark each address in the source and the evidence of an entry that cannot be looked up.
+
+    The mark is `claimed:` in front of the address: `claimed:pr:128`.
 
     Args:
         entry: the entry.
-        is_found: returns for an address (`pr:128`) and the words quoted from it whether the address
-            exists and has the words.
+        is_found: takes an address (`pr:128`) and the words quoted from it; returns whether the
+            address exists and has the words.
     """
 
     def mark(line: str) -> str:
@@ -106,20 +113,20 @@ def plan_fold(
     notes: Iterable[Located],
     kept: Sequence[Located],
     targets: Mapping[str, str | None],
-    strangers: Collection[str] = (),
+    outsiders_paths: Collection[str] = (),
 ) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:
     """Plan how notes of the inbox become entries.
 
     A note is moved to the file of its scope, or dropped if an entry there says the same word for
     word. A note stays in the inbox, with a finding, if its scope has no file or if its id belongs
-    to an entry with other words. Of notes that share id or words the first counts, and those of
-    strangers come last.
+    to an entry with other words. Of notes that share id or words only the first becomes an entry;
+    notes of people without write access come last, so that they replace no other note.
 
     Args:
         notes: the notes.
         kept: the entries that memory has already.
         targets: by the note's path the file of its scope, or None if it has none.
-        strangers: paths of notes that people without write access brought.
+        outsiders_paths: paths of the notes of people without write access.
 
     Returns:
         The changes and the findings.
@@ -130,7 +137,7 @@ def plan_fold(
         places_by_words[_words(place.entry)].append(place)
 
     def order(note: Located) -> tuple[bool, str, str]:
-        return note.path in strangers, note.entry.id, note.path
+        return note.path in outsiders_paths, note.entry.id, note.path
 
     changes: list[Change] = []
     findings: list[Finding] = []
@@ -146,7 +153,7 @@ def plan_fold(
         else:
             change = _move(note, target)
             changes.append(change)
-            moved = Located(change.entry, target, 0, note.scope)
+            moved = Located(change.entry, target, line=0, scope=note.scope)
             place_by_id[change.entry.id] = moved
             places_by_words[_words(change.entry)].append(moved)
     return tuple(changes), tuple(findings)
@@ -199,20 +206,21 @@ def is_kept(new: Located, existing: Located) -> bool:
     return is_in_force and has_same_words and is_covered(new.scope, existing.scope)
 
 
-def is_covered(wanted: ScopeOf, scope: ScopeOf) -> bool:
-    """Return whether everybody in the wanted scope is served the entries of a scope.
+def is_covered(scope: ScopeOf, wider: ScopeOf) -> bool:
+    """Return whether work in one scope is served all entries of another, such as a wider one.
 
-    Entries of a session are served to that session alone, those of a team to work in its directory.
+    Entries of a session are served to that session alone, those of a team to work in its directory,
+    all others to everybody.
 
     >>> is_covered(ScopeOf("team", "src/api"), ScopeOf("team", "src"))
     True
     >>> is_covered(ScopeOf("project"), ScopeOf("team", "src"))
     False
     """
-    if scope.name == "session":
-        return wanted == scope
-    if scope.name == "team" and scope.where:
-        return wanted.name == "team" and f"{wanted.where}/".startswith(f"{scope.where}/")
+    if wider.name == "session":
+        return scope == wider
+    if wider.name == "team" and wider.where:
+        return scope.name == "team" and f"{scope.where}/".startswith(f"{wider.where}/")
     return True
 
 

@@ -11,7 +11,7 @@ from memory_ci.gitrepo.blobs import REGULAR, find_obstacle
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
-from memory_ci.store.edits import choose_twin
+from memory_ci.store.edits import find_old_version
 from memory_ci.store.layout import (
     classify_scope,
     is_canonical_path,
@@ -71,7 +71,7 @@ class Draft:
             return None
         return path
 
-    def home_of(self, directory: str) -> str:
+    def find_scope_of_directory(self, directory: str) -> str:
         """Return the scope for entries learned in a directory: `team:<directory>` or `project`.
 
         That is the team of the nearest directory, itself or above, that has a memory file of its
@@ -103,7 +103,7 @@ class Draft:
         index = self.find(change)
         if change.kind in ("add", "move"):
             scope = classify_scope(change.path, self._scopes) or PROJECT
-            self.kept.append(Located(change.entry, change.path, 0, scope))
+            self.kept.append(Located(change.entry, change.path, line=0, scope=scope))
         elif change.kind == "update" and index is not None:
             self.kept[index] = replace(self.kept[index], entry=change.entry)
         elif change.kind == "remove" and index is not None:
@@ -127,5 +127,5 @@ class Draft:
             return None
         if (change.step, change.kind) == ("compact", "update"):
             return indices[0]
-        twins = [self.kept[index].entry for index in indices]
-        return indices[choose_twin(twins, change.entry)]
+        copies = [self.kept[index].entry for index in indices]
+        return indices[find_old_version(copies, change.entry)]

@@ -83,15 +83,15 @@ def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
         The merged file with git's conflict markers, and the number of conflicts.
     """
     if not is_contested(base, ours, theirs):
-        return _choose(base, ours, theirs), 0
+        return _choose_changed(base, ours, theirs), 0
     try:
         files = [_read(data) for data in (base, ours, theirs)]
         text, conflicts = _Merge(*files).merge()
     except (UnmergeableError, MemoryCIError):
         return merge_text(base, ours, theirs)
 
-    newline = _choose(*(file.newline for file in files))
-    has_bom = _choose(*(file.has_bom for file in files))
+    newline = _choose_changed(*(file.newline for file in files))
+    has_bom = _choose_changed(*(file.has_bom for file in files))
     text = text.replace("\n", newline)
     if has_bom:
         text = BOM + text
@@ -208,30 +208,36 @@ class _Merge:
         )
         merged = merge_entries(base_entry, our_entry, their_entry)
         if ours is None or theirs is None:
-            return None if merged is None else ours or theirs
+            # One side deleted the entry; it stays if the other side changed it.
+            is_deleted = merged is None
+            return None if is_deleted else ours or theirs
         if isinstance(merged, Conflict):
-            return self._mark_conflict((ours, merged.ours), (theirs, merged.theirs))
+            return self._mark_conflict(ours, merged.ours, theirs, merged.theirs)
         if merged is not None:
             segment = _write_merged(merged, base, ours, theirs)
             if segment is not None:
                 return segment
-        return self._mark_conflict((ours, our_entry), (theirs, their_entry))
+        return self._mark_conflict(ours, our_entry, theirs, their_entry)
 
-    def _mark_conflict(self, *versions: tuple[Segment, Entry | None]) -> Segment:
+    def _mark_conflict(
+        self, ours: Segment, our_entry: Entry | None, theirs: Segment, their_entry: Entry | None
+    ) -> Segment:
         """Return two versions of an entry between git's conflict markers.
 
         Args:
-            versions: for each side the text in the file, and the entry to write in its place.
+            ours: the entry in our file.
+            our_entry: our version as it is written into the conflict.
+            theirs: the entry in their file.
+            their_entry: their version as it is written into the conflict.
         """
         texts = []
-        for segment, entry in versions:
+        for segment, entry in ((ours, our_entry), (theirs, their_entry)):
             if entry is not None:
                 texts.append(_rewrite(segment, entry).rstrip())
                 self._conflicting_ids.add(entry.id)
         our_text, their_text = texts
-        our_entry = versions[0][1]
         raw = f"<<<<<<< ours\n{our_text}\n=======\n{their_text}\n>>>>>>> theirs\n"
-        return Segment(raw, 0, our_entry)
+        return Segment(raw, line=0, entry=our_entry)
 
     def _verify(self) -> None:
         """Check that the parts without conflicts, read back, equal the merge.
@@ -273,7 +279,7 @@ def _write_merged(
     comments = [_list_comments(segment) for segment in (base, ours, theirs)]
     if is_contested(*comments):
         return None
-    chosen_comments = _choose(*comments)
+    chosen_comments = _choose_changed(*comments)
     candidates = [
         segment for segment in (ours, theirs) if _list_comments(segment) == chosen_comments
     ]
@@ -281,10 +287,10 @@ def _write_merged(
     candidates.sort(key=lambda segment: segment.entry != merged)
     for segment in candidates:
         if segment.entry is not None and segment.entry.extra == merged.extra:
-            return Segment(_rewrite(segment, merged), 0, merged)
+            return Segment(_rewrite(segment, merged), line=0, entry=merged)
     if any(comments):
         return None
-    return Segment(format_entry(merged), 0, merged)
+    return Segment(format_entry(merged), line=0, entry=merged)
 
 
 def _text_of(segment: Segment | None) -> str | None:
@@ -295,7 +301,7 @@ def _trim(text: str | None) -> str | None:
     return text.rstrip() if text is not None else None
 
 
-def _choose(base: T, ours: T, theirs: T) -> T:
+def _choose_changed(base: T, ours: T, theirs: T) -> T:
     """Return the version of the side that changed; ours if both did."""
     return theirs if ours == base else ours
 
@@ -303,7 +309,7 @@ def _choose(base: T, ours: T, theirs: T) -> T:
 def _merge_tails(base: str, ours: str, theirs: str) -> str:
     """Merge the white space at the end of three texts."""
     tails = [text[len(text.rstrip()) :] for text in (base, ours, theirs)]
-    return _choose(*tails)
+    return _choose_changed(*tails)
 
 
 def _find_common_order(first_ids: Sequence[str], second_ids: Sequence[str]) -> list[str]:
@@ -344,10 +350,10 @@ def _merge_prose(base: str, ours: str, theirs: str) -> Segment | None:
     """
     trimmed = [text.rstrip() for text in (base, ours, theirs)]
     if not is_contested(*trimmed):
-        text = _choose(*trimmed)
-        return Segment(text + _merge_tails(base, ours, theirs), 0) if text else None
+        text = _choose_changed(*trimmed)
+        return Segment(text + _merge_tails(base, ours, theirs), line=0) if text else None
     merged, conflicts = merge_text(*(f"{text}\n".encode() for text in trimmed))
-    return Segment(merged.decode().rstrip() + "\n\n", 0, is_broken=conflicts > 0)
+    return Segment(merged.decode().rstrip() + "\n\n", line=0, is_broken=conflicts > 0)
 
 
 def _list_comments(segment: Segment | None) -> tuple[str, ...]:

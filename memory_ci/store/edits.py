@@ -172,12 +172,12 @@ def _edit_segments(
         indices = _find_indices(file.path, entry.id, indices_by_id)
         position = 0
         if entry.id not in removed_ids:
-            position = choose_twin([entries[index] for index in indices], entry)
+            position = find_old_version([entries[index] for index in indices], entry)
         entries[indices[position]] = entry
     for entry in removed:
         indices = _find_indices(file.path, entry.id, indices_by_id)
         indices.reverse()  # Of several alike the last is removed.
-        position = choose_twin([entries[index] for index in indices], entry)
+        position = find_old_version([entries[index] for index in indices], entry)
         del entries[indices.pop(position)]
         indices.reverse()
 
@@ -190,13 +190,13 @@ def _edit_segments(
     return segments
 
 
-def choose_twin(twins: Sequence[Entry], entry: Entry) -> int:
-    """Return the index of the old state of `entry` among several entries with the same id.
+def find_old_version(copies: Sequence[Entry], entry: Entry) -> int:
+    """Return the index of the old version of `entry` among several entries with the same id.
 
     It is the first with the same title, body and unknown keys, else 0.
     """
-    for index, twin in enumerate(twins):
-        if (twin.title, twin.body, twin.extra) == (entry.title, entry.body, entry.extra):
+    for index, copy in enumerate(copies):
+        if (copy.title, copy.body, copy.extra) == (entry.title, entry.body, entry.extra):
             return index
     return 0
 

@@ -21,7 +21,7 @@ from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.eligible import merged_on
 from memory_ci.memory.forgotten import read_rejected
 from memory_ci.memory.known_hooks import find_hook, is_linted, is_lock_tested
-from memory_ci.memory.model import Asker
+from memory_ci.memory.model import ModelClient
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.memory.written_checks import WrittenChecks
 from memory_ci.records.candidate import Candidate, CheckSource, Judged
@@ -155,10 +155,10 @@ def _list_written(
             unwritten.append(rule)
         else:
             drafted.append(DraftedCheck(rule, check, is_by_model=True))
-    if run.asker is None:
+    if run.client is None:
         return drafted
     try:
-        new_checks = list(_ask_for_checks(run, run.asker, unwritten, files))
+        new_checks = list(_ask_for_checks(run, run.client, unwritten, files))
     except EngineError as error:
         problems.append(f"checks of rules: {error.message} [{error.slug}]")
         return drafted
@@ -210,7 +210,7 @@ def _list_untested(
 
 
 def _ask_for_checks(
-    run: RecordRun, asker: Asker, rules: Iterable[CheckableRule], files: RepositoryFiles
+    run: RecordRun, client: ModelClient, rules: Iterable[CheckableRule], files: RepositoryFiles
 ) -> Iterator[DraftedCheck]:
     """Yield the checks that a model writes for the first `MAX_ASKED` rules.
 
@@ -229,7 +229,7 @@ def _ask_for_checks(
     asked = asked[:MAX_ASKED]
     if not asked:
         return
-    checks = write_checks(asker, [rule.title for rule in asked], files)
+    checks = write_checks(client, [rule.title for rule in asked], files)
     for rule, check in zip(asked, checks, strict=True):
         if check is not None:
             yield DraftedCheck(rule, check, is_by_model=True)

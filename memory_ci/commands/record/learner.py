@@ -48,7 +48,7 @@ from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_hunk
 from memory_ci.lifecycle.fold import is_covered, is_kept, is_proved, strip_claims
 from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.memory.cites import cite_touched
-from memory_ci.memory.claims import find_claimed_uses, prove, read_session_notes
+from memory_ci.memory.claims import find_claimed_uses, mark_unproved, read_session_notes
 from memory_ci.memory.commit_texts import start_of
 from memory_ci.memory.eligible import merged_on, title_of
 from memory_ci.memory.forgotten import find_forgotten
@@ -339,7 +339,7 @@ class Learner:
         """
         target = parse_target(entry.scope or "project")
         path = self._draft.path_of(target) if target.name in ("team", "project") else None
-        proved = prove(self._run.base, entry)
+        proved = mark_unproved(self._run.base, entry)
         plain = strip_claims(Located(entry, path or "", 1, target), self._run.today)
         note = replace(plain.entry, evidence=proved.evidence, cites=proved.cites)
         return replace(plain, entry=note)
@@ -471,10 +471,10 @@ class Learner:
         reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
         by_rules = list(judge_reply(case, reply.text).judged)
         is_for_model = bool(work.tip) or work.is_declined
-        if self._run.asker is None or not is_for_model:
+        if self._run.client is None or not is_for_model:
             return by_rules
         evidence = replace(evidence, changed=self._read_changed(work, evidence))
-        answer = self._run.asker.ask(work.label, evidence, self._draft.entries)
+        answer = self._run.client.ask(work.label, evidence, self._draft.entries)
         if answer is None:
             return by_rules
         by_model = judge_reply(case, answer.text, answer.engine)
@@ -496,7 +496,7 @@ class Learner:
         """
         directory = common_directory(evidence.pieces)
         project = find_project(directory, self._run.phases)
-        scope = self._draft.home_of(directory)
+        scope = self._draft.find_scope_of_directory(directory)
         if project and self._draft.path_of(ScopeOf("team", project)) is not None:
             scope = f"team:{project}"
         changed_paths = list_changed_files(evidence.pieces)

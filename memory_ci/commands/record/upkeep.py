@@ -32,7 +32,7 @@ from memory_ci.memory.cites import gone_since, judge_anchors
 from memory_ci.memory.decision_records import plan_withdrawals
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.episodes import load_episodes
-from memory_ci.memory.model import Asker
+from memory_ci.memory.model import ModelClient
 from memory_ci.memory.stage import plan_retirements
 from memory_ci.memory.workspace import (
     Snapshot,
@@ -342,7 +342,7 @@ def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[En
 
 
 def find_same(
-    asker: Asker, places: Sequence[Located], new_ids: Collection[str]
+    client: ModelClient, places: Sequence[Located], new_ids: Collection[str]
 ) -> tuple[frozenset[str], ...]:
     """Return groups of entries, as ids, that say the same according to a model.
 
@@ -351,7 +351,7 @@ def find_same(
     there is no pair.
 
     Args:
-        asker: the model.
+        client: the model.
         places: all entries.
         new_ids: the ids of new entries.
 
@@ -364,7 +364,7 @@ def find_same(
     if len(entries) < 2:
         return ()
     groups: list[frozenset[str]] = []
-    for _, quoted_entries in _ask_model(asker, "consolidation", entries):
+    for _, quoted_entries in _ask_model(client, "consolidation", entries):
         quoted_ids = {entry.id for entry in quoted_entries}
         agreed = [pair for pair in pairs if quoted_ids.issuperset(pair)]
         if agreed:

@@ -138,10 +138,10 @@ def _describe_changelog(habits: Habits, title: str) -> Iterator[str]:
     The class, for example a fix, is that of the task's title.
     """
     change_class = classify_title(title)
-    count, total, folder = habits.fragments.get(change_class, (0, 0, ""))
-    if total and count >= LEAST_SHARE * total:
-        changes = f"{count} of the last {total} {CLASS_NAMES[change_class]}"
-        yield f"Changelog: {changes} came with an entry ({folder})"
+    habit = habits.fragments.get(change_class)
+    if habit is not None and habit.count >= LEAST_SHARE * habit.total:
+        changes = f"{habit.count} of the last {habit.total} {CLASS_NAMES[change_class]}"
+        yield f"Changelog: {changes} came with an entry ({habit.path})"
 
 
 def _describe_titles(habits: Habits) -> Iterator[str]:
