@@ -286,7 +286,7 @@ def _list_globs(text: str, repository: RepositoryFiles) -> list[str]:
     """Return the globs of the files and directories that a text names and the repository has."""
     globs: dict[str, None] = {}
     for word in _list_words(text):
-        for glob in _find_named(word, repository):
+        for glob in _find_glob_of_word(word, repository):
             globs[glob] = None
     return list(globs)
 
@@ -309,7 +309,7 @@ def _list_words(text: str) -> Iterator[str]:
                 yield f"{word}/"
 
 
-def _find_named(word: str, repository: RepositoryFiles) -> list[str]:
+def _find_glob_of_word(word: str, repository: RepositoryFiles) -> list[str]:
     """Return the glob that a word names, as a list; empty if the repository has no such file.
 
     A word names a path, a file name, a directory, or is a glob itself. A directory may be named by

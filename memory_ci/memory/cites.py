@@ -453,6 +453,7 @@ class _Judge:
 
         unresolved = []
         for anchor in changed:
+            # An outcome with a search text is not final: the code may be in another file.
             if anchor in in_place and not in_place[anchor].search_text:
                 verdicts[anchor] = in_place[anchor].verdict
             else:

@@ -27,7 +27,7 @@ from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.fold import list_claims, mark_claimed
 from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
 from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
-from memory_ci.memory.quotes import MAX_MARKS, is_captured
+from memory_ci.memory.quotes import MAX_MARKS, is_quote_captured
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
@@ -334,7 +334,7 @@ class _Prover:
             return True
         title = "" if self._entry.adoption == "rejected" else self._entry.title
         sessions = _list_sessions(self._base)
-        return is_captured(self._base.workspace, sessions, address, words, title)
+        return is_quote_captured(self._base.workspace, sessions, address, words, title)
 
     def _list_request_numbers(self) -> list[str]:
         """Return the request numbers of the commits in the source of the entry."""

@@ -47,15 +47,15 @@ def detach(seconds: int = SECONDS) -> None:
 
 
 def prewarm(start: Path) -> bool:
-    """Update the index to the work tree around `start`.
+    """Update the index to the work tree around `start`, unless another process is updating it.
 
-    While another process does it, this one ends at once: the other checks HEAD again before it
-    ends. The next retrieval makes up for changes after that check, and for other work trees of the
-    clone. Objects that a partial clone lacks are not fetched, and a removed repository is not
-    created again.
+    The update is repeated while HEAD moves, so the other process also covers a commit that was
+    checked out in the meantime. Changes after its last look at HEAD, and those in other work trees
+    of the clone, are left to the next retrieval. Objects that a partial clone lacks are not
+    fetched, and a removed repository is not created again.
 
     Returns:
-        Whether this process did it, and not another one.
+        Whether this process updated the index.
 
     Raises:
         RepositoryError: not-a-repository, write-failed.

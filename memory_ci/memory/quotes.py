@@ -113,7 +113,7 @@ def find_quote(session: Session, words: str) -> FoundQuote:
     )
 
 
-def find_turn(session: Session, number: int) -> FoundQuote:
+def quote_turn(session: Session, number: int) -> FoundQuote:
     """Quote the sentence of a turn that tells the agent how to work, or its first paragraph.
 
     Args:
@@ -176,7 +176,7 @@ def check_title(session: Session, title: str, evidence: str) -> None:
         )
 
 
-def is_captured(
+def is_quote_captured(
     workspace: Workspace,
     sessions: Sequence[StoredSession],
     address: str,
@@ -185,7 +185,7 @@ def is_captured(
 ) -> bool:
     """Return whether a captured session has these words of a person at a line.
 
-    They do not prove a title that says the opposite.
+    False if the title of the entry says the opposite of the words.
 
     Args:
         workspace: the repository.

@@ -68,12 +68,12 @@ class ChangelogHabit(NamedTuple):
     """How many of the last changes of a class added a changelog entry.
 
     Attributes:
-        count: how many added an entry.
+        with_entry: how many added an entry.
         total: how many were counted.
         path: the changelog, or the directory of its fragments.
     """
 
-    count: int
+    with_entry: int
     total: int
     path: str
 
