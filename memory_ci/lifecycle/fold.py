@@ -134,7 +134,7 @@ def plan_fold(
     place_by_id = {place.entry.id: place for place in reversed(kept)}
     places_by_words: defaultdict[object, list[Located]] = defaultdict(list)
     for place in kept:
-        places_by_words[_words(place.entry)].append(place)
+        places_by_words[_wording_key(place.entry)].append(place)
 
     def order(note: Located) -> tuple[bool, str, str]:
         return note.path in outsiders_paths, note.entry.id, note.path
@@ -143,23 +143,24 @@ def plan_fold(
     findings: list[Finding] = []
     for note in sorted(notes, key=order):
         target = targets[note.path]
-        restating = [place for place in places_by_words[_words(note.entry)] if is_kept(note, place)]
+        same_words = places_by_words[_wording_key(note.entry)]
+        restating = [place for place in same_words if is_kept(note, place)]
         if restating:
-            changes.append(_drop(note, restating[0]))
+            changes.append(_plan_drop(note, restating[0]))
         elif note.entry.id in place_by_id:
             findings.append(_report_taken_id(note, place_by_id[note.entry.id]))
         elif target is None:
             findings.append(_report_no_file(note))
         else:
-            change = _move(note, target)
+            change = _plan_move(note, target)
             changes.append(change)
             moved = Located(change.entry, target, line=0, scope=note.scope)
             place_by_id[change.entry.id] = moved
-            places_by_words[_words(change.entry)].append(moved)
+            places_by_words[_wording_key(change.entry)].append(moved)
     return tuple(changes), tuple(findings)
 
 
-def _move(note: Located, target: str) -> Change:
+def _plan_move(note: Located, target: str) -> Change:
     """Return the change that moves a note from the inbox to the file of its scope."""
     return Change(
         step="fold",
@@ -171,7 +172,7 @@ def _move(note: Located, target: str) -> Change:
     )
 
 
-def _drop(note: Located, kept: Located) -> Change:
+def _plan_drop(note: Located, kept: Located) -> Change:
     """Return the change that deletes a note which an entry repeats word for word."""
     return Change(
         step="fold",
@@ -202,7 +203,7 @@ def is_kept(new: Located, existing: Located) -> bool:
     A retired entry counts only for a note with its own id.
     """
     is_in_force = new.entry.id == existing.entry.id or existing.entry.status != "retired"
-    has_same_words = _words(new.entry) == _words(existing.entry)
+    has_same_words = _wording_key(new.entry) == _wording_key(existing.entry)
     return is_in_force and has_same_words and is_covered(new.scope, existing.scope)
 
 
@@ -226,9 +227,9 @@ def is_covered(scope: ScopeOf, wider: ScopeOf) -> bool:
 
 def is_same_learning(one: Entry, other: Entry) -> bool:
     """Return whether two entries have the same id, or the same words in any spacing and case."""
-    return one.id == other.id or _words(one) == _words(other)
+    return one.id == other.id or _wording_key(one) == _wording_key(other)
 
 
-def _words(entry: Entry) -> tuple[str, frozenset[str], str]:
+def _wording_key(entry: Entry) -> tuple[str, frozenset[str], str]:
     """Return what two entries that say the same word for word have in common."""
     return entry.type, content_words(entry.title), " ".join(entry.body.lower().split())

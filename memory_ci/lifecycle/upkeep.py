@@ -62,10 +62,10 @@ def plan_repoint(located: Iterable[Located], verdicts: Verdicts, commit: str) ->
         moves: list[str] = []
         for cite in place.entry.cites:
             verdict = verdicts.get((place.entry.id, cite))
-            new_cite = _follow(cite, verdict, commit)
+            new_cite = _follow_moved_code(cite, verdict, commit)
             cites.append(new_cite)
             if new_cite != cite:
-                moves.append(f"{_path(cite)} is now {_path(new_cite)}")
+                moves.append(f"{_path_of_cite(cite)} is now {_path_of_cite(new_cite)}")
         if moves:
             entry = replace(place.entry, cites=tuple(dict.fromkeys(cites)))
             why = shorten(", ".join(dict.fromkeys(moves)), 150)
@@ -121,7 +121,7 @@ def is_gone(entry: Entry, verdicts: Verdicts) -> bool:
     return any(may_hide(anchor, entry) for anchor in anchors if anchor)
 
 
-def _follow(cite: str, verdict: Verdict | None, commit: str) -> str:
+def _follow_moved_code(cite: str, verdict: Verdict | None, commit: str) -> str:
     """Return a cite of the file that the code moved to, or the same cite if it did not move.
 
     Args:
@@ -145,7 +145,7 @@ def _follow(cite: str, verdict: Verdict | None, commit: str) -> str:
     return format_anchor(followed)
 
 
-def _path(cite: str) -> str:
+def _path_of_cite(cite: str) -> str:
     anchor = parse_anchor(cite)
     return anchor.path if anchor else cite
 

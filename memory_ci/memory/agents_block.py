@@ -154,7 +154,7 @@ def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
     entries.sort(key=lambda entry: (-entry.reinforcement_count, -entry.importance, entry.id))
     lines += [_format_entry(entry) for entry in entries[:MAX_ENTRIES]]
 
-    fitting = _fit(lines)
+    fitting = _fit_to_size(lines)
     if not fitting:
         return ()
     omitted = len(lines) - len(fitting) + max(len(entries) - MAX_ENTRIES, 0)
@@ -163,7 +163,7 @@ def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
     return ("## What this project has learned", "", *fitting)
 
 
-def _fit(lines: Iterable[str]) -> list[str]:
+def _fit_to_size(lines: Iterable[str]) -> list[str]:
     """Return the first lines that together have at most MAX_CHARS characters."""
     fitting = []
     size = 0

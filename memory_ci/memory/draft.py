@@ -95,10 +95,10 @@ class Draft:
         """Apply changes to the draft, and return them."""
         taken = tuple(changes)
         for change in taken:
-            self._apply(change)
+            self._apply_change(change)
         return taken
 
-    def _apply(self, change: Change) -> None:
+    def _apply_change(self, change: Change) -> None:
         """Add, update or remove one entry, and remove the note of the inbox that it came from."""
         index = self.find(change)
         if change.kind in ("add", "move"):

@@ -187,7 +187,7 @@ def find_fold_day(base: Snapshot, new: Iterable[EpisodeFile], today: date) -> da
         fold_day = today - timedelta(days=FOLD_AFTER_DAYS)
     except OverflowError:
         return None  # the day is before the calendar begins
-    return fold_day if _fold(base, new, fold_day) else None
+    return fold_day if _fold_ended_months(base, new, fold_day) else None
 
 
 def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
@@ -199,7 +199,8 @@ def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
     if plan.fold_before is None:
         return changes
 
-    for path, data in _fold(workspace.at(plan.base), plan.episodes, plan.fold_before).items():
+    base = workspace.at(plan.base)
+    for path, data in _fold_ended_months(base, plan.episodes, plan.fold_before).items():
         if data is None and path in changes:
             del changes[path]  # new and folded at once: it has never been in the tree
         else:
@@ -212,7 +213,9 @@ def list_written(workspace: Workspace, plan: Plan) -> tuple[str, ...]:
     return tuple(path for path, data in list_changes(workspace, plan).items() if data is not None)
 
 
-def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str, bytes | None]:
+def _fold_ended_months(
+    base: Snapshot, new: Iterable[EpisodeFile], before: date
+) -> dict[str, bytes | None]:
     """Return the edits that fold the episode files of each month that has ended into one file.
 
     A file that cannot be read remains unchanged.

@@ -85,7 +85,7 @@ def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
     if not is_contested(base, ours, theirs):
         return _choose_changed(base, ours, theirs), 0
     try:
-        files = [_read(data) for data in (base, ours, theirs)]
+        files = [_parse_mergeable(data) for data in (base, ours, theirs)]
         text, conflicts = _Merge(*files).merge()
     except (UnmergeableError, MemoryCIError):
         return merge_text(base, ours, theirs)
@@ -98,7 +98,7 @@ def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
     return text.encode(), conflicts
 
 
-def _read(data: bytes) -> MemoryFile:
+def _parse_mergeable(data: bytes) -> MemoryFile:
     """Parse a memory file with line ends made `\\n`; its `newline` has the original ones.
 
     Raises:
@@ -179,9 +179,9 @@ class _Merge:
         """Return the merge of three versions of an entry; None if the entry is deleted."""
         base, ours, theirs = (entries.get(entry_id) for entries in self._entries)
         base_text, our_text, their_text = (_text_of(segment) for segment in (base, ours, theirs))
-        if _trim(our_text) == _trim(base_text):
+        if _trim_end(our_text) == _trim_end(base_text):
             merged = theirs
-        elif _trim(their_text) == _trim(base_text):
+        elif _trim_end(their_text) == _trim_end(base_text):
             merged = ours
         else:
             merged = self._merge_contested(base, ours, theirs)
@@ -233,7 +233,7 @@ class _Merge:
         texts = []
         for segment, entry in ((ours, our_entry), (theirs, their_entry)):
             if entry is not None:
-                texts.append(_rewrite(segment, entry).rstrip())
+                texts.append(_rewrite_entry(segment, entry).rstrip())
                 self._conflicting_ids.add(entry.id)
         our_text, their_text = texts
         raw = f"<<<<<<< ours\n{our_text}\n=======\n{their_text}\n>>>>>>> theirs\n"
@@ -287,7 +287,7 @@ def _write_merged(
     candidates.sort(key=lambda segment: segment.entry != merged)
     for segment in candidates:
         if segment.entry is not None and segment.entry.extra == merged.extra:
-            return Segment(_rewrite(segment, merged), line=0, entry=merged)
+            return Segment(_rewrite_entry(segment, merged), line=0, entry=merged)
     if any(comments):
         return None
     return Segment(format_entry(merged), line=0, entry=merged)
@@ -297,7 +297,7 @@ def _text_of(segment: Segment | None) -> str | None:
     return segment.raw if segment is not None else None
 
 
-def _trim(text: str | None) -> str | None:
+def _trim_end(text: str | None) -> str | None:
     return text.rstrip() if text is not None else None
 
 
@@ -371,7 +371,7 @@ def _list_comments(segment: Segment | None) -> tuple[str, ...]:
     return tuple(comments)
 
 
-def _rewrite(segment: Segment, entry: Entry) -> str:
+def _rewrite_entry(segment: Segment, entry: Entry) -> str:
     """Return the text of an entry in a file with new content; the form of other fields is kept.
 
     An entry with other unknown keys is not rewritten.

@@ -91,7 +91,7 @@ class ModelClient:
         self._engine = engine
         self._meter = meter
         self._budget = budget
-        self._existing_titles = _choose_existing(existing)
+        self._existing_titles = _choose_important_titles(existing)
         self._existing_ids = {entry.id for entry in existing}
         self.answers = 0
         self.model = ""
@@ -123,7 +123,7 @@ class ModelClient:
         for entry in current_entries:
             if entry.status == "active" and entry.id not in self._existing_ids:
                 new_entries.append(entry)
-        near_titles = _choose_near(new_entries, window.pieces)
+        near_titles = _choose_near_titles(new_entries, window.pieces)
         tokens = window.tokens + estimate_tokens(evidence.changed)
         request = Request(
             change=change,
@@ -156,7 +156,9 @@ class ModelClient:
         return reply
 
 
-def _choose_near(entries: Sequence[Entry], pieces: Sequence[Evidence]) -> list[ExistingEntry]:
+def _choose_near_titles(
+    entries: Sequence[Entry], pieces: Sequence[Evidence]
+) -> list[ExistingEntry]:
     """Return the new entries whose titles share most words with the evidence.
 
     To show all of them in each call would cost too much.
@@ -181,7 +183,7 @@ def _choose_near(entries: Sequence[Entry], pieces: Sequence[Evidence]) -> list[E
     return [ExistingEntry(entry_id, title) for _, entry_id, title in ranked[:MAX_NEAR]]
 
 
-def _choose_existing(entries: Sequence[Entry]) -> list[ExistingEntry]:
+def _choose_important_titles(entries: Sequence[Entry]) -> list[ExistingEntry]:
     """Return the entries whose titles the model is shown: the most important, KNOWN_TOKENS long."""
     titles = []
     tokens = 0

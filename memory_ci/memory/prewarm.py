@@ -68,7 +68,7 @@ def prewarm(start: Path) -> bool:
             return False
         for _ in range(ROUNDS):
             before = find_commit(workspace.repo, "HEAD")
-            _warm(workspace, before or "")
+            _update_index(workspace, before or "")
             if find_commit(workspace.repo, "HEAD") == before:
                 break
             workspace = open_workspace(start)  # the commit may have another configuration
@@ -83,7 +83,7 @@ def warmed_path(workspace: Workspace) -> Path:
     return index_path(workspace).parent / "warmed"
 
 
-def _warm(workspace: Workspace, commit: str) -> None:
+def _update_index(workspace: Workspace, commit: str) -> None:
     """Update the index, and note in the file `warmed` the commit and the files that it covers."""
     report = build_index(workspace, None)
     if report.path != str(index_path(workspace)):

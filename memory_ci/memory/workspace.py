@@ -233,7 +233,7 @@ def narrow_at(repo: Repository, sha: str, config: Config) -> Config:
 
     It raises as `config.apply_policy` does.
     """
-    return _narrow(config, partial(_read_commit, repo, sha))
+    return _narrow_by_policy(config, partial(_read_commit, repo, sha))
 
 
 def _read_commit(repo: Repository, sha: str, path: str) -> bytes | None:
@@ -252,7 +252,7 @@ def _configure_from(repo: Repository, read_file: ReadFile) -> Workspace:
     """
     findings: list[Finding] = []
     config = _parse_config(read_file, findings)
-    return Workspace(repo, _narrow(config, read_file), tuple(findings))
+    return Workspace(repo, _narrow_by_policy(config, read_file), tuple(findings))
 
 
 def _parse_config(read_file: ReadFile, findings: list[Finding]) -> Config:
@@ -273,7 +273,7 @@ def _parse_config(read_file: ReadFile, findings: list[Finding]) -> Config:
         raise UsageError(message, slug="bad-config", hint="Save it as UTF-8 text.") from error
 
 
-def _narrow(config: Config, read_file: ReadFile) -> Config:
+def _narrow_by_policy(config: Config, read_file: ReadFile) -> Config:
     """Narrow a configuration by the policy that it or the environment names, if any.
 
     Args:

@@ -28,7 +28,7 @@ from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.promotion import plan_norms, plan_promotion
 from memory_ci.lifecycle.reverts import Revert, plan_undone
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
-from memory_ci.memory.cites import gone_since, judge_anchors
+from memory_ci.memory.cites import find_days_gone, judge_anchors
 from memory_ci.memory.decision_records import plan_withdrawals
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.episodes import load_episodes
@@ -209,7 +209,7 @@ def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
         changes += plan_ended(base, draft.kept, upkeep.archive)
     if upkeep.stale_after is not None:
         verdicts = judge_anchors(base.workspace, draft.kept, base.sha)
-        gone = gone_since(base.workspace, draft.kept, verdicts, base.sha)
+        gone = find_days_gone(base.workspace, draft.kept, verdicts, base.sha)
         changes += plan_stale_retirement(
             draft.kept, verdicts, gone, upkeep.today, upkeep.stale_after
         )
