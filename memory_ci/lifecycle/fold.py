@@ -111,7 +111,7 @@ def is_proved(entry: Entry) -> bool:
 
 def plan_fold(
     notes: Iterable[Located],
-    kept: Sequence[Located],
+    located: Sequence[Located],
     targets: Mapping[str, str | None],
     outsiders_paths: Collection[str] = (),
 ) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:
@@ -124,16 +124,16 @@ def plan_fold(
 
     Args:
         notes: the notes.
-        kept: the entries that memory has already.
+        located: the entries that memory has already.
         targets: by the note's path the file of its scope, or None if it has none.
         outsiders_paths: paths of the notes of people without write access.
 
     Returns:
         The changes and the findings.
     """
-    place_by_id = {place.entry.id: place for place in reversed(kept)}
+    place_by_id = {place.entry.id: place for place in reversed(located)}
     places_by_words: defaultdict[object, list[Located]] = defaultdict(list)
-    for place in kept:
+    for place in located:
         places_by_words[_wording_key(place.entry)].append(place)
 
     def order(note: Located) -> tuple[bool, str, str]:
@@ -144,7 +144,7 @@ def plan_fold(
     for note in sorted(notes, key=order):
         target = targets[note.path]
         same_words = places_by_words[_wording_key(note.entry)]
-        restating = [place for place in same_words if is_kept(note, place)]
+        restating = [place for place in same_words if is_restated_by(note, place)]
         if restating:
             changes.append(_plan_drop(note, restating[0]))
         elif note.entry.id in place_by_id:
@@ -172,14 +172,14 @@ def _plan_move(note: Located, target: str) -> Change:
     )
 
 
-def _plan_drop(note: Located, kept: Located) -> Change:
+def _plan_drop(note: Located, existing: Located) -> Change:
     """Return the change that deletes a note which an entry repeats word for word."""
     return Change(
         step="fold",
         kind="drop",
-        path=kept.path,
-        entry=kept.entry,
-        why=f"is kept already as {kept.entry.id[:8]}",
+        path=existing.path,
+        entry=existing.entry,
+        why=f"is in memory already as {existing.entry.id[:8]}",
         moved_from=note.path,
     )
 
@@ -197,14 +197,14 @@ def _report_no_file(note: Located) -> Finding:
     return Finding(note.path, note.line, "no-scope-file", message, hint, "warning")
 
 
-def is_kept(new: Located, existing: Located) -> bool:
-    """Return whether an entry says what a note says, to everybody whom the note is for.
+def is_restated_by(note: Located, existing: Located) -> bool:
+    """Return whether an entry has the words of a note and is served wherever the note would be.
 
     A retired entry counts only for a note with its own id.
     """
-    is_in_force = new.entry.id == existing.entry.id or existing.entry.status != "retired"
-    has_same_words = _wording_key(new.entry) == _wording_key(existing.entry)
-    return is_in_force and has_same_words and is_covered(new.scope, existing.scope)
+    is_in_force = note.entry.id == existing.entry.id or existing.entry.status != "retired"
+    has_same_words = _wording_key(note.entry) == _wording_key(existing.entry)
+    return is_in_force and has_same_words and is_covered(note.scope, existing.scope)
 
 
 def is_covered(scope: ScopeOf, wider: ScopeOf) -> bool:

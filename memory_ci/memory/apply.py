@@ -32,7 +32,7 @@ from memory_ci.extraction.gate import check_words
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.record_commits import SOURCE
 from memory_ci.gitrepo.repo import list_outside_history
-from memory_ci.lifecycle.fold import CLAIMED, is_kept, strip_claims
+from memory_ci.lifecycle.fold import CLAIMED, is_restated_by, strip_claims
 from memory_ci.memory import episode_files
 from memory_ci.memory.claims import mark_unproved
 from memory_ci.memory.commit_message import render_commit_message
@@ -540,7 +540,7 @@ class _PlanChecker:
         self._removed = {}
         self._retired_ids = set()
         texts: set[str] = set()
-        for located in (*self._draft.kept, *self._draft.inbox):
+        for located in (*self._draft.located, *self._draft.inbox):
             texts.update(list_texts(located.entry))
         self._texts_in_memory = frozenset(texts)
 
@@ -652,12 +652,12 @@ class _PlanChecker:
             yield "memory does not have the entry in that file"
             return
         note = self._find_note(change)
-        if note is None or not is_kept(note, target):
+        if note is None or not is_restated_by(note, target):
             yield "the entry does not say the same as the inbox file, or is served to fewer people"
 
     def _find_target_of_drop(self, change: Change) -> Located | None:
         """Return the entry in memory that says what a dropped note says."""
-        for located in self._draft.kept:
+        for located in self._draft.located:
             if (located.path, located.entry) == (change.path, change.entry):
                 return located
         return None
@@ -687,7 +687,7 @@ class _PlanChecker:
     def _find_entry(self, change: Change) -> Entry | None:
         """Return the entry in memory that a change updates or removes."""
         index = self._draft.find(change)
-        return None if index is None else self._draft.kept[index].entry
+        return None if index is None else self._draft.located[index].entry
 
     def _check_extracted(self, change: Change) -> Iterator[str]:
         """Yield why a record run would not have extracted this entry and added it to this file."""

@@ -244,9 +244,9 @@ def _find_existing(workspace: Workspace, new_entry: Located) -> Located | None:
         if not all(part in text for part in parts):
             continue
         for located in load_file(path, data, workspace.config.scopes).entries:
-            from memory_ci.lifecycle.fold import is_kept  # few notes are known in part
+            from memory_ci.lifecycle.fold import is_restated_by  # few notes are known in part
 
-            if is_kept(new_entry, located):
+            if is_restated_by(new_entry, located):
                 return located
     return None
 

@@ -177,7 +177,7 @@ def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Checkabl
             yield CheckableRule(
                 candidate.title, "request", place, repetition.first, candidate=candidate
             )
-    for located in run.draft.kept:
+    for located in run.draft.located:
         entry = located.entry
         # The title of a rejected choice names the thing alone, which is no rule.
         is_rule = entry.type == "directive" and entry.adoption != "rejected"
@@ -295,7 +295,7 @@ def _draft_habit(habit: Habit) -> DraftedCheck:
 
 def _drop_existing(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
     """Return the drafted checks that no entry of memory has, each once."""
-    known_checks = [place.entry.check for place in run.draft.kept]
+    known_checks = [place.entry.check for place in run.draft.located]
     new_checks: list[DraftedCheck] = []
     for draft in drafted:
         if draft.check not in known_checks:

@@ -52,7 +52,7 @@ def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chang
         else:
             notes.append(replace(note, entry=_prove_note(run, note.entry)))
     target_paths = {note.path: draft.path_of(note.scope) for note in notes}
-    planned, findings = plan_fold(notes, draft.kept, target_paths, outsiders_paths)
+    planned, findings = plan_fold(notes, draft.located, target_paths, outsiders_paths)
     tally.findings += (*findings, *claims, *unsafe)
     return draft.take(_cite_moved_notes(draft.base, planned))
 

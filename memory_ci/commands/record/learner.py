@@ -45,7 +45,7 @@ from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_hunks
-from memory_ci.lifecycle.fold import is_covered, is_kept, is_proved, strip_claims
+from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, strip_claims
 from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.memory.cites import cite_touched
 from memory_ci.memory.claims import find_claimed_uses, mark_unproved, read_session_notes
@@ -325,8 +325,8 @@ class Learner:
                     f"{entry.id[:8]}"
                 )
                 continue
-            existing = (*self._draft.kept, *self._draft.inbox)
-            if not any(is_kept(place, existing_place) for existing_place in existing):
+            existing = (*self._draft.located, *self._draft.inbox)
+            if not any(is_restated_by(place, existing_place) for existing_place in existing):
                 self._past_keys |= {entry.id}
                 why = f"from {label}"
                 yield Change(step="extract", kind="add", path=place.path, entry=note, why=why)
@@ -542,7 +542,7 @@ class Learner:
     def _list_served(self, candidate: Candidate) -> list[Entry]:
         """Return the entries that all agents are shown whom a candidate is for."""
         wanted = parse_target(candidate.scope)
-        return [place.entry for place in self._draft.kept if is_covered(wanted, place.scope)]
+        return [place.entry for place in self._draft.located if is_covered(wanted, place.scope)]
 
     def _build_entry(self, candidate: Candidate, work: WorkItem) -> Entry:
         """Return a candidate as an entry of memory, dated as of its merge."""

@@ -289,7 +289,7 @@ def _find_same_entries(
     if run.client is None or tally.failure is not None:
         return ()
     try:
-        return find_same(run.client, run.draft.kept, {change.entry.id for change in extracted})
+        return find_same(run.client, run.draft.located, {change.entry.id for change in extracted})
     except EngineError as error:
         tally.problems.append(f"which entries say the same: {error.message} [{error.slug}]")
         return ()

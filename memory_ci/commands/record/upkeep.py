@@ -156,18 +156,18 @@ def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
     base = draft.base
     match step:
         case "consolidate":
-            verdicts = judge_anchors(base.workspace, draft.kept, base.sha)
-            repointed = draft.take(plan_repoint(draft.kept, verdicts, base.sha))
-            undone = draft.take(plan_undone(draft.kept, upkeep.reverts))
+            verdicts = judge_anchors(base.workspace, draft.located, base.sha)
+            repointed = draft.take(plan_repoint(draft.located, verdicts, base.sha))
+            undone = draft.take(plan_undone(draft.located, upkeep.reverts))
             checked = draft.take(upkeep.checked)
-            return (*repointed, *undone, *checked, *plan_consolidation(draft.kept, upkeep.today))
+            return (*repointed, *undone, *checked, *plan_consolidation(draft.located, upkeep.today))
         case "promote":
             return _plan_promotions(draft, upkeep.today)
         case "retire":
             return _plan_retirements(upkeep, draft)
         case "compact":
-            older = tuple(_find_replaced_copies(base, list_unlike(draft.kept)))
-            return plan_compaction(draft.kept, older, upkeep.same)
+            older = tuple(_find_replaced_copies(base, list_unlike(draft.located)))
+            return plan_compaction(draft.located, older, upkeep.same)
     return ()
 
 
@@ -189,8 +189,8 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
                 directories[change_name] = deepest_directory(action.files)
         return directories
 
-    promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(base))
-    norms = plan_norms(draft.kept, today, draft.path_of, read_directories)
+    promotion = plan_promotion(draft.located, today, draft.path_of, names_of(base))
+    norms = plan_norms(draft.located, today, draft.path_of, read_directories)
     return (*promotion.changes, *norms)
 
 
@@ -202,16 +202,16 @@ def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
     """
     base = draft.base
     changes = [
-        *plan_retirements(base, draft.kept, upkeep.since, upkeep.today),
-        *plan_withdrawals(base, draft.kept),
+        *plan_retirements(base, draft.located, upkeep.since, upkeep.today),
+        *plan_withdrawals(base, draft.located),
     ]
     if upkeep.archive is not None:
-        changes += plan_ended(base, draft.kept, upkeep.archive)
+        changes += plan_ended(base, draft.located, upkeep.archive)
     if upkeep.stale_after is not None:
-        verdicts = judge_anchors(base.workspace, draft.kept, base.sha)
-        gone = find_days_gone(base.workspace, draft.kept, verdicts, base.sha)
+        verdicts = judge_anchors(base.workspace, draft.located, base.sha)
+        gone = find_days_gone(base.workspace, draft.located, verdicts, base.sha)
         changes += plan_stale_retirement(
-            draft.kept, verdicts, gone, upkeep.today, upkeep.stale_after
+            draft.located, verdicts, gone, upkeep.today, upkeep.stale_after
         )
     first_by_id: dict[str, Change] = {}
     for change in changes:

@@ -97,7 +97,7 @@ def with_drop(plan: Plan, path: str, entry: Entry) -> Plan:
     """The plan with its fold another one: what is moved is said to be kept at `path`."""
     (step, *others) = plan.steps
     (moved,) = step.changes
-    why = f"is kept already as {entry.id[:8]}"
+    why = f"is in memory already as {entry.id[:8]}"
     drop = Change(
         step="fold", kind="drop", path=path, entry=entry, why=why, moved_from=moved.moved_from
     )
