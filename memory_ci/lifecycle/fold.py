@@ -198,9 +198,14 @@ def _report_no_file(note: Located) -> Finding:
 
 
 def is_restated_by(note: Located, existing: Located) -> bool:
-    """Return whether an entry has the words of a note and is served wherever the note would be.
+    """Return whether an existing entry makes a note superfluous.
 
-    A retired entry counts only for a note with its own id.
+    The entry must have the same words, and its scope must include the scope of the note. A retired
+    entry counts only for a note with the same id.
+
+    Args:
+        note: the note.
+        existing: the entry.
     """
     is_in_force = note.entry.id == existing.entry.id or existing.entry.status != "retired"
     has_same_words = _wording_key(note.entry) == _wording_key(existing.entry)

@@ -656,7 +656,7 @@ class _PlanChecker:
             yield "the entry does not say the same as the inbox file, or is served to fewer people"
 
     def _find_target_of_drop(self, change: Change) -> Located | None:
-        """Return the entry in memory that says what a dropped note says."""
+        """Return the entry in memory that made a dropped note superfluous; None without one."""
         for located in self._draft.located:
             if (located.path, located.entry) == (change.path, change.entry):
                 return located

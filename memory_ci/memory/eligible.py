@@ -218,10 +218,11 @@ def merged_on(merged: MergedChange) -> date:
 def list_title_queries(
     workspace: Workspace, changes: Sequence[MergedChange], episodes: Iterable[Episode]
 ) -> list[MergedChange]:
-    """Return the changes whose titles serve as queries that measure what memory knows.
+    """Return the changes whose titles are usable as queries to memory.
 
-    Reverts, changes that only set memory-ci up, changes without work (the outcome `neutral`) and
-    changes without a title are left out.
+    They measure how useful memory was: a query is put to memory as it was before that change.
+    Reverts, changes that only set memory-ci up, and changes without work (the outcome `neutral`)
+    are left out.
 
     Args:
         workspace: the repository.

@@ -119,7 +119,8 @@ def _parse_mergeable(data: bytes) -> MemoryFile:
 class _Merge:
     """A merge of three readable versions of a memory file.
 
-    Entries that all files have in the same order are fixed points; prose is merged between them.
+    A file consists of segments: entries, and the prose between them. Entries that all versions have
+    in the same order divide the files; the prose between two such entries is merged as text.
     """
 
     def __init__(self, base: MemoryFile, ours: MemoryFile, theirs: MemoryFile) -> None:
@@ -193,15 +194,15 @@ class _Merge:
     def _merge_contested(
         self, base: Segment | None, ours: Segment | None, theirs: Segment | None
     ) -> Segment | None:
-        """Merge an entry that both sides changed, or that one deleted and the other changed.
+        """Merge an entry that both sides changed, or that one side deleted and the other changed.
 
         Args:
-            base: the entry in the file of the common ancestor, if it was there.
-            ours: the entry in our file, if it is there.
-            theirs: the entry in their file, if it is there.
+            base: the entry in the file of the common ancestor; None if the file lacks it.
+            ours: the entry in our file; None if the file lacks it.
+            theirs: the entry in their file; None if the file lacks it.
 
         Returns:
-            None if the entry is deleted.
+            The merged entry, perhaps with conflict markers; None if the entry is deleted.
         """
         base_entry, our_entry, their_entry = (
             segment.entry if segment else None for segment in (base, ours, theirs)
@@ -265,27 +266,28 @@ def _entries_by_id(file: MemoryFile) -> dict[str, Segment]:
 def _write_merged(
     merged: Entry, base: Segment | None, ours: Segment, theirs: Segment
 ) -> Segment | None:
-    """Write a merged entry in the place of one of its versions.
+    """Write a merged entry into the text of our or their version, to keep its YAML comments.
+
+    The result has the comments of the side that changed them. If no version has comments, and none
+    has the unknown keys of the merged entry, the entry is formatted without a version.
 
     Args:
-        merged: the entry.
-        base: the text of the common ancestor.
-        ours: our text.
-        theirs: their text.
+        merged: the merged entry.
+        base: the version of the common ancestor; None if it lacks the entry.
+        ours: our version.
+        theirs: their version.
 
     Returns:
-        None if that would lose comments or unknown keys.
+        The segment of the merged entry; None if it would lose comments or unknown keys.
     """
     comments = [_list_comments(segment) for segment in (base, ours, theirs)]
     if is_contested(*comments):
         return None
-    chosen_comments = _choose_changed(*comments)
-    candidates = [
-        segment for segment in (ours, theirs) if _list_comments(segment) == chosen_comments
-    ]
-    # A version that is the merged entry already comes first, because its text need not change.
-    candidates.sort(key=lambda segment: segment.entry != merged)
-    for segment in candidates:
+    merged_comments = _choose_changed(*comments)
+    versions = [segment for segment in (ours, theirs) if _list_comments(segment) == merged_comments]
+    # A version that equals the merged entry comes first, because its text need not change.
+    versions.sort(key=lambda segment: segment.entry != merged)
+    for segment in versions:
         if segment.entry is not None and segment.entry.extra == merged.extra:
             return Segment(_rewrite_entry(segment, merged), line=0, entry=merged)
     if any(comments):
@@ -302,7 +304,7 @@ def _trim_end(text: str | None) -> str | None:
 
 
 def _choose_changed(base: T, ours: T, theirs: T) -> T:
-    """Return the version of the side that changed; ours if both did."""
+    """Return the version of the side that changed the base; ours if both sides did."""
     return theirs if ours == base else ours
 
 

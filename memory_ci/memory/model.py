@@ -99,7 +99,7 @@ class ModelClient:
     def ask(
         self, change: str, evidence: EvidenceSet, current_entries: Sequence[Entry] = ()
     ) -> Answer | None:
-        """Ask the model what a merged change teaches.
+        """Ask the model for the learnings of a merged change.
 
         The request names entries, so that the model does not repeat them: the most important ones
         in memory, and those of this run that share words with the evidence.
@@ -249,7 +249,7 @@ class Model(NamedTuple):
             close()
 
     def describe_use(self, client: ModelClient | None, failure: EngineError | None) -> EngineUse:
-        """Return for the report how much a run asked of the model, and what that cost.
+        """Return the requests of a run to the model and their cost, for the report.
 
         Args:
             client: the client that asked the model, if the run has a model.
