@@ -125,6 +125,7 @@ def backtest(
     Returns:
         One result for each check, in their order.
     """
+    # Without days, or with too few of them, all changes count for the rest of the checks.
     tallies = [_Tally(rule, day) for rule, day in zip_longest(rules, since[: len(rules)])]
     changes = 0
     for past in history:

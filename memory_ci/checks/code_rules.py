@@ -156,7 +156,8 @@ NEGATIVE = Regex(
 def check_names(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule about names in code (`end method names with '_md'`).
 
-    None if the text is no such rule, or no line of the repository's language shows such names.
+    None if the text is no such rule, or if the language of the repository has no pattern of lines
+    that define such names.
     """
     rules = find_name_rules(text)
     if not rules:
@@ -234,15 +235,15 @@ def _match_broken_name(rule: NameRule, language: CodeLanguage) -> str:
         "style": styles.get(rule.value, ""),
         "digit": r"[^\W\d]+\d(?!\w*\d)" if rule.value == "one" else r"\w*\d",
     }
-    named_so = patterns_by_form[rule.form]
+    name_pattern = patterns_by_form[rule.form]
     before, after = language.lines[rule.thing]
     exempt = DUNDER
     if rule.form == "style" and rule.thing == "variable":
         # A constant and an alias of a type have styles of their own.
         exempt = f"{DUNDER}|{CONSTANT}|{TYPE_ALIAS}"
-    # A name breaks the rule if it is so and must not be, or is not so and must be.
-    is_so = rf"(?={named_so})" if rule.is_forbidden else rf"(?!{named_so})"
-    return rf"{before}(?!{exempt}){is_so}{NAME}{after}"
+    # A name breaks the rule if it matches a forbidden pattern, or does not match a required one.
+    breaks_rule = rf"(?={name_pattern})" if rule.is_forbidden else rf"(?!{name_pattern})"
+    return rf"{before}(?!{exempt}){breaks_rule}{NAME}{after}"
 
 
 def _is_general(text: str, thing: re.Match[str]) -> bool:

@@ -48,7 +48,7 @@ class Globs:
         included_patterns: list[str] = []
         for glob in globs:
             is_negated = glob.startswith("!")
-            pattern = _compile(glob.removeprefix("!"))
+            pattern = _compile_glob(glob.removeprefix("!"))
             self._rules.append((is_negated, re.compile(pattern, re.DOTALL)))
             if not is_negated:
                 included_patterns.append(pattern)
@@ -118,12 +118,12 @@ def refuse_globs(globs: Sequence[str]) -> None:
     for glob in globs:
         if len(glob) > MAX_GLOB:
             raise GlobError(f"has a glob of more than {MAX_GLOB} characters")
-        _compile(glob.removeprefix("!"))
+        _compile_glob(glob.removeprefix("!"))
     if all(glob.startswith("!") for glob in globs):
         raise GlobError("has nothing but negated globs, which name no file")
 
 
-def _compile(glob: str) -> str:
+def _compile_glob(glob: str) -> str:
     """Return the regular expression of a glob without its negation.
 
     It matches at the start of a path that the glob names, or of a path below such a directory.

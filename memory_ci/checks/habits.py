@@ -138,7 +138,7 @@ def find_habits(changes: Iterable[MergedFiles], today: date) -> list[Habit]:
         is_clear = _is_clear(habit, len(counted), touching[habit.also])
         if is_clear and habit.when not in generated_kinds:
             clear.append(habit)
-    return _without_repetitions(sorted(clear, key=_rank))[:MAX_HABITS]
+    return _without_repetitions(sorted(clear, key=_rank_habit))[:MAX_HABITS]
 
 
 def _list_generated_kinds(changes: Iterable[MergedFiles]) -> set[str]:
@@ -276,7 +276,7 @@ def _only_describes(habit: Habit) -> bool:
     return TESTS.fullmatch(habit.when) is not None and TESTS.fullmatch(habit.also) is None
 
 
-def _rank(habit: Habit) -> tuple[int, float, int, str, str]:
+def _rank_habit(habit: Habit) -> tuple[int, float, int, str, str]:
     """Return the sort key: names before endings before directories, then the surest."""
     vagueness = _vagueness(habit.when) + _vagueness(habit.also)
     return vagueness, -habit.confidence, -habit.applicable, habit.when, habit.also

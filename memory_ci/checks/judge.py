@@ -131,12 +131,12 @@ def judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
     A `before` check applies to no change, because only sessions record commands (`sessions.ran`).
     """
     try:
-        return _judge(check, change)
+        return _judge_by_kind(check, change)
     except (UnjudgedError, GlobError, PatternError) as error:
         return Judgement(is_applicable=True, unjudged=str(error))
 
 
-def _judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
+def _judge_by_kind(check: ChangeCheck, change: CheckedChange) -> Judgement:
     """Judge a change by the function for the kind of the check."""
     match check:
         case WithCheck():
@@ -198,7 +198,7 @@ def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
         return FOLLOWED
     line = lines[position]
     path = escape_undecoded(line.path)
-    message = f"{path}:{line.number} adds text that matches {_show(check.text)}"
+    message = f"{path}:{line.number} adds text that matches {_show_pattern(check.text)}"
     return _violated(ChangeFault(message, "take it out", path, line.number))
 
 
@@ -221,7 +221,7 @@ def _judge_present(check: PresentCheck, change: CheckedChange) -> Judgement:
         return FOLLOWED
     _refuse_unread(change)
     path = escape_undecoded(lacking_path)
-    message = f"{path} has no text that matches {_show(check.text)}"
+    message = f"{path} has no text that matches {_show_pattern(check.text)}"
     return _violated(ChangeFault(message, "add it", path))
 
 
@@ -248,7 +248,7 @@ def _judge_message(check: MessageCheck, change: CheckedChange) -> Judgement:
         if messages and all(find_match(pattern, lines) is not None for lines in messages):
             return FOLLOWED
     name = "a commit message" if change.messages else "the title"
-    return _violated(ChangeFault(f"{name} does not match {_show(check.text)}", "reword it"))
+    return _violated(ChangeFault(f"{name} does not match {_show_pattern(check.text)}", "reword it"))
 
 
 def _judge_forbidden_message(check: MessageCheck, change: CheckedChange) -> Judgement:
@@ -262,7 +262,9 @@ def _judge_forbidden_message(check: MessageCheck, change: CheckedChange) -> Judg
         position = find_match(compile_pattern(check.text), lines)
     if position is None:
         return FOLLOWED
-    return _violated(ChangeFault(f"a commit message matches {_show(check.text)}", "reword it"))
+    return _violated(
+        ChangeFault(f"a commit message matches {_show_pattern(check.text)}", "reword it")
+    )
 
 
 def _violated(fault: ChangeFault) -> Judgement:
@@ -280,6 +282,6 @@ def _list_names(globs: Sequence[str]) -> str:
     return f"{names}, …" if len(globs) > MAX_SHOWN else names
 
 
-def _show(pattern: str) -> str:
+def _show_pattern(pattern: str) -> str:
     shortened = pattern if len(pattern) <= MAX_PATTERN_SHOWN else f"{pattern[:MAX_PATTERN_SHOWN]}…"
     return f"/{shortened}/"

@@ -148,7 +148,8 @@ CONDITION = Regex(
 def find_name_rules(text: str) -> list[NameRule]:
     """Return the rules on names in code that a sentence states.
 
-    None if the sentence is a question or has a condition.
+    A question or a sentence with a condition states no rules, and neither does a sentence that
+    would state more than MAX_RULES.
 
     >>> find_name_rules("Always start function names with 'fn_'")
     [NameRule(thing='function', form='start', value='fn_', is_forbidden=False)]
@@ -196,15 +197,16 @@ def _find_specs(text: str) -> list[tuple[NameForm, re.Match[str]]]:
 def _choose_things(
     text: str, things: list[re.Match[str]], spec: re.Match[str]
 ) -> list[re.Match[str]]:
-    """Return the things that a specification is about, such as `functions and methods`.
+    """Return the kinds of things that a specification of names is about.
 
-    These are the nearest thing and all that are joined to it: inside of the specification, else
-    behind it if a preposition leads there, else before it.
+    In `start functions and methods with 'a_'` these are `functions` and `methods`: the nearest kind
+    and all that are joined to it. The nearest is inside of the specification, else behind it if a
+    preposition leads there, else before it.
 
     Args:
         text: the sentence.
-        things: where it names kinds of things.
-        spec: where it says what their names must be like.
+        things: the matches of kinds of things (`functions`) in it.
+        spec: the match that says what their names must be like.
     """
     if not things:
         return []
@@ -212,11 +214,11 @@ def _choose_things(
     before = [thing for thing in things if thing.end() <= spec.start()]
     behind = [thing for thing in things if thing.start() >= spec.end()]
     if inside:
-        return _join(text, things, things.index(inside[-1]))
+        return _list_joined_things(text, things, things.index(inside[-1]))
     if behind and _leads_to(text[spec.end() : behind[0].start()]):
-        return _join(text, things, things.index(behind[0]))
+        return _list_joined_things(text, things, things.index(behind[0]))
     if before:
-        return _join(text, things, things.index(before[-1]))
+        return _list_joined_things(text, things, things.index(before[-1]))
     return []
 
 
@@ -225,7 +227,7 @@ def _leads_to(between: str) -> bool:
     return LEADING.match(DISCARDED.sub("", between)) is not None
 
 
-def _join(text: str, things: list[re.Match[str]], index: int) -> list[re.Match[str]]:
+def _list_joined_things(text: str, things: list[re.Match[str]], index: int) -> list[re.Match[str]]:
     """Return the thing with an index and those that are joined to it by commas or `and`."""
 
     def is_joined(left: re.Match[str], right: re.Match[str]) -> bool:
@@ -255,6 +257,7 @@ def _make_rule(
     """
     if not BEFORE_THING.search(text[: thing.start()]):
         return None
+    # The kind is the name of the group that matched.
     kind = next(name for name, _ in THINGS if thing[name])
     value = spec["value"] or ""
     if form == "style":

@@ -167,7 +167,7 @@ def derive_check(rule: str, repository: RepositoryFiles) -> ChangeCheck | None:
     return None
 
 
-def _about_message(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
+def _derive_message_check(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule about commit messages: emojis, attribution, numbers of issues."""
     del repository  # a message is the same everywhere
     if not re.search(r"\bcommit|\bmessage|\btitle", text, re.IGNORECASE):
@@ -182,7 +182,7 @@ def _about_message(text: str, repository: RepositoryFiles) -> ChangeCheck | None
     return None
 
 
-def _leave_alone(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
+def _derive_untouched_check(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule that leaves files alone: `never touch db/seeds`."""
     match = LEAVE_ALONE.search(text)
     if match is None or CONDITION.search(text):
@@ -192,7 +192,7 @@ def _leave_alone(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     return UntouchedCheck(tuple(globs)) if globs else None
 
 
-def _touch_with(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
+def _derive_with_check(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which files change together.
 
     `Update the docs whenever you change src/api` names the first files; `always update the
@@ -232,7 +232,7 @@ def _list_companions(text: str, repository: RepositoryFiles) -> list[str]:
     return []
 
 
-def _forbid_text(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
+def _derive_absent_check(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which code must not have a text: "never use `print()`".
 
     The text must be marked as code, look like code, and be forbidden everywhere.
@@ -259,7 +259,7 @@ def _forbid_text(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     return AbsentCheck(code_globs, rf"(?<![\w$.]){re.escape(name)}{end}")
 
 
-def _demand_header(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
+def _derive_header_check(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which new files of code state their licence."""
     code_globs = list_code(repository)
     if not code_globs or not HEADER.search(text):
@@ -269,15 +269,15 @@ def _demand_header(text: str, repository: RepositoryFiles) -> ChangeCheck | None
 
 Template = Callable[[str, RepositoryFiles], ChangeCheck | None]
 TEMPLATES: tuple[Template, ...] = (
-    _about_message,
-    _leave_alone,
+    _derive_message_check,
+    _derive_untouched_check,
     check_names,
     check_annotations,
     check_import,
     check_comments,
-    _forbid_text,
-    _demand_header,
-    _touch_with,
+    _derive_absent_check,
+    _derive_header_check,
+    _derive_with_check,
 )
 """The templates in the order in which they are tried."""
 
@@ -286,7 +286,7 @@ def _list_globs(text: str, repository: RepositoryFiles) -> list[str]:
     """Return the globs of the files and directories that a text names and the repository has."""
     globs: dict[str, None] = {}
     for word in _list_words(text):
-        for glob in _find_named(word, repository):
+        for glob in _find_glob_of_word(word, repository):
             globs[glob] = None
     return list(globs)
 
@@ -309,7 +309,7 @@ def _list_words(text: str) -> Iterator[str]:
                 yield f"{word}/"
 
 
-def _find_named(word: str, repository: RepositoryFiles) -> list[str]:
+def _find_glob_of_word(word: str, repository: RepositoryFiles) -> list[str]:
     """Return the glob that a word names, as a list; empty if the repository has no such file.
 
     A word names a path, a file name, a directory, or is a glob itself. The end of a directory's

@@ -61,7 +61,7 @@ class PlannedChange(NamedTuple):
 def plan_compaction(
     located: Sequence[Located],
     older: Collection[Located] = (),
-    same: Collection[frozenset[str]] = (),
+    synonyms: Collection[frozenset[str]] = (),
 ) -> tuple[Change, ...]:
     """Plan how near duplicates become one entry: updates of entries that stay, removals of others.
 
@@ -73,7 +73,7 @@ def plan_compaction(
     Args:
         located: entries with their files; all these files may be rewritten.
         older: copies that, by history, another copy of the same id replaced.
-        same: groups of ids whose entries say the same according to a model.
+        synonyms: groups of ids whose entries say the same according to a model.
     """
     copies_by_id: dict[str, list[Located]] = {}
     for entry_id, copies in _group_by_id(located).items():
@@ -87,8 +87,8 @@ def plan_compaction(
         retired_copies = copies_by_id.pop(entry_id)
         planned += [_plan_removal(copy, "retired") for copy in retired_copies]
     for first, *other_copies in copies_by_id.values():
-        planned += [_plan_removal(copy, f"stands in {first.path}") for copy in other_copies]
-    planned += _plan_merges(copies_by_id, older, same)
+        planned += [_plan_removal(copy, f"is already in {first.path}") for copy in other_copies]
+    planned += _plan_merges(copies_by_id, older, synonyms)
     planned.sort(key=_file_order)
     return tuple(change for _, change in planned)
 
@@ -96,17 +96,17 @@ def plan_compaction(
 def _plan_merges(
     copies_by_id: Mapping[str, Sequence[Located]],
     older: Collection[Located],
-    same: Collection[frozenset[str]],
+    synonyms: Collection[frozenset[str]],
 ) -> Iterator[PlannedChange]:
     """Yield the update of each entry that stays, and the removals of those that it absorbs.
 
     Args:
         copies_by_id: the copies of each active entry; the first copy stays.
         older: copies that, by history, another copy of the same id replaced.
-        same: groups of ids whose entries say the same according to a model.
+        synonyms: groups of ids whose entries say the same according to a model.
     """
     united = [_unite_copies(copies, older) for copies in copies_by_id.values()]
-    for survivor, *absorbed in _join_clusters(list(_find_clusters(united)), same):
+    for survivor, *absorbed in _join_clusters(list(_find_clusters(united)), synonyms):
         yield from _plan_update(copies_by_id[survivor.entry.id], [survivor, *absorbed])
         for place in absorbed:
             remaining_copy, *_ = copies_by_id[place.entry.id]
@@ -241,21 +241,21 @@ class NearDuplicates:
 
 
 def _join_clusters(
-    clusters: Sequence[list[Located]], same: Collection[frozenset[str]]
+    clusters: Sequence[list[Located]], synonyms: Collection[frozenset[str]]
 ) -> Iterator[list[Located]]:
-    """Yield the clusters; those with entries of one group of `same` are joined.
+    """Yield the clusters; those with entries of one group of `synonyms` are joined.
 
     Clusters are joined only if their entries could be one entry: same file, adoption and validity.
 
     Args:
         clusters: entries that become one entry, the survivor of each cluster first.
-        same: groups of ids whose entries say the same according to a model.
+        synonyms: groups of ids whose entries say the same according to a model.
     """
     joined: dict[object, list[Located]] = {}
     for cluster in clusters:
         survivor = cluster[0]
         ids = {member.entry.id for member in cluster}
-        matching_groups = [group for group in same if group & ids]
+        matching_groups = [group for group in synonyms if group & ids]
         key: object = survivor.entry.id
         if matching_groups:
             key = (matching_groups[0], survivor.path, *_list_conditions(survivor.entry))

@@ -1,6 +1,6 @@
 """Consolidation: contradicting entries are linked, superseded ones get an end date.
 
-None is deleted.
+No entry is deleted.
 """
 
 from __future__ import annotations
@@ -96,8 +96,9 @@ def _can_contradict(one: Located, other: Located) -> bool:
     """Return whether two entries are served to the same tasks and no relation settles the pair."""
     if one.entry.id == other.entry.id:
         return False
-    is_one_chain = _is_served_too(one.scope, other) or _is_served_too(other.scope, one)
-    return is_one_chain and not _is_settled(one.entry, other.entry)
+    is_served_together = _is_scope_served_with(one.scope, other)
+    is_served_together = is_served_together or _is_scope_served_with(other.scope, one)
+    return is_served_together and not _is_settled(one.entry, other.entry)
 
 
 def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change, ...]:
@@ -105,14 +106,15 @@ def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change,
 
     An entry supersedes an earlier one of its scope that sets the same thing to another value, if it
     says that something changes. A superseded entry is valid until its successor came
-    (`occurred_at`, else `created_at`, else today), and loses importance once. After that it
-    contradicts nothing any more.
+    (`occurred_at`, else `created_at`, else today), and loses importance once. Only entries that are
+    still valid then can contradict each other.
     """
     edits = _Edits()
     _supersede_changed_settings(located, edits)
-    superseding = [replace(place, entry=edits.current(place)) for place in located]
-    _close_superseded(superseding, today, edits)
-    in_force = [place for place in superseding if _is_valid(edits.current(place), today)]
+    # The entries with the new `supersedes`, which the next steps read.
+    edited = [replace(place, entry=edits.current(place)) for place in located]
+    _close_superseded(edited, today, edits)
+    in_force = [place for place in edited if _is_valid(edits.current(place), today)]
     _link_contradictions(in_force, edits)
     return edits.plan()
 
@@ -242,8 +244,8 @@ def _has_contradiction(entry: Entry, opponent: Entry) -> bool:
     )
 
 
-def _is_served_too(scope: ScopeOf, place: Located) -> bool:
-    """Return whether everybody who is served an entry is served the entries of a scope as well.
+def _is_scope_served_with(scope: ScopeOf, place: Located) -> bool:
+    """Return whether work that is served an entry is also served the entries of a scope.
 
     Entries of a team are served to work in its directory, those of a session to its job, all others
     to everybody.

@@ -57,7 +57,12 @@ def strip_claims(note: Located, day: date) -> Located:
 def list_claims(note: Located, day: date) -> list[str]:
     """Return the fields of a note that only people with write access may set.
 
-    By these a note would claim weight, a past or a wider scope.
+    Anyone may open a request with a note. Such a field would make the note rank higher, look older
+    or proved, or be served to more people.
+
+    Args:
+        note: the note.
+        day: the day on which the note is read.
     """
     entry = note.entry
     stripped = strip_claims(note, day)
@@ -69,8 +74,8 @@ def list_claims(note: Located, day: date) -> list[str]:
         if stated_day - day > MAX_CLOCK_ERROR:
             claims.append(name)
     for name in Entry.__struct_fields__:
-        is_new = getattr(entry, name) == getattr(stripped.entry, name)
-        if name not in HARMLESS_FIELDS and not is_new:
+        is_allowed = getattr(entry, name) == getattr(stripped.entry, name)
+        if name not in HARMLESS_FIELDS and not is_allowed:
             claims.append(name)
     if note.scope != stripped.scope:
         claims.append("scope")
@@ -78,12 +83,14 @@ def list_claims(note: Located, day: date) -> list[str]:
 
 
 def mark_claimed(entry: Entry, is_found: Callable[[str, str], bool]) -> Entry:
-    """Return an entry with `claimed:` before each address of its source and evidence not found.
+    """Mark each address in the source and the evidence of an entry that cannot be looked up.
+
+    The mark is `claimed:` in front of the address: `claimed:pr:128`.
 
     Args:
         entry: the entry.
-        is_found: returns for an address (`pr:128`) and the words quoted from it whether the address
-            exists and has the words.
+        is_found: takes an address (`pr:128`) and the words quoted from it; returns whether the
+            address exists and has the words.
     """
 
     def mark(line: str) -> str:
@@ -104,55 +111,56 @@ def is_proved(entry: Entry) -> bool:
 
 def plan_fold(
     notes: Iterable[Located],
-    kept: Sequence[Located],
+    located: Sequence[Located],
     targets: Mapping[str, str | None],
-    strangers: Collection[str] = (),
+    outsiders_paths: Collection[str] = (),
 ) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:
     """Plan how notes of the inbox become entries.
 
-    A note is moved to the file of its scope, or dropped if an entry there has the same words. A
-    note stays in the inbox, with a finding, if its scope has no file or if its id belongs to an
-    entry with other words. Of notes that share an id or words the first counts; notes of people
-    without write access come last.
+    A note is moved to the file of its scope, or dropped if an entry there says the same word for
+    word. A note stays in the inbox, with a finding, if its scope has no file or if its id belongs
+    to an entry with other words. Of notes that share id or words only the first becomes an entry;
+    notes of people without write access come last, so that they replace no other note.
 
     Args:
         notes: the notes.
-        kept: the entries that memory has already.
+        located: the entries that memory has already.
         targets: by the note's path the file of its scope, or None if it has none.
-        strangers: paths of the notes that people without write access committed.
+        outsiders_paths: paths of the notes of people without write access.
 
     Returns:
         The changes and the findings.
     """
-    place_by_id = {place.entry.id: place for place in reversed(kept)}
+    place_by_id = {place.entry.id: place for place in reversed(located)}
     places_by_words: defaultdict[object, list[Located]] = defaultdict(list)
-    for place in kept:
-        places_by_words[_words(place.entry)].append(place)
+    for place in located:
+        places_by_words[_wording_key(place.entry)].append(place)
 
     def order(note: Located) -> tuple[bool, str, str]:
-        return note.path in strangers, note.entry.id, note.path
+        return note.path in outsiders_paths, note.entry.id, note.path
 
     changes: list[Change] = []
     findings: list[Finding] = []
     for note in sorted(notes, key=order):
         target = targets[note.path]
-        restating = [place for place in places_by_words[_words(note.entry)] if is_kept(note, place)]
+        same_words = places_by_words[_wording_key(note.entry)]
+        restating = [place for place in same_words if is_restated_by(note, place)]
         if restating:
-            changes.append(_drop(note, restating[0]))
+            changes.append(_plan_drop(note, restating[0]))
         elif note.entry.id in place_by_id:
             findings.append(_report_taken_id(note, place_by_id[note.entry.id]))
         elif target is None:
             findings.append(_report_no_file(note))
         else:
-            change = _move(note, target)
+            change = _plan_move(note, target)
             changes.append(change)
-            moved = Located(change.entry, target, 0, note.scope)
+            moved = Located(change.entry, target, line=0, scope=note.scope)
             place_by_id[change.entry.id] = moved
-            places_by_words[_words(change.entry)].append(moved)
+            places_by_words[_wording_key(change.entry)].append(moved)
     return tuple(changes), tuple(findings)
 
 
-def _move(note: Located, target: str) -> Change:
+def _plan_move(note: Located, target: str) -> Change:
     """Return the change that moves a note from the inbox to the file of its scope."""
     return Change(
         step="fold",
@@ -164,14 +172,14 @@ def _move(note: Located, target: str) -> Change:
     )
 
 
-def _drop(note: Located, kept: Located) -> Change:
+def _plan_drop(note: Located, existing: Located) -> Change:
     """Return the change that deletes a note which an entry repeats word for word."""
     return Change(
         step="fold",
         kind="drop",
-        path=kept.path,
-        entry=kept.entry,
-        why=f"is kept already as {kept.entry.id[:8]}",
+        path=existing.path,
+        entry=existing.entry,
+        why=f"is in memory already as {existing.entry.id[:8]}",
         moved_from=note.path,
     )
 
@@ -189,43 +197,44 @@ def _report_no_file(note: Located) -> Finding:
     return Finding(note.path, note.line, "no-scope-file", message, hint, "warning")
 
 
-def is_kept(new: Located, existing: Located) -> bool:
+def is_restated_by(note: Located, existing: Located) -> bool:
     """Return whether an existing entry makes a note superfluous.
 
     The entry must have the same words, and its scope must include the scope of the note. A retired
     entry counts only for a note with the same id.
 
     Args:
-        new: the note.
+        note: the note.
         existing: the entry.
     """
-    is_in_force = new.entry.id == existing.entry.id or existing.entry.status != "retired"
-    has_same_words = _words(new.entry) == _words(existing.entry)
-    return is_in_force and has_same_words and is_covered(new.scope, existing.scope)
+    is_in_force = note.entry.id == existing.entry.id or existing.entry.status != "retired"
+    has_same_words = _wording_key(note.entry) == _wording_key(existing.entry)
+    return is_in_force and has_same_words and is_covered(note.scope, existing.scope)
 
 
-def is_covered(wanted: ScopeOf, scope: ScopeOf) -> bool:
-    """Return whether everybody in the wanted scope is served the entries of a scope.
+def is_covered(scope: ScopeOf, wider: ScopeOf) -> bool:
+    """Return whether work in one scope is served all entries of another, such as a wider one.
 
-    Entries of a session are served to that session alone, those of a team to work in its directory.
+    Entries of a session are served to that session alone, those of a team to work in its directory,
+    all others to everybody.
 
     >>> is_covered(ScopeOf("team", "src/api"), ScopeOf("team", "src"))
     True
     >>> is_covered(ScopeOf("project"), ScopeOf("team", "src"))
     False
     """
-    if scope.name == "session":
-        return wanted == scope
-    if scope.name == "team" and scope.where:
-        return wanted.name == "team" and f"{wanted.where}/".startswith(f"{scope.where}/")
+    if wider.name == "session":
+        return scope == wider
+    if wider.name == "team" and wider.where:
+        return scope.name == "team" and f"{scope.where}/".startswith(f"{wider.where}/")
     return True
 
 
 def is_same_learning(one: Entry, other: Entry) -> bool:
     """Return whether two entries have the same id, or the same words in any spacing and case."""
-    return one.id == other.id or _words(one) == _words(other)
+    return one.id == other.id or _wording_key(one) == _wording_key(other)
 
 
-def _words(entry: Entry) -> tuple[str, frozenset[str], str]:
+def _wording_key(entry: Entry) -> tuple[str, frozenset[str], str]:
     """Return what two entries that say the same word for word have in common."""
     return entry.type, content_words(entry.title), " ".join(entry.body.lower().split())

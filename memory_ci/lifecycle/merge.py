@@ -47,9 +47,9 @@ def merge_entries(
     if ours is None or theirs is None:
         remaining = ours or theirs
         return None if remaining == base else remaining
-    base_values = _values(base)
-    our_values = _values(ours)
-    their_values = _values(theirs)
+    base_values = _values_by_field(base)
+    our_values = _values_by_field(ours)
+    their_values = _values_by_field(theirs)
     names = [*KNOWN_FIELDS, *_merge_unknown_keys(base_values, our_values, their_values)]
     settled: Values = {}
     disputed: list[str] = []
@@ -139,7 +139,7 @@ RULES: Mapping[str, Callable[[Any, Any, Any], Any]] = {
 """By field, how the changes of both sides are combined. Other fields conflict in this case."""
 
 
-def _values(entry: Entry | None) -> Values:
+def _values_by_field(entry: Entry | None) -> Values:
     """Return the fields of an entry by name, and its unknown keys by `:` and their name."""
     if entry is None:
         return {}

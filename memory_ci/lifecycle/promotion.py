@@ -115,26 +115,28 @@ def plan_promotion(
     return Promotion(tuple(changes), tuple(proposals))
 
 
-def _remove_promoted(narrow: Iterable[Located], wide: Iterable[Located]) -> Iterator[Change]:
+def _remove_promoted(
+    narrow_scope_entries: Iterable[Located], wide_scope_entries: Iterable[Located]
+) -> Iterator[Change]:
     """Yield removals of entries that were promoted earlier, and whose old copy still exists.
 
     This happens when a run was killed after it wrote the new copy and before it removed the old
     one, and a person committed that.
 
     Args:
-        narrow: the entries that could be promoted to the wide scope.
-        wide: the entries of the wide scope.
+        narrow_scope_entries: the entries that could be promoted to the wide scope.
+        wide_scope_entries: the entries of the wide scope.
     """
     promoted_by_old_id: dict[str, Entry] = {}
-    for place in wide:
+    for place in wide_scope_entries:
         entry = place.entry
         if entry.promoted_from is not None:
             for old_id in (entry.id, *entry.supersedes):
                 promoted_by_old_id[old_id] = entry
-    for place in narrow:
+    for place in narrow_scope_entries:
         promoted = promoted_by_old_id.get(place.entry.id)
         if promoted is not None:
-            why = f"went up to {promoted.id[:8]} before"
+            why = f"was promoted to {promoted.id[:8]} before"
             yield Change(step="promote", kind="remove", path=place.path, entry=place.entry, why=why)
 
 
@@ -260,7 +262,7 @@ def plan_shared(
     target = ScopeOf("global")
     places: list[Located] = []
     for repository, located in sorted(shared.items()):
-        # The scope says from here on which repository an entry is from.
+        # `_list_repositories` reads the repository of an entry from its scope.
         scope = ScopeOf("team", repository)
         for place in located:
             if _may_move(place.entry):

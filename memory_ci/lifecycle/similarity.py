@@ -147,6 +147,7 @@ def find_partners(
     search = _PartnerSearch(threshold, contained_only=contained_only)
     for index, word_set in enumerate(word_sets):
         search.add(index, word_set)
+    # The second argument leaves out the set itself.
     return ((index, search.find(word_sets[index], 1 << index)) for index in indices)
 
 

@@ -72,7 +72,7 @@ OVER = frozenset("not done complete completed finished ended over closed".split(
 """Words of a remark that say that a stage is not the current one."""
 
 
-class Reading(msgspec.Struct, frozen=True):
+class StatedPhase(msgspec.Struct, frozen=True):
     """The phase of work that an intent file states.
 
     Attributes:
@@ -84,7 +84,7 @@ class Reading(msgspec.Struct, frozen=True):
     line: int
 
 
-def find_stage(text: str) -> Reading | None:
+def find_stage(text: str) -> StatedPhase | None:
     """Return the present phase of work that an intent file states for its project, or None.
 
     Statements such as `stage: design`, in front matter, a line or a heading, come first, and must
@@ -95,7 +95,7 @@ def find_stage(text: str) -> Reading | None:
     statements = list(_list_statements(lines))
     if not statements:
         return _find_milestone(lines)
-    phases = {reading.phase if reading else None for reading in statements}
+    phases = {stated.phase if stated else None for stated in statements}
     return statements[0] if len(phases) == 1 else None
 
 
@@ -119,7 +119,7 @@ def parse_phase(name: str) -> Phase | None:
     return phase
 
 
-def _list_statements(lines: Sequence[str]) -> Iterator[Reading | None]:
+def _list_statements(lines: Sequence[str]) -> Iterator[StatedPhase | None]:
     """Yield the phase of each explicit statement; None for a statement without a known phase.
 
     A statement is a line `stage: design`, or a heading `## Stage` with the phase in the next line.
@@ -130,12 +130,12 @@ def _list_statements(lines: Sequence[str]) -> Iterator[Reading | None]:
         if statement:
             phase = parse_phase(statement["value"])
             if phase or statement["label"].lower() != "status":
-                yield Reading(phase, index + 1) if phase else None
+                yield StatedPhase(phase, index + 1) if phase else None
         elif HEADING.fullmatch(line):
             text_index = _find_text(lines, index + 1)
             if text_index is not None:
                 phase = parse_phase(lines[text_index])
-                yield Reading(phase, text_index + 1) if phase else None
+                yield StatedPhase(phase, text_index + 1) if phase else None
 
 
 def _find_text(lines: Sequence[str], start: int) -> int | None:
@@ -151,11 +151,11 @@ def _find_text(lines: Sequence[str], start: int) -> int | None:
 class _Milestone(NamedTuple):
     """A milestone that is named like a stage; its progress is None if no known word says it."""
 
-    reading: Reading
+    stated: StatedPhase
     progress: Progress | None
 
 
-def _find_milestone(lines: Sequence[str]) -> Reading | None:
+def _find_milestone(lines: Sequence[str]) -> StatedPhase | None:
     """Return the first milestone that is not done, as the phase that a project is in.
 
     None if no work has begun, if a later milestone is not open, if all are done, or if all name one
@@ -165,7 +165,7 @@ def _find_milestone(lines: Sequence[str]) -> Reading | None:
     done_count = 0
     while done_count < len(milestones) and milestones[done_count].progress == "done":
         done_count += 1
-    phases = {milestone.reading.phase for milestone in milestones}
+    phases = {milestone.stated.phase for milestone in milestones}
     if done_count == len(milestones) or len(phases) < 2:
         return None
     current = milestones[done_count]
@@ -173,7 +173,7 @@ def _find_milestone(lines: Sequence[str]) -> Reading | None:
     has_begun = done_count > 0 or current.progress == "current"
     is_later_open = all(milestone.progress == "open" for milestone in later)
     is_clear = current.progress is not None and is_later_open
-    return current.reading if has_begun and is_clear else None
+    return current.stated if has_begun and is_clear else None
 
 
 def _list_milestones(lines: Sequence[str]) -> Iterator[_Milestone]:
@@ -192,7 +192,7 @@ def _list_milestones(lines: Sequence[str]) -> Iterator[_Milestone]:
             cells = row["cells"].split("|")
         phases = [phase for phase in map(parse_phase, cells) if phase is not None]
         if len(phases) == 1:
-            yield _Milestone(Reading(phases[0], number), _parse_progress(cells))
+            yield _Milestone(StatedPhase(phases[0], number), _parse_progress(cells))
 
 
 def _parse_progress(cells: Sequence[str]) -> Progress | None:

@@ -20,7 +20,7 @@ from memory_ci.text import BARE_NEGATION, stem, unfenced_lines
 # -- words that turn a statement into its opposite
 
 Role = Literal["verb", "state", "choice", "anywhere"]
-"""Where a word of an antonym pair is a stance, and not part of a name.
+"""Where a word of an antonym pair says something about the subject, and is no part of a name.
 
 - verb: at the start, after a modal verb, or in the third person: `disable retries`, but not
   `disable flags are …`;
@@ -30,8 +30,8 @@ Role = Literal["verb", "state", "choice", "anywhere"]
 """
 
 
-class Pole(NamedTuple):
-    """A word's side (0 or 1) in an antonym pair, and the role in which it is a stance."""
+class Antonym(NamedTuple):
+    """A word's side (0 or 1) in an antonym pair, and the role in which it is no part of a name."""
 
     pair: str
     side: int
@@ -111,14 +111,14 @@ PAIRS: tuple[tuple[str, Role, str, str], ...] = (
 """Antonym pairs: the name of the pair, the role, and the words of either side."""
 
 
-def _list_poles() -> Iterator[tuple[str, Pole]]:
+def _list_antonyms() -> Iterator[tuple[str, Antonym]]:
     for pair, role, *sides in PAIRS:
         for side, words in enumerate(sides):
             for word in words.split():
-                yield word, Pole(pair, side, role)
+                yield word, Antonym(pair, side, role)
 
 
-POLES = dict(_list_poles())
+ANTONYMS = dict(_list_antonyms())
 
 # -- words that say nothing about the subject
 
@@ -248,10 +248,10 @@ NUMBER = Regex(r"v?(?P<value>\d+(?:\.\d+)*)(?P<unit>%|[a-z]*)")
 
 
 class Token(NamedTuple):
-    """A lower-case word, and whether it is free, that is outside of conditions."""
+    """A lower-case word, and whether it is in a condition such as `when the flag is set`."""
 
     word: str
-    is_free: bool
+    is_in_condition: bool
 
 
 class Claim(NamedTuple):
@@ -260,7 +260,7 @@ class Claim(NamedTuple):
     Attributes:
         stems: stems of the subject in their order, sorted if the claim states an order.
         is_negated: whether the sentence denies.
-        poles: the sides of antonym pairs.
+        antonyms: the antonym pairs with a word in the sentence, each with the word's side (0, 1).
         amounts: the amounts; `stems` has a `#` in the place of each.
         order: the kind of order that the claim states.
         first: stems of the thing that comes first.
@@ -269,7 +269,7 @@ class Claim(NamedTuple):
 
     stems: tuple[str, ...]
     is_negated: bool = False
-    poles: tuple[tuple[str, int], ...] = ()
+    antonyms: tuple[tuple[str, int], ...] = ()
     amounts: tuple[str, ...] = ()
     order: OrderKind | None = None
     first: frozenset[str] = frozenset()
@@ -278,7 +278,7 @@ class Claim(NamedTuple):
     @property
     def subject(self) -> tuple[object, ...]:
         """The key that two claims share if they are stances on one subject."""
-        return self.stems, self.order, tuple(pair for pair, _ in self.poles)
+        return self.stems, self.order, tuple(pair for pair, _ in self.antonyms)
 
 
 def find_opposition(claim: Claim, opposite: Claim) -> str | None:
@@ -298,7 +298,7 @@ def find_opposition(claim: Claim, opposite: Claim) -> str | None:
 
     differences: list[str] = []
     # One subject has the same antonym pairs and as many amounts.
-    for (pair, side), (_, opposite_side) in zip(claim.poles, opposite.poles, strict=True):
+    for (pair, side), (_, opposite_side) in zip(claim.antonyms, opposite.antonyms, strict=True):
         if side != opposite_side:
             differences.append(pair)
 
@@ -318,16 +318,16 @@ def find_opposition(claim: Claim, opposite: Claim) -> str | None:
 
 
 def read_claim(tokens: Sequence[Token], min_words: int) -> Claim | None:
-    """Return the claim that the words of a sentence make.
+    """Return the claim that the words of a sentence make: its subject, and what it says about it.
 
-    None if fewer than `min_words` of them have content.
+    None if fewer than `min_words` of them have content, so that the sentence claims nothing.
     """
     reader = _Reader([token.word for token in tokens])
     for index, token in enumerate(tokens):
-        if token.is_free:
-            reader.read_word(index)
-        else:
+        if token.is_in_condition:
             reader.read_condition(token.word)
+        else:
+            reader.read_word(index)
     return reader.build_claim() if reader.has_content(min_words) else None
 
 
@@ -366,16 +366,19 @@ class _Reader:
         self._verbs = _list_previous_words(words, NEGATORS | {"always", "ever"})
         self._first_quantity = _find_first([stem(word) for word in words], QUANTITY_STEMS)
         self._first_version = _find_first(words, VERSIONED)
-        # The stems before the pivot, and those after it.
+        # The stems before the pivot (a word such as `before` or `over`), and those after it.
         self._parts: tuple[deque[str], deque[str]] = (deque(), deque())
-        self._poles: dict[str, int] = {}
+        self._antonyms: dict[str, int] = {}
         self._amounts: list[str] = []
         self._is_negated = False
         self._pivot = ""
         self._content_count = 0
 
     def read_word(self, index: int) -> None:
-        """Read a word outside of conditions: a negation, pivot, amount, stance, or any other word.
+        """Read a word that is in no condition.
+
+        It is a negation, a pivot (a word such as `before` that puts two things in an order), an
+        amount, an antonym, or else part of the subject.
 
         Args:
             index: the index of the word.
@@ -385,7 +388,7 @@ class _Reader:
             self._is_negated = not self._is_negated
         elif self._is_pivot(word):
             self._pivot = word
-        elif not self._read_amount(index) and not self._read_pole(index):
+        elif not self._read_amount(index) and not self._read_antonym(index):
             self._read_content(index)
 
     def read_condition(self, word: str) -> None:
@@ -400,12 +403,16 @@ class _Reader:
         return any(word != "#" for part in self._parts for word in part)
 
     def build_claim(self) -> Claim:
-        """Return the claim of all words that were read."""
+        """Return the claim of all words that were read.
+
+        After a pivot such as `before` the claim states an order of two things: of the words that
+        both have, neither comes first.
+        """
         before, after = self._parts
         claim = Claim(
             stems=(*before, *after),
             is_negated=self._is_negated,
-            poles=tuple(sorted(self._poles.items())),
+            antonyms=tuple(sorted(self._antonyms.items())),
             amounts=tuple(self._amounts),
         )
         if not self._pivot:
@@ -440,7 +447,7 @@ class _Reader:
         return word != "over" or bool(PREFERENCE & self._distinct_words)
 
     def _read_content(self, index: int) -> None:
-        """Read a word that is no stance: its stem becomes part of the subject.
+        """Read a word that is part of the subject, and add its stem.
 
         `keys are validated` and `validated keys` have one subject, so a participle comes first.
         """
@@ -492,26 +499,26 @@ class _Reader:
         is_name = before.isalpha() and before not in FILLERS
         return is_name and self._first_version < index - 1
 
-    def _read_pole(self, index: int) -> bool:
-        """Read a word of an antonym pair, such as `disable`.
+    def _read_antonym(self, index: int) -> bool:
+        """Read a word of an antonym pair, such as `disable` of `enable` and `disable`.
 
         `skip X` is read as `never X`.
 
         Returns:
-            Whether the word is a stance here.
+            Whether the word says something about the subject here, and is no part of a name.
         """
-        pole = POLES.get(self._words[index])
-        if pole is None or not self._is_stance(pole.role, index):
+        antonym = ANTONYMS.get(self._words[index])
+        if antonym is None or not self._has_role(antonym.role, index):
             return False
         self._content_count += 1
-        if pole.pair not in AFFIRMING:
-            self._poles[pole.pair] = pole.side
-        elif pole.side == 1:
+        if antonym.pair not in AFFIRMING:
+            self._antonyms[antonym.pair] = antonym.side
+        elif antonym.side == 1:
             self._is_negated = not self._is_negated
         return True
 
-    def _is_stance(self, role: Role, index: int) -> bool:
-        """Return whether a word of an antonym pair is used in the role in which it is a stance."""
+    def _has_role(self, role: Role, index: int) -> bool:
+        """Return whether a word of an antonym pair has its role, and is no part of a name."""
         if role == "verb":
             return self._is_main_verb(index)
         if role == "anywhere" or self._is_predicate(index):
@@ -631,7 +638,7 @@ def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
     opening = phrases[0]
     if len(phrases) > 1 and opening:
         first = opening[0]
-        if not first.is_free or first.word in PREPOSITIONS:
+        if first.is_in_condition or first.word in PREPOSITIONS:
             phrases = [*phrases[1:], opening]
     return read_claim([token for phrase in phrases for token in phrase], min_words)
 
@@ -639,22 +646,21 @@ def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
 def _split_phrases(text: str) -> Iterator[list[Token]]:
     """Yield the words between commas.
 
-    From a word that begins a condition (`when`) up to the next comma, words are not free: they
-    belong to the condition.
+    A word such as `when` and all words after it, up to the next comma, are in a condition.
     """
     phrase: list[Token] = []
-    is_free = True
+    is_in_condition = False
     previous_word = ""
     for match in TOKEN.finditer(text):
         word = match.group().lower()
         if word == ",":
             yield phrase
             phrase = []
-            is_free = True
+            is_in_condition = False
             continue
         is_complement = word == "that" and previous_word in COMPLEMENTS
         if word in CONDITIONS and not is_complement:
-            is_free = False
-        phrase.append(Token(SPELLED.get(word, word), is_free))
+            is_in_condition = True
+        phrase.append(Token(SPELLED.get(word, word), is_in_condition))
         previous_word = word
     yield phrase

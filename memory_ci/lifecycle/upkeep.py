@@ -25,8 +25,8 @@ MAX_NAMED = 3
 """Entries that a finding names."""
 
 
-class Touch(msgspec.Struct, frozen=True):
-    """An anchor of an entry before a range of commits and after it.
+class CiteComparison(msgspec.Struct, frozen=True):
+    """A cite of an entry before a range of commits and after it.
 
     Attributes:
         place: the entry.
@@ -62,10 +62,10 @@ def plan_repoint(located: Iterable[Located], verdicts: Verdicts, commit: str) ->
         moves: list[str] = []
         for cite in place.entry.cites:
             verdict = verdicts.get((place.entry.id, cite))
-            new_cite = _follow(cite, verdict, commit)
+            new_cite = _follow_moved_code(cite, verdict, commit)
             cites.append(new_cite)
             if new_cite != cite:
-                moves.append(f"{_path(cite)} is now {_path(new_cite)}")
+                moves.append(f"{_path_of_cite(cite)} is now {_path_of_cite(new_cite)}")
         if moves:
             entry = replace(place.entry, cites=tuple(dict.fromkeys(cites)))
             why = shorten(", ".join(dict.fromkeys(moves)), 150)
@@ -121,7 +121,7 @@ def is_gone(entry: Entry, verdicts: Verdicts) -> bool:
     return any(may_hide(anchor, entry) for anchor in anchors if anchor)
 
 
-def _follow(cite: str, verdict: Verdict | None, commit: str) -> str:
+def _follow_moved_code(cite: str, verdict: Verdict | None, commit: str) -> str:
     """Return a cite of the file that the code moved to, or the same cite if it did not move.
 
     Args:
@@ -145,32 +145,32 @@ def _follow(cite: str, verdict: Verdict | None, commit: str) -> str:
     return format_anchor(followed)
 
 
-def _path(cite: str) -> str:
+def _path_of_cite(cite: str) -> str:
     anchor = parse_anchor(cite)
     return anchor.path if anchor else cite
 
 
-def list_touch_findings(touches: Iterable[Touch]) -> tuple[Finding, ...]:
+def report_changed_cites(comparisons: Iterable[CiteComparison]) -> tuple[Finding, ...]:
     """Return one finding for each cited place that changed, with the entries that cite it."""
-    touches_by_finding: defaultdict[tuple[str, Finding], list[Touch]] = defaultdict(list)
-    for touch in touches:
-        finding = _find_touched(touch)
+    groups: defaultdict[tuple[str, Finding], list[CiteComparison]] = defaultdict(list)
+    for comparison in comparisons:
+        finding = _report_changed_cite(comparison)
         if finding:
-            touches_by_finding[touch.before.path, finding].append(touch)
+            groups[comparison.before.path, finding].append(comparison)
 
     def order(key: tuple[str, Finding]) -> tuple[str, str, int, Level, str]:
         old_path, finding = key
         return finding.code, finding.path, finding.line, finding.level, old_path
 
     findings: list[Finding] = []
-    for key in sorted(touches_by_finding, key=order):
+    for key in sorted(groups, key=order):
         _, finding = key
-        group = touches_by_finding[key]
+        group = groups[key]
         edits = ""
         if finding.code != "anchor-moved":
-            names = dict.fromkeys(str(touch.after.edit) for touch in group if touch.after.edit)
+            names = dict.fromkeys(str(item.after.edit) for item in group if item.after.edit)
             edits = f" ({', '.join(names)})" if names else ""
-        places = {touch.place.entry.id: touch.place for touch in group}
+        places = {item.place.entry.id: item.place for item in group}
         message = f"{finding.message}{edits}: {_name_entries(list(places.values()))}"
         findings.append(replace(finding, message=message))
     return tuple(findings)
@@ -188,15 +188,15 @@ def _name_entries(places: Sequence[Located]) -> str:
     return text
 
 
-def _find_touched(touch: Touch) -> Finding | None:
+def _report_changed_cite(comparison: CiteComparison) -> Finding | None:
     """Return a finding if a range of commits removed, changed or moved the code of a cite."""
-    before, after = touch.before, touch.after
+    before, after = comparison.before, comparison.after
     if before.kind in ("gone", "unverifiable") or after.kind == "unverifiable":
         return None
     lines = get_lines(before)
     changed_line = None
     if after.kind in ("changed", "gone"):
-        changed_line = first_change(touch.old, touch.new, lines)
+        changed_line = first_change(comparison.old, comparison.new, lines)
     if changed_line is not None and lines is None and after.first is not None:
         changed_line = after.first  # the part of a whole file that the entry names
     if after.kind == "gone":

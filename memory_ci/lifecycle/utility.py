@@ -54,7 +54,7 @@ class Utility(msgspec.Struct, frozen=True):
 
 
 class UtilityStep(msgspec.Struct, frozen=True):
-    """One event as it was replayed.
+    """One event, and its effect on the utility of its entry.
 
     Attributes:
         event: the event.
@@ -67,7 +67,7 @@ class UtilityStep(msgspec.Struct, frozen=True):
     utility: Utility
 
 
-def replay(
+def compute_utilities(
     feedback: Iterable[Feedback],
     start: float = NO_FEEDBACK,
     heirs: Heirs = NO_HEIRS,
@@ -82,34 +82,34 @@ def replay(
     Raises:
         UsageError: unknown-feedback.
     """
-    steps = list_steps(feedback, start, heirs)
+    steps = list_utility_steps(feedback, start, heirs)
     return {step.event.id: step.utility for step in steps}
 
 
-def replay_some(
+def compute_some_utilities(
     feedback: Iterable[Feedback], shares: Mapping[object, int], heirs: Heirs = NO_HEIRS
 ) -> dict[str, Utility]:
     """Return the utility of some entries, from the feedback on these entries alone.
 
     Args:
         feedback: the feedback on these entries.
-        shares: how many entries each job ignored, by `job_of`: the price of being ignored is split
-            among them.
+        shares: how many entries each job ignored, by `job_of`. What an ignored entry loses is
+            divided by this number.
         heirs: which entries inherit the feedback of entries that are gone.
     """
-    steps = _replay(move_to_heirs(feedback, heirs), shares, NO_FEEDBACK)
+    steps = _apply_events(move_to_heirs(feedback, heirs), shares, NO_FEEDBACK)
     return {step.event.id: step.utility for step in steps}
 
 
-def list_steps(
+def list_utility_steps(
     feedback: Iterable[Feedback],
     start: float = NO_FEEDBACK,
     heirs: Heirs = NO_HEIRS,
 ) -> Iterator[UtilityStep]:
     """Yield each event with its effect on its entry, or on the heirs of a removed entry.
 
-    The price of being ignored is split among all entries that a job ignored. The order of events
-    matters, because the utility is kept within [0, 1] after each of them.
+    What an ignored entry loses is divided by the number of entries that the job ignored. The order
+    of events matters, because the utility is kept within [0, 1] after each of them.
 
     Args:
         feedback: all feedback, in any order.
@@ -122,16 +122,16 @@ def list_steps(
     events = unique_events(feedback)
     ignored = {(job_of(event), event.id) for event in events if event.kind == "ignored"}
     shares = Counter(job for job, _ in ignored)
-    return _replay(move_to_heirs(events, heirs), shares, start)
+    return _apply_events(move_to_heirs(events, heirs), shares, start)
 
 
-def _replay(
+def _apply_events(
     events: Iterable[Feedback], shares: Mapping[object, int], start: float
 ) -> Iterator[UtilityStep]:
     """Yield the effect of each event on the utility of its entry.
 
     Args:
-        events: the events in the order of replay.
+        events: the events, oldest first.
         shares: how many entries each job ignored, by `job_of`.
         start: the utility of an entry before its first event.
     """

@@ -125,7 +125,7 @@ def find_stale(
         if match.group().startswith("\n"):
             block_start += 1  # the match has the line break before the block
         line = text.count("\n", 0, block_start) + 1
-        message = "what is exported here is not what memory says now"
+        message = "the exported block is not what memory says now"
         yield Finding(
             readable_path(content.file), line, "export-stale", message, STALE_HINT, "warning"
         )
@@ -154,7 +154,7 @@ def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
     entries.sort(key=lambda entry: (-entry.reinforcement_count, -entry.importance, entry.id))
     lines += [_format_entry(entry) for entry in entries[:MAX_ENTRIES]]
 
-    fitting = _fit(lines)
+    fitting = _fit_to_size(lines)
     if not fitting:
         return ()
     omitted = len(lines) - len(fitting) + max(len(entries) - MAX_ENTRIES, 0)
@@ -163,7 +163,7 @@ def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
     return ("## What this project has learned", "", *fitting)
 
 
-def _fit(lines: Iterable[str]) -> list[str]:
+def _fit_to_size(lines: Iterable[str]) -> list[str]:
     """Return the first lines that together have at most MAX_CHARS characters."""
     fitting = []
     size = 0
@@ -176,9 +176,9 @@ def _fit(lines: Iterable[str]) -> list[str]:
 
 
 def _list_norms(file: LoadedFile) -> list[str]:
-    """Return a list item for each entry and each line of prose of a memory file, in its order.
+    """Return the norms (institutional memory) of a file as list items, in the order of the file.
 
-    Headings are left out.
+    Each entry and each line of prose is an item; headings are left out.
     """
     numbered_items = []
     for place in file.entries:

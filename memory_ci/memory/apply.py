@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -31,9 +32,9 @@ from memory_ci.extraction.gate import check_words
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.record_commits import SOURCE
 from memory_ci.gitrepo.repo import list_outside_history
-from memory_ci.lifecycle.fold import CLAIMED, is_kept, strip_claims
+from memory_ci.lifecycle.fold import CLAIMED, is_restated_by, strip_claims
 from memory_ci.memory import episode_files
-from memory_ci.memory.claims import prove
+from memory_ci.memory.claims import mark_unproved
 from memory_ci.memory.commit_message import render_commit_message
 from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
 from memory_ci.memory.draft import Draft
@@ -64,7 +65,7 @@ from memory_ci.regex import Regex
 from memory_ci.store.edits import apply_changes
 from memory_ci.store.layout import RECORDED_FILE, classify_scope, is_canonical_path
 
-KINDS: Mapping[Step, tuple[str, ...]] = {
+ALLOWED_KINDS: Mapping[Step, tuple[str, ...]] = {
     "fold": ("move", "drop"),
     "extract": ("add",),
     "reinforce": ("update",),
@@ -100,7 +101,7 @@ MERGED = (
     "engine",
     "domain",
 )
-FREE: Mapping[Step, tuple[str, ...]] = {
+CHANGEABLE_FIELDS: Mapping[Step, tuple[str, ...]] = {
     "reinforce": (*COUNTERS, "occurrences"),
     "consolidate": (
         "relations",
@@ -128,7 +129,7 @@ SHA = Regex(FULL_ID)
 COMMIT = Regex(r"\bcommit:(\S*)")
 """A commit in the source of an entry, as `commit:1a2b3c4`."""
 
-HEARSAY = ("session:", "review:", "pr:")
+ORIGINS_WITHOUT_COMMIT = ("session:", "review:", "pr:")
 """Origins of quotes whose words are in no commit."""
 
 UNSET = ("supersedes", "promoted_from", "promoted_at", "valid_until", "priority", "scope")
@@ -136,6 +137,16 @@ UNSET = ("supersedes", "promoted_from", "promoted_at", "valid_until", "priority"
 
 PreparedCommit = tuple[str, dict[str, bytes | None]]
 """The message and the files of a commit; None deletes a file."""
+
+
+class _StepGroup(NamedTuple):
+    """The steps of a plan that one commit makes, and its episode files by path.
+
+    None as the content of an episode file deletes it.
+    """
+
+    steps: list[PlannedStep]
+    episode_changes: dict[str, bytes | None]
 
 
 class ExtraFiles(msgspec.Struct, frozen=True):
@@ -281,7 +292,8 @@ def _prepare_commits(
     _require_no_objections(workspace, plan, now.astimezone(UTC).date())
     plan = trim_plan(plan, workspace.config.evidence.quotes)
 
-    content = _read_changed_files(workspace, plan)  # each step changes what those before it left
+    # The current content of the files: each step changes what the steps before it left.
+    content = _read_changed_files(workspace, plan)
     prepared = []
     for steps, episode_changes in _group_steps(plan, _list_episode_changes(workspace, plan)):
         files = dict(episode_changes)
@@ -354,9 +366,7 @@ def _read_changed_files(workspace: Workspace, plan: Plan) -> dict[str, bytes]:
     return dict(workspace.at(plan.base).read(paths))
 
 
-def _group_steps(
-    plan: Plan, episode_changes: dict[str, bytes | None]
-) -> list[tuple[list[PlannedStep], dict[str, bytes | None]]]:
+def _group_steps(plan: Plan, episode_changes: dict[str, bytes | None]) -> list[_StepGroup]:
     """Return the steps and the episode files of each commit of a plan.
 
     The first commit has all episode files, and the steps that need no commit of their own.
@@ -365,13 +375,13 @@ def _group_steps(
         plan: the plan.
         episode_changes: the content of the episode files that it changes, by path.
     """
-    groups: list[tuple[list[PlannedStep], dict[str, bytes | None]]] = []
+    groups: list[_StepGroup] = []
     joint_steps = [step for step in plan.steps if step.step not in COMMITTED_ALONE]
     if joint_steps or episode_changes:
-        groups.append((joint_steps, episode_changes))
+        groups.append(_StepGroup(joint_steps, episode_changes))
     for step in plan.steps:
         if step.step in COMMITTED_ALONE:
-            groups.append(([step], {}))
+            groups.append(_StepGroup([step], episode_changes={}))
     return groups
 
 
@@ -530,7 +540,7 @@ class _PlanChecker:
         self._removed = {}
         self._retired_ids = set()
         texts: set[str] = set()
-        for located in (*self._draft.kept, *self._draft.inbox):
+        for located in (*self._draft.located, *self._draft.inbox):
             texts.update(list_texts(located.entry))
         self._texts_in_memory = frozenset(texts)
 
@@ -547,7 +557,7 @@ class _PlanChecker:
 
     def _check_change(self, change: Change, step: Step) -> Iterator[str]:
         """Yield why a change to one entry is not allowed in a step of the plan."""
-        if change.step != step or change.kind not in KINDS[change.step]:
+        if change.step != step or change.kind not in ALLOWED_KINDS[change.step]:
             yield f"not a change of the step {step!r}"
         if not is_canonical_path(change.path) or self._classify(change) is None:
             yield "not a memory file"
@@ -581,7 +591,7 @@ class _PlanChecker:
         """
         entry = change.entry
         if entry.id in self._draft.by_id:
-            yield "an entry of that id is there already"
+            yield "memory has an entry of that id already"
 
         if change.step != "promote":
             yield from check_entry(entry)
@@ -590,8 +600,8 @@ class _PlanChecker:
             return
 
         removed = self._removed.get(entry.id)
-        if removed is None or _differs(removed, entry, FREE["promote"]):
-            yield "not an entry that is moved"
+        if removed is None or _differs(removed, entry, CHANGEABLE_FIELDS["promote"]):
+            yield "no entry that this step moved here"
         yield from self._check_new_texts(entry)
 
     def _find_note(self, change: Change) -> Located | None:
@@ -609,16 +619,16 @@ class _PlanChecker:
         elif change.entry.cites != note.entry.cites:
             yield from self._check_new_texts(change.entry)
         if change.entry.id in self._draft.by_id:
-            yield "an entry of that id is there already"
+            yield "memory has an entry of that id already"
 
     def _is_from_note(self, entry: Entry, note: Located) -> bool:
-        """Return whether an entry is what folding makes of a note of the inbox.
+        """Return whether an entry is what a record run makes of a note of the inbox.
 
-        Folding marks claims that are not proved, or strips those of an outsider, and may add
-        anchors. Not every clone has the sessions that proved its quotes, so marks on quotes of
-        sessions are ignored.
+        A run marks the sources and quotes that git does not prove. A note of somebody without
+        write access keeps only its text. Cites of code may get a commit and a hash. Marks on quotes
+        of sessions are ignored, because not every clone has the sessions that prove them.
         """
-        expected_entries = [prove(self._draft.base, replace(note.entry, scope=None))]
+        expected_entries = [mark_unproved(self._draft.base, replace(note.entry, scope=None))]
         if entry.last_reinforced <= self._today:
             expected_entries.append(strip_claims(note, entry.last_reinforced).entry)
 
@@ -634,19 +644,20 @@ class _PlanChecker:
     def _check_drop(self, change: Change) -> Iterator[str]:
         """Yield why a note of the inbox may not be deleted.
 
-        It may if the entry that the change names is in memory and says the same.
+        It may if the entry that the change names is in memory, says the same, and is served to
+        everybody whom the note is for.
         """
         target = self._find_target_of_drop(change)
         if target is None:
-            yield "the entry is not kept there"
+            yield "memory does not have the entry in that file"
             return
         note = self._find_note(change)
-        if note is None or not is_kept(note, target):
-            yield "not what that inbox file says, for all that it is for"
+        if note is None or not is_restated_by(note, target):
+            yield "the entry does not say the same as the inbox file, or is served to fewer people"
 
     def _find_target_of_drop(self, change: Change) -> Located | None:
         """Return the entry in memory that made a dropped note superfluous; None without one."""
-        for located in self._draft.kept:
+        for located in self._draft.located:
             if (located.path, located.entry) == (change.path, change.entry):
                 return located
         return None
@@ -654,7 +665,7 @@ class _PlanChecker:
     def _check_update(self, change: Change) -> Iterator[str]:
         """Yield why a change may not update an entry: each step may change some fields only."""
         before = self._find_entry(change)
-        if before is None or _differs(before, change.entry, FREE.get(change.step, ())):
+        if before is None or _differs(before, change.entry, CHANGEABLE_FIELDS.get(change.step, ())):
             yield f"more would change than the step {change.step!r} may"
         elif before.check not in (None, change.entry.check):
             yield "a check that an entry has is changed by a person alone"
@@ -667,7 +678,7 @@ class _PlanChecker:
         """
         entry = self._find_entry(change)
         if entry is None:
-            yield "the entry is not kept there"
+            yield "memory does not have the entry in that file"
             return
         self._removed[change.entry.id] = entry
         if entry.status == "retired":
@@ -676,7 +687,7 @@ class _PlanChecker:
     def _find_entry(self, change: Change) -> Entry | None:
         """Return the entry in memory that a change updates or removes."""
         index = self._draft.find(change)
-        return None if index is None else self._draft.kept[index].entry
+        return None if index is None else self._draft.located[index].entry
 
     def _check_extracted(self, change: Change) -> Iterator[str]:
         """Yield why a record run would not have extracted this entry and added it to this file."""
@@ -685,19 +696,20 @@ class _PlanChecker:
         if scope is None or self._draft.path_of(scope) != change.path:
             yield "not the file that entries of its scope are written to"
         if not _is_fresh(entry):
-            yield "not an entry as it is when it is new"
+            yield "it has fields that a new entry does not have"
         if not (self._is_valid_day(entry.created_at) and self._is_valid_day(entry.last_reinforced)):
             yield f"its dates are not between {EARLIEST_DATE} and {self._today}"
         if entry.importance > MAX_IMPORTANCE:
             yield f"its importance is over {MAX_IMPORTANCE}"
-        if find_forgotten(self._tombstones, Located(entry, change.path, 0, PROJECT)):
-            yield "it says what was to be forgotten"
+        located = Located(entry, change.path, line=0, scope=PROJECT)
+        if find_forgotten(self._tombstones, located):
+            yield "it repeats a text that people had forgotten"
 
         # A person may accept a check without a quote; any other entry needs quoted words.
         quotes = [quote for quote in entry.evidence if not quote.startswith("accepted ")]
         is_accepted_check = entry.check is not None and bool(entry.evidence)
         if not quotes and not is_accepted_check:
-            yield "no words prove it"
+            yield "it quotes no words as evidence"
 
     def _check_provenance(self, entry: Entry) -> Iterator[str]:
         """Yield which sources and quotes of an entry are not in the commits that the plan read."""
@@ -705,25 +717,26 @@ class _PlanChecker:
             if sha not in self._texts_by_commit:
                 yield f"its source {sha} is no commit of the range"
         for quote in entry.evidence:
-            if not self._is_grounded(quote):
-                yield f"words that it quotes do not stand in {quote.partition(' ')[0]}"
+            if not self._is_quote_in_origin(quote):
+                yield f"words that it quotes are not in {quote.partition(' ')[0]}"
 
     def _is_valid_day(self, day: date | None) -> bool:
         return day is not None and EARLIEST_DATE <= day <= self._today
 
-    def _is_grounded(self, quote: str) -> bool:
-        """Return whether the origin of a quote holds its words, but for white space and masks.
+    def _is_quote_in_origin(self, quote: str) -> bool:
+        """Return whether the file or commit that a quote names holds its words.
 
-        A quote is `<origin> <words>`, as `commit:1a2b3c4 Retry twice`. Quotes of sessions and
-        reviews pass, because their words are in no commit.
+        A quote is `<origin> <words>`, as `commit:1a2b3c4 Retry twice`. White space is ignored, and
+        credentials are masked on both sides. Quotes of sessions and reviews pass, because their
+        words are in no commit.
         """
         origin, _, words = quote.partition(" ")
         if origin == "accepted":
-            # It says that a person accepted the entry; all other quotes must still be grounded.
+            # A note that a person accepted the entry; it has this one wording.
             return words == ACCEPTED_IN_REQUEST
         if not words.strip():
             return False
-        if origin.startswith(HEARSAY):
+        if origin.startswith(ORIGINS_WITHOUT_COMMIT):
             return True
 
         folded_words = fold_blanks(words)

@@ -33,19 +33,20 @@ LAST = 20
 class _OutcomeTally:
     """The counts of one check while history is read, oldest change first."""
 
-    def __init__(self, rule: RuleCheck, start: datetime | None) -> None:
+    def __init__(self, rule: RuleCheck, check_time: datetime | None) -> None:
         """Start to count.
 
         Args:
             rule: the check.
-            start: when it was committed; None if it is not.
+            check_time: when the check was committed; None if git cannot tell.
         """
         self._rule = rule
-        self._start = start
-        # Of each change that the check applies to, before it was committed: whether it breaks it.
+        self._check_time = check_time
+        # One item for each change to which the check applies, from before the check was committed:
+        # whether the change breaks the check.
         self._broken_before: list[bool] = []
-        # Of each such change since then: whether it breaks the check, without and with those that
-        # skip it.
+        # One item for each such change since then: whether it breaks the check and does not skip
+        # it by a trailer, and whether it breaks the check at all.
         self._ignored: list[bool] = []
         self._ignored_or_skipped: list[bool] = []
         self._skipped_count = 0
@@ -66,7 +67,7 @@ class _OutcomeTally:
             return
 
         is_broken = judgement.fault is not None
-        if self._start is None or past.merged.tip.committed_at <= self._start:
+        if self._check_time is None or past.merged.tip.committed_at <= self._check_time:
             self._broken_before.append(is_broken)
             return
         is_skipped = is_broken and self._rule.id in find_skips(past.change.messages, [self._rule])
@@ -87,7 +88,7 @@ class _OutcomeTally:
         return RuleCheckOutcome(
             id=self._rule.id,
             title=self._rule.title,
-            since=self._start.date() if self._start else None,
+            since=self._check_time.date() if self._check_time else None,
             applicable=len(self._ignored),
             ignored=sum(self._ignored),
             skipped=self._skipped_count,

@@ -350,7 +350,7 @@ def _find_edited_files(
     return edited
 
 
-def gone_since(
+def find_days_gone(
     workspace: Workspace, located: Iterable[Located], verdicts: Verdicts, rev: str
 ) -> dict[str, date]:
     """Return since when the code of entries is gone, for entries whose anchors are all gone.
@@ -457,6 +457,7 @@ class _Judge:
 
         unresolved = []
         for anchor in changed:
+            # An outcome with a search text is not final: the code may be in another file.
             if anchor in in_place and not in_place[anchor].search_text:
                 verdicts[anchor] = in_place[anchor].verdict
             else:
@@ -545,7 +546,7 @@ class _Judge:
         Args:
             successors: the path at which the file of each anchor lives on, None if unknown.
         """
-        paths_by_name = _group((_base_name(path), path) for path in self._files)
+        paths_by_name = _group_values((_base_name(path), path) for path in self._files)
         likely_paths: dict[Anchor, Sequence[str]] = {}
         for anchor, successor in successors.items():
             namesakes = paths_by_name.get(_base_name(anchor.path), [])
@@ -620,7 +621,7 @@ class _Judge:
 
         If files of the same name have the content, only these count.
         """
-        paths_by_oid = _group((file.oid, file.path) for file in self._files.values())
+        paths_by_oid = _group_values((file.oid, file.path) for file in self._files.values())
         same_content: dict[Anchor, str | None] = {}
         for anchor in anchors:
             blob = self._blobs[anchor]
@@ -806,7 +807,7 @@ def _chain_renames(path: str, renames: Mapping[str, str]) -> dict[str, str]:
         paths.append(new_path)
 
 
-def _group(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
+def _group_values(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
     """Return the values of each key."""
     groups: dict[str, list[str]] = {}
     for key, value in pairs:

@@ -27,7 +27,7 @@ from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.fold import list_claims, mark_claimed
 from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
 from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
-from memory_ci.memory.quotes import MAX_MARKS, is_captured
+from memory_ci.memory.quotes import MAX_MARKS, is_quote_captured
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
@@ -41,10 +41,10 @@ MAX_IDS = 100
 
 HINT = "Someone who may write here can say it in a commit of their own."
 
-Strangers = Mapping[str, tuple[str, str]]
-"""Commits of people who may not write, by shortened id.
+OutsidersCommits = Mapping[str, tuple[str, str]]
+"""Commits of people without write access (outsiders), by shortened id.
 
-The values are the tips before and after the change that the commit came in with.
+The values are the tips of the branch before and after the merge that brought the commit.
 """
 
 IsTyped = Callable[[str, str], bool]
@@ -70,18 +70,19 @@ class Copies:
     """The commits with trailers of served or used entries, without their copies.
 
     A cherry-pick or a rebase copies a commit with its trailers, and the copy must not count again.
-    Commits of a range are passed to `claim` oldest first. Commits before the range count as seen.
+    Commits of a range are passed to `is_original` oldest first. Commits before the range count as
+    seen.
     """
 
     def __init__(self, repo: Repository, since: str | None) -> None:
         self._repo = repo
         self._since = since
 
-    def claim(self, commit: Commit) -> bool:
+    def is_original(self, commit: Commit) -> bool:
         """Return whether the trailers of a commit count: False if it copies an older commit.
 
-        A copy has the same author, author date and subject. The commit is remembered, so that its
-        own copies do not count.
+        A copy has the same author, author date and subject. The commit is noted, so that later
+        copies of it do not count.
         """
         message = commit.message.lower()
         trailers = (f"{SERVED_TRAILER.lower()}:", f"{USED_TRAILER.lower()}:")
@@ -118,13 +119,18 @@ def _authorship(commit: Commit) -> tuple[str, str, str]:
 class Claims:
     """A count of the reverts that commit messages claim, and a list of those that were refused.
 
-    The number of a request comes from episodes only. A stranger can write any number into the
-    messages of their own commits.
+    The number of a request comes from episodes only, because an outsider can write any number into
+    the messages of their own commits.
     """
 
-    def __init__(self, repo: Repository, strangers: Strangers, episodes: Iterable[Episode]) -> None:
+    def __init__(
+        self,
+        repo: Repository,
+        outsiders_commits: OutsidersCommits,
+        episodes: Iterable[Episode],
+    ) -> None:
         self._repo = repo
-        self._strangers = strangers
+        self._outsiders_commits = outsiders_commits
         self._episodes = episodes
         self._refused: dict[tuple[str, str], Revert] = {}
 
@@ -144,54 +150,58 @@ class Claims:
         """The claimed reverts that do not count."""
         return tuple(self._refused.values())
 
-    def count(self, commit: Commit, claim: RevertClaim) -> frozenset[str]:
-        """Return the work that counts as reverted by a commit, by the names of `Revert.undoes`.
+    def accept_names(self, commit: Commit, claim: RevertClaim) -> frozenset[str]:
+        """Return the names of the work (commits, `pr:128`) that counts as reverted by a commit.
 
-        The claim of somebody who may write counts as it is; of other claims, what git proves. The
-        rest is added to `refused`.
+        A claim of somebody with write access counts in full. Of an outsider's claim only those
+        names count that git proves; the others are added to `refused`.
         """
-        span = self._strangers.get(commit.sha[:SHA_WIDTH])
-        if span is None:
+        tips = self._outsiders_commits.get(commit.sha[:SHA_WIDTH])
+        if tips is None:
             return claim.names
 
-        proved = self._prove(claim, *span)
+        tip_before, tip_after = tips
+        proved = self._list_proved_names(claim, tip_before, tip_after)
         refused = claim.names
-        if proved:
-            # Where the work itself is proved, only other commits that it does not hold are refused.
-            is_request = ":" in claim.work
-            commit_names = [name for name in claim.names if ":" not in name and not is_request]
+        if proved and _is_request(claim.work):
+            refused = frozenset()
+        elif proved:
+            # The work itself is proved, so only commits that it does not contain are refused.
+            commit_names = [name for name in claim.names if not _is_request(name)]
             refused = frozenset(commit_names) - proved
         if refused:
             revert = Revert(commit.sha[:SHA_WIDTH], label_of(commit), refused)
             self._refused[commit.sha, claim.work] = revert
         return proved
 
-    def _prove(self, claim: RevertClaim, start: str, tip: str) -> frozenset[str]:
-        """Return the names of the work whose revert git proves.
+    def _list_proved_names(
+        self, claim: RevertClaim, tip_before: str, tip_after: str
+    ) -> frozenset[str]:
+        """Return the names of the work whose revert git proves; none if it proves nothing.
 
-        The work must be part of the change itself, or the change must be its inverse. Strangers
-        choose the parents of their merges and the mainline that they name. So the work must be an
-        ancestor of the change, and no commit from before that work counts.
+        The claimed work must be in the history of the merge that brought the claim. Either that
+        merge brought the work as well, or its diff is the inverse of the work. Outsiders choose
+        the parents of their own merge commits, so commits from before the work never count.
 
         Args:
             claim: the claimed revert.
-            start: the tip before the change that the commit with the claim came in with.
-            tip: the tip after that change.
+            tip_before: the tip of the branch before the merge that brought the claim.
+            tip_after: the tip after that merge.
         """
         work = self._find_work(claim)
-        if work is None or not is_ancestor(self._repo, work, tip):
+        if work is None or not is_ancestor(self._repo, work, tip_after):
             return frozenset()
-        is_in_change = not is_ancestor(self._repo, work, start)
-        if not is_in_change and not is_revert_of(self._repo, work, start, tip):
+        came_with_claim = not is_ancestor(self._repo, work, tip_before)
+        if not came_with_claim and not is_revert_of(self._repo, work, tip_before, tip_after):
             return frozenset()
 
         names = {work[:SHA_WIDTH]}
         for request, commits in self._commits_by_request.items():
             if commits == {work}:
                 names.add(request)
-        if ":" not in claim.work:
+        if not _is_request(claim.work):
             # The commits that the work merged are reverted with it.
-            before = start if is_in_change else f"{work}^1"
+            before = tip_before if came_with_claim else f"{work}^1"
             shas = [sha[:SHA_WIDTH] for sha in list_committers(self._repo, before, work)]
             names |= claim.names.intersection(shas)
         return frozenset(names)
@@ -199,7 +209,7 @@ class Claims:
     def _find_work(self, claim: RevertClaim) -> str | None:
         """Return the commit of the claimed work, None if a request has several or it is unknown."""
         shas = {claim.work}
-        if ":" in claim.work:
+        if _is_request(claim.work):
             shas = self._commits_by_request.get(claim.work, set())
         if len(shas) != 1:
             return None
@@ -207,31 +217,36 @@ class Claims:
         return find_commit(self._repo, sha)
 
 
+def _is_request(name: str) -> bool:
+    """Return whether the name of some work is a request, as `pr:128`, and not a commit id."""
+    return ":" in name
+
+
 def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
     """Yield a finding for each revert that an outsider claims and git does not prove."""
     for revert in refused:
-        requests = [name for name in revert.undoes if ":" in name]
+        requests = [name for name in revert.undoes if _is_request(name)]
         name = min(requests or revert.undoes)  # a request, as `pr:128`, rather than a commit
         message = (
-            f"the commit {revert.sha} says that it takes back {name.replace('pr:', '#')}, "
-            "and does not: who brought it may not write"
+            f"the commit {revert.sha} says that it reverts {name.replace('pr:', '#')}, "
+            "and git does not prove it; its author has no write access, so the claim is ignored"
         )
-        yield unproved(f"{message}, and it counts for nothing", level)
+        yield unproved(message, level)
 
 
 def find_claimed_uses(commit: Commit, level: Level) -> Iterator[Finding]:
     """Yield a finding if an outsider's commit has trailers that say which entries it used.
 
-    Such trailers, of served or of used entries, would change how useful entries seem.
+    Anyone may open a request, and such trailers would make entries seem more or less useful.
     """
     trailers = find_trailers(commit.message, (SERVED_TRAILER, USED_TRAILER))
     keys = dict.fromkeys(key for key, _ in trailers)
     if keys:
         message = (
-            f"the commit {commit.sha[:SHA_WIDTH]} says {' and '.join(keys)}: "
-            "who brought it may not write"
+            f"the commit {commit.sha[:SHA_WIDTH]} has {' and '.join(keys)}; "
+            "its author has no write access, so the trailers are ignored"
         )
-        yield unproved(f"{message}, and it counts for nothing", level)
+        yield unproved(message, level)
 
 
 def unproved(message: str, level: Level) -> Finding:
@@ -240,7 +255,7 @@ def unproved(message: str, level: Level) -> Finding:
 
 
 NOTE_HINT = (
-    "Of such a note title, body and type count, and that it is for a team or the project; "
+    "Only title, body, type and a scope of a team or the project count in such a note; "
     "leave out the rest."
 )
 
@@ -253,7 +268,7 @@ def change_of_tip(workspace: Workspace, tip: str) -> MergedChange:
     return merged
 
 
-def prove(base: Snapshot, entry: Entry, is_typed: IsTyped | None = None) -> Entry:
+def mark_unproved(base: Snapshot, entry: Entry, is_typed: IsTyped | None = None) -> Entry:
     """Mark each origin in the source and the evidence of an entry that git does not confirm.
 
     An origin is an address such as `commit:1a2b3c4`, in the evidence with quoted words. Quotes of
@@ -319,7 +334,7 @@ class _Prover:
             return True
         title = "" if self._entry.adoption == "rejected" else self._entry.title
         sessions = _list_sessions(self._base)
-        return is_captured(self._base.workspace, sessions, address, words, title)
+        return is_quote_captured(self._base.workspace, sessions, address, words, title)
 
     def _list_request_numbers(self) -> list[str]:
         """Return the request numbers of the commits in the source of the entry."""
@@ -400,5 +415,5 @@ def find_note_claims(note: Located, day: date, level: Level) -> Iterator[Finding
     """Yield a finding if an outsider's note sets fields that an outsider may not set."""
     names = list_claims(note, day)
     if names:
-        message = f"who brought this note may not write, and sets {', '.join(names)}"
+        message = f"the author of this note has no write access, and sets {', '.join(names)}"
         yield Finding(note.path, note.line, "note-claims", message, NOTE_HINT, level)

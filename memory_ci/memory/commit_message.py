@@ -101,6 +101,7 @@ def _list_trailers(
     if plan.until is not None:
         trailers.append(f"Memory-CI-Source: {plan.until}")
 
+    # Only the first commit of a run says that a person asked for its range, and what it cost.
     is_first_commit = (
         has_episodes or records_range or any(name not in COMMITTED_ALONE for name in names)
     )

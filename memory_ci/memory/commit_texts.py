@@ -22,9 +22,12 @@ from memory_ci.sources.commits import (
 
 
 def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
-    """Yield an event for each decision record that a change added, and each note of its agent.
+    """Yield the texts that a change added in files: decision records, and notes of its agent.
 
-    Of a file of notes only those count that the change added.
+    Of a file of notes (of a job) only the notes that the change added are yielded.
+
+    Yields:
+        An event for each decision record and each note.
     """
     tree = Tree(workspace.repo, merged.tip.sha)
     adr_paths = list_added_adrs(merged, workspace.config.extraction.adr_paths)

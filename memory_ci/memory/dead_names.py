@@ -29,7 +29,9 @@ def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, V
     verdicts = {}
     for entry, dead_names in _load_dead_names(view, judged).items():
         if dead_names:
-            verdicts[entry] = Verdict("changed", dead_names[0], note="stands nowhere any more")
+            verdicts[entry] = Verdict(
+                "changed", dead_names[0], note="is nowhere in the code any more"
+            )
     return verdicts
 
 

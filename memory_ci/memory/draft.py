@@ -26,7 +26,7 @@ class Draft:
 
     Attributes:
         base: the snapshot that the plan is made on.
-        kept: the entries of memory files that may be written, with their places.
+        located: the entries of memory files that may be written, with their places.
         inbox: the notes of the inbox that may be folded.
     """
 
@@ -35,7 +35,7 @@ class Draft:
         self.base = base
         self._scopes = base.workspace.config.scopes
         self._modes = base.tree.modes
-        self.kept = [place for place in base.memory.located if self._is_writable(place.path)]
+        self.located = [place for place in base.memory.located if self._is_writable(place.path)]
 
         self.inbox: list[Located] = []
         for file in base.memory.files:
@@ -51,13 +51,13 @@ class Draft:
 
     @property
     def by_id(self) -> dict[str, Located]:
-        """The kept entries by id; of two with one id, the first."""
-        return {place.entry.id: place for place in reversed(self.kept)}
+        """The located entries by id; of two with one id, the first."""
+        return {place.entry.id: place for place in reversed(self.located)}
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """The kept entries."""
-        return tuple(place.entry for place in self.kept)
+        """The entries without their places."""
+        return tuple(place.entry for place in self.located)
 
     def path_of(self, scope: ScopeOf) -> str | None:
         """Return the path of the memory file of a scope, such as a team or the project.
@@ -71,7 +71,7 @@ class Draft:
             return None
         return path
 
-    def home_of(self, directory: str) -> str:
+    def find_scope_of_directory(self, directory: str) -> str:
         """Return the scope for entries learned in a directory: `team:<directory>` or `project`.
 
         That is the team of the nearest directory, itself or above, that has a memory file of its
@@ -87,7 +87,7 @@ class Draft:
     def copy(self) -> Draft:
         """Return a draft that can be changed without changing this one."""
         draft = copy(self)
-        draft.kept = [*self.kept]
+        draft.located = [*self.located]
         draft.inbox = [*self.inbox]
         return draft
 
@@ -95,30 +95,30 @@ class Draft:
         """Apply changes to the draft, and return them."""
         taken = tuple(changes)
         for change in taken:
-            self._apply(change)
+            self._apply_change(change)
         return taken
 
-    def _apply(self, change: Change) -> None:
+    def _apply_change(self, change: Change) -> None:
         """Add, update or remove one entry, and remove the note of the inbox that it came from."""
         index = self.find(change)
         if change.kind in ("add", "move"):
             scope = classify_scope(change.path, self._scopes) or PROJECT
-            self.kept.append(Located(change.entry, change.path, 0, scope))
+            self.located.append(Located(change.entry, change.path, line=0, scope=scope))
         elif change.kind == "update" and index is not None:
-            self.kept[index] = replace(self.kept[index], entry=change.entry)
+            self.located[index] = replace(self.located[index], entry=change.entry)
         elif change.kind == "remove" and index is not None:
-            del self.kept[index]
+            del self.located[index]
         if change.moved_from is not None:
             self.inbox = [place for place in self.inbox if place.path != change.moved_from]
 
     def find(self, change: Change) -> int | None:
-        """Return the index in `kept` of the entry that a change updates or removes.
+        """Return the index in `located` of the entry that a change updates or removes.
 
         Several entries of a file may have its id: then compaction updates the first of them, and a
         removal takes the last of those that are most like the entry of the change.
         """
         indices = []
-        for index, place in enumerate(self.kept):
+        for index, place in enumerate(self.located):
             if (place.path, place.entry.id) == (change.path, change.entry.id):
                 indices.append(index)
         if change.kind == "remove":
@@ -127,5 +127,5 @@ class Draft:
             return None
         if (change.step, change.kind) == ("compact", "update"):
             return indices[0]
-        twins = [self.kept[index].entry for index in indices]
-        return indices[find_old_state(twins, change.entry)]
+        copies = [self.located[index].entry for index in indices]
+        return indices[find_old_state(copies, change.entry)]

@@ -45,13 +45,14 @@ ROUTINE = Regex(
 MAX_TITLE = 200
 MAX_BYTES = 1_000_000
 
-OURS = Regex(rf"{re.escape(CONFIG_FILE)}|\.github/workflows/memory[^/]*\.ya?ml")
+SETUP_FILES = Regex(rf"{re.escape(CONFIG_FILE)}|\.github/workflows/memory[^/]*\.ya?ml")
 """Files that exist for memory-ci alone."""
 
-SHARED = frozenset({".gitattributes", ".pre-commit-config.yaml"})
+SHARED_SETUP_FILES = frozenset({".gitattributes", ".pre-commit-config.yaml"})
 """Files that count as set up for memory-ci if they contain its name."""
 
-NAME = b"memory-ci"
+OWN_NAME = b"memory-ci"
+"""The name by which such a file mentions memory-ci."""
 
 
 def list_eligible(workspace: Workspace, tip: str, today: date) -> tuple[MergedChange, ...]:
@@ -81,12 +82,13 @@ def window_start(today: date) -> date:
     return today - min(WINDOW, today - date.min)
 
 
-def count_judged(
+def count_processed(
     workspace: Workspace, tip: str, changes: Collection[MergedChange], names: Collection[str]
 ) -> int:
     """Count the changes that no record run needs to read any more.
 
-    A record run has read them, or they are routine, or an entry or an episode is about them.
+    These are changes that a record run has read, routine changes such as releases, and changes
+    that an entry or an episode is about.
 
     Args:
         workspace: the repository.
@@ -213,12 +215,12 @@ def merged_on(merged: MergedChange) -> date:
     return merged.tip.committed_at.astimezone(UTC).date()
 
 
-def list_questions(
+def list_title_queries(
     workspace: Workspace, changes: Sequence[MergedChange], episodes: Iterable[Episode]
 ) -> list[MergedChange]:
-    """Return the changes whose titles are usable as questions to memory.
+    """Return the changes whose titles are usable as queries to memory.
 
-    They measure how useful memory was: a question is put to memory as it was before that change.
+    They measure how useful memory was: a query is put to memory as it was before that change.
     Reverts, changes that only set memory-ci up, and changes without work (the outcome `neutral`)
     are left out.
 
@@ -237,14 +239,14 @@ def list_questions(
         commits += change.commits
     reverting_shas = {revert.sha for revert in find_reverts(commits)}
 
-    questions = []
+    queries = []
     for change in changes:
         if not title_of(change) or not neutral_names.isdisjoint(names_of(change)):
             continue
         shas = [commit.sha for commit in own_commits(change)]
         if not is_revert(shas, reverting_shas) and not is_setup(workspace, change):
-            questions.append(change)
-    return questions
+            queries.append(change)
+    return queries
 
 
 def name_question(change: MergedChange) -> str:
@@ -256,21 +258,24 @@ def name_question(change: MergedChange) -> str:
 def is_setup(workspace: Workspace, change: MergedChange) -> bool:
     """Return whether a change touched only memory and the set-up of memory-ci.
 
-    Files that other tools use, too, count as set-up if they name memory-ci.
+    A file that other tools use as well, such as `.gitattributes`, counts as set-up if its text
+    mentions memory-ci.
     """
     is_memory = build_memory_test(workspace)
     paths: set[str] = set()
     for commit in own_commits(change):
         paths.update(file.path for file in commit.files)
-    shared_paths = {path for path in paths if not is_memory(path) and not OURS.fullmatch(path)}
-    if not paths or not shared_paths <= SHARED:
+    shared_paths = {
+        path for path in paths if not is_memory(path) and not SETUP_FILES.fullmatch(path)
+    }
+    if not paths or not shared_paths <= SHARED_SETUP_FILES:
         return False
     if not shared_paths:
         return True
 
     naming_paths = set()
     for content in Tree(workspace.repo, change.tip.sha).read(shared_paths, MAX_BYTES):
-        if content.data is not None and NAME in content.data:
+        if content.data is not None and OWN_NAME in content.data:
             naming_paths.add(content.file.path)
     return naming_paths == shared_paths
 

@@ -191,7 +191,7 @@ def find_fold_day(base: Snapshot, new: Iterable[EpisodeFile], today: date) -> da
         fold_day = today - timedelta(days=FOLD_AFTER_DAYS)
     except OverflowError:
         return None  # the day is before the calendar begins
-    return fold_day if _fold(base, new, fold_day) else None
+    return fold_day if _fold_ended_months(base, new, fold_day) else None
 
 
 def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
@@ -203,7 +203,8 @@ def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
     if plan.fold_before is None:
         return changes
 
-    for path, data in _fold(workspace.at(plan.base), plan.episodes, plan.fold_before).items():
+    base = workspace.at(plan.base)
+    for path, data in _fold_ended_months(base, plan.episodes, plan.fold_before).items():
         if data is None and path in changes:
             del changes[path]  # new and folded at once: it has never been in the tree
         else:
@@ -216,7 +217,9 @@ def list_written(workspace: Workspace, plan: Plan) -> tuple[str, ...]:
     return tuple(path for path, data in list_changes(workspace, plan).items() if data is not None)
 
 
-def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str, bytes | None]:
+def _fold_ended_months(
+    base: Snapshot, new: Iterable[EpisodeFile], before: date
+) -> dict[str, bytes | None]:
     """Return the edits that fold the episode files of each month that has ended into one file.
 
     A file that cannot be read remains unchanged.
@@ -256,7 +259,8 @@ def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str,
 def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:
     """Yield why a plan may not write its episodes.
 
-    Each must be a new file, fit its path, and be safe to be read by agents.
+    Each must be a new file, fit its path, and be safe to be read by agents. Feedback that memory-ci
+    derived from git may only be about the work of its own episode.
     """
     if plan.fold_before is not None and plan.fold_before > today:
         yield f"months are not over before {plan.fold_before}"
@@ -276,11 +280,10 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
         new_records += parse_episode_file(file.path, file.text.encode()).records
     for record in new_records:
         if isinstance(record, Episode) and record.id not in _list_valid_ids(record.action):
-            yield f"episode {record.id!r}: is not named after what it tells of"
-        # Feedback by facts, not by people, may only be about the work of its own episode.
+            yield f"episode {record.id!r}: its id does not name the work that it is about"
         refs = {feedback.ref for feedback in record.feedback if feedback.by == BY_FACTS}
         if refs and refs != {_find_work_ref(workspace, plan, record, new_records)}:
-            yield f"episode {record.id!r}: speaks for another piece of work"
+            yield f"episode {record.id!r}: has feedback on other work than its own"
 
 
 def _check_unwritten(plan: Plan) -> Iterator[str]:
@@ -311,14 +314,14 @@ def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
     if not is_episode_path(file.path) or expected is None or expected.path != file.path:
         yield "is not the file of one episode, or of several of a run"
     elif parsed.findings or expected.text.encode() != data:
-        yield "is not as episodes are written"
+        yield "does not have the form in which episodes are written"
 
     texts: list[str] = []
     for record in parsed.records:
         texts += list_texts(record)  # parsed texts, so that YAML escapes hide nothing
     all_text = "\n".join([*texts, file.text])
     if any(map(is_unsafe, texts)) or any(find_credentials(file.path, all_text.encode())):
-        yield "holds what must not be given to an agent"
+        yield "has text that agents must not be served"
 
 
 def _format_expected(records: Sequence[EpisodeRecord]) -> EpisodeFile | None:

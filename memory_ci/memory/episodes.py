@@ -83,9 +83,10 @@ def load_episodes(workspace: Workspace, view: str | None) -> Episodes:
 
 
 def add_derived(workspace: Workspace, files: EpisodeFiles, view: str | None) -> Episodes:
-    """Return the episodes that have a file, and those of recorded ranges that git's history gives.
+    """Return the episodes that have a file, and those that are derived from git's history.
 
-    In a clone whose history is cut off, the latter are missing.
+    Derived are those of the changes in recorded ranges that have no file. In a clone whose history
+    is cut off they are missing.
 
     Args:
         workspace: the repository.
@@ -220,7 +221,7 @@ def _find_unsafe_texts(path: str, line: int, record: EpisodeRecord) -> Iterable[
 
 
 def _report_duplicate(path: str, line: int, record: EpisodeRecord, first_place: str) -> Finding:
-    message = f"{record.id} stands at {first_place} already, and says something else"
+    message = f"{record.id} is at {first_place} already, with another text"
     return Finding(path, line, "duplicate-episode", message, "Keep the one that is true.")
 
 
@@ -303,7 +304,7 @@ def save_episode_record(workspace: Workspace, record: EpisodeRecord) -> Path:
         if not path.is_symlink() and read_regular(path, len(data)) == data:
             return path
     raise RepositoryError(
-        f"{episode_record_path(record)} is there, and says something else",
+        f"{episode_record_path(record)} exists already with another text",
         slug="episode-exists",
-        hint="What was told is never rewritten: write what was learned since as an amendment.",
+        hint="Episodes are never rewritten: write an amendment with what was learned since.",
     )

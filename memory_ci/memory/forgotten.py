@@ -94,7 +94,11 @@ def find_forgotten(tombstones: Tombstones, place: Located) -> list[Finding]:
 
     if not tombstones.refuses(*list_texts(place.entry)):
         return []
-    return [Finding(place.path, place.line, "forgotten", "says what was to be forgotten", HINT)]
+    return [
+        Finding(
+            place.path, place.line, "forgotten", "repeats a text that people had forgotten", HINT
+        )
+    ]
 
 
 def _read_lines(path: Path) -> list[str]:

@@ -187,10 +187,11 @@ def load_derived(
         if episode.action.commit in known_commits:
             continue
         known_commits.add(episode.action.commit)
-        named = distinguish_id(episode, episodes_by_id.get(episode.id))
-        if named.id not in removed_ids:
-            episodes_by_id[named.id] = named
-            episodes.append(forgotten.mask_all(named))
+        # Another episode with the same request number gets an id of its own.
+        distinct = distinguish_id(episode, episodes_by_id.get(episode.id))
+        if distinct.id not in removed_ids:
+            episodes_by_id[distinct.id] = distinct
+            episodes.append(forgotten.mask_all(distinct))
     return DerivedEpisodes(episodes, derived.problem)
 
 
@@ -262,12 +263,14 @@ def _read_ranges(
         try:
             longer = _find_longer(workspace.repo, cached.ranges, recorded_range)
             if longer is not None:
-                derived = _cut(workspace.repo, longer, recorded_range)
+                derived = _shorten_range(workspace.repo, longer, recorded_range)
             else:
-                derived = forgotten.mask_all(_extend(workspace, cached.ranges, recorded_range))
+                derived = forgotten.mask_all(
+                    _derive_range(workspace, cached.ranges, recorded_range)
+                )
                 has_new_commits = True
         except RepositoryError as error:
-            # Of a shallow clone git says that it does not know the commit.
+            # In a shallow clone git reports an unknown commit, which is no helpful reason.
             reason = "this clone is shallow" if is_shallow(workspace.repo) else error.message
             problem = problem or reason.splitlines()[0]
         else:
@@ -302,19 +305,19 @@ def _begins_alike(first: RecordedRange, second: RecordedRange) -> bool:
     return (first.since, first.stage) == (second.since, second.stage)
 
 
-def _cut(repo: Repository, derived: DerivedRange, wanted: RecordedRange) -> DerivedRange:
+def _shorten_range(repo: Repository, derived: DerivedRange, wanted: RecordedRange) -> DerivedRange:
     """Return the wanted range with its episodes, out of those of a range that ends later."""
     commits = frozenset(list_first_parents(repo, wanted.since, wanted.until))
     episodes = [episode for episode in derived.episodes if episode.action.commit in commits]
     return DerivedRange(wanted, tuple(episodes))
 
 
-def _extend(
+def _derive_range(
     workspace: Workspace, cached: Iterable[DerivedRange], wanted: RecordedRange
 ) -> DerivedRange:
     """Return the wanted range with its episodes, derived from git's history.
 
-    If a cached range begins at the same commit and ends earlier, only the commits behind it are
+    If a cached range begins at the same commit and ends earlier, only the commits after its end are
     read.
     """
     start = wanted.since

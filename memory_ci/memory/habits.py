@@ -11,7 +11,7 @@ from memory_ci.gitrepo.log import find_lines
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.memory.task_ledger import QUOTED, FinishedChange, Ledger
 from memory_ci.memory.workspace import Workspace, readable_path
-from memory_ci.records.retrieval import Habits
+from memory_ci.records.retrieval import ChangelogHabit, Habits, SyncedFiles
 from memory_ci.regex import Regex
 from memory_ci.search.similar_tasks import CLASSES, classify_title
 from memory_ci.text import shorten
@@ -56,19 +56,23 @@ def count_habits(workspace: Workspace, ledger: Ledger, tip: str) -> Habits:
         ledger: the changes.
         tip: the commit whose comments are searched for files that are kept in sync.
     """
-    fragments = {}
+    changelog_habits = {}
     for name in CLASSES:
         changes = [change for change in ledger.changes if classify_title(change.title) == name]
         last_changes = changes[-LAST_CHANGES:]
-        places = _count_changelogs(last_changes)
-        if len(last_changes) >= LEAST_CHANGES and places:
-            place, count = places.most_common(1)[0]
-            fragments[name] = (count, len(last_changes), place)
+        path_counts = _count_changelogs(last_changes)
+        if len(last_changes) >= LEAST_CHANGES and path_counts:
+            path, count = path_counts.most_common(1)[0]
+            changelog_habits[name] = ChangelogHabit(count, len(last_changes), path)
 
     titles = [change.title for change in ledger.changes[-LAST_TITLES:]]
     conventional = [title for title in titles if CONVENTIONAL.match(title)]
     in_sync = _list_files_in_sync(workspace, tip)
-    return Habits(fragments, (len(conventional), len(titles)), tuple(in_sync))
+    return Habits(
+        fragments=changelog_habits,
+        conventional=(len(conventional), len(titles)),
+        in_sync=tuple(in_sync),
+    )
 
 
 def _count_changelogs(changes: Iterable[FinishedChange]) -> Counter[str]:
@@ -79,12 +83,8 @@ def _count_changelogs(changes: Iterable[FinishedChange]) -> Counter[str]:
     return counts
 
 
-def _list_files_in_sync(workspace: Workspace, tip: str) -> list[tuple[str, str, str]]:
-    """Return the files with a comment that asks to keep another file in sync.
-
-    Returns:
-        The path of the file, the path of the other one, and the comment.
-    """
+def _list_files_in_sync(workspace: Workspace, tip: str) -> list[SyncedFiles]:
+    """Return the files with a comment that asks to keep another file in sync."""
     paths = {readable_path(file) for file in tree_at(workspace.repo, tip).files.values()}
     in_sync = []
     for path, line in find_lines(workspace.repo, tip, IN_SYNC)[:MAX_COMMENTS]:
@@ -92,7 +92,8 @@ def _list_files_in_sync(workspace: Workspace, tip: str) -> list[tuple[str, str, 
             continue
         other_path = _find_named_file(path, line, paths)
         if other_path is not None:
-            in_sync.append((path, other_path, shorten(line.strip(" \t#/*-;"), QUOTED)))
+            comment = shorten(line.strip(" \t#/*-;"), QUOTED)
+            in_sync.append(SyncedFiles(path, other_path, comment))
     return in_sync
 
 

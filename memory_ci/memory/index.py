@@ -110,7 +110,7 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
         _require_index_or_nothing(db)
 
     with open_index(None if db else index_path(workspace)) as index:
-        report = _sync(workspace, index, files, _read_outside_files(workspace, view, db))
+        report = _sync_index(workspace, index, files, _read_outside_files(workspace, view, db))
         if db is not None:
             # Temporary files, which an unchanged index does not need.
             from memory_ci.search.artifact import write_artifact
@@ -173,7 +173,7 @@ def verify_index(
 
     files = list_indexed_files(workspace, view)
     with open_index(None) as new_index:  # in memory: no file is written
-        _sync(workspace, new_index, files, _read_outside_files(workspace, view, db))
+        _sync_index(workspace, new_index, files, _read_outside_files(workspace, view, db))
         return tuple(verify(db or index_path(workspace), new_index))
 
 
@@ -197,11 +197,11 @@ def synced_index(workspace: Workspace) -> Iterator[Index]:
     """Open the index after updating it to the work tree and the global memory."""
     files = list_indexed_files(workspace, None)
     with open_index(index_path(workspace)) as index:
-        _sync(workspace, index, files, _read_global(workspace))
+        _sync_index(workspace, index, files, _read_global(workspace))
         yield index
 
 
-def _sync(
+def _sync_index(
     workspace: Workspace,
     index: Index,
     tree_files: Iterable[TreeFile],

@@ -96,7 +96,7 @@ class BranchCommits(NamedTuple):
     preserved: list[Commit]
 
 
-class Touched(NamedTuple):
+class EditedFile(NamedTuple):
     """A file that maintainers changed: its content before and after, or None without a file."""
 
     path: str
@@ -119,7 +119,7 @@ class MaintainerDecisions(NamedTuple):
     rejected: tuple[str, ...] = ()
     taken_out: tuple[Entry, ...] = ()
     edits: tuple[Edit, ...] = ()
-    touched: tuple[Touched, ...] = ()
+    touched: tuple[EditedFile, ...] = ()
     released: frozenset[str] = frozenset()
     obstacle: str = ""
 
@@ -160,8 +160,8 @@ def read_decisions(
     """Read the decisions of maintainers from the commits of a branch that are not in `base`.
 
     The decisions are the edits in commits that memory-ci did not make, and the boxes of the pull
-    request: an entry whose box is unticked counts as removed, and a ticked line as removed from
-    REJECTED_FILE.
+    request. An entry whose box is unticked counts as removed. A rejected entry whose box is ticked
+    counts as taken out of REJECTED_FILE, so that it may be proposed again.
 
     Args:
         workspace: the repository.
@@ -178,16 +178,16 @@ def read_decisions(
         workspace, fork, base, branch, with_ours=with_ours, with_ranges=with_ranges
     )
     tip = workspace.at(branch)
-    lines = read_rejected(tip)
+    rejected_lines = read_rejected(tip)
     if not commits.preserved and not boxes.unticked and not boxes.taken_back:
-        return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
+        return MaintainerDecisions(rejected=tuple(dict.fromkeys(rejected_lines)))
 
-    released = _list_released(workspace, commits.theirs, lines, boxes.taken_back)
+    released = _list_released(workspace, commits.theirs, rejected_lines, boxes.taken_back)
     entries = _decide_on_entries(tip, fork, commits, boxes.unticked, released)
     changed_files = _read_touched(workspace, commits.theirs if with_ours else commits.preserved)
     touched = _drop_released(changed_files, released)
 
-    rejected = [line for line in lines if line not in released]
+    rejected = [line for line in rejected_lines if line not in released]
     rejected += _list_deleted_episodes(touched)
     rejected += [line_of(entry) for entry in entries.taken_out]
     return MaintainerDecisions(
@@ -331,12 +331,12 @@ def _list_taken_out(
     return taken_out
 
 
-def _drop_released(files: Iterable[Touched], released: Collection[str]) -> list[Touched]:
+def _drop_released(files: Iterable[EditedFile], released: Collection[str]) -> list[EditedFile]:
     """Leave out deleted files whose deletion a person took back."""
     return [file for file in files if file.new is not None or file.path not in released]
 
 
-def _list_deleted_episodes(files: Iterable[Touched]) -> list[str]:
+def _list_deleted_episodes(files: Iterable[EditedFile]) -> list[str]:
     """Return the paths of deleted episode files, as lines of REJECTED_FILE.
 
     A file that holds several episodes counts as a file for each of them, because the next run may
@@ -368,7 +368,7 @@ def prose_of(data: bytes | None) -> list[str]:
     return words
 
 
-def changes_prose(file: Touched) -> bool:
+def changes_prose(file: EditedFile) -> bool:
     """Return whether maintainers changed words of a memory file outside of its entries."""
     return prose_of(file.old) != prose_of(file.new)
 
@@ -441,7 +441,7 @@ def _extend_edit(
     return Edit(after, first, fields, moved_from)
 
 
-def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> list[Touched]:
+def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> list[EditedFile]:
     """Return the memory files that commits changed, with their content before and afterwards.
 
     REJECTED_FILE is left out: its lines are read one by one.
@@ -464,12 +464,12 @@ def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> list[Touch
     for path, new in last_content.items():
         old = first_content[path]
         if new != old:
-            touched.append(Touched(path, old, new))
+            touched.append(EditedFile(path, old, new))
     return touched
 
 
 def _find_obstacle(
-    tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequence[Touched]
+    tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequence[EditedFile]
 ) -> str:
     """Return why the work of people on a memory branch cannot be carried over, or "".
 
@@ -504,7 +504,7 @@ def _find_obstacle(
     return ""
 
 
-def _is_prose_in_conflict(file: Touched, base_data: bytes | None) -> bool:
+def _is_prose_in_conflict(file: EditedFile, base_data: bytes | None) -> bool:
     """Return whether maintainers and the base changed the prose of a memory file differently.
 
     Its entries do not matter here: their edits are carried over one by one.
@@ -515,7 +515,7 @@ def _is_prose_in_conflict(file: Touched, base_data: bytes | None) -> bool:
     return base_prose != prose_of(file.old) and base_prose != prose_of(file.new)
 
 
-def _is_file_in_conflict(file: Touched, base_data: bytes | None) -> bool:
+def _is_file_in_conflict(file: EditedFile, base_data: bytes | None) -> bool:
     """Return whether maintainers and the base changed a file without entries differently.
 
     A file that the base lacks can be written there, but not the file with all episodes of a month:

@@ -85,7 +85,7 @@ def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
     if not is_contested(base, ours, theirs):
         return _choose_changed(base, ours, theirs), 0
     try:
-        files = [_read(data) for data in (base, ours, theirs)]
+        files = [_parse_mergeable(data) for data in (base, ours, theirs)]
         text, conflicts = _Merge(*files).merge()
     except (UnmergeableError, MemoryCIError):
         return merge_text(base, ours, theirs)
@@ -98,7 +98,7 @@ def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
     return text.encode(), conflicts
 
 
-def _read(data: bytes) -> MemoryFile:
+def _parse_mergeable(data: bytes) -> MemoryFile:
     """Parse a memory file with line ends made `\\n`; its `newline` has the original ones.
 
     Raises:
@@ -180,9 +180,9 @@ class _Merge:
         """Return the merge of three versions of an entry; None if the entry is deleted."""
         base, ours, theirs = (entries.get(entry_id) for entries in self._entries)
         base_text, our_text, their_text = (_text_of(segment) for segment in (base, ours, theirs))
-        if _trim(our_text) == _trim(base_text):
+        if _trim_end(our_text) == _trim_end(base_text):
             merged = theirs
-        elif _trim(their_text) == _trim(base_text):
+        elif _trim_end(their_text) == _trim_end(base_text):
             merged = ours
         else:
             merged = self._merge_contested(base, ours, theirs)
@@ -209,81 +209,35 @@ class _Merge:
         )
         merged = merge_entries(base_entry, our_entry, their_entry)
         if ours is None or theirs is None:
-            return None if merged is None else ours or theirs
+            # One side deleted the entry; it stays if the other side changed it.
+            is_deleted = merged is None
+            return None if is_deleted else ours or theirs
         if isinstance(merged, Conflict):
-            return self._mark_conflict((ours, merged.ours), (theirs, merged.theirs))
+            return self._mark_conflict(ours, merged.ours, theirs, merged.theirs)
         if merged is not None:
             segment = _write_merged(merged, base, ours, theirs)
             if segment is not None:
                 return segment
-        return self._mark_conflict((ours, our_entry), (theirs, their_entry))
+        return self._mark_conflict(ours, our_entry, theirs, their_entry)
 
-    def _mark_conflict(self, *versions: tuple[Segment, Entry | None]) -> Segment:
+    def _mark_conflict(
+        self, ours: Segment, our_entry: Entry | None, theirs: Segment, their_entry: Entry | None
+    ) -> Segment:
         """Return two versions of an entry between git's conflict markers.
 
         Args:
-            versions: for each side the text in the file, and the entry to write in its place.
+            ours: the entry in our file.
+            our_entry: our version as it is written into the conflict.
+            theirs: the entry in their file.
+            their_entry: their version as it is written into the conflict.
         """
         texts = []
-        for segment, entry in versions:
+        for segment, entry in ((ours, our_entry), (theirs, their_entry)):
             if entry is not None:
-                texts.append(_rewrite(segment, entry).rstrip())
+                texts.append(_rewrite_entry(segment, entry).rstrip())
                 self._conflicting_ids.add(entry.id)
         our_text, their_text = texts
-        our_entry = versions[0][1]
-        raw = f"<<<<<<< ours\n{our_text}\n=======\n{their_text}\n>>>>>>> theirs\n"
-        return Segment(raw, entry=our_entry)
-
-    def _verify(self) -> None:
-        """Check that the parts without conflicts, read back, equal the merge.
-
-        Raises:
-            UnmergeableError: they do not.
-        """
-        text = ""
-        entries = []
-        for segment in self._segments:
-            entry = segment.entry
-            if segment.is_broken or (entry is not None and entry.id in self._conflicting_ids):
-                continue
-            text += segment.raw
-            if entry is not None:
-                entries.append(entry)
-        if list(parse_memory_file("", text.encode()).entries) != entries:
-            raise UnmergeableError
-
-
-def _entries_by_id(file: MemoryFile) -> dict[str, Segment]:
-    return {segment.entry.id: segment for segment in file.segments if segment.entry is not None}
-
-
-def _write_merged(
-    merged: Entry, base: Segment | None, ours: Segment, theirs: Segment
-) -> Segment | None:
-    """Write a merged entry into the text of our or their version, to keep its YAML comments.
-
-    The result has the comments of the side that changed them. If no version has comments, and none
-    has the unknown keys of the merged entry, the entry is formatted without a version.
-
-    Args:
-        merged: the merged entry.
-        base: the version of the common ancestor; None if it lacks the entry.
-        ours: our version.
-        theirs: their version.
-
-    Returns:
-        The segment of the merged entry; None if it would lose comments or unknown keys.
-    """
-    comments = [_list_comments(segment) for segment in (base, ours, theirs)]
-    if is_contested(*comments):
-        return None
-    merged_comments = _choose_changed(*comments)
-    versions = [segment for segment in (ours, theirs) if _list_comments(segment) == merged_comments]
-    # A version that equals the merged entry comes first, because its text need not change.
-    versions.sort(key=lambda segment: segment.entry != merged)
-    for segment in versions:
-        if segment.entry is not None and segment.entry.extra == merged.extra:
-            return Segment(_rewrite(segment, merged), entry=merged)
+        raw = f"            return Segment(_rewrite_entry(segment, merged), entry=merged)
     if any(comments):
         return None
     return Segment(format_entry(merged), entry=merged)
@@ -293,7 +247,7 @@ def _text_of(segment: Segment | None) -> str | None:
     return segment.raw if segment is not None else None
 
 
-def _trim(text: str | None) -> str | None:
+def _trim_end(text: str | None) -> str | None:
     return text.rstrip() if text is not None else None
 
 
@@ -367,7 +321,7 @@ def _list_comments(segment: Segment | None) -> tuple[str, ...]:
     return tuple(comments)
 
 
-def _rewrite(segment: Segment, entry: Entry) -> str:
+def _rewrite_entry(segment: Segment, entry: Entry) -> str:
     """Return the text of an entry in a file with new content; the form of other fields is kept.
 
     An entry with other unknown keys is not rewritten.

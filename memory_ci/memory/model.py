@@ -67,7 +67,7 @@ class Answer(NamedTuple):
     notice: str
 
 
-class Asker:
+class ModelClient:
     """The requests of one run to its model.
 
     Attributes:
@@ -91,20 +91,23 @@ class Asker:
         self._engine = engine
         self._meter = meter
         self._budget = budget
-        self._existing_titles = _choose_existing(existing)
+        self._existing_titles = _choose_important_titles(existing)
         self._existing_ids = {entry.id for entry in existing}
         self.answers = 0
         self.model = ""
 
     def ask(
-        self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()
+        self, change: str, evidence: EvidenceSet, current_entries: Sequence[Entry] = ()
     ) -> Answer | None:
         """Ask the model for the learnings of a merged change.
+
+        The request names entries, so that the model does not repeat them: the most important ones
+        in memory, and those of this run that share words with the evidence.
 
         Args:
             change: the label of the change.
             evidence: its evidence.
-            written: entries that include those of this run. Those near to the evidence are shown.
+            current_entries: the entries in memory and those that this run has added.
 
         Returns:
             None if nothing in the evidence could prove a learning.
@@ -117,10 +120,10 @@ class Asker:
 
         window = choose_pieces(evidence, self._budget, has_learning_signs)
         new_entries = []
-        for entry in written:
+        for entry in current_entries:
             if entry.status == "active" and entry.id not in self._existing_ids:
                 new_entries.append(entry)
-        near_titles = _choose_near(new_entries, window.pieces)
+        near_titles = _choose_near_titles(new_entries, window.pieces)
         tokens = window.tokens + estimate_tokens(evidence.changed)
         request = Request(
             change=change,
@@ -134,8 +137,9 @@ class Asker:
         reply = self.extract(request)
         engine = f"{self._name}:{reply.model}" if reply.model else self._name
         if reply.stop_reason == "refusal":
-            return Answer(NOTHING, engine, "everything: the model refused to answer")
-        return Answer(reply.text, engine, request.notice)
+            notice = "everything: the model refused to answer"
+            return Answer(text=NOTHING, engine=engine, notice=notice)
+        return Answer(text=reply.text, engine=engine, notice=request.notice)
 
     def extract(self, request: Request) -> EngineReply:
         """Send a request to the engine, and count the reply and its cost.
@@ -152,7 +156,9 @@ class Asker:
         return reply
 
 
-def _choose_near(entries: Sequence[Entry], pieces: Sequence[Evidence]) -> list[ExistingEntry]:
+def _choose_near_titles(
+    entries: Sequence[Entry], pieces: Sequence[Evidence]
+) -> list[ExistingEntry]:
     """Return the new entries whose titles share most words with the evidence.
 
     To show all of them in each call would cost too much.
@@ -177,7 +183,7 @@ def _choose_near(entries: Sequence[Entry], pieces: Sequence[Evidence]) -> list[E
     return [ExistingEntry(entry_id, title) for _, entry_id, title in ranked[:MAX_NEAR]]
 
 
-def _choose_existing(entries: Sequence[Entry]) -> list[ExistingEntry]:
+def _choose_important_titles(entries: Sequence[Entry]) -> list[ExistingEntry]:
     """Return the entries whose titles the model is shown: the most important, KNOWN_TOKENS long."""
     titles = []
     tokens = 0
@@ -217,8 +223,8 @@ class Model(NamedTuple):
     kept_as: str = ""
     is_reusing: bool = False
 
-    def asker(self, existing: Sequence[Entry], cache: Path) -> Asker | None:
-        """Return what asks this model in a run; None if the engine is the rules alone.
+    def make_client(self, existing: Sequence[Entry], cache: Path) -> ModelClient | None:
+        """Return the client by which a run asks this model; None if there are only the rules.
 
         Args:
             existing: the entries in memory.
@@ -234,7 +240,7 @@ class Model(NamedTuple):
             directory = cache / re.sub(r"[^\w.-]+", "-", name)
             engine = CachingEngine(engine, directory, is_reusing=self.is_reusing)
         meter = None if self.is_metered else self.meter
-        return Asker(self.name, engine, meter, PROMPT_TOKENS, existing)
+        return ModelClient(self.name, engine, meter, PROMPT_TOKENS, existing)
 
     def close(self) -> None:
         """Close the connections of the engine, if it has any."""
@@ -242,19 +248,19 @@ class Model(NamedTuple):
         if close:
             close()
 
-    def use(self, asker: Asker | None, failure: EngineError | None) -> EngineUse:
+    def describe_use(self, client: ModelClient | None, failure: EngineError | None) -> EngineUse:
         """Return the requests of a run to the model and their cost, for the report.
 
         Args:
-            asker: the object that asked the model, if the run has a model.
+            client: the client that asked the model, if the run has a model.
             failure: the error that ended the use of the model, if any.
         """
         spent = self.meter.spent
         return EngineUse(
             name=self.name,
             reason=self.reason,
-            model=asker.model if asker else "",
-            answers=asker.answers if asker else 0,
+            model=client.model if client else "",
+            answers=client.answers if client else 0,
             tries=spent.tries,
             input_tokens=spent.usage.input_tokens,
             output_tokens=spent.usage.output_tokens,
@@ -363,7 +369,7 @@ def choose_run_model(
     if not limit:
         return model._replace(unlanded_usd=unlanded)
 
-    model.close()
+    model.close()  # it is chosen again below, with the limit that remains
     spent = unlanded + sum_costs(repo, month_start, "--first-parent", base)
     remaining = limit - spent
     if remaining <= 0:
@@ -380,16 +386,18 @@ TRUSTED_PARTS = ("engine", "extraction", "sessions", "forge")
 
 
 def trusted_at(repo: Repository, base: str) -> Workspace:
-    """Return the repository with the configuration at a commit, but trusted parts from before it.
+    """Return the repository with the configuration at a commit, TRUSTED_PARTS as in its parent.
 
-    A change must not choose who reads it, who is trusted, or whether a forge is asked for its
-    author. So TRUSTED_PARTS are those of the parent commit. The policy at `base` then narrows the
-    whole.
+    The trusted parts say which model reads a change, whose words are trusted, and whether a forge
+    is asked for its author. Anyone may edit the configuration in a pull request, so the commit
+    that merges such a request is read by the parts in force before it. The policy at `base` then
+    narrows the whole.
 
     Raises:
         UsageError: bad-config, if the configuration at `base` cannot be read; or the error of a
             policy that forbids it.
     """
+    # Names of objects, which one git process looks up.
     names = (
         f"{base}^{{commit}}",
         f"{base}^1^{{commit}}",

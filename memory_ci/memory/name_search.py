@@ -75,7 +75,7 @@ def search_names(view: JudgedView, entries: Iterable[Entry]) -> NameSearch:
     """
     named_by_entry = {entry: list_named(entry.text) for entry in entries}
     tree_paths = {file.path for file in view.files}
-    missing_by_entry = _find_missing(view, named_by_entry, tree_paths)
+    missing_by_entry = _find_missing_names(view, named_by_entry, tree_paths)
     live = [entry for entry in named_by_entry if entry not in missing_by_entry]
 
     entries_by_commit, without_commit = _group_by_commit(view, missing_by_entry)
@@ -88,7 +88,7 @@ def search_names(view: JudgedView, entries: Iterable[Entry]) -> NameSearch:
     return NameSearch(live, dead)
 
 
-def _find_missing(
+def _find_missing_names(
     view: JudgedView, named_by_entry: Mapping[Entry, Named], tree_paths: Collection[str]
 ) -> dict[Entry, Named]:
     """Return the names and paths of entries that the tree of a view lacks.
@@ -101,7 +101,7 @@ def _find_missing(
         tree_paths: all paths of the tree.
     """
     all_names = [named.names for named in named_by_entry.values()]
-    names_in_tree = _find_in_tree(view.workspace, view.rev, all_names)
+    names_in_tree = _find_names_in_tree(view.workspace, view.rev, all_names)
     missing_by_entry = {}
     for entry, named in named_by_entry.items():
         missing_names = [name for name in named.names if name not in names_in_tree]
@@ -119,7 +119,7 @@ def _group_by_commit(
     Returns:
         The entries by commit, and the entries without a commit.
     """
-    commit_or_day = {entry: _find_written_on(view.workspace, entry) for entry in entries}
+    commit_or_day = {entry: _find_commit_or_day(view.workspace, entry) for entry in entries}
     days = {day for day in commit_or_day.values() if isinstance(day, date)}
     commits_by_day = find_commits_of_days(view.repo, view.rev or "HEAD", days)
 
@@ -151,7 +151,7 @@ def _compare_with_commit(
         tree_paths: all paths of the tree.
     """
     all_names = [missing.names for missing in missing_by_entry.values()]
-    names_in_commit = _find_in_tree(view.workspace, commit, all_names)
+    names_in_commit = _find_names_in_tree(view.workspace, commit, all_names)
     missing_paths: set[str] = set()
     for missing in missing_by_entry.values():
         missing_paths.update(missing.paths)
@@ -185,7 +185,7 @@ def _drop_renamed(
     return {path for path in paths if follow_renames(path, renames, tree_paths) is None}
 
 
-def _find_in_tree(
+def _find_names_in_tree(
     workspace: Workspace, rev: str | None, name_lists: Iterable[Iterable[str]]
 ) -> set[str]:
     """Return those of some names that the code of a tree holds; memory files do not count.
@@ -210,7 +210,7 @@ def _find_in_tree(
     return names_in_tree
 
 
-def _find_written_on(workspace: Workspace, entry: Entry) -> str | date | None:
+def _find_commit_or_day(workspace: Workspace, entry: Entry) -> str | date | None:
     """Return the commit on whose tree an entry was written, else the day on which it was.
 
     An entry that was reinforced later counts as written on that day. It is None if neither is

@@ -71,7 +71,7 @@ def cite_named(workspace: Workspace, entries: Sequence[Entry], rev: str) -> tupl
     if sha is None:
         return entries
 
-    cites_by_entry = _Commit(workspace, sha).find_cites(uncited)
+    cites_by_entry = _CommitCode(workspace, sha).find_cites(uncited)
     cited_entries = []
     for entry in entries:
         cites = cites_by_entry.get(entry)
@@ -83,7 +83,7 @@ def _needs_cites(entry: Entry) -> bool:
     return not entry.cites and entry.status == "active" and entry.adoption != "rejected"
 
 
-class _Commit:
+class _CommitCode:
     """The code files of a commit, and the definitions in them that entries name."""
 
     def __init__(self, workspace: Workspace, sha: str) -> None:
@@ -104,7 +104,7 @@ class _Commit:
     def find_cites(self, entries: Iterable[Entry]) -> dict[Entry, list[str]]:
         """Return the cites of each entry."""
         names_by_entry = {entry: self._find_names(entry.text) for entry in entries}
-        self._read_named(names_by_entry.values())
+        self._read_named_files(names_by_entry.values())
         return {entry: self._choose_cites(names) for entry, names in names_by_entry.items()}
 
     def _find_names(self, prose: str) -> _Names:
@@ -116,7 +116,7 @@ class _Commit:
         cites = {path: cite for path, cite in places.items() if path.isprintable()}
         return _Names(cites, list_mentions(prose, include_weak=False))
 
-    def _read_named(self, all_names: Collection[_Names]) -> None:
+    def _read_named_files(self, all_names: Collection[_Names]) -> None:
         """Read the files that texts name, and those with definitions of the names in them.
 
         Args:

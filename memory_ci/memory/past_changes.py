@@ -11,7 +11,7 @@ from memory_ci.checks.judge import AddedLine, CheckedChange, list_read_globs
 from memory_ci.gitrepo.diffs import Additions, iter_additions
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
 from memory_ci.gitrepo.repo import Repository
-from memory_ci.memory.rules import TOO_LONG, build_wanted, list_worded_messages
+from memory_ci.memory.rules import TOO_LONG, build_added_line_filter, list_worded_messages
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.check import RuleCheck
 from memory_ci.records.history import Commit, FileChange, MergedChange
@@ -66,7 +66,9 @@ class _AdditionStream:
         pathspecs = list_pathspecs(globs)
         if len(pathspecs) > MAX_PATHSPECS:
             pathspecs = []
-        self._stream = iter_additions(repo, first_parents, build_wanted(rules), pathspecs)
+        self._stream = iter_additions(
+            repo, first_parents, build_added_line_filter(rules), pathspecs
+        )
         # The next commit that adds lines to such files, and its lines.
         self._next: tuple[str, Additions] | None = next(self._stream, None)
 

@@ -33,7 +33,7 @@ MAX_KEPT = 200_000_000
 """Size above which the file is not read, in bytes: a hundred times that of a long history."""
 
 
-class KeptTasks(msgspec.Struct, frozen=True):
+class CachedTasks(msgspec.Struct, frozen=True):
     """The tasks as of a commit.
 
     Attributes:
@@ -56,7 +56,7 @@ def tasks_path(workspace: Workspace) -> Path:
     return workspace.repo.common_dir / "memory-ci" / "tasks.mpk"
 
 
-def load_tasks(workspace: Workspace, tip: str) -> KeptTasks:
+def load_tasks(workspace: Workspace, tip: str) -> CachedTasks:
     """Return the tasks as of a commit: cached ones, and those that were merged since.
 
     Raises:
@@ -86,7 +86,7 @@ def load_tasks(workspace: Workspace, tip: str) -> KeptTasks:
     tasks, prompts = task_ledger.list_tasks(workspace, ledger, tip)
     habits = count_habits(workspace, ledger, tip)
     encoded_ledger = msgspec.Raw(msgspec.msgpack.encode(ledger))
-    updated = KeptTasks(tip, tasks, prompts, habits, encoded_ledger)
+    updated = CachedTasks(tip, tasks, prompts, habits, encoded_ledger)
     _save_cached(workspace, updated)
     return updated
 
@@ -120,7 +120,7 @@ def gather_tasks(workspace: Workspace) -> None:
             load_tasks(workspace, tip)
 
 
-def _load_cached(workspace: Workspace) -> KeptTasks | None:
+def _load_cached(workspace: Workspace) -> CachedTasks | None:
     """Return the cache; None if it is missing, damaged, foreign or of another version."""
     try:
         data = read_regular(tasks_path(workspace), MAX_KEPT)
@@ -128,12 +128,12 @@ def _load_cached(workspace: Workspace) -> KeptTasks | None:
         payload = data[SEAL:]
         if seal != _seal(payload):
             return None
-        return msgspec.msgpack.decode(payload, type=KeptTasks)
+        return msgspec.msgpack.decode(payload, type=CachedTasks)
     except (OSError, ValueError):
         return None
 
 
-def _save_cached(workspace: Workspace, tasks: KeptTasks) -> None:
+def _save_cached(workspace: Workspace, tasks: CachedTasks) -> None:
     """Write the cache; failure to write it is ignored, because the tasks can be read again."""
     from memory_ci.store.files import write_file
 

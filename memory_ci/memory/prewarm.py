@@ -47,15 +47,15 @@ def detach(seconds: int = SECONDS) -> None:
 
 
 def prewarm(start: Path) -> bool:
-    """Update the index to the work tree around `start`.
+    """Update the index to the work tree around `start`, unless another process is updating it.
 
-    While another process does it, this one ends at once: the other checks HEAD again before it
-    ends. The next retrieval makes up for changes after that check, and for other work trees of the
-    clone. Objects that a partial clone lacks are not fetched, and a removed repository is not
-    created again.
+    The update is repeated while HEAD moves, so the other process also covers a commit that was
+    checked out in the meantime. Changes after its last look at HEAD, and those in other work trees
+    of the clone, are left to the next retrieval. Objects that a partial clone lacks are not
+    fetched, and a removed repository is not created again.
 
     Returns:
-        Whether this process did it, and not another one.
+        Whether this process updated the index.
 
     Raises:
         RepositoryError: not-a-repository, write-failed.
@@ -68,7 +68,7 @@ def prewarm(start: Path) -> bool:
             return False
         for _ in range(ROUNDS):
             before = find_commit(workspace.repo, "HEAD")
-            _warm(workspace, before or "")
+            _update_index(workspace, before or "")
             if find_commit(workspace.repo, "HEAD") == before:
                 break
             workspace = open_workspace(start)  # the commit may have another configuration
@@ -83,7 +83,7 @@ def warmed_path(workspace: Workspace) -> Path:
     return index_path(workspace).parent / "warmed"
 
 
-def _warm(workspace: Workspace, commit: str) -> None:
+def _update_index(workspace: Workspace, commit: str) -> None:
     """Update the index, and note in the file `warmed` the commit and the files that it covers."""
     report = build_index(workspace, None)
     if report.path != str(index_path(workspace)):

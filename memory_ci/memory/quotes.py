@@ -93,8 +93,8 @@ def find_quote(session: Session, words: str) -> FoundQuote:
     Raises:
         UsageError: bad-quote, quote-not-said.
     """
-    folded_words = _fold(words)
-    if not _is_long_enough(folded_words) or len(folded_words) > MAX_CHARS:
+    normalised_words = _normalise(words)
+    if not _is_long_enough(normalised_words) or len(normalised_words) > MAX_CHARS:
         raise UsageError(
             f"a quote has at least {MIN_WORDS} words and {MIN_CHARS} characters, "
             f"and {MAX_CHARS} at most",
@@ -103,8 +103,10 @@ def find_quote(session: Session, words: str) -> FoundQuote:
         )
 
     for turn in reversed(_list_unforgeable_turns(session)):
-        if _contains(turn, folded_words) and not _was_shown_before(session, turn, folded_words):
-            return _build_quote(session, turn, folded_words)
+        if not _contains(turn, normalised_words):
+            continue
+        if not _was_shown_before(session, turn, normalised_words):
+            return _build_quote(session, turn, normalised_words)
     raise UsageError(
         f"no person said these words in the session {session.key}",
         slug="quote-not-said",
@@ -113,7 +115,7 @@ def find_quote(session: Session, words: str) -> FoundQuote:
     )
 
 
-def find_turn(session: Session, number: int) -> FoundQuote:
+def quote_turn(session: Session, number: int) -> FoundQuote:
     """Quote the sentence of a turn that tells the agent how to work, or its first paragraph.
 
     Args:
@@ -127,7 +129,7 @@ def find_turn(session: Session, number: int) -> FoundQuote:
     turn = None
     if turns and 0 <= number <= len(turns):
         turn = turns[number - 1]  # index -1, the last turn, for 0
-    words = _choose_words(turn) if turn else ""
+    words = _choose_quotable_words(turn) if turn else ""
     if turn is None or not 0 < len(words) <= MAX_CHARS:
         raise UsageError(
             f"turn {number} of {session.key} has nothing to quote: "
@@ -138,7 +140,7 @@ def find_turn(session: Session, number: int) -> FoundQuote:
     return _build_quote(session, turn, words)
 
 
-def _choose_words(turn: Event) -> str:
+def _choose_quotable_words(turn: Event) -> str:
     """Return the words of a turn that are worth quoting, or "".
 
     These are the first sentence that tells the agent how to work, else the first paragraph.
@@ -148,7 +150,7 @@ def _choose_words(turn: Event) -> str:
     for passage in passages:
         steering_sentences += [steering.text for steering in find_steering(passage)]
     for text in (*steering_sentences, *passages):
-        words = _fold(text)
+        words = _normalise(text)
         if _is_long_enough(words):
             return words
     return ""
@@ -176,7 +178,7 @@ def check_title(session: Session, title: str, evidence: str) -> None:
         )
 
 
-def is_captured(
+def is_quote_captured(
     workspace: Workspace,
     sessions: Sequence[StoredSession],
     address: str,
@@ -185,7 +187,7 @@ def is_captured(
 ) -> bool:
     """Return whether a captured session has these words of a person at a line.
 
-    They do not prove a title that says the opposite.
+    False if the title of the entry says the opposite of the words.
 
     Args:
         workspace: the repository.
@@ -199,21 +201,21 @@ def is_captured(
     ref = session_ref(agent, session_id) if colon else ""
     candidates = [session for session in sessions if session.ref == ref]
     max_bytes = DIGEST_SIZE * TOLERANCE
-    folded_words = _fold(words)
+    normalised_words = _normalise(words)
     for stored, data in read_stored(workspace.repo, candidates, max_bytes):
         for session in read(io.BytesIO(data), stored.id):
-            if session.key != key or not _is_long_enough(folded_words):
+            if session.key != key or not _is_long_enough(normalised_words):
                 return False
-            return _has_quote(session, line, folded_words, title)
+            return _has_quote(session, line, normalised_words, title)
     return False
 
 
-def _has_quote(session: Session, line: str, folded_words: str, title: str) -> bool:
+def _has_quote(session: Session, line: str, normalised_words: str, title: str) -> bool:
     """Return whether a person said words at a line first, and a title does not contradict them."""
-    turns = [turn for turn in _list_turns_at(session, line) if _contains(turn, folded_words)]
-    if all(_was_shown_before(session, turn, folded_words) for turn in turns):
+    turns = [turn for turn in _list_turns_at(session, line) if _contains(turn, normalised_words)]
+    if all(_was_shown_before(session, turn, normalised_words) for turn in turns):
         return False
-    return not _find_contradicted(title, turns, folded_words)
+    return not _find_contradicted(title, turns, normalised_words)
 
 
 def list_turns(session: Session) -> list[Event]:
@@ -242,7 +244,7 @@ def _list_unforgeable_turns(session: Session) -> list[Event]:
 def list_edited(session: Session) -> tuple[str, ...]:
     """Return the files that were edited since the last turn of a person."""
     last_seq = max((turn.seq for turn in list_turns(session)), default=-1)
-    return _list_paths(edit for edit in _list_edits(session) if edit.seq > last_seq)
+    return _list_edited_paths(edit for edit in _list_edits(session) if edit.seq > last_seq)
 
 
 def _list_edits(session: Session) -> list[Event]:
@@ -250,7 +252,7 @@ def _list_edits(session: Session) -> list[Event]:
     return [event for event in tool_calls if EDITS.search(event.tool or "")]
 
 
-def _list_paths(edits: Iterable[Event]) -> tuple[str, ...]:
+def _list_edited_paths(edits: Iterable[Event]) -> tuple[str, ...]:
     """Return the paths of edits, each once, in order."""
     paths: dict[str, None] = {}
     for edit in edits:
@@ -286,10 +288,10 @@ def _is_typed_line(line: str) -> bool:
     return bool(line.strip()) and not PASTED.match(line)
 
 
-def _contains(turn: Event, folded_words: str) -> bool:
+def _contains(turn: Event, normalised_words: str) -> bool:
     """Return whether a person typed these words, as whole words, in a turn."""
-    pattern = re.compile(rf"(?<!\w){re.escape(folded_words)}(?!\w)")
-    return any(pattern.search(_fold(passage)) for passage in _list_passages(turn.text))
+    pattern = re.compile(rf"(?<!\w){re.escape(normalised_words)}(?!\w)")
+    return any(pattern.search(_normalise(passage)) for passage in _list_passages(turn.text))
 
 
 def _find_contradicted(title: str, turns: Sequence[Event], words: str) -> list[str]:
@@ -300,17 +302,17 @@ def _find_contradicted(title: str, turns: Sequence[Event], words: str) -> list[s
         turns: the turns that hold the words.
         words: the words.
     """
-    folded_words = _fold(words)
+    normalised_words = _normalise(words)
     sentences = []
     for turn in turns:
         for passage in _list_passages(turn.text):
-            folded_passage = _fold(passage)
-            if folded_words in folded_passage:
-                sentences.append(find_sentences(folded_words, folded_passage))
+            normalised_passage = _normalise(passage)
+            if normalised_words in normalised_passage:
+                sentences.append(find_sentences(normalised_words, normalised_passage))
     return sentences if is_opposite(title, sentences) else []
 
 
-def _was_shown_before(session: Session, turn: Event, folded_words: str) -> bool:
+def _was_shown_before(session: Session, turn: Event, normalised_words: str) -> bool:
     """Return whether a program or the agent showed words before a person's turn.
 
     Then the person may have pasted them.
@@ -318,7 +320,7 @@ def _was_shown_before(session: Session, turn: Event, folded_words: str) -> bool:
     for event in session.events:
         if event.seq >= turn.seq or not _is_shown(event):
             continue
-        if folded_words in _fold(LINE_NUMBER.sub("", event.text)):
+        if normalised_words in _normalise(LINE_NUMBER.sub("", event.text)):
             return True
     return False
 
@@ -333,7 +335,7 @@ def _is_long_enough(words: str) -> bool:
     return len(words.split()) >= MIN_WORDS and len(words) >= MIN_CHARS
 
 
-def _fold(text: str) -> str:
+def _normalise(text: str) -> str:
     """Make a text comparable: redacted as sessions are, with plain quotation marks and blanks."""
     return " ".join(redact(text).text.translate(CURLY).split())
 
@@ -344,8 +346,8 @@ def _build_quote(session: Session, turn: Event, words: str) -> FoundQuote:
     The files are the first that were edited after the turn, or the last before it.
     """
     edits = _list_edits(session)
-    paths = _list_paths(edit for edit in edits if edit.seq > turn.seq)
+    paths = _list_edited_paths(edit for edit in edits if edit.seq > turn.seq)
     if not paths:
-        paths = _list_paths(edit for edit in reversed(edits) if edit.seq < turn.seq)
+        paths = _list_edited_paths(edit for edit in reversed(edits) if edit.seq < turn.seq)
     evidence = f"session:{session.key}#{turn.origin.line} {words}"
     return FoundQuote(evidence, paths[:MAX_EDITED])

@@ -18,10 +18,11 @@ from memory_ci.store.ranges import (
 
 
 def plan_recorded_file(base: Snapshot, plan: Plan, *, is_committed: bool) -> dict[str, bytes]:
-    """Return the file of ranges as a plan leaves it, by path; nothing if it stays as it is.
+    """Return the new content of the file of ranges by path; nothing if a plan does not change it.
 
-    The file changes if the range has changes whose episode is derived from git. Once it exists, it
-    also follows any other commit of a run, so that neighbouring ranges remain one line.
+    The file lists the ranges of history whose episodes are derived from git, as they have no file
+    of their own. A range is added if it has such changes. Once the file exists, a range is also
+    added with any other commit of a run, so that ranges that follow each other remain one line.
 
     Args:
         base: the commit that the plan was made for.

@@ -96,7 +96,7 @@ def read_change(
     span = ("--end-of-options", end, f"^{start}", "--")
     log = read_log(repo, *FILE_OPTIONS, "--no-merges", *span)
     messages = list_worded_messages((commit for commit, _ in log), trusted)
-    change = read_files(repo, start, end, rules)
+    change = read_changed_files(repo, start, end, rules)
     return CheckedChange(
         files=change.files,
         added=change.added,
@@ -138,7 +138,7 @@ def _is_own(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
     return True
 
 
-def read_files(
+def read_changed_files(
     repo: Repository,
     start: str,
     end: str | None,
@@ -160,7 +160,7 @@ def read_files(
         pathspecs: the files that are compared, from the top; all with none.
     """
     files = list_changed_files(repo, start, end, index_file, pathspecs=pathspecs)
-    is_wanted = build_wanted(rules)
+    is_wanted = build_added_line_filter(rules)
     if not any(file.status != "D" and is_wanted(file.path) for file in files):
         return CheckedChange(files=files)
     additions = read_diff(repo, start, end, is_wanted, index_file, pathspecs=pathspecs)
@@ -183,42 +183,45 @@ def read_staged(
         repo: the repository.
         start: the commit before the change.
         rules: the checks that are to judge it.
-        staging: the files that the commit takes in addition, as paths from the top.
+        staging: the files that the commit takes in addition to the index, as `git commit -a` or
+            `git commit PATH` does, as paths from the top.
         index_file: the index, None for that of the work tree.
     """
     if staging.is_whole_tree:
-        change = read_files(repo, start, None, rules)
+        change = read_changed_files(repo, start, None, rules)
         return _add_new_files(change, list_new_files(repo), rules)
 
     named = [f":(top){path}" for path in staging.paths]
+    if not named and not staging.has_tracked:
+        return read_changed_files(repo, start, INDEX, rules, index_file)
     if staging.has_tracked:
-        change = read_files(repo, start, None, rules)
-    elif named:
+        change = read_changed_files(repo, start, None, rules)
+    else:
         not_named = [f":(top,exclude){path}" for path in staging.paths]
-        staged = read_files(repo, start, INDEX, rules, index_file, pathspecs=not_named)
-        in_addition = read_files(repo, start, None, rules, pathspecs=named)
+        staged = read_changed_files(repo, start, INDEX, rules, index_file, pathspecs=not_named)
+        in_addition = read_changed_files(repo, start, None, rules, pathspecs=named)
         change = CheckedChange(
             files=(*staged.files, *in_addition.files),
             added=(*staged.added, *in_addition.added),
             unread=staged.unread or in_addition.unread,
         )
-    else:
-        return read_files(repo, start, INDEX, rules, index_file)
-    return _add_new_files(change, list_new_files(repo, named), rules) if named else change
+    if not named:
+        return change
+    return _add_new_files(change, list_new_files(repo, named), rules)
 
 
 def _add_new_files(
     change: CheckedChange, files: Sequence[FileChange], rules: Sequence[RuleCheck]
 ) -> CheckedChange:
     """Return a change with files that git does not track yet, whose text is not read."""
-    is_wanted = build_wanted(rules)
+    is_wanted = build_added_line_filter(rules)
     unread = UNREAD_NEW if any(is_wanted(file.path) for file in files) else ""
     return CheckedChange(
         files=(*change.files, *files), added=change.added, unread=change.unread or unread
     )
 
 
-def build_wanted(rules: Iterable[RuleCheck]) -> PathFilter:
+def build_added_line_filter(rules: Iterable[RuleCheck]) -> PathFilter:
     """Return a function that says whether a check reads the lines added to a path."""
     globs_by_rule: list[Globs] = []
     for rule in rules:
@@ -289,7 +292,7 @@ def _shorten_id(entry_id: str, ids: Sequence[str]) -> str:
 
 
 def _make_rule(place: Located, check: ChangeCheck, name: str) -> RuleCheck:
-    """Return the check of an entry with what people read of it.
+    """Return the check of an entry with what a message on a violation says of the entry.
 
     Args:
         place: the entry and its place.
@@ -301,6 +304,7 @@ def _make_rule(place: Located, check: ChangeCheck, name: str) -> RuleCheck:
     for line in entry.evidence:
         sessions.update(f"session:{key}" for key in SESSION.findall(line))
     sessions.update(label for label in entry.occurrences if label.startswith("session:"))
+    # The day of the last request in a session, or else the day on which the entry was learned.
     day = entry.occurred_at if sessions else entry.created_at
     return RuleCheck(
         id=entry.id,

@@ -11,7 +11,7 @@ import msgspec
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import has_version, list_versions, plan_range
 from memory_ci.gitrepo.repo import resolve_commit
-from memory_ci.lifecycle.stage import Reading, find_stage
+from memory_ci.lifecycle.stage import StatedPhase, find_stage
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.records.entry import Located, Phase
 from memory_ci.records.history import Commit
@@ -51,7 +51,7 @@ class ProjectStage(msgspec.Struct, frozen=True, kw_only=True):
 
     project: str
     path: str
-    stated: Reading | None
+    stated: StatedPhase | None
     known: StagePoint | None
 
 
@@ -64,16 +64,16 @@ def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
         RepositoryError: unknown-revision.
     """
     tip = resolve_commit(workspace.repo, rev)
-    readings = _read_stated_stages(workspace, tip)
-    if not readings:
+    statements = _read_stated_stages(workspace, tip)
+    if not statements:
         return ()
 
     last_points = {point.project: point for point in stage_history(workspace, tip)}
     stages = []
-    for project, reading in readings.items():
+    for project, statement in statements.items():
         path = posixpath.join(project, INTENT_FILE)
         last_point = last_points.get(project)
-        stages.append(ProjectStage(project=project, path=path, stated=reading, known=last_point))
+        stages.append(ProjectStage(project=project, path=path, stated=statement, known=last_point))
     return tuple(stages)
 
 
@@ -82,15 +82,15 @@ def current_phases(workspace: Workspace, rev: str) -> dict[str, Phase | None]:
 
     Where the file is unclear, it is the last phase that the file stated clearly.
     """
-    readings = _read_stated_stages(workspace, rev)
+    statements = _read_stated_stages(workspace, rev)
     last_phases: dict[str, Phase] = {}
-    if None in readings.values():
+    if None in statements.values():
         for point in stage_history(workspace, rev):
             last_phases[point.project] = point.phase
 
     phases = {}
-    for project, reading in readings.items():
-        phases[project] = reading.phase if reading else last_phases.get(project)
+    for project, statement in statements.items():
+        phases[project] = statement.phase if statement else last_phases.get(project)
     return phases
 
 
@@ -114,19 +114,19 @@ def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
     for version in versions:
         if version.oid:
             files[version.oid] = TreeFile(version.path, version.oid)
-    reading_by_oid: dict[str, Reading | None] = {}
-    for file, reading in _read_files(workspace, files.values()):
-        reading_by_oid[file.oid] = reading
+    statement_by_oid: dict[str, StatedPhase | None] = {}
+    for file, statement in _read_files(workspace, files.values()):
+        statement_by_oid[file.oid] = statement
 
     points: list[StagePoint] = []
     last_phases: dict[str, Phase] = {}
     for version in reversed(versions):
         project = _find_project_of_file(version.path)
-        reading = reading_by_oid.get(version.oid or "")
-        if project is None or reading is None or last_phases.get(project) == reading.phase:
+        statement = statement_by_oid.get(version.oid or "")
+        if project is None or statement is None or last_phases.get(project) == statement.phase:
             continue
-        last_phases[project] = reading.phase
-        points.append(StagePoint(project, reading.phase, version.commit))
+        last_phases[project] = statement.phase
+        points.append(StagePoint(project, statement.phase, version.commit))
     return tuple(points)
 
 
@@ -230,23 +230,23 @@ def find_project(directory: str, projects: Iterable[str]) -> str:
     return ""
 
 
-def _read_stated_stages(workspace: Workspace, rev: str) -> dict[str, Reading | None]:
+def _read_stated_stages(workspace: Workspace, rev: str) -> dict[str, StatedPhase | None]:
     """Return the stage that each project states at a revision, by its directory ("" is the root).
 
     It is None where the intent file is unclear. Projects without an intent file are left out.
     """
     files = workspace.at(rev).tree.select(_pathspecs())
-    readings = {}
-    for file, reading in _read_files(workspace, files):
+    statements = {}
+    for file, statement in _read_files(workspace, files):
         project = _find_project_of_file(file.path)
         if project is not None:
-            readings[project] = reading
-    return readings
+            statements[project] = statement
+    return statements
 
 
 def _read_files(
     workspace: Workspace, files: Iterable[TreeFile]
-) -> Iterator[tuple[TreeFile, Reading | None]]:
+) -> Iterator[tuple[TreeFile, StatedPhase | None]]:
     """Yield intent files with the stage that each states, None if it is unclear."""
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         yield content.file, find_stage((content.data or b"").decode("utf-8", "replace"))

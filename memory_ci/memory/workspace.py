@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -233,7 +233,7 @@ def narrow_at(repo: Repository, sha: str, config: Config) -> Config:
 
     It raises as `config.apply_policy` does.
     """
-    return _narrow(config, partial(_read_commit, repo, sha))
+    return _narrow_by_policy(config, partial(_read_commit, repo, sha))
 
 
 def _read_commit(repo: Repository, sha: str, path: str) -> bytes | None:
@@ -252,7 +252,7 @@ def _configure_from(repo: Repository, read_file: ReadFile) -> Workspace:
     """
     findings: list[Finding] = []
     config = _parse_config(read_file, findings)
-    return Workspace(repo, _narrow(config, read_file), tuple(findings))
+    return Workspace(repo, _narrow_by_policy(config, read_file), tuple(findings))
 
 
 def _parse_config(read_file: ReadFile, findings: list[Finding]) -> Config:
@@ -273,7 +273,7 @@ def _parse_config(read_file: ReadFile, findings: list[Finding]) -> Config:
         raise UsageError(message, slug="bad-config", hint="Save it as UTF-8 text.") from error
 
 
-def _narrow(config: Config, read_file: ReadFile) -> Config:
+def _narrow_by_policy(config: Config, read_file: ReadFile) -> Config:
     """Narrow a configuration by the policy that it or the environment names, if any.
 
     Args:
@@ -340,10 +340,16 @@ def list_view(
     return tree_at(repo, sha).select(pathspecs) if sha else ()
 
 
-def read_memory(
-    workspace: Workspace, files: Iterable[TreeFile]
-) -> Iterator[tuple[bytes, MemoryFile, LoadedFile]]:
-    """Yield the bytes of each memory file, its parts as text, and its entries and findings.
+class MemoryFileContent(NamedTuple):
+    """A memory file as bytes, as parts of text, and as entries with findings."""
+
+    data: bytes
+    parsed: MemoryFile
+    loaded: LoadedFile
+
+
+def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[MemoryFileContent]:
+    """Yield the content of each memory file in its three forms.
 
     A file that cannot be read has a finding with the reason.
     """
@@ -353,10 +359,13 @@ def read_memory(
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         path = readable_path(content.file)
         if content.data is None:
-            yield b"", MemoryFile(path, (), ()), _report_unreadable(path, content.problem)
+            parsed = MemoryFile(path, (), ())
+            loaded = _report_unreadable(path, content.problem)
+            yield MemoryFileContent(b"", parsed, loaded)
         else:
             parsed = parse_memory_file(path, content.data)
-            yield content.data, parsed, locate_entries(parsed, workspace.config.scopes)
+            loaded = locate_entries(parsed, workspace.config.scopes)
+            yield MemoryFileContent(content.data, parsed, loaded)
 
 
 def _report_unreadable(path: str, problem: str) -> LoadedFile:

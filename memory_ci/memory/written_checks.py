@@ -33,7 +33,7 @@ class WrittenChecks:
     def __init__(self, workspace: Workspace) -> None:
         """Read the file; a file that is missing or cannot be read has no checks."""
         self._path = workspace.repo.common_dir / "memory-ci" / FILE
-        self._texts = _read(self._path)
+        self._texts = _read_cache(self._path)
 
     def find(self, rule: str) -> ChangeCheck | None:
         """Return the check that a model wrote for a rule; None if it is missing or not readable.
@@ -56,7 +56,7 @@ class WrittenChecks:
         save_if_changed(self._path, msgspec.json.encode(newest))
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read_cache(path: Path) -> dict[str, str]:
     with suppress(OSError, ValueError, RecursionError, msgspec.DecodeError):
         return msgspec.json.decode(read_regular(path, MAX_FILE), type=dict[str, str])
     return {}

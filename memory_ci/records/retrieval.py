@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -64,20 +64,41 @@ class SimilarTask(msgspec.Struct, frozen=True):
     factors: tuple[tuple[str, float], ...]
 
 
+class ChangelogHabit(NamedTuple):
+    """How many of the last changes of a class added a changelog entry.
+
+    Attributes:
+        with_entry: how many added an entry.
+        total: how many were counted.
+        path: the changelog, or the directory of its fragments.
+    """
+
+    with_entry: int
+    total: int
+    path: str
+
+
+class SyncedFiles(NamedTuple):
+    """Two files that change together, by a comment in the first of them."""
+
+    path: str
+    other_path: str
+    comment: str
+
+
 class Habits(msgspec.Struct, frozen=True):
     """Habits of the newest changes.
 
     Attributes:
-        fragments: for each class of changes, how many of the last ones added a changelog entry, how
-            many were counted, and the path of the entries.
+        fragments: the habit of changelog entries by class of changes.
         conventional: how many of the last titles are Conventional Commits, and how many were
             counted.
-        in_sync: pairs of files, with the comment in one of them that says to change both.
+        in_sync: pairs of files of which a comment says to change both.
     """
 
-    fragments: dict[str, tuple[int, int, str]] = {}
+    fragments: dict[str, ChangelogHabit] = {}
     conventional: tuple[int, int] = (0, 0)
-    in_sync: tuple[tuple[str, str, str], ...] = ()
+    in_sync: tuple[SyncedFiles, ...] = ()
 
 
 class Hints(msgspec.Struct, frozen=True):

@@ -87,7 +87,7 @@ def list_forms(command: str) -> list[CommandForm]:
     ['gh pr diff --stat', 'head']
     """
     forms = []
-    for simple_command in _split(command[:MAX_COMMAND]):
+    for simple_command in _split_simple_commands(command[:MAX_COMMAND]):
         form = _read_form(_drop_wrappers(_split_words(simple_command)))
         if form is not None:
             forms.append(form)
@@ -115,7 +115,7 @@ def list_shell_commands(command: str) -> list[ShellCommand]:
 
     line = QUOTED_HEREDOC.sub(lambda match: shlex.quote(match["text"]), command[:MAX_WORDS])
     commands = []
-    for simple_command in _split(line):
+    for simple_command in _split_simple_commands(line):
         words = _drop_wrappers(_split_words(simple_command))
         form = CommandForm("cd") if words[:1] == ["cd"] else _read_form(words)
         if form is None:
@@ -135,7 +135,7 @@ def mask_line(line: str) -> str:
     return " ".join(OPAQUE.sub("N", PRIVATE_PATH.sub("PATH", line)).split())
 
 
-def _split(command: str) -> Iterator[str]:
+def _split_simple_commands(command: str) -> Iterator[str]:
     """Yield the simple commands of a command line: `cd app` and `make` of `cd app && make`.
 
     The rest behind a here-document is left out.

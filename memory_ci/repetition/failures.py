@@ -114,8 +114,16 @@ def list_failed(runs: Sequence[CommandRun]) -> list[FailedRun]:
         if form is None:
             continue
         next_runs = runs[index + 1 : index + 1 + NEXT_RUNS]
-        worked = _find_working(form, next_runs)
-        failed.append(FailedRun(run.session, run.at, _name(form, error), error, worked))
+        worked = _find_form_that_worked(form, next_runs)
+        failed.append(
+            FailedRun(
+                session=run.session,
+                at=run.at,
+                form=_name_failed_form(form, error),
+                error=error,
+                worked=worked,
+            )
+        )
     return failed
 
 
@@ -154,7 +162,7 @@ def find_known_failures(
         success_times = find_successes(form, error, successes_by_session)
         if any(time > last_failure for time in success_times):
             continue
-        failures.append(_describe(runs, len(sessions)))
+        failures.append(_summarise_failure(runs, len(sessions)))
     return sorted(failures, key=lambda failure: (-failure.sessions, failure.form))
 
 
@@ -234,7 +242,7 @@ def _is_repeated(runs: Sequence[FailedRun], sessions: set[str]) -> bool:
     return len(worked) == 1 and "" not in worked
 
 
-def _describe(runs: Sequence[FailedRun], sessions: int) -> KnownFailure:
+def _summarise_failure(runs: Sequence[FailedRun], sessions: int) -> KnownFailure:
     """Return a failure with its first and last day, and the form that most often worked instead.
 
     Args:
@@ -243,7 +251,7 @@ def _describe(runs: Sequence[FailedRun], sessions: int) -> KnownFailure:
     """
     worked = ""
     for form, _ in Counter(run.worked for run in runs if run.worked).most_common(1):
-        worked = form
+        worked = form  # stays "" if no run has one
     days = [run.at.date() for run in runs]
     last_run = max(runs, key=lambda run: run.at)
     return KnownFailure(
@@ -280,14 +288,14 @@ def _find_failed_form(run: CommandRun, error: str) -> CommandForm | None:
     return forms[0] if forms else None
 
 
-def _name(form: CommandForm, error: str) -> str:
+def _name_failed_form(form: CommandForm, error: str) -> str:
     """Return a form as text, with only those options that the error names."""
     named_options = set(OPTION_NAMED.findall(error))
     options = tuple(option for option in form.options if option in named_options)
     return str(form._replace(options=options))
 
 
-def _find_working(failed: CommandForm, next_runs: Iterable[CommandRun]) -> str:
+def _find_form_that_worked(failed: CommandForm, next_runs: Iterable[CommandRun]) -> str:
     """Return the form of the next command that did the same thing and succeeded, "" for none.
 
     It has the same program and subcommand.

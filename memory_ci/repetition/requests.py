@@ -125,10 +125,11 @@ def find_standing_requests(turns: Iterable[PersonTurn], limit: int) -> list[Stan
     occurrences_by_key, term_counts = _collect_keys(ordered_turns)
     candidates: list[RecurringKey] = []
     for key, occurrences in occurrences_by_key.items():
-        candidate = _weigh(key, occurrences, term_counts, session_ages)
+        candidate = _make_candidate(key, occurrences, term_counts, session_ages)
         if candidate is not None:
             candidates.append(candidate)
-    return [_describe(candidate) for candidate in _choose(candidates, limit)]
+    chosen = _choose_candidates(candidates, limit)
+    return [_build_standing_request(candidate) for candidate in chosen]
 
 
 def is_same_request(request: Sequence[str], text: str) -> bool:
@@ -222,7 +223,7 @@ def _list_keys(clause: TypedClause) -> Iterator[Key]:
             yield NOT, term
 
 
-def _weigh(
+def _make_candidate(
     key: Key,
     occurrences: Sequence[Occurrence],
     term_counts: TermCounts,
@@ -303,7 +304,7 @@ def _choose_clearest(occurrences: Iterable[Occurrence]) -> dict[str, Occurrence]
     return clearest
 
 
-def _choose(candidates: Sequence[RecurringKey], limit: int) -> list[RecurringKey]:
+def _choose_candidates(candidates: Sequence[RecurringKey], limit: int) -> list[RecurringKey]:
     """Return the candidates with the highest scores, at most `limit`.
 
     Clauses that a chosen candidate covers do not count for the others, whose scores only fall. So
@@ -389,7 +390,7 @@ def _drop_contradicted(occurrences: Sequence[Occurrence]) -> list[Occurrence]:
     return [occurrence for occurrence in occurrences if occurrence not in contradicted]
 
 
-def _describe(candidate: RecurringKey) -> StandingRequest:
+def _build_standing_request(candidate: RecurringKey) -> StandingRequest:
     """Return a chosen candidate as a standing request, with its wording and all quotations."""
     wording = _find_wording(candidate).clause
     occurrences = sorted(candidate.occurrences.values(), key=lambda item: item.turn.at)

@@ -248,7 +248,7 @@ def test_of_one_id_in_two_files_the_wider_place_stays() -> None:
     changes = plan_compaction(read(files))
     assert [(change.kind, change.path, change.why) for change in changes] == [
         ("update", "MEMORY.md", "one of 2 copies"),
-        ("remove", "src/MEMORY.md", "stands in MEMORY.md"),
+        ("remove", "src/MEMORY.md", "is already in MEMORY.md"),
     ]
     assert [(place.path, place.entry.importance) for place in read(done(files, changes))] == [
         ("MEMORY.md", 0.9)
@@ -482,13 +482,13 @@ def test_what_a_model_takes_for_the_same_is_one_entry_and_stays_so() -> None:
     three = make_entry(3, title="Elsewhere", body=UNLIKE)
     files = files_of(one, two, three)
     same = [frozenset({make_id(1), make_id(2)})]
-    after = done(files, plan_compaction(read(files), same=same))
+    after = done(files, plan_compaction(read(files), synonyms=same))
     kept = {place.entry.id: place.entry for place in read(after)}
     assert (set(kept), kept[make_id(1)].mention_count) == ({make_id(1), make_id(3)}, 2)
-    assert plan_compaction(read(after), same=same) == ()
+    assert plan_compaction(read(after), synonyms=same) == ()
 
 
 def test_a_model_does_not_join_what_is_said_to_contradict() -> None:
     one = make_entry(1, title="Rebase on main", relations=(f"contradicts {make_id(2)}",))
     files = files_of(one, make_entry(2, title="Merge main", body=UNLIKE))
-    assert plan_compaction(read(files), same=[frozenset({make_id(1), make_id(2)})]) == ()
+    assert plan_compaction(read(files), synonyms=[frozenset({make_id(1), make_id(2)})]) == ()

@@ -440,4 +440,4 @@ LONG = ("word", "use over", "timeout is 30", "it can by", "is cached", "never al
 @pytest.mark.parametrize("words", LONG)
 def test_a_sentence_without_end_is_read_to_its_end(words: str) -> None:
     """A reader that looks back over all that was read at each word would not end while anyone waits for it."""
-    read_claim([Token(word, is_free=True) for word in words.split() * 20_000], 2)
+    read_claim([Token(word, is_in_condition=False) for word in words.split() * 20_000], 2)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.lifecycle.episodes import find_heirs_among, move_to_heirs, unique_events
-from memory_ci.lifecycle.utility import replay
+from memory_ci.lifecycle.utility import compute_utilities
 from memory_ci.records.episode import Feedback, FeedbackKind
 from tests.make import make_entry, make_id
 
@@ -46,7 +46,7 @@ def test_what_one_job_said_of_two_that_became_one_is_one_event() -> None:
 
 def test_the_price_of_being_ignored_is_shared_as_it_was_when_the_job_ignored_them() -> None:
     told = [say(number, "ignored") for number in (1, 7, 8, 9)]
-    utilities = replay(told, heirs={GONE: (make_id(1),)})
+    utilities = compute_utilities(told, heirs={GONE: (make_id(1),)})
     assert utilities[make_id(1)].value == pytest.approx(0.5 - 0.05 / 4)
 
 

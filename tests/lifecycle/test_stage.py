@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.stage import Reading, find_stage, parse_phase
+from memory_ci.lifecycle.stage import StatedPhase, find_stage, parse_phase
 from memory_ci.records.entry import Phase
 
 BOXES = "- [x] Specification\n- [x] Design\n- [ ] Build\n- [ ] Review\n"
@@ -74,8 +74,8 @@ def test_what_is_unclear_or_contradicts_itself_is_no_stage(text: str) -> None:
 
 
 def test_the_reading_names_the_line_that_says_it() -> None:
-    assert find_stage("# Intent\n\n## Stage\n\nDesign\n") == Reading("design", 5)
-    assert find_stage(BOXES) == Reading("implementation", 3)
+    assert find_stage("# Intent\n\n## Stage\n\nDesign\n") == StatedPhase("design", 5)
+    assert find_stage(BOXES) == StatedPhase("implementation", 3)
 
 
 def test_a_name_is_a_phase_only_when_nothing_else_is_said() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_ci.errors import UsageError
 from memory_ci.lifecycle.episodes import make_amendment
-from memory_ci.lifecycle.utility import DELTAS, Utility, replay
+from memory_ci.lifecycle.utility import DELTAS, Utility, compute_utilities
 from memory_ci.records.entry import NO_FEEDBACK
 from memory_ci.records.episode import EventKind, Feedback
 from memory_ci.store.episodes import format_episode_record, parse_episode_file
@@ -29,7 +29,9 @@ def say(kind: str, hours: int = 0, entry: str = ID, **fields: Any) -> Feedback:
 
 def value(*kinds: str, start: float = NO_FEEDBACK) -> float:
     """The utility after events of these kinds, an hour apart."""
-    return replay([say(kind, hours) for hours, kind in enumerate(kinds)], start)[ID].value
+    return compute_utilities([say(kind, hours) for hours, kind in enumerate(kinds)], start)[
+        ID
+    ].value
 
 
 @pytest.mark.parametrize(
@@ -48,11 +50,11 @@ def test_the_order_of_events_matters_for_each_step_is_kept_in_bounds() -> None:
 
 def test_time_decides_and_not_the_order_of_telling() -> None:
     late_first = [say("undone", 2), say("confirmed", 1)]
-    assert replay(late_first, 0.9)[ID].value == pytest.approx(0.6)
+    assert compute_utilities(late_first, 0.9)[ID].value == pytest.approx(0.6)
 
 
 def test_an_event_of_years_ago_counts_as_one_of_today() -> None:
-    old, new = (replay([say("rejected", hours)])[ID].value for hours in (0, 30_000))
+    old, new = (compute_utilities([say("rejected", hours)])[ID].value for hours in (0, 30_000))
     assert old == new
 
 
@@ -61,12 +63,12 @@ def test_one_event_told_by_many_counts_once() -> None:
         say("confirmed", hours, by=name, ref="pr:1")
         for hours, name in enumerate(["ada", "bob", "ada"])
     ]
-    assert replay(said) == {ID: Utility(pytest.approx(0.7), 1)}  # type: ignore[arg-type] # approx is no float
+    assert compute_utilities(said) == {ID: Utility(pytest.approx(0.7), 1)}  # type: ignore[arg-type] # approx is no float
 
 
 def test_ten_that_one_job_ignored_share_one_price() -> None:
     said = [say("ignored", entry=make_id(number), ref="pr:1") for number in range(10)]
-    utilities = replay(said).values()
+    utilities = compute_utilities(said).values()
     assert sum(NO_FEEDBACK - utility.value for utility in utilities) == pytest.approx(0.05)
 
 
@@ -75,7 +77,7 @@ def test_what_another_job_ignored_has_its_own_price() -> None:
         say("ignored", entry=make_id(1), ref="pr:1"),
         say("ignored", entry=make_id(2), ref="pr:2"),
     ]
-    assert [found.value for found in replay(said).values()] == [pytest.approx(0.45)] * 2
+    assert [found.value for found in compute_utilities(said).values()] == [pytest.approx(0.45)] * 2
 
 
 def test_a_price_is_shared_with_what_was_ignored_only() -> None:
@@ -83,23 +85,23 @@ def test_a_price_is_shared_with_what_was_ignored_only() -> None:
         say("ignored", entry=make_id(1), ref="pr:1"),
         say("confirmed", entry=make_id(2), ref="pr:1"),
     ]
-    assert replay(said)[make_id(1)].value == pytest.approx(0.45)
+    assert compute_utilities(said)[make_id(1)].value == pytest.approx(0.45)
 
 
 def test_without_a_reference_a_job_is_who_and_when() -> None:
     said = [say("ignored", entry=make_id(1), by="ada"), say("ignored", entry=make_id(2), by="ada")]
     alone = say("ignored", 1, entry=make_id(3), by="ada")
-    values = replay([*said, alone])
+    values = compute_utilities([*said, alone])
     assert [round(values[make_id(number)].value, 4) for number in (1, 2, 3)] == [0.475, 0.475, 0.45]
 
 
 def test_an_entry_of_which_nothing_was_said_is_not_there() -> None:
-    assert replay([]) == {}
+    assert compute_utilities([]) == {}
 
 
 def test_an_unknown_kind_is_an_error_that_names_the_known_ones() -> None:
     with pytest.raises(UsageError) as raised:
-        replay([say("praised")])
+        compute_utilities([say("praised")])
     assert raised.value.slug == "unknown-feedback"
     assert "confirmed" in raised.value.hint
 
@@ -128,7 +130,7 @@ ORDERS = EVENTS.flatmap(lambda said: st.tuples(st.just(said), st.permutations(sa
 def test_any_order_of_reading_gives_exactly_one_result(
     told: tuple[list[Feedback], list[Feedback]],
 ) -> None:
-    one, other = (replay(said) for said in told)
+    one, other = (compute_utilities(said) for said in told)
     assert one == other
     assert all(0 <= found.value <= 1 and found.events + found.touched > 0 for found in one.values())
 
@@ -150,7 +152,7 @@ def test_files_read_in_100_random_orders_give_one_result() -> None:
     for _ in range(100):
         shuffler.shuffle(files)
         told = [telling for data in files for telling in parse_episode_file("x", data).records]
-        results.append(replay([said for telling in told for said in telling.feedback]))
+        results.append(compute_utilities([said for telling in told for said in telling.feedback]))
     assert all(result == results[0] for result in results)
     assert len({found.value for found in results[0].values()}) > 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
-from memory_ci.memory.cites import gone_since, judge_anchors
+from memory_ci.memory.cites import find_days_gone, judge_anchors
 from memory_ci.records.anchor import Verdict
 from tests.make import make_entry, make_id
 from tests.memory.cited_code import CLIENT, located, remember, verdict
@@ -37,7 +37,7 @@ def test_an_entry_is_retired_ninety_days_after_its_code_was_removed(shop: Projec
     shop.at(datetime(2026, 3, 1, tzinfo=UTC)).commit("Drop", {"src/client.py": None})
     shop.at(datetime(2026, 6, 1, tzinfo=UTC)).commit("Go on", {"src/other.py": "x = 3\n"})
     verdicts = judge_anchors(shop.workspace, entries, "HEAD")
-    since = gone_since(shop.workspace, entries, verdicts, "HEAD")
+    since = find_days_gone(shop.workspace, entries, verdicts, "HEAD")
     assert since == {make_id(1): date(2026, 3, 1), make_id(2): date(2026, 3, 1)}
     assert len(plan_stale_retirement(entries, verdicts, since, date(2026, 6, 1))) == 2
     assert plan_stale_retirement(entries, verdicts, since, date(2026, 5, 30)) == ()
@@ -50,4 +50,6 @@ def test_an_entry_is_gone_since_its_last_file_was_removed(shop: Project) -> None
     shop.at(datetime(2026, 4, 1, tzinfo=UTC)).commit("Edit the other", {"src/other.py": "x = 3\n"})
     shop.at(datetime(2026, 6, 1, tzinfo=UTC)).commit("Drop the other", {"src/other.py": None})
     verdicts = judge_anchors(shop.workspace, entries, "HEAD")
-    assert gone_since(shop.workspace, entries, verdicts, "HEAD") == {make_id(1): date(2026, 6, 1)}
+    assert find_days_gone(shop.workspace, entries, verdicts, "HEAD") == {
+        make_id(1): date(2026, 6, 1)
+    }

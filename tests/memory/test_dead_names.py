@@ -92,7 +92,7 @@ def test_retrieve_demotes_it_and_says_which_name_is_gone(shop: Project) -> None:
     shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
     answer = shop.retrieve("nest retry")
     assert dict(answer.hits[0].factors)["truth"] == 0.5
-    assert "retry_twice (stands nowhere any more)" in render_context(answer)
+    assert "retry_twice (is nowhere in the code any more)" in render_context(answer)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def test_words_prove_a_learning_and_do_not_stay(
 def test_what_was_not_said_is_refused_all_the_same(project: Project) -> None:
     project.commit("Configure", {".memory-ci.yaml": "evidence: {quotes: none}\n"})
     plan = project.plan()
-    with pytest.raises(FindingsError, match="no words prove it"):
+    with pytest.raises(FindingsError, match="it quotes no words as evidence"):
         apply_plan(project.workspace, trim_plan(plan, "none"), NOW)
 
 

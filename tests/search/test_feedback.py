@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.utility import job_of, replay, replay_some
+from memory_ci.lifecycle.utility import compute_some_utilities, compute_utilities, job_of
 from memory_ci.records.episode import Feedback, FeedbackKind
 from memory_ci.search.artifact import verify, write_artifact
 from memory_ci.search.builder import open_index, sync
@@ -142,8 +142,8 @@ def test_of_some_entries_the_index_gives_what_all_of_the_feedback_gives(
         sync(index, tree.oids, tree.load)
         found = list_feedback(index, asked)
     shares = {job_of(one): count for one, count in found if one.kind == "ignored"}
-    expected = replay(told)
-    some = replay_some([one for one, _ in found], shares)
+    expected = compute_utilities(told)
+    some = compute_some_utilities([one for one, _ in found], shares)
     assert some == {entry: expected[entry] for entry in asked if entry in expected}
 
 

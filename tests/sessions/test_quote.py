@@ -9,7 +9,7 @@ from typing import BinaryIO
 import pytest
 
 from memory_ci.errors import UsageError
-from memory_ci.memory.quotes import check_title, find_quote, find_turn, list_turns
+from memory_ci.memory.quotes import check_title, find_quote, list_turns, quote_turn
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts import aider, cursor, specstory
 from tests.sources.transcripts.claude import (
@@ -124,7 +124,7 @@ def test_a_turn_that_a_reply_may_have_forged_proves_none(
         find_quote(session, WORDS)
     assert caught.value.slug == "quote-not-said"
     with pytest.raises(UsageError) as caught:
-        find_turn(session, 0)
+        quote_turn(session, 0)
     assert caught.value.slug == "bad-quote"
 
 

@@ -189,10 +189,10 @@ def quote_person(
 
     Raises:
         UsageError: bad-scope, too-many-marks, opposite-of-the-quotes, and the errors of
-            `read_session`, `find_quote` and `find_turn`.
+            `read_session`, `find_quote` and `quote_turn`.
     """
     from memory_ci.memory.named_code import read_cite
-    from memory_ci.memory.quotes import check_title, find_quote, find_turn
+    from memory_ci.memory.quotes import check_title, find_quote, quote_turn
     from memory_ci.sessions.quote import read_session
 
     if parse_target(entry.scope or "project").name == "institutional":
@@ -201,7 +201,7 @@ def quote_person(
         raise UsageError(message, slug="bad-scope", hint=hint)
     session = read_session(workspace, keys, home, now)
     if isinstance(quoted, int):
-        evidence, edited_paths = find_turn(session, quoted)
+        evidence, edited_paths = quote_turn(session, quoted)
     else:
         evidence, edited_paths = find_quote(session, quoted)
     if entry.adoption != "rejected":
@@ -244,9 +244,9 @@ def _find_existing(workspace: Workspace, new_entry: Located) -> Located | None:
         if not all(part in text for part in parts):
             continue
         for located in load_file(path, data, workspace.config.scopes).entries:
-            from memory_ci.lifecycle.fold import is_kept  # few notes are known in part
+            from memory_ci.lifecycle.fold import is_restated_by  # few notes are known in part
 
-            if is_kept(new_entry, located):
+            if is_restated_by(new_entry, located):
                 return located
     return None
 

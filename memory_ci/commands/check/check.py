@@ -234,12 +234,12 @@ def _check_episodes(
     episode_files = read_episode_files(workspace, files)
     yield from find_episode_findings(episode_files)
     from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
-    from memory_ci.lifecycle.utility import replay
+    from memory_ci.lifecycle.utility import compute_utilities
 
     tellings = chain.from_iterable(file.records for _, file in episode_files)
     # Feedback on an entry that another one superseded counts for its successor.
     heirs = find_heirs_among(place.entry for place in memory.located)
-    utilities = replay(list_feedback(tellings), heirs=heirs)
+    utilities = compute_utilities(list_feedback(tellings), heirs=heirs)
     for place in memory.located:
         utility = utilities.get(place.entry.id)
         if utility is not None and utility.is_low and place.entry.status != "retired":

@@ -371,5 +371,5 @@ def _find_refused_reverts(sides: Sides, commits: Iterable[Commit]) -> Iterator[F
     # All of history is read, oldest first, for the reverted commits may be old.
     arguments = ("--topo-order", "--reverse", "--end-of-options", sides.after.sha, "--")
     history = read_log(workspace.repo, *arguments)
-    find_reverts((commit for commit, _ in history), claims.count)
+    find_reverts((commit for commit, _ in history), claims.accept_names)
     yield from list_refused(claims.refused, "warning")

@@ -19,7 +19,7 @@ from memory_ci.lifecycle.episodes import (
     make_amendment,
 )
 from memory_ci.lifecycle.relations import MIN_PREFIX
-from memory_ci.lifecycle.utility import Utility, delta_of, replay
+from memory_ci.lifecycle.utility import Utility, compute_utilities, delta_of
 from memory_ci.memory.episodes import load_episodes, save_episode_record
 from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.screening import UNSAFE_HINT, is_unsafe
@@ -99,8 +99,8 @@ def give_feedback(
     # Feedback on a superseded entry counts for the entry that replaced it, its heir.
     heirs = find_heirs_among(located.entry for located in located_entries)
     no_feedback = Utility(NO_FEEDBACK, 0)
-    utilities_before = replay(earlier_feedback, heirs=heirs)
-    utilities_after = replay((*earlier_feedback, feedback), heirs=heirs)
+    utilities_before = compute_utilities(earlier_feedback, heirs=heirs)
+    utilities_after = compute_utilities((*earlier_feedback, feedback), heirs=heirs)
     episode_id = episode.id if episode else ""
     amendment = make_amendment(feedback.at, episode_id, feedback=(feedback,))
     is_new = event_key(feedback) not in map(event_key, earlier_feedback)

@@ -19,7 +19,7 @@ from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.log import follow_renames, list_renames
 from memory_ci.gitrepo.repo import find_commit, find_objects, find_setting, read_tips
 from memory_ci.lifecycle.episodes import combine, list_feedback, weigh_by_learned
-from memory_ci.lifecycle.utility import replay
+from memory_ci.lifecycle.utility import compute_utilities
 from memory_ci.memory.episodes import Episodes, add_derived, load_episode_files
 from memory_ci.memory.past_index import PastMoment, find_instant, find_moment
 from memory_ci.memory.past_tasks import load_tasks
@@ -280,7 +280,9 @@ def _rank_by_mempalace(
 ) -> Recalled:
     """Rank episodes by the formula of MemPalace, which also uses the feedback on entries."""
     feedback = list_feedback(stored.records)
-    utilities = {entry_id: utility.value for entry_id, utility in replay(feedback).items()}
+    utilities = {}
+    for entry_id, utility in compute_utilities(feedback).items():
+        utilities[entry_id] = utility.value
     ranked_hits = rank_mempalace(query.query, episodes, utilities, query.now)
     safe_hits = (hit for hit in ranked_hits if is_safe(hit.episode))
     return Recalled("mempalace", hits=tuple(islice(safe_hits, query.limit)))

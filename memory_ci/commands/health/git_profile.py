@@ -90,7 +90,7 @@ def _measure_coverage(inputs: HealthInputs) -> Measurement:
 
     judged_count = 0
     if inputs.view.tip and inputs.changes:
-        judged_count = eligible.count_judged(
+        judged_count = eligible.count_processed(
             inputs.workspace, inputs.view.tip, inputs.changes, change_names
         )
     coverage = metrics.score_coverage(

@@ -23,8 +23,8 @@ from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import (
     Edit,
+    EditedFile,
     MaintainerDecisions,
-    Touched,
     changes_prose,
     line_of,
     list_rejected,
@@ -245,7 +245,7 @@ def _list_touched_files(
     return touched_files
 
 
-def _merge_prose(file: Touched, content: bytes) -> bytes:
+def _merge_prose(file: EditedFile, content: bytes) -> bytes:
     """Return a memory file with the prose of maintainers and the entries of `content`.
 
     Args:

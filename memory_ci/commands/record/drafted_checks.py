@@ -21,7 +21,7 @@ from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory.eligible import merged_on
 from memory_ci.memory.forgotten import read_rejected
 from memory_ci.memory.known_hooks import find_hook, is_linted, is_lock_tested
-from memory_ci.memory.model import Asker
+from memory_ci.memory.model import ModelClient
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.memory.written_checks import WrittenChecks
 from memory_ci.records.candidate import Candidate, CheckSource, Judged
@@ -155,10 +155,10 @@ def _list_written(
             unwritten.append(rule)
         else:
             drafted.append(DraftedCheck(rule, check, is_by_model=True))
-    if run.asker is None:
+    if run.client is None:
         return drafted
     try:
-        new_checks = list(_ask_for_checks(run, run.asker, unwritten, files))
+        new_checks = list(_ask_for_checks(run, run.client, unwritten, files))
     except EngineError as error:
         problems.append(f"checks of rules: {error.message} [{error.slug}]")
         return drafted
@@ -177,7 +177,7 @@ def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Checkabl
             yield CheckableRule(
                 candidate.title, "request", place, repetition.first, candidate=candidate
             )
-    for located in run.draft.kept:
+    for located in run.draft.located:
         entry = located.entry
         # The title of a rejected choice names the thing alone, which is no rule.
         is_rule = entry.type == "directive" and entry.adoption != "rejected"
@@ -210,7 +210,7 @@ def _list_untested(
 
 
 def _ask_for_checks(
-    run: RecordRun, asker: Asker, rules: Iterable[CheckableRule], files: RepositoryFiles
+    run: RecordRun, client: ModelClient, rules: Iterable[CheckableRule], files: RepositoryFiles
 ) -> Iterator[DraftedCheck]:
     """Yield the checks that a model writes for the first `MAX_ASKED` rules.
 
@@ -229,7 +229,7 @@ def _ask_for_checks(
     asked = asked[:MAX_ASKED]
     if not asked:
         return
-    checks = write_checks(asker, [rule.title for rule in asked], files)
+    checks = write_checks(client, [rule.title for rule in asked], files)
     for rule, check in zip(asked, checks, strict=True):
         if check is not None:
             yield DraftedCheck(rule, check, is_by_model=True)
@@ -295,7 +295,7 @@ def _draft_habit(habit: Habit) -> DraftedCheck:
 
 def _drop_existing(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
     """Return the drafted checks that no entry of memory has, each once."""
-    known_checks = [place.entry.check for place in run.draft.kept]
+    known_checks = [place.entry.check for place in run.draft.located]
     new_checks: list[DraftedCheck] = []
     for draft in drafted:
         if draft.check not in known_checks:

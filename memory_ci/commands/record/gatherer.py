@@ -26,7 +26,7 @@ from memory_ci.gitrepo.record_commits import Cursor
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.commit_texts import file_events, fold_blanks
 from memory_ci.memory.draft import Draft
-from memory_ci.memory.model import Asker, Model
+from memory_ci.memory.model import Model, ModelClient
 from memory_ci.memory.workspace import Snapshot, Workspace
 from memory_ci.records.entry import Phase
 from memory_ci.records.episode import Episode
@@ -330,7 +330,7 @@ class RecordRun(NamedTuple):
         cursor: where the last run ended.
         gatherer: queries the sources.
         model: the model of the run.
-        asker: asks the model about changes; None without a model.
+        client: the client that asks the model; None without a model.
         phases: the stage of each project.
         today: the date of the run.
     """
@@ -340,7 +340,7 @@ class RecordRun(NamedTuple):
     cursor: Cursor | None
     gatherer: Gatherer
     model: Model
-    asker: Asker | None
+    client: ModelClient | None
     phases: Mapping[str, Phase | None]
     today: date
 

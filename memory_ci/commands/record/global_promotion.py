@@ -24,7 +24,7 @@ def propose_globally(workspace: Workspace, branch: str | None, today: date) -> t
     _, base = branch_tip(workspace, branch)
     workspace = workspace_at(workspace.repo, base)
     draft = Draft(workspace.at(base))
-    promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(draft.base))
+    promotion = plan_promotion(draft.located, today, draft.path_of, names_of(draft.base))
     return tuple(proposal.entry for proposal in promotion.proposals)
 
 

@@ -11,7 +11,7 @@ from memory_ci.commands.record.tally import Tally
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.gitrepo.history import FileVersion, list_versions
 from memory_ci.lifecycle.fold import plan_fold, strip_claims
-from memory_ci.memory.claims import change_of_tip, find_note_claims, prove
+from memory_ci.memory.claims import change_of_tip, find_note_claims, mark_unproved
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
 from memory_ci.memory.named_code import cite_named
@@ -52,7 +52,7 @@ def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chang
         else:
             notes.append(replace(note, entry=_prove_note(run, note.entry)))
     target_paths = {note.path: draft.path_of(note.scope) for note in notes}
-    planned, findings = plan_fold(notes, draft.kept, target_paths, outsiders_paths)
+    planned, findings = plan_fold(notes, draft.located, target_paths, outsiders_paths)
     tally.findings += (*findings, *claims, *unsafe)
     return draft.take(_cite_moved_notes(draft.base, planned))
 
@@ -87,7 +87,7 @@ def _prove_note(run: RecordRun, entry: Entry) -> Entry:
     A request that a person repeated in several sessions is looked up in all sessions.
     """
     is_typed = run.gatherer.is_typed if entry.engine == REPETITION else None
-    return prove(run.draft.base, entry, is_typed)
+    return mark_unproved(run.draft.base, entry, is_typed)
 
 
 def _list_notes_of_outsiders(run: RecordRun, paths: Collection[str]) -> frozenset[str]:

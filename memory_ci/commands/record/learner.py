@@ -45,10 +45,10 @@ from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_hunks
-from memory_ci.lifecycle.fold import is_covered, is_kept, is_proved, strip_claims
+from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, strip_claims
 from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.memory.cites import cite_touched
-from memory_ci.memory.claims import find_claimed_uses, prove, read_session_notes
+from memory_ci.memory.claims import find_claimed_uses, mark_unproved, read_session_notes
 from memory_ci.memory.commit_texts import start_of
 from memory_ci.memory.eligible import merged_on, title_of
 from memory_ci.memory.forgotten import find_forgotten
@@ -326,8 +326,8 @@ class Learner:
                     f"{entry.id[:8]}"
                 )
                 continue
-            existing = (*self._draft.kept, *self._draft.inbox)
-            if not any(is_kept(place, existing_place) for existing_place in existing):
+            existing = (*self._draft.located, *self._draft.inbox)
+            if not any(is_restated_by(place, existing_place) for existing_place in existing):
                 self._past_keys |= {entry.id}
                 why = f"from {label}"
                 yield Change(step="extract", kind="add", path=place.path, entry=note, why=why)
@@ -340,7 +340,7 @@ class Learner:
         """
         target = parse_target(entry.scope or "project")
         path = self._draft.path_of(target) if target.name in ("team", "project") else None
-        proved = prove(self._run.base, entry)
+        proved = mark_unproved(self._run.base, entry)
         plain = strip_claims(Located(entry, path or "", 1, target), self._run.today)
         note = replace(plain.entry, evidence=proved.evidence, cites=proved.cites)
         return replace(plain, entry=note)
@@ -472,10 +472,10 @@ class Learner:
         reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
         by_rules = list(judge_reply(case, reply.text).judged)
         is_for_model = bool(work.tip) or work.is_declined
-        if self._run.asker is None or not is_for_model:
+        if self._run.client is None or not is_for_model:
             return by_rules
         evidence = replace(evidence, changed=self._read_changed(work, evidence))
-        answer = self._run.asker.ask(work.label, evidence, self._draft.entries)
+        answer = self._run.client.ask(work.label, evidence, self._draft.entries)
         if answer is None:
             return by_rules
         by_model = judge_reply(case, answer.text, answer.engine)
@@ -497,7 +497,7 @@ class Learner:
         """
         directory = common_directory(evidence.pieces)
         project = find_project(directory, self._run.phases)
-        scope = self._draft.home_of(directory)
+        scope = self._draft.find_scope_of_directory(directory)
         if project and self._draft.path_of(ScopeOf("team", project)) is not None:
             scope = f"team:{project}"
         changed_paths = list_changed_files(evidence.pieces)
@@ -543,7 +543,7 @@ class Learner:
     def _list_served(self, candidate: Candidate) -> list[Entry]:
         """Return the entries that all agents are shown whom a candidate is for."""
         wanted = parse_target(candidate.scope)
-        return [place.entry for place in self._draft.kept if is_covered(wanted, place.scope)]
+        return [place.entry for place in self._draft.located if is_covered(wanted, place.scope)]
 
     def _build_entry(self, candidate: Candidate, work: WorkItem) -> Entry:
         """Return a candidate as an entry of memory, dated as of its merge."""

@@ -37,7 +37,7 @@ def find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
     repo, cursor = run.workspace.repo, run.cursor
     tally = learner.tally
     claims = Claims(repo, tally.outsiders, _iter_episodes(learner))
-    reverts = find_reverts(tally.history, claims.count)
+    reverts = find_reverts(tally.history, claims.accept_names)
     if cursor is None:
         return NewReverts(reverts, claims.refused)
     if reverts:
@@ -77,7 +77,7 @@ def _weigh_with_earlier(
             doubted_commits[short_sha] = (commit.parents[0], commit.sha)
     claims = Claims(repo, tally.outsiders | doubted_commits, _iter_episodes(learner))
     new_shas = {revert.sha for revert in reverts}
-    all_reverts = find_reverts([*earlier, *tally.history], claims.count)
+    all_reverts = find_reverts([*earlier, *tally.history], claims.accept_names)
     return tuple(revert for revert in all_reverts if revert.sha in new_shas)
 
 

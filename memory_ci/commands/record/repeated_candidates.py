@@ -15,7 +15,7 @@ from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.commands.record.request_titles import phrase_requests
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import EARLIEST_DATE, entry_id, to_entry
-from memory_ci.memory.model import Asker
+from memory_ci.memory.model import ModelClient
 from memory_ci.memory.screening import is_unfit
 from memory_ci.records.candidate import ACCEPTED_IN_REQUEST, Candidate, Judged
 from memory_ci.records.config import RepeatedMode
@@ -58,21 +58,21 @@ def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]
         return []
     archive = add_reviews(run.workspace, run.gatherer.archive, run.gatherer.review_turns)
     problems += archive.problems
-    limit = MAX_REQUESTS if run.asker is None else MAX_JUDGED
+    limit = MAX_REQUESTS if run.client is None else MAX_JUDGED
     repeated = find_repeated(run.base, archive, limit)
-    if run.asker is not None:
-        repeated = _phrase(run.asker, repeated, problems)
+    if run.client is not None:
+        repeated = _phrase(run.client, repeated, problems)
     save_pending(run.workspace, repeated)
     return [_judge(item, mode, accepted) for item in repeated]
 
 
-def _phrase(asker: Asker, repeated: list[Repeated], problems: list[str]) -> list[Repeated]:
+def _phrase(client: ModelClient, repeated: list[Repeated], problems: list[str]) -> list[Repeated]:
     """Return the requests that a model takes for rules of conduct, in its words, and all failures.
 
     All requests are returned unchanged if the model cannot be asked.
     """
     try:
-        return _first_requests(phrase_requests(asker, repeated))
+        return _first_requests(phrase_requests(client, repeated))
     except EngineError as error:
         problems.append(f"how people want work done: {error.message} [{error.slug}]")
         return _first_requests(repeated)

@@ -15,7 +15,7 @@ from memory_ci.extraction.entries import content_key
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.extraction.support import find_ungrounded
-from memory_ci.memory.model import Asker
+from memory_ci.memory.model import ModelClient
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.records.candidate import Request
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
@@ -27,13 +27,13 @@ MAX_TITLE = 150  # Characters of a request in the words of a model.
 LEAST_SHARED = 0.6  # The share of a title's terms that people have said.
 
 
-def phrase_requests(asker: Asker, repeated: Iterable[Repeated]) -> Iterator[Repeated]:
+def phrase_requests(client: ModelClient, repeated: Iterable[Repeated]) -> Iterator[Repeated]:
     """Yield the requests that a model takes for rules of conduct, with its words as their titles.
 
     Failures are yielded unchanged.
 
     Args:
-        asker: the model.
+        client: the model.
         repeated: the repeated requests and failures.
 
     Raises:
@@ -44,12 +44,12 @@ def phrase_requests(asker: Asker, repeated: Iterable[Repeated]) -> Iterator[Repe
         if repetition is None or repetition.kind != "request":
             yield item
             continue
-        phrased = _phrase(asker, item)
+        phrased = _phrase(client, item)
         if phrased is not None:
             yield phrased
 
 
-def _phrase(asker: Asker, item: Repeated) -> Repeated | None:
+def _phrase(client: ModelClient, item: Repeated) -> Repeated | None:
     """Return a request as a model words it; None if it was about one piece of work alone."""
     wordings = [occurrence.text for occurrence in item.occurrences[:MAX_WORDINGS]]
     piece = Evidence(
@@ -60,7 +60,7 @@ def _phrase(asker: Asker, item: Repeated) -> Repeated | None:
         origin=Origin(kind="session", id=item.occurrences[0].session),
         at=UNKNOWN_TIME,
     )
-    reply = asker.extract(Request(change="requests", evidence=(piece,), task="requests"))
+    reply = client.extract(Request(change="requests", evidence=(piece,), task="requests"))
     for learning in parse_reply(reply.text).learnings:
         quotes_piece = find_ungrounded(learning, {piece.id: piece}) is None
         if quotes_piece:

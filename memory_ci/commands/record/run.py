@@ -164,7 +164,7 @@ def _open_run(
         cursor=cursor,
         gatherer=Gatherer(workspace, session_finder, forge),
         model=model,
-        asker=model.asker(draft.entries, cache / "replies"),
+        client=model.make_client(draft.entries, cache / "replies"),
         phases=current_phases(workspace, base.sha),
         today=today,
     )
@@ -286,10 +286,10 @@ def _find_same_entries(
 
     Each group holds at least one of the extracted entries. Without a model, the result is empty.
     """
-    if run.asker is None or tally.failure is not None:
+    if run.client is None or tally.failure is not None:
         return ()
     try:
-        return find_same(run.asker, run.draft.kept, {change.entry.id for change in extracted})
+        return find_same(run.client, run.draft.located, {change.entry.id for change in extracted})
     except EngineError as error:
         tally.problems.append(f"which entries say the same: {error.message} [{error.slug}]")
         return ()
@@ -313,7 +313,7 @@ def _describe_range(run: RecordRun, options: RecordOptions, tally: Tally, ref: s
         since=run.since,
         until=run.base.sha if tally.failure is None else tally.covered,
         is_asked=options.is_range_named,
-        engine=run.model.use(run.asker, tally.failure),
+        engine=run.model.describe_use(run.client, tally.failure),
         counts=Counts(
             merged_changes=len(merged_changes),
             declined_changes=tally.declined,

@@ -28,11 +28,11 @@ from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.promotion import plan_norms, plan_promotion
 from memory_ci.lifecycle.reverts import Revert, plan_undone
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
-from memory_ci.memory.cites import gone_since, judge_anchors
+from memory_ci.memory.cites import find_days_gone, judge_anchors
 from memory_ci.memory.decision_records import plan_withdrawals
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.episodes import load_episodes
-from memory_ci.memory.model import Asker
+from memory_ci.memory.model import ModelClient
 from memory_ci.memory.stage import plan_retirements
 from memory_ci.memory.workspace import (
     Snapshot,
@@ -156,18 +156,18 @@ def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
     base = draft.base
     match step:
         case "consolidate":
-            verdicts = judge_anchors(base.workspace, draft.kept, base.sha)
-            repointed = draft.take(plan_repoint(draft.kept, verdicts, base.sha))
-            undone = draft.take(plan_undone(draft.kept, upkeep.reverts))
+            verdicts = judge_anchors(base.workspace, draft.located, base.sha)
+            repointed = draft.take(plan_repoint(draft.located, verdicts, base.sha))
+            undone = draft.take(plan_undone(draft.located, upkeep.reverts))
             checked = draft.take(upkeep.checked)
-            return (*repointed, *undone, *checked, *plan_consolidation(draft.kept, upkeep.today))
+            return (*repointed, *undone, *checked, *plan_consolidation(draft.located, upkeep.today))
         case "promote":
             return _plan_promotions(draft, upkeep.today)
         case "retire":
             return _plan_retirements(upkeep, draft)
         case "compact":
-            older = tuple(_find_replaced_copies(base, list_unlike(draft.kept)))
-            return plan_compaction(draft.kept, older, upkeep.same)
+            older = tuple(_find_replaced_copies(base, list_unlike(draft.located)))
+            return plan_compaction(draft.located, older, upkeep.same)
     return ()
 
 
@@ -189,8 +189,8 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
                 directories[change_name] = deepest_directory(action.files)
         return directories
 
-    promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(base))
-    norms = plan_norms(draft.kept, today, draft.path_of, read_directories)
+    promotion = plan_promotion(draft.located, today, draft.path_of, names_of(base))
+    norms = plan_norms(draft.located, today, draft.path_of, read_directories)
     return (*promotion.changes, *norms)
 
 
@@ -202,16 +202,16 @@ def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
     """
     base = draft.base
     changes = [
-        *plan_retirements(base, draft.kept, upkeep.since, upkeep.today),
-        *plan_withdrawals(base, draft.kept),
+        *plan_retirements(base, draft.located, upkeep.since, upkeep.today),
+        *plan_withdrawals(base, draft.located),
     ]
     if upkeep.archive is not None:
-        changes += plan_ended(base, draft.kept, upkeep.archive)
+        changes += plan_ended(base, draft.located, upkeep.archive)
     if upkeep.stale_after is not None:
-        verdicts = judge_anchors(base.workspace, draft.kept, base.sha)
-        gone = gone_since(base.workspace, draft.kept, verdicts, base.sha)
+        verdicts = judge_anchors(base.workspace, draft.located, base.sha)
+        gone = find_days_gone(base.workspace, draft.located, verdicts, base.sha)
         changes += plan_stale_retirement(
-            draft.kept, verdicts, gone, upkeep.today, upkeep.stale_after
+            draft.located, verdicts, gone, upkeep.today, upkeep.stale_after
         )
     first_by_id: dict[str, Change] = {}
     for change in changes:
@@ -342,7 +342,7 @@ def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[En
 
 
 def find_same(
-    asker: Asker, places: Sequence[Located], new_ids: Collection[str]
+    client: ModelClient, places: Sequence[Located], new_ids: Collection[str]
 ) -> tuple[frozenset[str], ...]:
     """Return groups of entries, as ids, that say the same according to a model.
 
@@ -351,7 +351,7 @@ def find_same(
     there is no pair.
 
     Args:
-        asker: the model.
+        client: the model.
         places: all entries.
         new_ids: the ids of new entries.
 
@@ -364,7 +364,7 @@ def find_same(
     if len(entries) < 2:
         return ()
     groups: list[frozenset[str]] = []
-    for _, quoted_entries in _ask_model(asker, "consolidation", entries):
+    for _, quoted_entries in _ask_model(client, "consolidation", entries):
         quoted_ids = {entry.id for entry in quoted_entries}
         agreed = [pair for pair in pairs if quoted_ids.issuperset(pair)]
         if agreed:

@@ -129,7 +129,7 @@ class UseFinder:
         These are the messages of members' commits. If a member merged the change, they are also the
         trailers of the commits that it was squashed from, and the text of the pull request.
         """
-        texts = [commit.message for commit in member_commits if self._copies.claim(commit)]
+        texts = [commit.message for commit in member_commits if self._copies.is_original(commit)]
         if merged.tip not in member_commits:
             return texts
         request_shas = request.commits if request else ()

@@ -382,14 +382,14 @@ def find_feedback_weights(index: Index, entries: Iterable[Entry], today: date) -
     if not counted_feedback:
         return FeedbackWeights(today)
     # Loaded only for entries that have feedback.
-    from memory_ci.lifecycle.utility import job_of, replay_some
+    from memory_ci.lifecycle.utility import compute_some_utilities, job_of
 
     feedback = [event for event, _count in counted_feedback]
     ignored_counts: dict[object, int] = {}  # How many entries each job ignored.
     for event, count in counted_feedback:
         if event.kind == "ignored":
             ignored_counts[job_of(event)] = count
-    utilities = replay_some(feedback, ignored_counts, heirs)
+    utilities = compute_some_utilities(feedback, ignored_counts, heirs)
     return FeedbackWeights(today, utilities)
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.repo import Tips, find_commit, read_tips
-from memory_ci.memory.past_tasks import KeptTasks, load_tasks
+from memory_ci.memory.past_tasks import CachedTasks, load_tasks
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.retrieval import Habits, Hints, SimilarTask
 from memory_ci.regex import Regex
@@ -58,7 +58,7 @@ def similar_tasks(
 
 def recall_tasks(
     workspace: Workspace, task: str
-) -> tuple[tuple[SimilarTask, ...], KeptTasks | None]:
+) -> tuple[tuple[SimilarTask, ...], CachedTasks | None]:
     """Return the merged changes similar enough to a task to name them to an agent, and all changes.
 
     It takes one git process while nothing was merged. A repository that cannot be read (a shallow
@@ -73,7 +73,7 @@ def recall_tasks(
 
 
 def _find_similar(
-    tasks: KeptTasks, task: str, tips: Tips, top: int, *, is_gated: bool = False
+    tasks: CachedTasks, task: str, tips: Tips, top: int, *, is_gated: bool = False
 ) -> tuple[SimilarTask, ...]:
     """Return the changes that are similar to a task, which may be a number as `#128`.
 
@@ -138,10 +138,10 @@ def _describe_changelog(habits: Habits, title: str) -> Iterator[str]:
     The class, for example a fix, is that of the task's title.
     """
     change_class = classify_title(title)
-    count, total, folder = habits.fragments.get(change_class, (0, 0, ""))
-    if total and count >= LEAST_SHARE * total:
-        changes = f"{count} of the last {total} {CLASS_NAMES[change_class]}"
-        yield f"Changelog: {changes} came with an entry ({folder})"
+    habit = habits.fragments.get(change_class)
+    if habit is not None and habit.with_entry >= LEAST_SHARE * habit.total:
+        changes = f"{habit.with_entry} of the last {habit.total} {CLASS_NAMES[change_class]}"
+        yield f"Changelog: {changes} came with an entry ({habit.path})"
 
 
 def _describe_titles(habits: Habits) -> Iterator[str]:

@@ -309,7 +309,7 @@ def _list_kept(
     usage: Mapping[str, UseCount] = {}
     if not STALE.issuperset(kinds):
         usage = count_usage(combine(load_written(workspace, base).records))
-    places = [place for place in draft.kept if place.entry.status != "retired"]
+    places = [place for place in draft.located if place.entry.status != "retired"]
     active = [place for place in places if is_in_force(place.entry, today)]
 
     if not STALE.isdisjoint(kinds):
@@ -481,7 +481,7 @@ def _list_promotions(
     Raises:
         MemoryCIError: if there is no global memory.
     """
-    promotion = plan_promotion(draft.kept, now.date(), draft.path_of, names_of(draft.base))
+    promotion = plan_promotion(draft.located, now.date(), draft.path_of, names_of(draft.base))
     proposed = tuple(proposal.entry for proposal in promotion.proposals)
     if proposed:
         checkout = workspace.config.global_.path

@@ -44,7 +44,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
         given: how much work was served the entry.
         used: how much work used it.
         touched: how much work was about the same thing.
-        heard: the feedback, in the order of replay.
+        heard: the feedback, oldest first.
         factors: the factors by which retrieve multiplies relevance; none if it is not ranked.
         notes: why it is not ranked, and other remarks.
     """

@@ -16,7 +16,7 @@ from memory_ci.errors import UsageError
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle import episodes as lifecycle_episodes
 from memory_ci.lifecycle.prominence import effective_importance, prominence
-from memory_ci.lifecycle.utility import list_steps, replay
+from memory_ci.lifecycle.utility import compute_utilities, list_utility_steps
 from memory_ci.memory.edits import add_last_edits
 from memory_ci.memory.episodes import Episodes, load_episodes, mask_feedback
 from memory_ci.memory.index import synced_index
@@ -78,7 +78,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
     # Feedback on and use of a superseded entry count for the entry that replaced it, its heir.
     heirs = lifecycle_episodes.find_heirs_among(other.entry for other in all_located)
     feedback = lifecycle_episodes.list_feedback(episodes.records)
-    utilities = replay(feedback, heirs=heirs)
+    utilities = compute_utilities(feedback, heirs=heirs)
     feedback_weights = FeedbackWeights(today, utilities)
     usage = _count_usage(entry, episodes, heirs)
     is_low = entry.id in utilities and utilities[entry.id].is_low
@@ -176,7 +176,7 @@ def _iter_counted_feedback(
     """
     episodes = _map_episodes(records, heirs)
     all_feedback = lifecycle_episodes.list_feedback(records)
-    for step in list_steps(all_feedback, heirs=heirs):
+    for step in list_utility_steps(all_feedback, heirs=heirs):
         feedback = step.event
         if feedback.id != entry_id:
             continue

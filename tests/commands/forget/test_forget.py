@@ -217,7 +217,7 @@ def test_it_is_not_learned_again(planted: tuple[Project, ForgetPlan], tmp_path: 
     )
     report = import_memory(project.workspace, [legacy], ImportOptions("legacy"), TODAY)
     assert ([one.code for one in report.refused], report.imported) == (["forgotten"], ())
-    with pytest.raises(FindingsError, match="was to be forgotten"):
+    with pytest.raises(FindingsError, match="people had forgotten"):
         add_entry(project.workspace, make_entry(40, title=say("body"), scope="project"))
     capture(
         project.workspace,
@@ -330,7 +330,7 @@ def test_a_plan_of_another_job_and_a_note_do_not_bring_it_back(project: Project)
     objections = [
         *find_objections(project.workspace, msgspec.structs.replace(plan, base=tip), TODAY)
     ]
-    assert len([one for one in objections if "was to be forgotten" in one]) == 1
+    assert len([one for one in objections if "people had forgotten" in one]) == 1
     path = project.put_fragment(
         make_entry(80, title="Ask the zephyr gateway first", scope="project")
     )
@@ -352,7 +352,7 @@ def test_a_branch_from_before_does_not_bring_it_back(project: Project) -> None:
         NOW,
     )
     project.checkout("old")
-    with pytest.raises(FindingsError, match="was to be forgotten"):
+    with pytest.raises(FindingsError, match="people had forgotten"):
         add_entry(
             project.workspace, make_entry(81, title="Ask the zephyr gateway first", scope="project")
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memory_ci.lifecycle.episodes import combine, list_feedback
-from memory_ci.lifecycle.utility import replay
+from memory_ci.lifecycle.utility import compute_utilities
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.records.episode import Episode
 from tests.make import make_id
@@ -25,4 +25,4 @@ def said(project: Project, number: int = 1) -> list[tuple[str, str]]:
 
 def utility(project: Project, number: int = 1) -> float:
     feedback = list_feedback(load_episodes(project.workspace, "HEAD").records)
-    return replay(feedback)[make_id(number)].value
+    return compute_utilities(feedback)[make_id(number)].value

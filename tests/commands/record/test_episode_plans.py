@@ -38,7 +38,7 @@ def test_a_plan_may_not_name_an_episode_after_other_work(known: Project, wanted:
         EpisodeFile(file.path.replace("pr-150", name), file.text.replace("pr-150", name))
         for file in plan.episodes
     ]
-    with pytest.raises(FindingsError, match="is not named after what it tells of"):
+    with pytest.raises(FindingsError, match="its id does not name the work"):
         preview_plan(known.workspace, msgspec.structs.replace(plan, episodes=tuple(bad)), NOW)
 
 

@@ -97,7 +97,7 @@ def with_drop(plan: Plan, path: str, entry: Entry) -> Plan:
     """The plan with its fold another one: what is moved is said to be kept at `path`."""
     (step, *others) = plan.steps
     (moved,) = step.changes
-    why = f"is kept already as {entry.id[:8]}"
+    why = f"is in memory already as {entry.id[:8]}"
     drop = Change(
         step="fold", kind="drop", path=path, entry=entry, why=why, moved_from=moved.moved_from
     )
@@ -114,7 +114,7 @@ def test_a_plan_may_not_drop_a_note_for_what_is_not_given_to_the_same(
     kept = make_entry(1, title=TITLE, status=status)
     shop.commit("Keep", {path: format_entry(kept)})
     shop.put_fragment(make_entry(2, title=TITLE, scope="project"))
-    with pytest.raises(FindingsError, match="not what that inbox file says"):
+    with pytest.raises(FindingsError, match="does not say the same as the inbox file"):
         apply_plan(shop.workspace, with_drop(shop.plan(), path, kept), NOW)
 
 
