@@ -137,11 +137,11 @@ def _find_notes(workspace: Workspace) -> dict[str, _Note]:
         heads.add(rest.removesuffix(".md"))
     if not paths:
         return {}
-    committed = _find_committed(workspace, paths, heads)
+    committed = _list_committed_paths(workspace, paths, heads)
     return {inbox_path: _Note(path, inbox_path in committed) for inbox_path, path in paths.items()}
 
 
-def _find_committed(workspace: Workspace, paths: Iterable[str], heads: set[str]) -> set[str]:
+def _list_committed_paths(workspace: Workspace, paths: Iterable[str], heads: set[str]) -> set[str]:
     """Return those of some paths that a commit of any branch has touched.
 
     Args:
@@ -162,10 +162,11 @@ def _find_committed(workspace: Workspace, paths: Iterable[str], heads: set[str])
 
 
 def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime) -> tuple[str, ...]:
-    """Move to the inbox and stage the notes of sessions whose work is in the commit being made.
+    """Stage the notes of sessions whose work is in the commit being made, in the inbox.
 
-    Notes that a commit has already are deleted. Nothing is done for `git commit PATH`, which must
-    commit this path and nothing else; its index is not that of the work tree.
+    A note that an earlier commit has already is deleted from the git directory. `git commit PATH`
+    must commit this path and nothing else, so nothing is staged for it. Git makes it from an index
+    of its own, by which it is recognised.
 
     Returns:
         The paths of the staged notes.
@@ -203,7 +204,7 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     keys = {*find_sessions(environ), *list_working(workspace, index, now)}
     chosen = []
     for path, data in pending.items():
-        if path not in staged and _is_part(workspace, data, keys, staged):
+        if path not in staged and _belongs_to_commit(workspace, data, keys, staged):
             write_file(root / path, _trim_quotes(workspace, data), root)
             chosen.append(path)
     if chosen:
@@ -227,11 +228,13 @@ def _trim_quotes(workspace: Workspace, data: bytes) -> bytes:
     return "".join(texts).encode()
 
 
-def _is_part(workspace: Workspace, data: bytes, keys: set[str], staged: frozenset[str]) -> bool:
-    """Return whether a note belongs to a commit.
+def _belongs_to_commit(
+    workspace: Workspace, data: bytes, keys: set[str], staged: frozenset[str]
+) -> bool:
+    """Return whether a note of an agent belongs to the commit that is being made.
 
     It does if its session makes the commit or edited a file of it, or if the note cites such a
-    file. A note without cites, of a session without edits, belongs to any commit.
+    file. A note that cites nothing, of a session that edited nothing, belongs to the next commit.
 
     Args:
         workspace: the workspace.

@@ -67,9 +67,9 @@ def record_served(workspace: Workspace, ids: Iterable[str], now: datetime) -> No
 def add_served_trailer(workspace: Workspace, message_file: Path, source: str = "") -> bool:
     """Add the served entries to a commit message as a trailer.
 
-    The trailer is `Memory-Retrieved`, or `Memory-Holdout` for sessions that were served nothing. A
-    merge gets none, because its commits have theirs. Ids that a commit of another branch, made from
-    the same HEAD, lists already are left out: the work was done there.
+    The trailer is `Memory-Retrieved`. Sessions that were served nothing, to compare them with the
+    others, are listed in `Memory-Holdout`. A merge gets none, because its commits have theirs. Ids
+    that a commit of another branch, made from the same HEAD, lists already are left out.
 
     Args:
         workspace: the workspace.
@@ -100,8 +100,8 @@ def add_served_trailer(workspace: Workspace, message_file: Path, source: str = "
 def list_unlisted(workspace: Workspace) -> tuple[str, ...]:
     """Return the ids served since HEAD was committed that no commit of another branch lists.
 
-    Only the first id is searched for in other branches: what was served up to the time of the
-    commit that lists it is in that commit, too.
+    Only the first id is searched for in other branches. A commit there that lists it lists all ids
+    that were served before that commit was made.
     """
     records = _read(workspace, find_commit(workspace.repo, "HEAD") or "")
     if records and records[0].ids:
