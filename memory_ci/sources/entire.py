@@ -51,6 +51,18 @@ ListPaths = Callable[[str], Sequence[str]]
 ReadFile = Callable[[str], bytes | None]
 
 
+class CheckpointSession(NamedTuple):
+    """The part of a session that belongs to a checkpoint.
+
+    Attributes:
+        session: the session, with the events of this part.
+        start: the number of lines or messages of its transcript that are older.
+    """
+
+    session: Session
+    start: int
+
+
 class CheckpointSummary(NamedTuple):
     """The metadata of a checkpoint.
 
@@ -104,13 +116,12 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: its id.
-        sessions: its sessions, each cut to the part of the checkpoint, with the line after which
-            that part starts.
+        sessions: its sessions, each cut to the part of the checkpoint.
         problems: messages on missing or broken parts.
     """
 
     id: str
-    sessions: tuple[tuple[Session, int], ...] = ()
+    sessions: tuple[CheckpointSession, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -140,7 +151,7 @@ def read_checkpoint(list_paths: ListPaths, read: ReadFile, checkpoint: str) -> C
             # The transcript in the checkpoint's own folder has no number and is the first.
             transcript_numbers[path] = int(match[1]) if match[1] else -1
 
-    sessions: list[tuple[Session, int]] = []
+    sessions: list[CheckpointSession] = []
     for path in sorted(transcript_numbers, key=transcript_numbers.__getitem__):
         sessions += reader.read_sessions(path.removesuffix(TRANSCRIPT))
     problems = reader.problems
@@ -171,13 +182,11 @@ class _Reader:
             self.problems.append(f"{path} is no JSON object")
         return raw.fields(value)
 
-    def read_sessions(self, folder: str) -> Iterator[tuple[Session, int]]:
+    def read_sessions(self, folder: str) -> Iterator[CheckpointSession]:
         """Yield the sessions of one folder, each cut to the part after the checkpoint's start.
 
-        In an export, which is one JSON value, the start is a number of messages, else of lines.
-
-        Yields:
-            The session, and the number of lines or messages that are older than the checkpoint.
+        The metadata gives the start: in an export, which is one JSON value, as a number of
+        messages, and in a transcript of lines as a number of lines.
         """
         transcript = self._read_transcript(folder)
         if transcript is None:
@@ -196,10 +205,11 @@ class _Reader:
             older_count = _count_events(transcript, messages[:start])
         for session in sessions:
             if older_count is None:
-                part: Sequence[Event] = _list_after(session, start)
+                events: Sequence[Event] = _list_after(session, start)
             else:
-                part = session.events[older_count:]
-            yield _cut_session(session, part, metadata, f"{folder}{METADATA}"), start
+                events = session.events[older_count:]
+            cut = _cut_session(session, events, metadata, f"{folder}{METADATA}")
+            yield CheckpointSession(cut, start)
 
     def _read_transcript(self, folder: str) -> bytes | None:
         """Return the transcript of a folder, its files joined by line breaks; None if missing."""
@@ -253,20 +263,21 @@ def _list_after(session: Session, start: int) -> Sequence[Event]:
 
 
 def _cut_session(
-    session: Session, part: Sequence[Event], metadata: dict[str, Any], path: str
+    session: Session, events: Sequence[Event], metadata: dict[str, Any], path: str
 ) -> Session:
-    """Return a session with the events of a part only, and with a model's summary in the metadata.
+    """Return a session with the events of a checkpoint only.
 
-    Counts of records and bad lines stay those of the whole file.
+    If the metadata has a summary that a model wrote, its texts are added as events. Counts of
+    records and bad lines stay those of the whole file.
 
     Args:
         session: the session.
-        part: the events that belong to the checkpoint.
+        events: the events that belong to the checkpoint.
         metadata: the metadata of the session.
         path: the path of the metadata file, as the origin of the summary.
     """
     builder = SessionBuilder(session.agent, session.format, path, session.id)
-    builder.events = [replace(event, seq=number) for number, event in enumerate(part)]
+    builder.events = [replace(event, seq=number) for number, event in enumerate(events)]
     builder.place = Place(1, raw.time(metadata, "created_at"))
     for section, text, paths in _iter_summary_texts(raw.fields(metadata, "summary")):
         builder.add_event(
