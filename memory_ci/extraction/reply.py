@@ -164,7 +164,7 @@ def _parse_list(
         record_type: the type of the records.
         trusted: the reply is of our own code: it is read whole, with all fields.
     """
-    found = _find_items(text if trusted else text[:MAX_REPLY], name)
+    found: ParsedItems[object] = _find_items(text if trusted else text[:MAX_REPLY], name)
     records: list[T] = []
     reasons: list[str] = []
     for item in found.items:

@@ -279,8 +279,8 @@ def _weigh_unmarked(text: str, is_spoken: bool) -> float:
 def _may_outlast_change(text: str) -> bool:
     """Return whether a sentence may be a rule for later work.
 
-    It is none if it is a question, a fragment or a report of what was done, or if `never` or
-    `always` only tell the effect of a change (`…, so that it never hangs`).
+    A question, a fragment and a report of what was done are none. Neither is a sentence in which
+    `never` or `always` only tell the effect of a change: `…, so that it never hangs`.
     """
     if not MIN_WORDS <= len(text.split()) <= MAX_WORDS:
         return False
