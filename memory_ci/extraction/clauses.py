@@ -1,8 +1,8 @@
-"""Clauses of a text: their words, and the stance that they take on them.
+"""Split a text into clauses, and find the stance of each: for or against something.
 
-The stance is whether a clause forbids, which side of pairs of opposites it names, and what it puts
-before what. The words of each language by which a clause takes a stance are in stance.toml. Tables
-of several languages may match one text.
+The stance is whether a clause forbids something, which side of a pair of opposites it names
+(`enable`, `disable`), and which of two things comes first. stance.toml lists, by language, the
+words that express a stance. Tables of several languages may match one text.
 """
 
 from __future__ import annotations

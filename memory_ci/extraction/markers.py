@@ -205,8 +205,8 @@ class Mark(NamedTuple):
 def find_remembered(comment: str) -> list[Mark]:
     """Return the requests of a reviewer to remember something, as marks.
 
-    A request is `/remember ...` at the start of a line, up to a blank line. It is none in fenced or
-    quoted lines.
+    A request is `/remember ...` at the start of a line, up to a blank line. Fenced and quoted lines
+    do not count.
     """
     plain = "\n".join(unquoted_lines(list(unfenced_lines(comment.splitlines()))))
     marks: list[Mark] = []

@@ -162,7 +162,7 @@ def _parse_list(
         text: the reply.
         name: the name of the list in the JSON of the reply; there may be several.
         record_type: the type of the records.
-        trusted: the reply is of our own code: it is read whole, with all fields.
+        trusted: the reply was written by our own code: it is read whole, with all fields.
     """
     found: ParsedItems[object] = _find_items(text if trusted else text[:MAX_REPLY], name)
     records: list[T] = []

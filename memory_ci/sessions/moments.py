@@ -67,7 +67,7 @@ class Moment(NamedTuple):
 
 
 class Point(NamedTuple):
-    """What an agent is about to do, or has just done: a command or an edit.
+    """An action of an agent, just before or just after it happens: a command or an edit.
 
     Attributes:
         command: the command line that it runs, "" for none.

@@ -250,7 +250,7 @@ def _propose_request(
 
     Args:
         request: the request.
-        settings: the settings of hooks, for a hook that would do what is asked.
+        settings: the settings of hooks, for a suggested hook that carries out the request.
         written_in: the document that has the rule already, "" for none.
         sessions_since: in how many sessions it was asked for since it was written there.
     """

@@ -250,7 +250,8 @@ def _split_risks(text: str) -> _RiskTexts:
 def _split_items(section: str) -> list[str]:
     """Split a section of Markdown into the text before its list, and each outermost list item.
 
-    The section stays whole if an item is only the name of a source: it is not known of which items.
+    The section stays whole if an item is only the name of a source: it is unknown which other items
+    come from that source.
     """
     matches = list(ITEM.finditer(section))
     indents = [len(match["indent"].expandtabs(4)) for match in matches]

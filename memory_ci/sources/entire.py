@@ -200,12 +200,12 @@ class _Reader:
         if not sessions:
             self.problems.append(f"{folder}{TRANSCRIPT} is in no known format")
 
-        older_count = None
+        older_count = None  # Of events, in an export.
         if 0 < start <= len(messages):
             older_count = _count_events(transcript, messages[:start])
         for session in sessions:
             if older_count is None:
-                events: Sequence[Event] = _list_after(session, start)
+                events: Sequence[Event] = _list_events_after_line(session, start)
             else:
                 events = session.events[older_count:]
             cut = _cut_session(session, events, metadata, f"{folder}{METADATA}")
@@ -232,9 +232,14 @@ class _Reader:
         return transcript
 
     def _find_start(self, folder: str, metadata: dict[str, Any], line_count: int) -> int:
-        """Return how many lines are older than the checkpoint, as its metadata says.
+        """Return how many lines or messages of a transcript are older than the checkpoint.
 
-        If there are not so many lines, return 0 and add a problem.
+        If the number is not valid or too large, add a problem and return 0.
+
+        Args:
+            folder: the folder of the transcript.
+            metadata: the metadata of the transcript, which have the number.
+            line_count: how many lines or messages the transcript has.
         """
         start = metadata.get(STARTS[0]) or metadata.get(STARTS[1]) or 0
         if isinstance(start, int) and not isinstance(start, bool) and 0 <= start <= line_count:
@@ -258,8 +263,8 @@ def _count_events(transcript: bytes, messages: Sequence[Any]) -> int:
     return sum(len(session.events) for session in read_stream(BytesIO(shorter), TRANSCRIPT))
 
 
-def _list_after(session: Session, start: int) -> Sequence[Event]:
-    return [event for event in session.events if (event.origin.line or 0) > start]
+def _list_events_after_line(session: Session, line: int) -> Sequence[Event]:
+    return [event for event in session.events if (event.origin.line or 0) > line]
 
 
 def _cut_session(

@@ -83,7 +83,7 @@ def _request_event(request: PullRequest) -> Event:
 
 
 def _review_event(request: PullRequest, review: Review) -> Event:
-    """Return the event of one review or comment, with what is known of it as labels."""
+    """Return the event of a review or comment, with the labels that `review_events` lists."""
     address = f"{request.number}#{review.id}"
     resolved = None
     if review.is_resolved is not None:
