@@ -209,20 +209,22 @@ def find_reason_to_leave_out(
 ) -> str | None:
     """Return the reason (a slug) why an event is left out of the evidence, None if it is kept.
 
+    Authors may mark an event or a whole change by `Memory: keep` or `Memory: skip`. A skip leaves
+    out everything. A keep lifts only the filters whose row says so (`can_keep`).
+
     Args:
         event: the event.
         policy: the configuration.
         mark: the mark of its whole change, which counts like its own.
     """
-    # The author's own mark, by trailer or label; a veto is stronger than a wish.
     own_mark = _strongest([*re.findall(LEARNING_MARK, _lines(event)), *_list_label_marks(event)])
     if "skip" in (mark, own_mark):
         return "vetoed"
     is_marked_keep = "keep" in (mark, own_mark)
 
-    intake = _find_intake(event)
-    if not _is_let_in(event, intake) and not (is_marked_keep and intake.can_keep):
-        return intake.reason
+    row = _find_intake_row(event)
+    if not _is_severe_enough(event, row) and not (is_marked_keep and row.can_keep):
+        return row.reason
     for rule in RULES:
         is_lifted = is_marked_keep and rule.can_keep
         if not is_lifted and rule.holds(event, policy):
@@ -230,12 +232,13 @@ def find_reason_to_leave_out(
     return None
 
 
-def _find_intake(event: Event) -> Intake:
+def _find_intake_row(event: Event) -> Intake:
     """Return the first row of the intake table that is for the kind and actor of an event."""
     return next(row for row in INTAKE if event.kind in row.kinds and event.actor in row.actors)
 
 
-def _is_let_in(event: Event, row: Intake) -> bool:
+def _is_severe_enough(event: Event, row: Intake) -> bool:
+    """Return whether an event has the severity from which its row makes it evidence."""
     if row.since is None:
         return False
     return SEVERITIES.index(event.severity) >= SEVERITIES.index(row.since)

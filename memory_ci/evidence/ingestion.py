@@ -48,7 +48,7 @@ NEAR = 10  # Events of a session before a person's turn among which its failures
 NAMED = 3  # The number of subjects and directories in `about`.
 NAME_WIDTH = 80  # Characters of each.
 
-UNTELLABLE = ("vetoed", "own-commit", "duplicate")
+UNNAMED_REASONS = ("vetoed", "own-commit", "duplicate")
 """Reasons for leaving out a commit whose subject `about` must not name."""
 
 MESSAGES = ("commit", "pr")
@@ -89,7 +89,7 @@ def collect(events: Iterable[Event], policy: ExtractionConfig, names: str = "") 
         names: the title, the branch and the labels of the change, a line each, for its `about`.
     """
     typed_events = withdraw_pasted(events, policy)
-    admitted, left_out = _admit(typed_events, policy)
+    admitted, left_out = _select_evidence(typed_events, policy)
     pieces: list[Evidence] = []
     redactions = 0
     for number, item in enumerate(admitted, start=1):
@@ -101,7 +101,7 @@ def collect(events: Iterable[Event], policy: ExtractionConfig, names: str = "") 
         redactions += redacted.credentials
         pieces.append(_make_piece(f"e{number}", item, redacted.text))
     reasons = {left.origin: left.reason for left in left_out}
-    about = _describe(names.splitlines(), typed_events, reasons, pieces)
+    about = _describe_change(names.splitlines(), typed_events, reasons, pieces)
     return EvidenceSet(tuple(pieces), tuple(left_out), redactions, about)
 
 
@@ -140,13 +140,16 @@ def _cut(text: str) -> str:
     return text[:MAX_LENGTH]
 
 
-def _describe(
+def _describe_change(
     names: Iterable[str],
     events: Iterable[Event],
     reasons: Mapping[Origin, str],
     pieces: Iterable[Evidence],
 ) -> str:
-    """Describe a change by names that its evidence lacks: title, branch, subjects, directories.
+    """Return what a change is about, from what its evidence does not say.
+
+    These are its names, the subjects of commits that were left out, and its directories. A name
+    that is the subject of a piece of evidence, or of a commit that its author vetoed, is left out.
 
     Args:
         names: the title, the branch and the labels of the change.
@@ -168,7 +171,7 @@ def _describe(
     left_out_subjects: list[str] = []
     for commit in commits:
         reason = reasons.get(commit.origin)
-        if reason is not None and reason not in UNTELLABLE:
+        if reason is not None and reason not in UNNAMED_REASONS:
             left_out_subjects.append(_subject(commit))
 
     lines: list[str] = []
@@ -197,10 +200,10 @@ def _subject(event: Event | Evidence) -> str:
     return NUMBER.sub("", event.text.partition("\n")[0]).strip()
 
 
-def _admit(
+def _select_evidence(
     events: Sequence[Event], policy: ExtractionConfig
 ) -> tuple[list[Admitted], list[LeftOut]]:
-    """Separate the events that are evidence from the others, which get a reason."""
+    """Return the events that are evidence, and the others with the reason why they are left out."""
     mark = find_change_mark(events)
     near_failures = _find_failures_near_words(events)
     words_before = _find_words_before(events)
@@ -209,6 +212,7 @@ def _admit(
     for index, event in enumerate(events):
         reason = find_reason_to_leave_out(event, policy, mark)
         if reason is None and _is_failure(event) and index not in near_failures:
+            # A failure counts only if a person then speaks, perhaps about it.
             reason = "tool-output"
         if reason:
             left_out.append(LeftOut(event.origin, reason))
@@ -287,11 +291,11 @@ def _new_failures() -> deque[int]:
 
 
 def _drop_copies(admitted: Sequence[Admitted]) -> dict[int, Admitted]:
-    """Return by index all admitted events but the copies of a message.
+    """Return the admitted events without copies of a message, by their indices.
 
-    A squash repeats the text of its pull request. The most trusted of equal messages is kept, else
-    the first. Words that an outsider wrote into the pull request stay his when a squash makes them
-    a commit's.
+    A squash commit repeats the text of its pull request. Of equal messages the most trusted is
+    kept, or the first one. If any of them is by an outsider, the trust of the kept one is T3 (not
+    quotable): a squash must not turn an outsider's words into those of the person who merged them.
     """
     indices_by_message: defaultdict[str, list[int]] = defaultdict(list)
     for index, item in enumerate(admitted):

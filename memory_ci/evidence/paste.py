@@ -19,34 +19,38 @@ BLANK_LINE = Regex(r"\n\s*\n")
 def withdraw_pasted(events: Iterable[Event], policy: ExtractionConfig) -> tuple[Event, ...]:
     """Return the events of a change, people's turns without paragraphs pasted from bots' reviews.
 
-    A turn of nothing else is attributed to the tool. Marks of Markdown do not count: people paste
-    from a rendered page.
+    A turn that consists of such paragraphs is no person's any more (its actor is `injected`).
+    Texts are compared without the marks of Markdown, because people paste from a rendered page.
     """
     events = tuple(events)
     reviews = [
-        _fold(event.text) for event in events if event.kind == "review" and is_bot(event, policy)
+        _normalize_words(event.text)
+        for event in events
+        if event.kind == "review" and is_bot(event, policy)
     ]
     if not reviews:
         return events
-    return tuple(_withdraw(event, reviews) if _is_turn(event) else event for event in events)
+    return tuple(
+        _remove_pasted_paragraphs(event, reviews) if _is_turn(event) else event for event in events
+    )
 
 
-def _withdraw(event: Event, reviews: Sequence[str]) -> Event:
+def _remove_pasted_paragraphs(event: Event, reviews: Sequence[str]) -> Event:
     """Return a person's turn without the paragraphs that are in bots' reviews.
 
     A review counts as pasted if a long paragraph is in it; then its short ones are removed, too.
 
     Args:
         event: the turn.
-        reviews: the texts of the reviews, as `_fold` returns them.
+        reviews: the texts of the reviews, as `_normalize_words` returns them.
     """
     paragraphs = [paragraph for paragraph in BLANK_LINE.split(event.text) if paragraph.strip()]
-    folded = [_fold(paragraph) for paragraph in paragraphs]
-    long_paragraphs = [text for text in folded if len(text.split()) >= MIN_WORDS]
+    normal_paragraphs = [_normalize_words(paragraph) for paragraph in paragraphs]
+    long_paragraphs = [text for text in normal_paragraphs if len(text.split()) >= MIN_WORDS]
     pasted = [review for review in reviews if any(text in review for text in long_paragraphs)]
 
     typed: list[str] = []
-    for paragraph, text in zip(paragraphs, folded, strict=True):
+    for paragraph, text in zip(paragraphs, normal_paragraphs, strict=True):
         if not any(text in review for review in pasted):
             typed.append(paragraph)
     if not typed:
@@ -60,6 +64,6 @@ def _is_turn(event: Event) -> bool:
     return event.session is not None and event.actor == "human" and event.kind == "text"
 
 
-def _fold(text: str) -> str:
-    """Return the words of a text, case folded, between blanks."""
+def _normalize_words(text: str) -> str:
+    """Return the words of a text, case folded, each between single blanks."""
     return f" {' '.join(WORD.findall(text.casefold()))} "

@@ -23,7 +23,7 @@ from memory_ci.text import unfenced_lines
 
 MERGED = frozenset({"commit", "adr"})
 
-OF_A_SESSION = frozenset(
+UNREVIEWED_KINDS = frozenset(
     {"text", "rejection", "interrupt", "premortem", "assumption", "intervention", "intent"}
 )
 """Turns of sessions and files of jobs: nobody reviewed them, so their author's trust decides."""
@@ -76,11 +76,11 @@ def classify_trust(
         return "T3"
 
     is_trusted = is_author(event.author, trusted_authors)
-    # A commit in a transcript proves no commit.
+    # A commit that only a transcript tells of may never have been made, so it is not merged.
     is_merged = event.kind in MERGED and event.session is None
     if is_trusted and (is_merged or _is_remembered(event)):
         return "T0"
-    is_unreviewed = event.session is not None or event.kind in OF_A_SESSION
+    is_unreviewed = event.session is not None or event.kind in UNREVIEWED_KINDS
     return "T3" if is_unreviewed and not is_trusted else "T1"
 
 
@@ -121,14 +121,14 @@ def find_machine(
     steps: Iterable[str],
     bot_authors: Iterable[str],
 ) -> str:
-    """Return in words which bot or agent made a commit, "" for a person alone.
+    """Return in words which bot or agent made a commit, "" if a person made it alone.
 
     Args:
-        author: `Name <e-mail>`.
-        co_authors: the same of each co-author.
+        author: the author, as `Name <e-mail>`.
+        co_authors: the co-authors, each as `Name <e-mail>`.
         sessions: the values of its trailer Memory-Session, which the hook writes only while an
             agent's session is under way.
-        steps: the values of its trailer Memory-CI-Step.
+        steps: the values of its trailer Memory-CI-Step, which only our own commits have.
         bot_authors: patterns of bots.
     """
     bots = (*BOTS, *bot_authors)

@@ -27,13 +27,13 @@ fields.
 MIN_TEXT_TOKENS = 40  # Tokens to which a text may be shortened; fewer would say nothing.
 SHARE = 8  # No text takes more than one in eight of a budget that is too small for all.
 
-MAX_BESIDE = 10  # Paths and labels of a piece that does not fit whole.
-MAX_BESIDE_LENGTH = 200  # Characters of each.
+MAX_DETAILS = 10  # Paths and labels of a piece that does not fit whole.
+MAX_DETAIL_LENGTH = 200  # Characters of each.
 
 OWN_LABELS = frozenset({"outcome", "state", "via", "permission"})
-LAST_TURNS = 10
-AROUND_HIT = 2
-STRUCTURE = frozenset(
+LAST_TURNS = 10  # Turns at the end of a session that belong to its outline.
+AROUND_SIGN = 2  # Pieces before and after a piece with signs of a learning that are taken with it.
+CORRECTIONS = frozenset(
     {"rejection", "interrupt", "check", "premortem", "assumption", "intervention"}
 )
 
@@ -44,12 +44,16 @@ OMISSION = "[… {} characters left out …]"
 class Rank(Enum):
     """The order in which pieces are taken.
 
-    A frame is the first prompt and the last turns of a session, and all texts of the change itself.
+    Attributes:
+        CORRECTION: what shows by its kind that something was corrected or foreseen.
+        OUTLINE: the first prompt and the last turns of a session, and all texts of the change.
+        NEAR_SIGN: pieces with signs of a learning, and those around them.
+        REST: all others.
     """
 
-    STRUCTURE = auto()
-    FRAME = auto()
-    HIT = auto()
+    CORRECTION = auto()
+    OUTLINE = auto()
+    NEAR_SIGN = auto()
     REST = auto()
 
 
@@ -68,23 +72,22 @@ class EvidenceWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_pieces(
-    evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bool]
+    evidence: EvidenceSet, budget_tokens: int, has_learning_signs: Callable[[str], bool]
 ) -> EvidenceWindow:
     """Return the pieces of evidence that fit into a budget: all, or the first ranks.
 
-    Structure (rejections, interrupts, requested changes, checks that failed and then passed,
-    reverts, pre-mortems and assumptions) comes first: if a piece of it does not fit, no piece of a
-    later rank is taken.
+    Pieces are taken in the order of `Rank`. As soon as one does not fit, no further one is taken.
 
     Args:
         evidence: the evidence of one change.
         budget_tokens: the budget.
-        is_hit: a function that returns whether a rule would look at a text.
+        has_learning_signs: a function that returns whether a text may hold a learning, by rules.
     """
     total = sum(cost(piece) for piece in evidence.pieces)
     if total <= budget_tokens:
         return EvidenceWindow(pieces=evidence.pieces, tokens=total)
-    taken = _take(_iter_ranked(evidence.pieces, is_hit), evidence.pieces, budget_tokens)
+    queues_by_rank = _iter_queues_by_rank(evidence.pieces, has_learning_signs)
+    taken = _take_in_order(queues_by_rank, evidence.pieces, budget_tokens)
     pieces = tuple(taken[index] for index in sorted(taken))
     return EvidenceWindow(
         pieces=pieces,
@@ -132,7 +135,7 @@ def cost(piece: Evidence) -> int:
     labels = (f"{key} {value}" for key, value in piece.labels)
     fields = (piece.tool or "", piece.before, *piece.paths[:SHOWN_PATHS], *labels)
     fields_cost = sum(estimate_tokens(text) + 2 for text in fields)
-    return PIECE_TOKENS + _text_cost(piece.text) + fields_cost
+    return PIECE_TOKENS + _text_tokens(piece.text) + fields_cost
 
 
 def shorten_middle(text: str, fits: Callable[[str], bool]) -> str:
@@ -178,17 +181,17 @@ def _keep_ends(text: str, width: int) -> str:
     return f"{head}\n{omission}\n{tail}"
 
 
-def _text_cost(text: str) -> int:
+def _text_tokens(text: str) -> int:
     encoded = json.dumps(text, ensure_ascii=False)
     return estimate_tokens(encoded.replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
-def _iter_ranked(
-    pieces: Sequence[Evidence], is_hit: Callable[[str], bool]
+def _iter_queues_by_rank(
+    pieces: Sequence[Evidence], has_learning_signs: Callable[[str], bool]
 ) -> Iterator[list[list[int]]]:
-    """Yield for each rank the pieces of each session in the order in which they are to be taken.
+    """Yield for each rank a list of queues, one for each session: the indices of its pieces.
 
-    The latest comes first. Pieces are named by their indices.
+    The latest piece is at the head of its queue.
     """
     indices_by_session: defaultdict[str, list[int]] = defaultdict(list)
     for index, piece in enumerate(pieces):
@@ -196,65 +199,67 @@ def _iter_ranked(
 
     ranks: dict[int, Rank] = {}
     for indices in indices_by_session.values():
-        session_ranks = _rank([pieces[index] for index in indices], is_hit)
+        session_ranks = _rank_pieces([pieces[index] for index in indices], has_learning_signs)
         ranks.update(zip(indices, session_ranks, strict=True))
 
     for rank in Rank:
         queues: list[list[int]] = []
         for indices in indices_by_session.values():
             queue = [index for index in reversed(indices) if ranks[index] is rank]
-            if rank is Rank.FRAME:
-                # The first piece of a frame, without which the last words say little, comes first.
+            if rank is Rank.OUTLINE:
+                # The first prompt comes first: without it the last words say little.
                 queue = queue[-1:] + queue[:-1]
             queues.append(queue)
         yield queues
 
 
-def _rank(pieces: Sequence[Evidence], is_hit: Callable[[str], bool]) -> list[Rank]:
-    """Return the rank of each piece of one session, or of the change itself."""
+def _rank_pieces(
+    pieces: Sequence[Evidence], has_learning_signs: Callable[[str], bool]
+) -> list[Rank]:
+    """Return the rank of each piece of one session, or of the pieces of no session."""
     turns: list[int] = []
-    frame: set[int] = set()
-    around_hits: set[int] = set()
+    outline: set[int] = set()
+    near_signs: set[int] = set()
     for index, piece in enumerate(pieces):
         if piece.actor == "human" and piece.kind == "text":
             turns.append(index)
         if piece.session is None and piece.kind != "diff":
-            frame.add(index)
-        if MID_TURN in piece.labels or is_hit(piece.text):
-            around_hits.update(range(index - AROUND_HIT, index + AROUND_HIT + 1))
+            outline.add(index)
+        if MID_TURN in piece.labels or has_learning_signs(piece.text):
+            near_signs.update(range(index - AROUND_SIGN, index + AROUND_SIGN + 1))
     first_turn = turns[:1]
-    frame.update(first_turn, turns[-LAST_TURNS:])
+    outline.update(first_turn, turns[-LAST_TURNS:])
 
     ranks: list[Rank] = []
     for index, piece in enumerate(pieces):
-        if is_structure(piece):
-            ranks.append(Rank.STRUCTURE)
-        elif index in frame:
-            ranks.append(Rank.FRAME)
-        elif index in around_hits:
-            ranks.append(Rank.HIT)
+        if is_correction(piece):
+            ranks.append(Rank.CORRECTION)
+        elif index in outline:
+            ranks.append(Rank.OUTLINE)
+        elif index in near_signs:
+            ranks.append(Rank.NEAR_SIGN)
         else:
             ranks.append(Rank.REST)
     return ranks
 
 
-def is_structure(piece: Evidence) -> bool:
+def is_correction(piece: Evidence) -> bool:
     """Return whether a piece shows by its kind that something was corrected or foreseen."""
     if piece.kind == "commit":
         return bool(REVERT.search(piece.text.partition("\n")[0]))
     is_requested = ("state", "changes_requested") in piece.labels
-    return piece.kind in STRUCTURE or is_requested or has_outcome(piece.labels)
+    return piece.kind in CORRECTIONS or is_requested or has_outcome(piece.labels)
 
 
-def _take(
-    ranks: Iterable[list[list[int]]], pieces: Sequence[Evidence], budget: int
+def _take_in_order(
+    queues_by_rank: Iterable[list[list[int]]], pieces: Sequence[Evidence], budget: int
 ) -> dict[int, Evidence]:
     """Return the pieces that fit into a budget of tokens, by their indices.
 
     The next piece is always of the session whose pieces took the fewest tokens so far.
 
     Args:
-        ranks: for each rank and session the indices of its pieces, as `_iter_ranked` yields them.
+        queues_by_rank: the indices of pieces, as `_iter_queues_by_rank` yields them.
         pieces: all pieces.
         budget: the tokens for all pieces.
     """
@@ -265,11 +270,12 @@ def _take(
     def tokens_spent(queue: deque[int]) -> int:
         return spent_by_session[pieces[queue[0]].session or ""]
 
-    for rank_queues in ranks:
-        queues = [deque(queue) for queue in rank_queues if queue]
+    for queues_of_rank in queues_by_rank:
+        queues = [deque(queue) for queue in queues_of_rank if queue]
         while queues:
             index = min(queues, key=tokens_spent).popleft()
-            piece = _fit(pieces[index], budget - spent_by_session.total(), max_text_tokens)
+            available = budget - spent_by_session.total()
+            piece = _shorten_to_fit(pieces[index], available, max_text_tokens)
             if piece is None:
                 return taken
             taken[index] = piece
@@ -278,39 +284,41 @@ def _take(
     return taken
 
 
-def _fit(piece: Evidence, available: int, max_text_tokens: int) -> Evidence | None:
+def _shorten_to_fit(piece: Evidence, available: int, max_text_tokens: int) -> Evidence | None:
     """Return a piece of evidence as a whole, or with few paths and labels, or shortened to fit.
 
-    Of the labels those of our own readers come first, then trailers.
+    Labels that our readers of events give (such as `outcome`) are kept before the trailers of a
+    commit.
 
     Args:
         piece: the piece.
-        available: the tokens for all of it.
-        max_text_tokens: the tokens for its text.
+        available: the tokens that are left of the budget.
+        max_text_tokens: the tokens that its text may take.
 
     Returns:
         The piece, or None if too little of its text would fit.
     """
     if cost(piece) <= min(available, PIECE_TOKENS + max_text_tokens):
         return piece
-    paths = [path for path in piece.paths if len(path) <= MAX_BESIDE_LENGTH]
+    paths = [path for path in piece.paths if len(path) <= MAX_DETAIL_LENGTH]
     labels = [
-        (key, value) for key, value in piece.labels if len(key) + len(value) <= MAX_BESIDE_LENGTH
+        (key, value) for key, value in piece.labels if len(key) + len(value) <= MAX_DETAIL_LENGTH
     ]
     own_labels = [(key, value) for key, value in labels if key in OWN_LABELS]
     trailers = [(key, value) for key, value in labels if key not in OWN_LABELS]
     trimmed = replace(
         piece,
         before="",
-        paths=tuple(paths[:MAX_BESIDE]),
-        labels=tuple([*own_labels, *trailers][:MAX_BESIDE]),
+        paths=tuple(paths[:MAX_DETAILS]),
+        labels=tuple([*own_labels, *trailers][:MAX_DETAILS]),
     )
 
-    text_cost = _text_cost(piece.text)
-    limit = min(max_text_tokens, available - cost(trimmed) + text_cost)
-    if limit >= text_cost:
+    text_tokens = _text_tokens(piece.text)
+    other_tokens = cost(trimmed) - text_tokens
+    limit = min(max_text_tokens, available - other_tokens)
+    if limit >= text_tokens:
         return trimmed
     if limit < MIN_TEXT_TOKENS:
         return None
-    text = shorten_middle(piece.text, lambda shorter: _text_cost(shorter) <= limit)
+    text = shorten_middle(piece.text, lambda shorter: _text_tokens(shorter) <= limit)
     return replace(trimmed, text=text)

@@ -27,11 +27,11 @@ LINES = r"(?::(?P<lines>\d+(?:-\d+)?))?"
 
 
 def find_cites(text: str, paths: Sequence[str], sha: str) -> tuple[str, ...]:
-    """Return cites `path[:first-last]@sha` of the files of a commit that a text is about.
+    """Return addresses `path[:first-last]@sha` of the code that an entry may be about (its cites).
 
-    The files are those that the text names, and all code files of a commit with few. They say where
-    to look for the subject of an entry; the place is chosen later, when files can be read. A path
-    gets no cite if it is not UTF-8, has control characters or is refused by the gate.
+    They are of the files that the text names, and, if the commit has few code files, of all of
+    these. Later steps read the files and keep the addresses that fit. A path gets none if it is not
+    UTF-8, has control characters, or must not be written to a memory file.
 
     Args:
         text: the text of the entry.

@@ -37,10 +37,10 @@ ROLES = (
     "use", "first", *THEN, "over", "light",
 )
 # fmt: on
-"""Roles in the order in which they are tried at one place of a text."""
+"""What a word of the tables does to its clause, in the order in which it is tried at one place."""
 
 PAIRS_AFTER = "past"
-"""The role after which pairs of opposites are tried."""
+"""The role after which words of pairs of opposites (`enable`, `disable`) are tried."""
 
 QUESTION = ("?", "\uff1f")
 BREAK = Regex(
@@ -96,28 +96,28 @@ class Clause(NamedTuple):
     Attributes:
         words: the stems of the words that carry meaning.
         is_denied: whether the clause forbids.
-        head: the first word after an English negation, "" without one.
+        forbidden_word: the first word after an English negation, "" without one.
         opening: the first word of the clause.
         is_order: whether the clause tells somebody to do something.
         condition: words like `if` and `only`.
         sides: the side of each pair of opposites that is named, None if both are.
         undone: the pairs whose second side, which is named, opposes any use.
-        pivot: `before` or `after`, "" without one.
-        first: the words in front of the pivot.
-        second: the words behind it.
+        order_role: `before` or `after` for a clause that orders two things, "" for others.
+        left_words: the words in front of `before` or `after`.
+        right_words: the words behind it.
     """
 
     words: frozenset[str]
     is_denied: bool = False
-    head: str = ""
+    forbidden_word: str = ""
     opening: str = ""
     is_order: bool = False
     condition: str = ""
     sides: Mapping[str, int | None] = {}
     undone: frozenset[str] = frozenset()
-    pivot: str = ""
-    first: frozenset[str] = frozenset()
-    second: frozenset[str] = frozenset()
+    order_role: str = ""
+    left_words: frozenset[str] = frozenset()
+    right_words: frozenset[str] = frozenset()
 
 
 def read_clauses(text: str) -> list[Clause]:
@@ -125,7 +125,7 @@ def read_clauses(text: str) -> list[Clause]:
     start = text[:MAX_LENGTH].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     clauses: list[Clause] = []
     for pieces in _join_clauses(spell_negations(start)):
-        clauses += [clause for clause in _read_part(pieces) if clause.words]
+        clauses += [clause for clause in _read_stances(pieces) if clause.words]
     return clauses
 
 
@@ -169,7 +169,11 @@ class MarkPattern(NamedTuple):
 
 @cache
 def _compile_marks(language: str) -> MarkPattern:
-    """Compile the words of a language's table to one pattern, with a group for each of them."""
+    """Compile the words of a language by which a clause takes a stance to one pattern.
+
+    Each word (`never`, `instead of`, `before` …) gets a group, by which its role is found. Where
+    two words match at one place, the earlier role of `ROLES` counts.
+    """
     table = load_tables()[language]
     marked_words: list[tuple[str, StanceMark]] = []
     for role in ROLES:
@@ -235,7 +239,8 @@ def _list_pieces(text: str, language: str) -> list[Piece]:
 def _join_clauses(text: str) -> Iterator[list[Piece]]:
     """Yield the pieces of each clause of a text, subordinate clauses joined with the next clause.
 
-    `Before you merge, run the tests` is one clause, and so is `First build, then test`.
+    `Before you merge, run the tests` is one clause, and so is `First build, then test`. A clause
+    with `first` is joined only if the next one begins with `then`.
     """
     subordinate: list[Piece] = []  # a clause whose main clause is still to come
     for pieces in _split_clauses(text):
@@ -301,12 +306,13 @@ def _ends_with(pieces: Sequence[Piece], roles: Sequence[str]) -> bool:
     return bool(pieces) and pieces[-1].role in roles
 
 
-def _read_part(part: Sequence[Piece]) -> Iterator[Clause]:
-    """Yield the clause that some pieces make, and one for what `instead of` or `without` excludes.
+def _read_stances(clause_pieces: Sequence[Piece]) -> Iterator[Clause]:
+    """Yield the stance of a clause, and that on the words which it excludes.
 
-    Nothing is yielded for a part about the past.
+    `Use pnpm instead of npm` gives `use pnpm`, and `npm` as forbidden. A clause that only tells
+    what happened takes no stance, so nothing is yielded for it.
     """
-    pieces = _resolve(part)
+    pieces = _resolve_roles(clause_pieces)
     roles = [piece.role for piece in pieces]
     if "past" in roles:
         return
@@ -317,9 +323,10 @@ def _read_part(part: Sequence[Piece]) -> Iterator[Clause]:
         return
 
     excluding = excluding_roles[0]
-    main, *runs = _divide(pieces, excluding)
-    excluded = [piece for run in runs for piece in run]
+    main, *later_runs = _divide(pieces, excluding)
+    excluded = [piece for run in later_runs for piece in run]
     if excluding.endswith("_behind"):
+        # In Japanese the words for `instead of` and `without` stand behind what they exclude.
         main, excluded = excluded, main
     # "Never commit without tests" is an order to test.
     is_order_to_do = is_denied and excluding.startswith("without")
@@ -329,11 +336,12 @@ def _read_part(part: Sequence[Piece]) -> Iterator[Clause]:
         yield _read_clause(excluded, is_denied=not is_denied, is_order=True)
 
 
-def _resolve(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the pieces with the final roles of words that only have a meaning as a pair.
+def _resolve_roles(pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the pieces of a clause, with the final roles of words that work together.
 
-    The pairs are `prefer ... over` and `first ... then`. `over` excludes the words after it only if
-    `prefer` and a preferred thing precede it: `we prefer to use pnpm` excludes nothing.
+    These are `prefer … over`, which excludes what follows `over`, and `first … then`, which orders
+    two things. Alone, `over`, `first` and `then` say nothing (their role is `light`). `over`
+    excludes only if the words that are preferred came before it.
     """
     is_sequence = any(piece.role == "first" for piece in pieces)
     new_roles = {
@@ -344,14 +352,14 @@ def _resolve(pieces: Sequence[Piece]) -> list[Piece]:
     }
     resolved: list[Piece] = []
     has_prefer = False
-    has_preferred = False
+    has_preferred = False  # whether the words that name what is preferred were passed
     for piece in pieces:
         role = new_roles.get(piece.role, piece.role)
         if piece.role == "over":
             role = "instead" if has_preferred else "light"
         elif piece.role == "prefer":
             has_prefer = True
-            # Before "preferred" comes what is preferred.
+            # "preferred" stands behind what is preferred: `pnpm is preferred over npm`.
             has_preferred = piece.text.endswith("ed")
         elif not piece.role:
             has_preferred = has_preferred or has_prefer
@@ -371,23 +379,27 @@ def _read_clause(pieces: Sequence[Piece], *, is_denied: bool, is_order: bool = F
     """
     marks = [piece.mark for piece in pieces if piece.mark]
     conditions = [piece.text.lower() for piece in pieces if piece.role == "condition"]
+    # Words with the role `light`, such as `please`, do not count as the beginning of a clause.
     weighty_pieces = [piece for piece in pieces if piece.role != "light"]
     clause = Clause(
         words=_collect_words(pieces),
         is_denied=is_denied,
-        head=_find_head(pieces) if is_denied else "",
+        forbidden_word=_find_forbidden_word(pieces) if is_denied else "",
         opening=_find_opening(weighty_pieces),
         is_order=is_order or _is_order(marks, weighty_pieces),
         condition=" ".join(conditions),
         sides=_find_sides(marks),
         undone=frozenset(mark.pair for mark in marks if mark.is_undo),
     )
-    pivots = [mark.role for mark in marks if mark.role in ORDER]
-    if not pivots:
+    order_roles = [mark.role for mark in marks if mark.role in ORDER]
+    if not order_roles:
         return clause
-    before, *behind = _divide(pieces, pivots[0])
-    second = frozenset[str]().union(*(_collect_words(run) for run in behind))
-    return clause._replace(pivot=pivots[0], first=_collect_words(before), second=second)
+    # The words on both sides of the first `before` or `after`.
+    left, *right_runs = _divide(pieces, order_roles[0])
+    right_words = frozenset[str]().union(*(_collect_words(run) for run in right_runs))
+    return clause._replace(
+        order_role=order_roles[0], left_words=_collect_words(left), right_words=right_words
+    )
 
 
 def _is_order(marks: Sequence[StanceMark], weighty_pieces: Sequence[Piece]) -> bool:
@@ -420,16 +432,17 @@ def _find_opening(pieces: Sequence[Piece]) -> str:
     return next(_content_stems(first_word), "")
 
 
-def _find_head(pieces: Sequence[Piece]) -> str:
-    """Return the stem of the first word behind a negation, which it forbids.
+def _find_forbidden_word(pieces: Sequence[Piece]) -> str:
+    """Return the stem of the first word behind a negation: in English, what is forbidden.
 
     Returns:
-        the stem of the word; "" if it has letters that English lacks.
+        The stem of the word. "" if it has letters that English lacks: other languages put the
+        forbidden word elsewhere.
     """
-    is_behind = False
+    is_behind_negation = False
     for piece in pieces:
-        is_behind = is_behind or piece.role == "never"
-        if not is_behind or piece.mark is not None:
+        is_behind_negation = is_behind_negation or piece.role == "never"
+        if not is_behind_negation or piece.mark is not None:
             continue
         word = next(_content_stems(piece.text), "")
         if word:

@@ -79,8 +79,10 @@ def find_withdrawal(record: str) -> str:
         if match:
             status = match["status"].lower().replace("superceded", "superseded")
             return _describe_withdrawal(status, match["successor"] or "")
-    key = SUPERSEDED_BY.search(record)
-    return _describe_withdrawal("superseded", key["successor"]) if key else ""
+    front_matter_key = SUPERSEDED_BY.search(record)
+    if front_matter_key:
+        return _describe_withdrawal("superseded", front_matter_key["successor"])
+    return ""
 
 
 def _describe_withdrawal(status: str, successor: str) -> str:
@@ -113,4 +115,4 @@ def find_decision(record: str) -> Mark | None:
     separator = ":" if count_words(name) < MIN_NAME_WORDS else "."
     decision = WRAP.sub(" ", paragraph[0])
     text = f"{name.rstrip('.')}{separator} {decision}"
-    return Mark("decision", "", text, paragraph[0], name, is_trailer=True)
+    return Mark("decision", scope="", text=text, quote=paragraph[0], subject=name, is_trailer=True)

@@ -120,8 +120,8 @@ def check_entry(entry: Entry) -> list[str]:
 def find_aka(title: str, body: str, work_title: str, model_words: str = "") -> str | None:
     """Return search words for an entry that its own text does not contain ("also known as").
 
-    The words of a model come first. Words of the title of the work follow if one of them is in the
-    entry; otherwise the title is about something else than the entry.
+    The words of a model come first. Those of the title of the work follow, if the entry has one of
+    them. If it has none, the entry is about something else than the work, and they would mislead.
 
     >>> find_aka("Send a key with each charge", "", "fix: charge a card once (#128) payments")
     'card once payments'
@@ -280,11 +280,14 @@ STOPPED = PieceSelector(("text", "rejection", "interrupt", "tool_call"))
 
 
 def derive_scope(kind: Kind, reach: Reach, quoted: Sequence[Evidence]) -> str:
-    """Return the extraction scope of a learning: a key of `TARGETS`.
+    """Return the extraction scope of a learning, by what it is from: a key of `TARGETS`.
+
+    A general learning is an observation if only words of people in sessions are quoted for it, and
+    an escalation if the interrupts or calls that they were about are quoted as well.
 
     Args:
         kind: the kind of the learning.
-        reach: how far it holds.
+        reach: for whom it holds: the project, a team, a session or everyone.
         quoted: the pieces of evidence that it quotes.
     """
     for piece in quoted:
@@ -302,14 +305,15 @@ def derive_scope(kind: Kind, reach: Reach, quoted: Sequence[Evidence]) -> str:
 
 
 def list_reaches(pieces: Sequence[Evidence]) -> tuple[Reach, ...]:
-    """Return the reaches that a model may choose for a learning of a change.
+    """Return the values of `reach` (for whom a learning holds) that a model may choose.
 
-    A team or a session is among them only if the change has one.
+    A team is among them only if all changed files are in one directory, and a session only if the
+    change was made in exactly one.
     """
     reaches: list[Reach] = ["project"]
     if common_directory(pieces):
         reaches.append("team")
-    if _find_job(pieces):
+    if _find_session_name(pieces):
         reaches.append("session")
     reaches.append("everyone")
     return tuple(reaches)
@@ -328,7 +332,7 @@ def find_target(scope: str, pieces: Iterable[Evidence]) -> str:
     if target == "team":
         name = common_directory(pieces)
     elif target == "session":
-        name = _find_job(pieces)
+        name = _find_session_name(pieces)
     else:
         return target
     return f"{target}:{name}" if name else "project"
@@ -371,11 +375,11 @@ def deepest_directory(paths: Iterable[str]) -> str:
     return "/".join(common)
 
 
-def _find_job(pieces: Iterable[Evidence]) -> str:
-    """Return the name of the job in the only session of some pieces.
+def _find_session_name(pieces: Iterable[Evidence]) -> str:
+    """Return the name of the task that an agent worked on, from the id of its session.
 
     Returns:
-        the last part of the session's id, in [a-z0-9-]; "" unless there is exactly one session.
+        The last part of the id, in [a-z0-9-]; "" unless the pieces are of exactly one session.
     """
     sessions = {piece.session for piece in pieces if piece.session}
     if len(sessions) != 1:

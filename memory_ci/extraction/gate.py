@@ -207,12 +207,12 @@ def check_words(text: str, *, credentials: bool = True) -> list[str]:
 
 
 def has_form(form: Form, text: str, lowered: str) -> bool:
-    """Return whether a text has a form that is refused.
+    """Return whether a text has a form that is refused, such as an HTML comment.
 
     Args:
-        form: the form.
+        form: the regular expression of the form, and strings without which it cannot match.
         text: the text.
-        lowered: the text in lower case, for the strings that the form needs.
+        lowered: the text in lower case, in which these strings are searched first.
     """
     # A plain loop without generators: it runs for every form and every text.
     for group in form.needs:
@@ -250,23 +250,27 @@ def _may_hide(char: str) -> bool:
 
 
 def _is_hidden(text: str, index: int) -> bool:
-    """Return whether a character that may hide is hidden where it is.
+    """Return whether an invisible character has no effect on the text around it.
 
-    A selector is not hidden after a character with several looks, nor a joiner between two
-    characters that it joins.
+    It has one as a variation selector that chooses how the character before it looks, or as a
+    joiner that joins the characters beside it. Others are refused, because people cannot see them.
+
+    Args:
+        text: the text.
+        index: the index of a character that `_may_hide`.
     """
     char = text[index]
     previous = text[index - 1 : index]
     following = text[index + 1 : index + 2]
     if char in SELECTORS:
-        return not _has_looks(previous)
+        return not _has_variants(previous)
     if char in JOINERS:
         return not (_is_joinable(previous) and _is_joinable(following))
     return True
 
 
-def _has_looks(char: str) -> bool:
-    """Return whether a character has several looks, as an emoji or a digit on a key."""
+def _has_variants(char: str) -> bool:
+    """Return whether a variation selector can change how a character looks, as that of an emoji."""
     if not char:
         return False
     return char in "#*0123456789" or unicodedata.category(char) in ("So", "Sm", "Po", "Pd")

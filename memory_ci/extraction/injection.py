@@ -514,8 +514,8 @@ class Injection(NamedTuple):
 def find_injection(text: str) -> list[Injection]:
     """Return the phrases of a text by which it would steer an agent, each with the reason.
 
-    Phrases are matched in the whole text, because they may be wrapped, and in each line, because a
-    line begins a clause.
+    Phrases are matched in the whole text as one line, because they may be wrapped, and in each
+    line, because some must begin one. Those in other languages than English come last.
     """
     folded = fold(text)
     one_line = " ".join(folded.split())
@@ -532,7 +532,7 @@ def find_injection(text: str) -> list[Injection]:
     if line_phrases:
         injections += _match_phrases(line_phrases, unicodedata.normalize("NFKC", text))
 
-    # Letters of other scripts must stay, so look-alikes are not replaced here.
+    # Folding replaces Cyrillic and Greek letters by Latin ones, which orders in Russian need.
     unemphasized = folded
     if not text.isascii():
         unemphasized = EMPHASIS.sub("", unicodedata.normalize("NFKC", text))
@@ -611,13 +611,15 @@ def find_phrase_clues(folded: str, vocabulary: Set[bytes]) -> PhraseClues:
 
 
 def select_phrases(phrases: Sequence[Phrase], needs: Set[str]) -> list[Phrase]:
-    """Return the phrases that can match a text, because it has a word of each of their sets.
+    """Return the phrases that can match a text, by the words that they need.
 
-    Few texts have a word of a phrase's first set, so that is tested first.
+    A phrase has sets of words (`phrase.needs`), and can match only a text with a word of each set.
+    This is cheaper to test than its regular expression. Few texts have a word of the first set, so
+    that is tested first.
 
     Args:
         phrases: the phrases.
-        needs: the words and signs of the text, from `find_needs`.
+        needs: the words and signs of the text that any phrase needs, from `find_needs`.
     """
     if needs.isdisjoint(FIRST_NEEDS):
         return []
@@ -650,10 +652,10 @@ def _is_forbidden(text: str, start: int) -> bool:
 
 
 def fold(text: str) -> str:
-    """Return a text as the tables match it.
+    """Return a text in the form that the tables of phrases are written for.
 
-    Compatibility forms and look-alike letters are replaced, negations spelled in one way; invisible
-    characters and emphasis are removed.
+    Compatibility forms and look-alike letters are replaced, and negations are spelled in one way.
+    Invisible characters and emphasis are removed, so that they cannot hide a phrase.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)

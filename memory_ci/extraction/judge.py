@@ -137,12 +137,12 @@ class ReplyVerdicts(NamedTuple):
 def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdicts:
     """Decide for each learning of an engine's reply whether it is written, proposed or refused.
 
-    Each is judged by itself; `settlement.settle` then looks at them together. Of the learnings
-    beyond `MAX_PER_PIECE` of one piece of evidence only the first is judged; its reason gives their
-    number.
+    Each is judged by itself; `settlement.settle` then looks at them together. At most
+    `MAX_PER_PIECE` learnings of one piece of evidence (a commit message, a turn of a session) are
+    judged. The next one is refused as over the limit, with the number of all that are left out.
 
     Args:
-        case: the merged change.
+        case: the evidence of the merged change, and what its repository holds already.
         text: the reply.
         engine: the name of the engine, which the entries will have.
 
@@ -194,31 +194,35 @@ class Judge:
         earlier = self._find_shown_earlier(candidate)
         refusal = self._find_refusal(learning, candidate, is_shown_twice=earlier is not None)
         if refusal:
-            return self._verdict(_mask(candidate), "quarantined", refusal)
+            return self._make_judged(_mask_candidate(candidate), "quarantined", refusal)
         if earlier is not None:
             changes = f"{earlier.label} and {self.case.label}"
-            return self._verdict(candidate, "suspected", f"output of tools shows it in {changes}")
+            return self._make_judged(
+                candidate, "suspected", f"output of tools shows it in {changes}"
+            )
         doubt = self._find_doubt(learning, candidate)
         if doubt:
-            return self._verdict(candidate, "suspected", doubt)
-        known_id = self._find_known(learning, candidate)
+            return self._make_judged(candidate, "suspected", doubt)
+        known_id = self._find_restated_id(learning, candidate)
         if known_id:
-            return replace(self._verdict(candidate, "restates", "known already"), entry_id=known_id)
+            return replace(
+                self._make_judged(candidate, "restates", "known already"), entry_id=known_id
+            )
         if self.is_rules:
             reason = f"marked by its author ({learning.marker})"
         else:
             reason = f"quoted, found by {self.engine}"
-        return self._verdict(candidate, "written", reason)
+        return self._make_judged(candidate, "written", reason)
 
-    def _verdict(self, candidate: Candidate, verdict: Verdict, reason: str) -> Judged:
+    def _make_judged(self, candidate: Candidate, verdict: Verdict, reason: str) -> Judged:
         return Judged(candidate=candidate, verdict=verdict, reason=reason, change=self.case.label)
 
     def _find_shown_earlier(self, candidate: Candidate) -> ShownByTools | None:
-        """Return an earlier change in which output of tools shows the same, or None.
+        """Return an earlier change whose tool output shows the same learning, or None.
 
-        It is asked only if nothing but output of tools shows the candidate. In one change that may
-        be a passing fault, or the words of a page that an agent read. In a second one, of another
-        session, it is proposed to a person; it is never written at once.
+        None is also returned for a candidate that quotes anything but the output of tools. In one
+        change such output may come from a passing fault, or from a page that an agent read. If a
+        change of another session shows the same, the candidate is proposed to a person.
         """
         if not is_shown_by_tools(candidate, self.pieces):
             return None
@@ -272,11 +276,11 @@ class Judge:
             return None
         return "marked by an author who is not trusted"
 
-    def _find_known(self, learning: Learning, candidate: Candidate) -> str | None:
+    def _find_restated_id(self, learning: Learning, candidate: Candidate) -> str | None:
         """Return the id of the entry that says the same as a learning, or None.
 
-        Words are compared first; otherwise the engine's claim counts if it names a known entry. A
-        retired entry does not count for an author who marks the learning again.
+        The words decide. If no entry has them, the entry that the engine itself named counts, if it
+        exists. A retired entry does not count if an author marked the learning, who wants it back.
         """
         entries = self.case.existing
         if self.case.list_known is not None:
@@ -360,9 +364,13 @@ class Judge:
     def _find_adoption(
         self, learning: Learning, quoted: Sequence[Evidence]
     ) -> tuple[Adoption | None, str | None]:
-        """Return "rejected" for something that was not adopted, and what to do instead.
+        """Return whether what a learning describes was adopted or rejected, and what to do instead.
 
-        A title such as "Never retry" says by itself what not to do, so that it is not rejected.
+        A title such as "Never retry" says by itself what not to do. If it were marked as rejected,
+        it would say the opposite, so that it gets neither.
+
+        Returns:
+            "rejected" or another `Adoption`, and the text of `instead`; None for what is not known.
         """
         adoption = learning.adoption
         instead = learning.instead
@@ -370,7 +378,7 @@ class Judge:
         if adoption and forbids.match(spell_negations(learning.title)):
             adoption = None
             instead = None
-        # The words of reviewers hold even if the request was declined.
+        # What a declined pull request proposes was rejected; what its reviewers say still holds.
         if self.case.is_declined and all(piece.kind == "pr" for piece in quoted):
             adoption = "rejected"
         return adoption, _normalize(instead) if instead else instead
@@ -441,8 +449,8 @@ def _normalize(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _mask(candidate: Candidate) -> Candidate:
-    """Return a refused candidate without secrets: reports, logs and plans still show it."""
+def _mask_candidate(candidate: Candidate) -> Candidate:
+    """Return a refused candidate with its secrets masked, because reports and logs show it."""
     quotes = tuple(
         Quote(mask_secrets(quote.evidence), mask_secrets(quote.text), quote.origin)
         for quote in candidate.quotes
@@ -460,9 +468,10 @@ def _mask(candidate: Candidate) -> Candidate:
 def _find_importance(learning: Learning, quoted: Sequence[Evidence]) -> float:
     """Return the importance of a learning, from 0 to 1.
 
-    A rule of ours gives it. Otherwise it is the default of the kind, or more for the weight of the
-    learning or for graver events. That somebody asked for it counts only if a person is quoted who
-    could ask: in a session or a review.
+    A learning that our own rules found has one already. For one of a model it is the greatest of
+    the default of its kind, the importance of the events that it quotes, and that of its weight
+    (`asked` or `costly`). The weight `asked` counts only if the words of a person in a session or
+    a review are quoted.
     """
     if learning.importance is not None:
         return learning.importance

@@ -213,7 +213,8 @@ def find_remembered(comment: str) -> list[Mark]:
     for match in REMEMBER.finditer(plain):
         text = " ".join(match["text"].split())
         quote = match["text"].strip()
-        marks.append(Mark("remember", "", text, quote, subject="", is_trailer=True))
+        mark = Mark("remember", scope="", text=text, quote=quote, subject="", is_trailer=True)
+        marks.append(mark)
     return marks
 
 
@@ -298,7 +299,8 @@ class _MarkReader:
             return
 
         is_trailer = line.text.startswith(match["word"].capitalize()) and not match["scope"]
-        mark = Mark(marker, scope, "", "", line.subject, is_trailer=is_trailer)
+        # `_complete` fills in the text and the quote.
+        mark = Mark(marker, scope, text="", quote="", subject=line.subject, is_trailer=is_trailer)
         yield from self._complete(mark, match["text"], fixes_before=self.position)
 
     def _read_list(self, marker: str, scope: str = "") -> Iterator[Mark]:
@@ -315,20 +317,21 @@ class _MarkReader:
                 self.position += 1
                 continue
             bullet = BULLET.fullmatch(text)
-            is_squash_subject = text[2:] == subject  # behind its star
+            is_squash_subject = text[2:] == subject  # a line `* fix: …` in a squash message
             if MARK.fullmatch(text) or STOP.match(text) or is_squash_subject:
                 return
             if not bullet and not is_first:
                 return
             opening = bullet["text"] if bullet else text
-            for mark in self._complete(Mark(marker, scope, "", "", subject), opening):
+            empty_mark = Mark(marker, scope, text="", quote="", subject=subject)
+            for mark in self._complete(empty_mark, opening):
                 is_first = False
                 yield mark
             if not bullet:
                 return
 
     def _complete(self, mark: Mark, opening: str, *, fixes_before: int = 0) -> Iterator[Mark]:
-        """Yield a mark with the statement at the position; nothing if there is no statement.
+        """Yield a mark with the statement that begins at the position; nothing if it has no text.
 
         Args:
             mark: the mark without text.
@@ -345,14 +348,14 @@ class _MarkReader:
         yield mark._replace(text=_join(statement), quote=quote, fix=fix)
 
     def _find_fix(self, mark: Mark, fixes_before: int) -> str:
-        """Return the text `Fix: …` that belongs to a root cause, "" if it has no such text.
+        """Return the text of the paragraph `Fix: …` that belongs to a root cause, "" if none does.
 
-        This is the next fix under the same subject. If no fix follows, it is the first fix of the
-        subject, if that comes before the line `fixes_before`.
+        It is the next such paragraph under the same subject. If none follows, it is the first one
+        under this subject, if that stands before the line `fixes_before`.
 
         Args:
             mark: the root cause.
-            fixes_before: the index of a line.
+            fixes_before: the index of a line of the message.
         """
         fixes = self.fixes.get(mark.subject, [])
         next_index = bisect_left(fixes, (self.position, ""))

@@ -257,9 +257,10 @@ PROMPT_NUMBER = Regex(r"^\[Prompt \d+\]\s*")
 
 
 def weigh_norm(text: str, *, is_spoken: bool) -> float:
-    """Return how much a sentence is a norm that lasts; 0 if it is about the work at hand.
+    """Return the weight of a sentence as a rule for later work; 0 if it is about the work at hand.
 
-    The weights are `STRONG`, `PLAIN`, `REASONED` and `ORDER_AGAIN`.
+    The weights are `STRONG` if it says that it lasts, `PLAIN` if it is a rule about how to work,
+    `REASONED` if it gives a reason, and `ORDER_AGAIN` for an order that counts if it is repeated.
 
     Args:
         text: the sentence.
@@ -279,7 +280,7 @@ def weigh_norm(text: str, *, is_spoken: bool) -> float:
         return 0
     if _is_rule_of_work(plain, is_spoken=is_spoken):
         return PLAIN
-    return _weigh_spoken_rest(plain) if is_spoken else _weigh_written_rest(plain)
+    return _weigh_reasoned_norm(plain) if is_spoken else _weigh_statement_about_code(plain)
 
 
 def _says_that_it_lasts(plain: str) -> bool:
@@ -290,16 +291,16 @@ def _says_that_it_lasts(plain: str) -> bool:
     return bool(NORM.search(plain) and is_lasting)
 
 
-def _weigh_spoken_rest(plain: str) -> float:
-    """Return the weight of a spoken sentence that is no rule of work: a norm with its reason."""
+def _weigh_reasoned_norm(plain: str) -> float:
+    """Return the weight of a spoken sentence that counts only as a norm with its reason."""
     return REASONED if MODAL.search(plain) and REASON.search(plain) else 0
 
 
-def _weigh_written_rest(plain: str) -> float:
-    """Return the weight of a written sentence that is no rule of work.
+def _weigh_statement_about_code(plain: str) -> float:
+    """Return the weight of a sentence of a commit message that is not about how to work.
 
-    An order without a reason counts only if it is repeated. How often people say one in sessions is
-    counted elsewhere.
+    It counts if it states what always holds, or gives the reason of an order. An order without a
+    reason counts only if several changes repeat it.
     """
     if INVARIANT.search(plain):
         return REASONED

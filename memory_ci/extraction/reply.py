@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -107,6 +107,16 @@ class WholeReply(msgspec.Struct, frozen=True):
 T = TypeVar("T", Learning, ProposedRisk)
 
 
+Item = TypeVar("Item")
+
+
+class ParsedItems(NamedTuple, Generic[Item]):
+    """The items of a reply's list that could be read, and for each other one a reason."""
+
+    items: tuple[Item, ...]
+    reasons: tuple[str, ...] = ()
+
+
 class Parsed(NamedTuple):
     """The learnings that could be read, and for each other one a reason."""
 
@@ -134,11 +144,8 @@ def parse_reply(text: str, *, trusted: bool = False) -> Parsed:
     return Parsed(*_parse_list(text, "learnings", Learning, trusted=trusted))
 
 
-def parse_risks(text: str) -> tuple[tuple[ProposedRisk, ...], tuple[str, ...]]:
+def parse_risks(text: str) -> ParsedItems[ProposedRisk]:
     """Parse the risks of the reply to a pre-mortem.
-
-    Returns:
-        the risks that could be read, and for each other one a reason.
 
     Raises:
         EngineError: unreadable-reply, if there is no list of risks.
@@ -148,33 +155,33 @@ def parse_risks(text: str) -> tuple[tuple[ProposedRisk, ...], tuple[str, ...]]:
 
 def _parse_list(
     text: str, name: str, record_type: type[T], *, trusted: bool = False
-) -> tuple[tuple[T, ...], tuple[str, ...]]:
-    """Return the records of the lists with a name, and a reason for each invalid item.
+) -> ParsedItems[T]:
+    """Return the items of a list in a reply as records, and a reason for each that is not valid.
 
     Args:
         text: the reply.
-        name: the name of the lists in its JSON.
+        name: the name of the list in the JSON of the reply; there may be several.
         record_type: the type of the records.
         trusted: the reply was written by our own code: it is read whole, with all fields.
     """
-    items, list_reasons = _find_items(text if trusted else text[:MAX_REPLY], name)
+    found: ParsedItems[object] = _find_items(text if trusted else text[:MAX_REPLY], name)
     records: list[T] = []
     reasons: list[str] = []
-    for item in items:
+    for item in found.items:
         allowed = item if trusted else _drop_disallowed(item)
         record = _convert(allowed, record_type)
         if isinstance(record, str):
             reasons.append(record)
         else:
             records.append(record)
-    return tuple(records), tuple(reasons) + list_reasons
+    return ParsedItems(tuple(records), (*reasons, *found.reasons))
 
 
-def _find_items(text: str, name: str) -> tuple[list[object], tuple[str, ...]]:
+def _find_items(text: str, name: str) -> ParsedItems[object]:
     """Return the items of all JSON lists with a name in a text, and a reason for each lost item.
 
-    A list that cannot be decoded is searched to the end of the text, so no part of the text is read
-    more than twice.
+    From the first list that is broken, objects are read one by one up to the end of the text. So
+    no part of the text is read more than twice.
 
     Raises:
         EngineError: unreadable-reply, if there is no such list.
@@ -196,10 +203,10 @@ def _find_items(text: str, name: str) -> tuple[list[object], tuple[str, ...]]:
             salvaged = _salvage(text, start)
             title_count = min(len(TITLE.findall(text, start)), MAX_TRIES)
             lost_count = max(title_count - len(salvaged), 0)
-            return items + salvaged, (BROKEN,) * lost_count
+            return ParsedItems((*items, *salvaged), (BROKEN,) * lost_count)
         items += decoded
         match = list_start.search(text, end)
-    return items, ()
+    return ParsedItems(tuple(items))
 
 
 def _salvage(text: str, position: int) -> list[object]:

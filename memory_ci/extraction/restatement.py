@@ -38,11 +38,11 @@ class CandidateWords(NamedTuple):
 
 def split_words(candidate: Candidate) -> CandidateWords:
     """Prepare a candidate for comparison with others."""
-    return _split(candidate, (quote.text for quote in candidate.quotes))
+    return _prepare_words(candidate, (quote.text for quote in candidate.quotes))
 
 
-def _split(learning: Candidate | Entry, quotes: Iterable[str]) -> CandidateWords:
-    """Return the words of a candidate or an entry, and its quotes with single spaces."""
+def _prepare_words(learning: Candidate | Entry, quotes: Iterable[str]) -> CandidateWords:
+    """Return the words and quotes of a candidate or an entry, prepared for comparison."""
     # The body of an older entry repeats its title.
     opening = learning.title.rstrip(".\N{HORIZONTAL ELLIPSIS} ")
     text = learning.body
@@ -61,7 +61,7 @@ def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None
     for entry in existing:
         # A line of evidence is an address and the words there; `evidence.quotes` may drop these.
         quotes = [line.partition(" ")[2] for line in entry.evidence]
-        entry_words = _split(entry, [quote for quote in quotes if quote])
+        entry_words = _prepare_words(entry, [quote for quote in quotes if quote])
         if is_same_learning(candidate_words, entry_words):
             return entry.id
     return None
@@ -89,6 +89,7 @@ def list_comparison_keys(candidate_words: CandidateWords) -> list[str]:
     count = len(candidate_words.content)
     prefix_length = count - math.ceil(SAME * count) + 1
     prefix = sorted(candidate_words.content)[:prefix_length]
+    # The signs keep keys of quotes and of whole texts apart from single words.
     quotes = [f"> {quote}" for quote in candidate_words.quotes]
     all_words = f"= {' '.join(candidate_words.words)}"
     return list({all_words, *quotes, *prefix})

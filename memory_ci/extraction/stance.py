@@ -41,15 +41,20 @@ def is_opposite(statement: str, quotes: Iterable[str]) -> bool:
     return any(_is_opposed(clause, quoted_clauses) for clause in read_clauses(statement))
 
 
-def _is_opposed(claim: Clause, quoted_clauses: Sequence[Clause]) -> bool:
-    """Return whether a clause of a quote opposes a claim, and no other one outweighs that."""
+def _is_opposed(stated: Clause, quoted_clauses: Sequence[Clause]) -> bool:
+    """Return whether a quoted clause opposes a clause of the statement, and none outweighs it.
+
+    Args:
+        stated: the clause of the statement.
+        quoted_clauses: the clauses of its quotes.
+    """
     opposing: list[frozenset[str]] = []
     agreeing: list[frozenset[str]] = []
     for clause in quoted_clauses:
-        if not _is_comparable(claim, clause):
+        if not _is_comparable(stated, clause):
             continue
-        shared_words = frozenset(word for word in claim.words if _matches(word, clause.words))
-        if _differ_oddly(claim, clause):
+        shared_words = frozenset(word for word in stated.words if _matches(word, clause.words))
+        if _take_opposite_stances(stated, clause):
             opposing.append(shared_words)
         else:
             agreeing.append(shared_words)
@@ -57,11 +62,13 @@ def _is_opposed(claim: Clause, quoted_clauses: Sequence[Clause]) -> bool:
 
 
 def _is_outweighed(opposing: frozenset[str], agreeing: Sequence[frozenset[str]]) -> bool:
-    """Return whether an agreeing clause shares at least as many words with a claim, some the same.
+    """Return whether a clause that agrees is closer to the statement than one that opposes it.
+
+    It is if it shares at least as many words with the statement, and some of the same words.
 
     Args:
-        opposing: the words of a claim that an opposing clause has, too.
-        agreeing: the same words of each agreeing clause.
+        opposing: the words of the statement that the opposing clause has, too.
+        agreeing: the words of the statement that each agreeing clause has, too.
     """
     for shared_words in agreeing:
         has_common_word = not opposing or not shared_words.isdisjoint(opposing)
@@ -70,17 +77,18 @@ def _is_outweighed(opposing: frozenset[str], agreeing: Sequence[frozenset[str]])
     return False
 
 
-def _is_comparable(claim: Clause, quote: Clause) -> bool:
+def _is_comparable(stated: Clause, quoted: Clause) -> bool:
     """Return whether both clauses take a stance on the same thing under the same conditions."""
-    if not _share_words(claim.words, quote.words) or claim.condition != quote.condition:
+    if not _share_words(stated.words, quoted.words) or stated.condition != quoted.condition:
         return False
-    if claim.is_denied == quote.is_denied:
+    if stated.is_denied == quoted.is_denied:
         return True
-    denied, allowed = (claim, quote) if claim.is_denied else (quote, claim)
-    if denied.head and not _matches(denied.head, allowed.words):
+    denied, allowed = (stated, quoted) if stated.is_denied else (quoted, stated)
+    # The other clause must be about the word that is forbidden, or it is about something else.
+    if denied.forbidden_word and not _matches(denied.forbidden_word, allowed.words):
         return False
     # What a quote merely reports may well be what the statement forbids.
-    return not claim.is_denied or quote.is_order or _matches(quote.opening, claim.words)
+    return not stated.is_denied or quoted.is_order or _matches(quoted.opening, stated.words)
 
 
 def _share_words(left: frozenset[str], right: frozenset[str]) -> bool:
@@ -91,55 +99,59 @@ def _share_words(left: frozenset[str], right: frozenset[str]) -> bool:
     return shorter > 1 or longer <= MAX_LONGER_WORDS
 
 
-def _differ_oddly(claim: Clause, quote: Clause) -> bool:
+def _take_opposite_stances(stated: Clause, quoted: Clause) -> bool:
     """Return whether the stances of two clauses differ in an odd number of ways.
 
     Two differences cancel each other: `never disable X` agrees with `enable X`.
     """
-    differences = int(claim.is_denied != quote.is_denied)
-    for pair in claim.sides.keys() | quote.sides.keys():
-        differences += _differ_in_pair(pair, claim, quote)
-    differences += _differ_in_order(claim, quote)
+    differences = int(stated.is_denied != quoted.is_denied)
+    for pair in stated.sides.keys() | quoted.sides.keys():
+        differences += _differ_in_pair(pair, stated, quoted)
+    differences += _differ_in_order(stated, quoted)
     return differences % 2 == 1
 
 
-def _differ_in_order(claim: Clause, quote: Clause) -> bool:
-    """Return whether two clauses put the same things in a different order.
+def _differ_in_order(stated: Clause, quoted: Clause) -> bool:
+    """Return whether two clauses put the same two things in a different order.
 
-    `lint before commit` and `commit after lint` do not.
+    `lint before commit` and `commit after lint` give one order: the words are swapped, and so is
+    `before` with `after`. One swap alone gives the other order.
     """
-    if not (claim.pivot and quote.pivot):
+    if not (stated.order_role and quoted.order_role):
         return False
     # The verb may be on the same side in both, so the order with more words in common counts.
-    first_in_first = _count_shared(claim.first, quote.first)
-    second_in_second = _count_shared(claim.second, quote.second)
-    first_in_second = _count_shared(claim.first, quote.second)
-    second_in_first = _count_shared(claim.second, quote.first)
-    straight = first_in_first + second_in_second
-    crossing = first_in_second + second_in_first
-    is_swapped = bool(first_in_second and second_in_first) and crossing > straight
-    if not (straight or is_swapped):
+    left_in_left = _count_shared(stated.left_words, quoted.left_words)
+    right_in_right = _count_shared(stated.right_words, quoted.right_words)
+    left_in_right = _count_shared(stated.left_words, quoted.right_words)
+    right_in_left = _count_shared(stated.right_words, quoted.left_words)
+    same_side_count = left_in_left + right_in_right
+    other_side_count = left_in_right + right_in_left
+    is_on_both_sides = left_in_right > 0 and right_in_left > 0
+    are_words_swapped = is_on_both_sides and other_side_count > same_side_count
+    if not (same_side_count or are_words_swapped):
         return False
-    return (claim.pivot != quote.pivot) != is_swapped
+    is_order_role_swapped = stated.order_role != quoted.order_role
+    return is_order_role_swapped != are_words_swapped
 
 
-def _differ_in_pair(pair: str, claim: Clause, quote: Clause) -> bool:
-    """Return whether two clauses name different sides of a pair of opposites.
+def _differ_in_pair(pair: str, stated: Clause, quoted: Clause) -> bool:
+    """Return whether two clauses differ about a pair of opposites, such as `enable` and `disable`.
 
-    If only one clause names a side, they differ if that side undoes a thing (`disable`) and the
-    other clause is about its use.
+    They do if they name different sides. If only one names a side, they differ if that side undoes
+    the thing (`disable the cache`) and the other clause is about using it (`use the cache`).
 
     Args:
-        pair: the key of a pair of opposites; at least one clause names a side of it.
-        claim: a clause of the statement.
-        quote: a clause of a quote.
+        pair: the number of the pair, of which at least one clause names a side.
+        stated: a clause of the statement.
+        quoted: a clause of a quote.
     """
-    if pair in claim.sides and pair in quote.sides:
-        claim_side = claim.sides[pair]
-        quote_side = quote.sides[pair]
-        is_clear = claim_side is not None and quote_side is not None
-        return is_clear and claim_side != quote_side
-    undoing, using = (claim, quote) if pair in claim.sides else (quote, claim)
+    if pair in stated.sides and pair in quoted.sides:
+        stated_side = stated.sides[pair]
+        quoted_side = quoted.sides[pair]
+        # A clause that names both sides takes neither (None).
+        has_two_sides = stated_side is not None and quoted_side is not None
+        return has_two_sides and stated_side != quoted_side
+    undoing, using = (stated, quoted) if pair in stated.sides else (quoted, stated)
     is_about_use = using.is_denied or using.is_order or undoing.is_denied
     return pair in undoing.undone and not using.undone and is_about_use
 

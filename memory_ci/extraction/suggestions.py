@@ -73,6 +73,9 @@ STATEMENT = Regex(
 )
 """The beginning of a sentence that states something; a list of work begins with a bare verb."""
 
+# Groups of suggestions, in the order in which a person sees them.
+REPETITION_GROUP, CHECK_GROUP, OTHER_GROUP = range(3)
+
 CODE = Regex(r"`|\w\(\)|\w[._/]\w|[a-z][A-Z]")
 
 MODEL_WEIGHT = 3
@@ -99,13 +102,11 @@ def list_suggestions(
 ) -> list[Suggestion]:
     """Return the candidates that a person is asked about or accepted in this run, best first.
 
-    Repeated requests and failures come first, then checks, then suggestions of more changes.
-    Then come those of a model, and those that say that they last, give a reason or name code. Among
-    equals the newest comes first, which a run reads last. Candidates without any weight are left
-    out.
+    `_sort_key` gives the order. Among equals the newest comes first. Candidates that say the same
+    become one suggestion of several changes.
 
     Args:
-        judged: the judged candidates of a run, in its order.
+        judged: the judged candidates of a run, those of the oldest change first.
         unwanted: content keys of candidates that were declined.
         existing: entries; a candidate that says the same as one of them is left out.
     """
@@ -114,7 +115,7 @@ def list_suggestions(
     suggestion_words: list[CandidateWords] = []
     for item in judged:
         suggestion = _make_suggestion(item)
-        if not _is_open(item, suggestion, unwanted):
+        if not _is_to_be_shown(item, suggestion, unwanted):
             continue
 
         if item.candidate.proposal is not None:
@@ -131,11 +132,12 @@ def list_suggestions(
             suggestions.append(suggestion)
             suggestion_words.append(candidate_words)
 
-    repeated = [item for item in suggestions if len(item.changes) >= _count_needed(item)]
-    return sorted([*reversed(repeated), *checks], key=_rank)
+    shown = [item for item in suggestions if len(item.changes) >= _count_needed_changes(item)]
+    newest_first = reversed(shown)
+    return sorted([*newest_first, *checks], key=_sort_key)
 
 
-def _count_needed(suggestion: Suggestion) -> int:
+def _count_needed_changes(suggestion: Suggestion) -> int:
     """Return how many changes must say a suggestion before a person is asked about it."""
     if suggestion.is_accepted:
         return 1
@@ -151,15 +153,19 @@ def _is_wish(suggestion: Suggestion) -> bool:
     return is_of_person and bool(WISH.match(spell_negations(_first_words(candidate))))
 
 
-def _rank(suggestion: Suggestion) -> tuple[int, float, int, float]:
-    """Return the sort key of a suggestion, the smallest first: repetitions, checks, others."""
+def _sort_key(suggestion: Suggestion) -> tuple[int, float, int, float]:
+    """Return a key that sorts repeated requests and failures first, then checks, then the others.
+
+    Of a group those with the best score come first, then those that most changes say, and then
+    those of the greatest weight.
+    """
     candidate = suggestion.candidate
     score = 0.0
-    group = 2
+    group = OTHER_GROUP
     if candidate.proposal is not None:
-        group = 1
+        group = CHECK_GROUP
     elif candidate.repetition is not None:
-        group = 0
+        group = REPETITION_GROUP
     if candidate.repetition is not None:
         score = candidate.repetition.score
     return group, -score, -len(suggestion.changes), -suggestion.weight
@@ -172,11 +178,11 @@ def _make_suggestion(item: Judged) -> Suggestion:
         candidate=item.candidate,
         reason=item.reason,
         changes=(item.change,),
-        weight=_weigh(item),
+        weight=_weigh_candidate(item),
     )
 
 
-def _is_open(item: Judged, suggestion: Suggestion, unwanted: Collection[str]) -> bool:
+def _is_to_be_shown(item: Judged, suggestion: Suggestion, unwanted: Collection[str]) -> bool:
     """Return whether a person is to be asked about a suggestion, or accepted it in this run.
 
     Args:
@@ -204,11 +210,11 @@ def _with_change(suggestion: Suggestion, change: str) -> Suggestion:
     return replace(suggestion, changes=tuple(dict.fromkeys((*suggestion.changes, change))))
 
 
-def _weigh(item: Judged) -> float:
-    """Return how much a candidate is worth a question to a person; 0 for nothing.
+def _weigh_candidate(item: Judged) -> float:
+    """Return how much it is worth to ask a person about a candidate; 0 if it is not.
 
-    A sentence that a rule found has the weight of its words, and more if it gives a reason or names
-    code.
+    A model's candidate weighs most. A sentence that our rules found weighs as much as its words
+    show that it is a rule, and more if it gives a reason or names code.
     """
     candidate = item.candidate
     if candidate.engine != "rules":
@@ -228,10 +234,11 @@ def _weigh(item: Judged) -> float:
             return PLAIN
     if weight in (WISH_WEIGHT, STRONG):
         return weight
-    # In a message only a statement counts; the words of a session may be an order.
+    # A message counts only if it states something: its orders are what the commit does. In a
+    # session an order counts as well, since a person gives it to the agent.
     is_statement = is_spoken or STATEMENT.match(text) is not None
     plain = spell_negations(text)
-    if not is_statement or not _is_about_rule(plain):
+    if not is_statement or not _may_outlast_change(plain):
         return 0
     return weight if weight < REASONED else weight + _weigh_details(plain)
 
@@ -252,7 +259,10 @@ def _first_words(candidate: Candidate) -> str:
 
 
 def _weigh_unmarked(text: str, is_spoken: bool) -> float:
-    """Return the weight of a sentence by itself, 0 if it is not about how work is done.
+    """Return the weight of a sentence that nobody marked, 0 if it is not about how work is done.
+
+    A wish (`why is this still …`) weighs little, and so does a sentence in a language other than
+    English, of which only a few words are known.
 
     Args:
         text: the sentence.
@@ -266,10 +276,11 @@ def _weigh_unmarked(text: str, is_spoken: bool) -> float:
     return weight
 
 
-def _is_about_rule(text: str) -> bool:
-    """Return whether a sentence may hold beyond the work at hand.
+def _may_outlast_change(text: str) -> bool:
+    """Return whether a sentence may be a rule for later work.
 
-    A question, a fragment, a report of the work and the mere effect of a change do not.
+    A question, a fragment and a report of what was done are none. Neither is a sentence in which
+    `never` or `always` only tell the effect of a change: `…, so that it never hangs`.
     """
     if not MIN_WORDS <= len(text.split()) <= MAX_WORDS:
         return False

@@ -199,67 +199,67 @@ def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
     help texts.
     """
     if DOCUMENT.fullmatch(path):
-        yield from _list_units(path, _drop_drawings(strip_own_blocks(text)))
+        yield from _read_document(path, _drop_drawings(strip_own_blocks(text)))
         return
     for line in text.splitlines():
         if HELP.search(line):
             yield Paragraph(path, frozenset(find_stems(line)))
 
 
-def _list_units(path: str, text: str) -> Iterator[Paragraph]:
-    """Yield each paragraph, heading, item and table row of a document, with its context.
+def _read_document(path: str, text: str) -> Iterator[Paragraph]:
+    """Yield each paragraph, heading, list item and table row of a document, with its context.
 
-    The context are the words of the heading above, of the sentence that opens its list, and of the
+    The context is the words of the heading above, of the sentence that opens its list, and of the
     header of its table.
     """
     heading = EMPTY
     list_opening = EMPTY
     table_header = EMPTY
-    for part in _split_parts(text):
-        stems = frozenset(find_stems(part))
-        heading_match = HEADING.fullmatch(part)
+    for block in _split_blocks(text):
+        stems = frozenset(find_stems(block))
+        heading_match = HEADING.fullmatch(block)
         if heading_match:
             heading_text = heading_match["text"] or heading_match["underlined"]
             heading = frozenset(find_stems(heading_text))
             list_opening = EMPTY
             yield Paragraph(path, heading)
-        elif ITEM.match(part):
+        elif ITEM.match(block):
             yield Paragraph(path, stems, heading | list_opening)
-        elif ROW.fullmatch(part):
+        elif ROW.fullmatch(block):
             table_header = table_header or stems
             yield Paragraph(path, stems, heading | table_header)
             continue
         else:
             # A complete sentence opens no list.
-            is_complete = part.rstrip().endswith((".", "!", "?"))
+            is_complete = block.rstrip().endswith((".", "!", "?"))
             list_opening = EMPTY if is_complete else stems
             yield Paragraph(path, stems, heading)
         table_header = EMPTY
 
 
-def _split_parts(text: str) -> Iterator[str]:
+def _split_blocks(text: str) -> Iterator[str]:
     """Yield the paragraphs, headings, items of lists and rows of tables of a document."""
-    for block in BLANK_LINE.split(text):
-        part: list[str] = []
-        for line in block.strip("\n").splitlines():
-            if part and (_begins_part(line) or _is_complete(part)):
-                yield "\n".join(part)
-                part = []
+    for section in BLANK_LINE.split(text):
+        block: list[str] = []
+        for line in section.strip("\n").splitlines():
+            if block and (_begins_block(line) or _is_complete(block)):
+                yield "\n".join(block)
+                block = []
             if not RULER.fullmatch(line):
-                part.append(line)
-        if part:
-            yield "\n".join(part)
+                block.append(line)
+        if block:
+            yield "\n".join(block)
 
 
-def _begins_part(line: str) -> bool:
+def _begins_block(line: str) -> bool:
     return bool(ITEM.match(line) or ROW.fullmatch(line) or HEADING.fullmatch(line))
 
 
-def _is_complete(part: Sequence[str]) -> bool:
+def _is_complete(block: Sequence[str]) -> bool:
     """Return whether lines are a whole part of a document: a row, or a heading of 1 or 2 lines."""
-    if ROW.fullmatch(part[0]):
+    if ROW.fullmatch(block[0]):
         return True
-    return len(part) <= 2 and HEADING.fullmatch("\n".join(part)) is not None
+    return len(block) <= 2 and HEADING.fullmatch("\n".join(block)) is not None
 
 
 def _drop_drawings(text: str) -> str:

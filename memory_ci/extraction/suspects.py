@@ -91,7 +91,7 @@ def is_suspicious(message: str) -> bool:
         return True
     for paragraph in _join_paragraphs(searchable_lines(message)):
         for sentence in SENTENCE.split(paragraph.text):
-            if _find_doubt(sentence.strip(), paragraph.subject):
+            if _find_reason_to_ask(sentence.strip(), paragraph.subject):
                 return True
     return False
 
@@ -111,7 +111,7 @@ def find_suspects(message: str) -> list[Suspect]:
             continue
         for part in SENTENCE.split(text):
             sentence = part.strip()
-            doubt = _find_doubt(sentence, subject)
+            doubt = _find_reason_to_ask(sentence, subject)
             if doubt and not is_passing(sentence):
                 suspects.append(Suspect(sentence, doubt))
     return (reverts + suspects)[:MAX_PER_MESSAGE]
@@ -125,8 +125,8 @@ def is_passing(sentence: str) -> bool:
     return any(pattern.search(plain) for pattern in PASSING)
 
 
-def _find_doubt(sentence: str, subject: str) -> str:
-    """Return why a sentence that looks like a learning is only proposed; "" for any other one.
+def _find_reason_to_ask(sentence: str, subject: str) -> str:
+    """Return why a sentence looks like a learning that a person must confirm; "" if it does not.
 
     Args:
         sentence: a sentence of a commit message.

@@ -81,7 +81,7 @@ class Tombstones(msgspec.Struct, frozen=True):
         if not self.hashes:
             return []
         matches = list(re.finditer(WORD, text))
-        words = [_fold(match[0]) for match in matches]
+        words = [_normalize_word(match[0]) for match in matches]
         spans: list[MaskedSpan] = []
         for (kind, size, salt), hashes in self.hashes.items():
             mask = PERSON if kind == "name" else FORGOTTEN
@@ -127,7 +127,10 @@ class Tombstones(msgspec.Struct, frozen=True):
         return cast("T", self._mask_value(value)) if self else value
 
     def _mask_value(self, value: Any) -> Any:  # noqa: ANN401 - any record
-        """Return a text, record, dictionary or list with all its texts masked."""
+        """Return a text, record, dictionary or list with all its texts masked.
+
+        Fields that name a thing (`NAMING`), and values that only code chooses (`FIXED`), stay.
+        """
         if isinstance(value, str):
             return self.mask(value)
         if isinstance(value, msgspec.Struct):
@@ -195,7 +198,7 @@ def format_tombstones(kind: Kind, text: str, salt: str) -> tuple[str, ...]:
 
     A phrase is stored as windows of `CHUNK` words, a text of the kind `text` as a whole.
     """
-    words = [_fold(word) for word in re.findall(WORD, text)]
+    words = [_normalize_word(word) for word in re.findall(WORD, text)]
     if not words:
         return ()
     if kind == "text":
@@ -234,7 +237,7 @@ def choose_kinds(texts: Sequence[str]) -> list[tuple[Kind, str]]:
     return chosen
 
 
-def _fold(word: str) -> str:
+def _normalize_word(word: str) -> str:
     return unicodedata.normalize("NFKC", word).casefold()
 
 

@@ -91,7 +91,7 @@ PAST = Regex(r"\b(?:was|were|had|wasn't|weren't|hadn't)\b", re.IGNORECASE)
 def find_weakness(mark: Mark) -> str | None:
     """Return why a marked statement is only proposed to a person, or None if it is written.
 
-    It cannot be understood alone, or it serves only the change that it came with.
+    It is only proposed if it cannot be understood alone, or if it serves no later change.
     """
     min_words = MIN_TRAILER_WORDS if mark.is_trailer else MIN_MARK_WORDS
     if count_words(mark.text) < min_words:
@@ -118,7 +118,8 @@ def find_weakness(mark: Mark) -> str | None:
 def _find_weakness_of_purpose(mark: Mark) -> str | None:
     """Return why a mark was probably not meant to last, or None.
 
-    That may be so of choices, and of marks in lists or in the form of other tools.
+    Only choices (a decision, constraint or rejection) and marks that are no documented trailer
+    (`Learning: …` at the start of a line) are examined: a trailer was meant to be kept.
     """
     if THIS_CHANGE.search(mark.text):
         return "speaks of the change itself"
@@ -134,8 +135,9 @@ def _find_weakness_of_purpose(mark: Mark) -> str | None:
 def _find_weakness_of_choice(mark: Mark) -> str | None:
     """Return why a decision, constraint or rejection is only proposed, or None.
 
-    A choice is worth keeping for its reason; a decision in a trailer of ours needs none, and a
-    constraint neither. A choice about the tests of a change goes with the change.
+    A choice needs its reason, without which nobody can tell when it ends. Only a constraint, and a
+    decision in a documented trailer (`Decision: …`), need none. A choice about the tests of a
+    change is of no use after the change.
     """
     if TASK.search(mark.text):
         return "bounds the task, not the work after it"

@@ -133,7 +133,7 @@ def _compose_cause(mark: Mark, cause: str) -> tuple[str, str]:
     fix = fold_space(mark.fix)
 
     if len(subject.split()) >= MIN_SUBJECT_WORDS and is_fix(mark.subject):
-        title = make_title(_state_remedy(subject, fix))
+        title = make_title(_state_instruction(subject, fix))
     else:
         title = make_title(cause)
 
@@ -165,12 +165,13 @@ def _compose_choice(mark: Mark, statement: str) -> tuple[str, str]:
     return title, "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def _state_remedy(subject: str, fix: str) -> str:
-    """Return the instruction in the description of a fix.
+def _state_instruction(subject: str, fix: str) -> str:
+    """Return what to do, from the subject of a commit that fixes a fault and its paragraph `Fix:`.
 
-    Where its subject states the fault, this is the text of the fix, or else what to prevent.
+    The subject says what to do, unless it states the fault. Then it is the text of the fix, or
+    without one what to prevent.
 
-    >>> _state_remedy("Cards are charged twice", "")
+    >>> _state_instruction("Cards are charged twice", "")
     'Prevent: cards are charged twice'
     """
     main_clause = SUBORDINATE.split(subject, maxsplit=1)[0]

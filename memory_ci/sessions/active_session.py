@@ -13,7 +13,7 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.regex import Regex
 from memory_ci.sessions.served_ids import add_trailer
-from memory_ci.sessions.session_note import Sign, list_recent, read_head
+from memory_ci.sessions.session_note import Sign, list_signs_of_recent_sessions, read_head
 from memory_ci.text import plural
 
 OVERRIDE = "MEMORY_CI_SESSION"
@@ -97,14 +97,15 @@ def list_staged(workspace: Workspace, index: Path) -> frozenset[str]:
 
 
 def list_working(workspace: Workspace, index: Path, now: datetime) -> tuple[str, ...]:
-    """Return the keys of the sessions of this work tree whose work is staged in an index.
+    """Return the keys of the sessions of this work tree whose edits are staged in an index.
 
-    Such a session was at work within the last hours, had a prompt, was on this branch or at this
-    commit, and edited a file that is staged and that no commit has touched since.
+    The hooks of an agent note signs of life of its session: each prompt and each edit. A session
+    is returned if it gave one within the last hours, had a prompt, was on this branch or at this
+    commit, and edited a staged file that no commit has touched since.
     """
     candidates: list[list[Sign]] = []
     edited_paths: set[str] = set()
-    for signs in list_recent(workspace, now):
+    for signs in list_signs_of_recent_sessions(workspace, now):
         if any(sign.is_prompt for sign in signs):
             candidates.append(signs)
             for sign in signs:
@@ -119,15 +120,16 @@ def list_working(workspace: Workspace, index: Path, now: datetime) -> tuple[str,
     head = find_commit(workspace.repo, "HEAD") or ""
     keys = []
     for signs in candidates:
-        if not _is_at(signs, branch, head) or not _is_work(workspace, signs, staged):
+        if not _is_on_branch_or_commit(signs, branch, head):
             continue
-        if KEY.fullmatch(signs[0].key):
+        has_work = _has_edited_staged_file(workspace, signs, staged)
+        if has_work and KEY.fullmatch(signs[0].key):
             keys.append(signs[0].key)
     return tuple(keys)
 
 
-def _is_at(signs: Iterable[Sign], branch: str, head: str) -> bool:
-    """Return whether the last signs of a session are on a branch or at a commit."""
+def _is_on_branch_or_commit(signs: Iterable[Sign], branch: str, head: str) -> bool:
+    """Return whether a session was last seen on a branch or at a commit."""
     last_branch = ""
     last_head = ""
     for sign in signs:
@@ -138,7 +140,9 @@ def _is_at(signs: Iterable[Sign], branch: str, head: str) -> bool:
     return is_on_branch or is_at_head
 
 
-def _is_work(workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]) -> bool:
+def _has_edited_staged_file(
+    workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]
+) -> bool:
     """Return whether a session edited a staged file after the last commit that touched the file."""
     last_edits: dict[str, datetime] = {}
     for sign in signs:
@@ -163,8 +167,9 @@ def push_sessions(
     With `sessions.push: private` only members may be able to read the remote.
 
     Returns:
-        A message, "" if there is nothing new. The reason not to push is given only if the remote
-        was asked just now who can read it, so not at each push.
+        A message, "" if there is nothing new. The reason not to push is given only when a server
+        was asked who can read the remote. Its answer is kept for a while, so that not each push
+        repeats the reason.
 
     Raises:
         EngineError: remote-failed.

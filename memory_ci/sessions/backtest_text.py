@@ -33,7 +33,7 @@ def render_backtests(results: Iterable[BacktestResult], address: str) -> list[st
     """
     lines: list[str] = []
     for result in results:
-        lines += _render(result, address)
+        lines += _describe_backtest(result, address)
     return [printable(line) for line in lines]
 
 
@@ -71,7 +71,7 @@ def _export_violation(violation: PastViolation, address: str) -> dict[str, Any]:
     }
 
 
-def _render(result: BacktestResult, address: str) -> Iterator[str]:
+def _describe_backtest(result: BacktestResult, address: str) -> Iterator[str]:
     """Yield the lines that describe the back-test of one check, and list the newest violations."""
     yield f"{result.rule.name} {result.rule.title}"
     if isinstance(result.rule.check, BeforeCheck):

@@ -102,7 +102,7 @@ def parse_hook_input(data: bytes) -> tuple[Path, str]:
     return Path(path), hook_input.cwd
 
 
-def find_newest(workspace: Workspace, home: Path) -> Path:
+def find_newest_transcript(workspace: Workspace, home: Path) -> Path:
     """Return the newest transcript of this project in the directories where agents keep them.
 
     Args:
@@ -197,7 +197,7 @@ def keep_sessions(
         ended = session.ended or written_at
         is_expired = oldest is not None and ended < oldest
         stored_time = None if is_expired else ended
-        captured.append(_keep_one(workspace, session, stored_time, dry_run=dry_run))
+        captured.append(_store_session(workspace, session, stored_time, dry_run=dry_run))
     return tuple(captured)
 
 
@@ -218,7 +218,7 @@ def read_repository_sessions(
     """
     from memory_ci.sources.transcripts.registry import read_transcript
 
-    _refuse_unfit(path)
+    _refuse_unreadable_transcript(path)
     roots = _list_roots(workspace.repo)
     if directory := _find_foreign_directory(path, cwd, roots):
         message = f"{path} is of a session in {directory}, not in this repository"
@@ -236,7 +236,7 @@ def read_repository_sessions(
     return sessions
 
 
-def _keep_one(
+def _store_session(
     workspace: Workspace,
     session: Session,
     ended: datetime | None,
@@ -299,7 +299,7 @@ def _mask(text: str) -> str:
     return redact(text).text
 
 
-def _refuse_unfit(path: Path) -> None:
+def _refuse_unreadable_transcript(path: Path) -> None:
     """Raise an error for a transcript that is no regular file (a link, a pipe) or too large.
 
     The path may come from the input of a hook.

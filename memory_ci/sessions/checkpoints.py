@@ -92,17 +92,18 @@ class UnnamedCheckpoints:
         return tuple(sorted(summaries, key=lambda summary: (summary.at, summary.id)))
 
     def join(self, merged: MergedChange, branch: str) -> Iterator[tuple[CheckpointSummary, str]]:
-        """Yield the checkpoints whose work is in a merged change, each with the reason to think so.
+        """Yield the checkpoints whose work is in a merged change, each with the reason in words.
 
-        A checkpoint that was joined with a change before is left out.
+        No commit names them; `find_link` compares branch, files and time. A checkpoint that was
+        joined with a change before is left out.
         """
         changed = _list_changed(merged)
         for summary in self._unread:
             if summary.id in self._joined:
                 continue
-            if how := find_link(summary, merged, branch, changed):
+            if reason := find_link(summary, merged, branch, changed):
                 self._joined.add(summary.id)
-                yield summary, how
+                yield summary, reason
 
     def list_unmerged(self) -> tuple[CheckpointSummary, ...]:
         """Return the checkpoints of no merged change that are too old to be merged any more.
@@ -231,8 +232,9 @@ def find_link(
 ) -> str:
     """Return why the work of a checkpoint is in a merged change, "" if nothing shows that it is.
 
-    Both must be of the same time and have a file in common. If the branch of both is known, it must
-    be the same; else the change must have four fifths of the files that the checkpoint touched.
+    The checkpoint must be at most two weeks older than the merge, and both must have a file in
+    common. If both branches are known, they must be equal. If not, the change must have four fifths
+    of the files that the checkpoint touched.
 
     Args:
         summary: the metadata of the checkpoint.

@@ -49,14 +49,15 @@ def plan_ended(
         located: the entries.
         archive: the sessions of the repository.
     """
-    for place in located:
-        if may_retire(place.entry):
-            why = _find_success(place.entry, archive) or _find_gone(tip, place.entry)
-            if why:
-                yield retire(place, why)
+    for located_entry in located:
+        entry = located_entry.entry
+        if may_retire(entry):
+            reason = _find_success_of_failure(entry, archive) or _find_missing_subject(tip, entry)
+            if reason:
+                yield retire(located_entry, reason)
 
 
-def _find_gone(tip: Snapshot, entry: Entry) -> str:
+def _find_missing_subject(tip: Snapshot, entry: Entry) -> str:
     """Return a message if the file or task that a rule names does not exist any more, else "".
 
     Only rules that were found by counting requests are looked at: others cite code, and cites are
@@ -67,13 +68,14 @@ def _find_gone(tip: Snapshot, entry: Entry) -> str:
     return find_gone(tip, entry.title)
 
 
-def _find_success(entry: Entry, archive: SessionArchive) -> str:
+def _find_success_of_failure(entry: Entry, archive: SessionArchive) -> str:
     """Return a message if the command of a known failure worked after it last failed, else ""."""
     moment = entry.when or ""
     if not moment.startswith(FAILING_FORM) or entry.type != "corrective":
         return ""
     form = moment.removeprefix(FAILING_FORM)
     failed_at = [run.at for run in archive.failed if run.form == form]
+    # If no session has the failures, the command counts as failed on the day of the entry.
     noted_at = _end_of(entry.occurred_at or entry.created_at or date.min)
     last_failed = max(failed_at, default=noted_at)
     successes = find_successes(form, entry.title, archive.succeeded)
@@ -84,7 +86,8 @@ def _find_success(entry: Entry, archive: SessionArchive) -> str:
 def find_withdrawal(entry: Entry, turns: Sequence[PersonTurn]) -> Withdrawal | None:
     """Return the words by which a person said the opposite of a rule after it was agreed to.
 
-    Return None if nobody did, or if somebody asked for the rule again later.
+    Only the last turn about the rule counts. Return None if it asks for the rule again, or if there
+    is no such turn.
     """
     since = max(entry.created_at or date.min, entry.last_reinforced)
     terms = tuple(read_clause(entry.title).terms)

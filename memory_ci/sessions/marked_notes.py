@@ -142,12 +142,12 @@ def _find_notes(workspace: Workspace) -> dict[str, _Note]:
         heads.add(rest.removesuffix(".md"))
     if not paths:
         return {}
-    committed = _find_committed(workspace, paths, heads)
+    committed = _list_committed_paths(workspace, paths, heads)
     return {inbox_path: _Note(path, inbox_path in committed) for inbox_path, path in paths.items()}
 
 
-def _find_committed(workspace: Workspace, paths: Iterable[str], heads: set[str]) -> set[str]:
-    """Return the paths among `paths` that a commit of any branch has touched.
+def _list_committed_paths(workspace: Workspace, paths: Iterable[str], heads: set[str]) -> set[str]:
+    """Return those of some paths that a commit of any branch has touched.
 
     Args:
         workspace: the workspace.

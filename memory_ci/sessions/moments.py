@@ -165,12 +165,12 @@ def list_due(moments: Iterable[Moment], point: Point) -> list[Moment]:
 
 
 def _is_due(when: str, point: Point, runs: Sequence[CommandForm]) -> bool:
-    """Return whether the present action of an agent matches the moment of an entry.
+    """Return whether a line of memory is to be served at this point of an agent's work.
 
     Args:
-        when: the moment, such as `before:commit` or `before:edit db/*.sql`.
-        point: the present action.
-        runs: the parsed commands of the action's command line.
+        when: the moment of the line, such as `before:commit` or `before:edit db/*.sql`.
+        point: what the agent is about to do, or has just done.
+        runs: the commands that it runs, parsed.
     """
     name, _, detail = when.partition(" ")
     if len(when) > MAX_WHEN:
@@ -186,10 +186,11 @@ def _is_due(when: str, point: Point, runs: Sequence[CommandForm]) -> bool:
 
 
 def claim_due(common_dir: Path, session: str, due: Sequence[Moment]) -> list[Moment]:
-    """Return those of the due lines that a session is served now, and note that it was.
+    """Return the due lines that a session was not served yet, and record them as served.
 
-    A session is served each line once, and `MAX_SERVED` lines in all. Hooks of one session run at
-    the same time, so one waits for the other. If the note cannot be written, nothing is returned.
+    A session is served each line once, and at most `MAX_SERVED` lines. Hooks of one session run at
+    the same time, so the record is locked. If it cannot be written, nothing is returned: the lines
+    would be served again and again.
     """
     if not due:
         return []

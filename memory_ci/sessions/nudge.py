@@ -38,7 +38,7 @@ def find_nudge(workspace: Workspace, rev: str = "HEAD") -> str:
 
     Errors of git are not raised.
     """
-    return render_nudge(workspace.config.nudge) if _is_idle(workspace, rev) else ""
+    return render_nudge(workspace.config.nudge) if _is_reminder_due(workspace, rev) else ""
 
 
 def nudge_once(workspace: Workspace, session: str | None, today: date) -> str:
@@ -49,8 +49,8 @@ def nudge_once(workspace: Workspace, session: str | None, today: date) -> str:
     """
     with suppress(MemoryCIError, OSError):
         marks = _read_marks(workspace)
-        mark = _mark(session or today.isoformat())
-        if mark not in marks and _is_idle(workspace, "HEAD"):
+        mark = _hash_mark(session or today.isoformat())
+        if mark not in marks and _is_reminder_due(workspace, "HEAD"):
             _write_marks(workspace, [*marks, mark])
             return render_nudge(workspace.config.nudge)
     return ""
@@ -59,13 +59,14 @@ def nudge_once(workspace: Workspace, session: str | None, today: date) -> str:
 def nudge_agent(workspace: Workspace, session: str | None, today: date) -> str:
     """Return the reminder for an agent's hook, which runs at every prompt, if it is due.
 
-    Only the first prompt of a session is looked at, so that git is started once.
+    Only at the first prompt of a session it is found out whether the reminder is due, because that
+    starts git.
     """
     if session is None:
         return nudge_once(workspace, None, today)
     with suppress(MemoryCIError, OSError):
         marks = _read_marks(workspace)
-        mark = _mark(f"asked {session}")
+        mark = _hash_mark(f"asked {session}")
         if mark not in marks:
             _write_marks(workspace, [*marks, mark])
             return nudge_once(workspace, session, today)
@@ -103,18 +104,21 @@ def is_branch_pushed(updates: Iterable[bytes], environment: Mapping[str, str]) -
     return False
 
 
-def _is_idle(workspace: Workspace, rev: str) -> bool:
-    """Return whether `nudge.after` or more pieces of work went by since memory changed."""
+def _is_reminder_due(workspace: Workspace, rev: str) -> bool:
+    """Return whether `nudge.after` or more commits changed other files since memory changed.
+
+    First a merge counts as one commit. If that is not enough, the commits of merged branches are
+    counted one by one.
+    """
     settings = workspace.config.nudge
     if not settings.after or not _keeps_memory(workspace):
         return False
     with suppress(RepositoryError):
-        past = _look_back(workspace, rev)
-        if past.is_enough or not past.has_merges:
-            return past.is_enough
+        work = _count_work_on_first_parents(workspace, rev)
+        if work.is_enough or not work.has_merges:
+            return work.is_enough
 
-        # Count the commits of merged branches one by one.
-        revs = [rev, f"^{past.changed}"] if past.changed else [rev]
+        revs = [rev, f"^{work.memory_commit}"] if work.memory_commit else [rev]
         work_count = 0
         with closing(_read_commits(workspace, "--no-merges", *revs)) as commits:
             for commit in commits:
@@ -133,24 +137,24 @@ def _keeps_memory(workspace: Workspace) -> bool:
     return any((root / sign).exists() for sign in SIGNS)
 
 
-class _Past(NamedTuple):
+class _WorkSinceMemory(NamedTuple):
     """The work on a branch since memory changed there.
 
     Attributes:
         is_enough: whether it is enough for a nudge.
         has_merges: whether merges are among it.
-        changed: the commit that changed memory, None if none of those that were read did.
+        memory_commit: the commit that changed memory, None if none of those that were read did.
     """
 
     is_enough: bool
     has_merges: bool
-    changed: str | None
+    memory_commit: str | None
 
 
-def _look_back(workspace: Workspace, rev: str) -> _Past:
-    """Count the work since memory changed, along first parents: a merge counts as one commit.
+def _count_work_on_first_parents(workspace: Workspace, rev: str) -> _WorkSinceMemory:
+    """Count the commits of work since memory changed, along first parents.
 
-    So a branch that changed memory long ago changes it when it is merged.
+    A merge counts as one commit, and a branch that changed memory counts when it is merged.
     """
     settings = workspace.config.nudge
     count = 0
@@ -158,13 +162,15 @@ def _look_back(workspace: Workspace, rev: str) -> _Past:
     with closing(_read_commits(workspace, "--first-parent", rev)) as commits:
         for commit in commits:
             if any(holds_entries(workspace, file.path) for file in commit.files):
-                return _Past(False, has_merges, commit.sha)
+                return _WorkSinceMemory(
+                    is_enough=False, has_merges=has_merges, memory_commit=commit.sha
+                )
             has_merges = has_merges or len(commit.parents) > 1
             if _is_work(workspace, commit):
                 count += 1
             if count == settings.after:
-                return _Past(True, has_merges, None)
-    return _Past(False, has_merges, None)
+                return _WorkSinceMemory(is_enough=True, has_merges=has_merges, memory_commit=None)
+    return _WorkSinceMemory(is_enough=False, has_merges=has_merges, memory_commit=None)
 
 
 def _is_work(workspace: Workspace, commit: Commit) -> bool:
@@ -186,7 +192,7 @@ def _marks_path(workspace: Workspace) -> Path:
     return workspace.repo.common_dir / "memory-ci" / "nudged"
 
 
-def _mark(name: str) -> str:
+def _hash_mark(name: str) -> str:
     from memory_ci.digests import blake2b  # a hook with nothing to say is spared it
 
     return blake2b(name.encode("utf-8", "replace")).hexdigest()[:16]

@@ -25,10 +25,10 @@ from memory_ci.memory.workspace import Workspace
 from memory_ci.store.files import write_file
 
 Readers = Literal["anybody", "members", "unknown"]
-HOLDS: Mapping[Readers, timedelta] = {
+VALID_FOR: Mapping[Readers, timedelta] = {
     "anybody": timedelta(days=1), "unknown": timedelta(hours=1), "members": timedelta(days=1)
 }  # fmt: skip
-"""How long an answer holds; of several addresses of a remote, the first answer here counts."""
+"""How long an answer is used again. The keys are in the order from the most public one."""
 
 MAX_BYTES = 32 << 20
 
@@ -67,10 +67,10 @@ def find_audience(
         may_ask: whether a server may be asked.
     """
     audiences = [
-        _find(workspace, address, environ, now, may_ask=may_ask)
+        _find_audience_of_address(workspace, address, environ, now, may_ask=may_ask)
         for address in list_addresses(workspace, remote)
     ]
-    most_public_first = list(HOLDS)
+    most_public_first = list(VALID_FOR)  # "unknown" is treated as more public than "members"
     return min(audiences, key=lambda audience: most_public_first.index(audience.readers))
 
 
@@ -82,7 +82,7 @@ def list_addresses(workspace: Workspace, remote: str) -> list[str]:
     return [remote]
 
 
-def _find(
+def _find_audience_of_address(
     workspace: Workspace,
     address: str,
     environ: Mapping[str, str],
@@ -108,18 +108,18 @@ def _find(
     with suppress(OSError, msgspec.DecodeError):
         stored = msgspec.json.decode(path.read_bytes(), type=dict[str, KnownAudience])
     known = stored.get(key)
-    if known and now - HOLDS[known.readers] < known.at <= now:
+    if known and now - VALID_FOR[known.readers] < known.at <= now:
         return Audience(known.readers)
     if not may_ask:
         return Audience("unknown")
 
-    readers = _ask(web_address)
+    readers = _find_readers_by_request(web_address)
     with suppress(MemoryCIError):
         write_file(path, msgspec.json.encode(stored | {key: KnownAudience(readers, now)}))
     return Audience(readers, is_fresh=True)
 
 
-def _ask(web_address: str | None) -> Readers:
+def _find_readers_by_request(web_address: str | None) -> Readers:
     """Return who can read a web address, by connecting to it as nobody."""
     answer = None if web_address is None else is_public(web_address)
     if answer is None:

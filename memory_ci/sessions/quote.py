@@ -13,7 +13,7 @@ from memory_ci.errors import UsageError
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.records.event import Session
 from memory_ci.sessions.capture import read_repository_sessions
-from memory_ci.sessions.session_note import list_live
+from memory_ci.sessions.session_note import list_sessions_at_work
 from memory_ci.sources.transcripts.registry import OPENCODE, default_places, find_transcripts
 from memory_ci.text import plural
 
@@ -33,7 +33,7 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
         UsageError: no-session, no-transcript, transcript-unreadable, foreign-transcript,
             unknown-transcript.
     """
-    live = list_live(workspace, now)
+    live = list_sessions_at_work(workspace, now)
     if keys:
         live = [sign for sign in live if sign.key in keys or sign.session in keys]
     if len(live) > 1:

@@ -63,7 +63,7 @@ def note_run(common_dir: Path, session: str, command: str, *, is_failure: bool =
         _write(note, noted)
 
 
-def find_missing(
+def find_missing_runs(
     common_dir: Path, session: str, check: BeforeCheck, command: str
 ) -> ChangeFault | None:
     """Return a fault if a session has not run all commands of a check since its last edit.
@@ -80,9 +80,9 @@ def find_missing(
     lines: list[str] = []
     with suppress(OSError), hold_note(common_dir, session, RAN) as note:
         lines = _read(note)
-    if not lines:
+    if not lines:  # the session has edited nothing
         return None
-    runs = _list_before(list_forms(command), check.command)
+    runs = _list_runs_before(list_forms(command), check.command)
     for line in lines[1:]:
         runs += list_forms(line)
     missing = [text for text in check.ran if not _is_run(text, runs)]
@@ -200,7 +200,7 @@ def _read_cluster(subcommand: str, letters: str) -> list[tuple[str, str]]:
     return options
 
 
-def _list_before(runs: Sequence[CommandForm], command: CheckedCommand) -> list[CommandForm]:
+def _list_runs_before(runs: Sequence[CommandForm], command: CheckedCommand) -> list[CommandForm]:
     """Return the commands of a line before the first commit, push or pull request (`command`)."""
     before: list[CommandForm] = []
     for run in runs:

@@ -95,8 +95,9 @@ def find_repeated(
 ) -> list[Repeated]:
     """Return the repeated requests, then the repeated failures, each most useful first.
 
-    A request is useful if it is likely to be made again. It is less useful if sessions were served
-    it before and people made it nevertheless. Left out are requests and failures that
+    A request is useful if it is likely to be made again (its score). It is less useful if sessions
+    were shown it before and people had to make it nevertheless. Left out are requests and failures
+    that
 
     - are about the work itself, and not about how it is done,
     - a person declined, or later said the opposite of,
@@ -124,9 +125,9 @@ def find_repeated(
         if rule is None:
             repeated.append(_propose_request(request, settings))
             continue
-        since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
-        if not rule.is_entry and since >= LEAST_SINCE:
-            repeated.append(_propose_request(request, settings, rule.place, since))
+        sessions_since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
+        if not rule.is_entry and sessions_since >= LEAST_SINCE:
+            repeated.append(_propose_request(request, settings, rule.place, sessions_since))
     repeated = _order_by_outcome(repeated, archive, read_served_times(snapshot.workspace))
     moments = {place.entry.when for place in snapshot.memory.located}
     for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
@@ -148,14 +149,14 @@ def _order_by_outcome(
 ) -> list[Repeated]:
     """Return requests in the order of their score, weighted by how well sessions followed them.
 
-    The weight is the share of the sessions that were served the request and followed it, estimated
-    by the rule of succession: (followed + 1) / (served + 1).
+    Sessions may have been served a request before anybody agreed to it. The weight is the share of
+    these that followed it, estimated as (followed + 1) / (served + 1): 1 if none was served it.
     """
 
-    def rate(item: Repeated) -> float:
+    def weigh_score(item: Repeated) -> float:
         """Return the weighted score of a request."""
         repetition = item.candidate.repetition
-        times: dict[str, datetime] = {}
+        times: dict[str, datetime] = {}  # by session: when it was served a wording of the request
         for key in item.keys:
             times.update(served.requests.get(key, {}))
         terms = read_clause(item.candidate.title).terms
@@ -163,19 +164,19 @@ def _order_by_outcome(
         score = repetition.score if repetition else 0.0
         return score * (outcome.followed + 1) / (outcome.sessions + 1)
 
-    return sorted(requests, key=rate, reverse=True)
+    return sorted(requests, key=weigh_score, reverse=True)
 
 
 def find_rule(
     snapshot: Snapshot, terms: Sequence[str], written: Iterable[WrittenRule]
 ) -> StandingRule | None:
-    """Return the directive in memory, or else the line of a document, that asks the same.
+    """Return the directive in memory, or else the line of a document, that says the same.
 
     A retired directive counts, because a person has decided on it.
 
     Args:
         snapshot: the commit that has the memory and the documents.
-        terms: the terms of the request.
+        terms: the words of a request that carry its meaning, by which it is compared.
         written: the lines of the documents.
     """
     for place in snapshot.memory.located:
@@ -186,7 +187,7 @@ def find_rule(
     rule = find_written(terms, written)
     if rule is None:
         return None
-    return StandingRule(rule.place, rule.text, _find_day(snapshot, rule))
+    return StandingRule(rule.place, rule.text, _find_day_written(snapshot, rule))
 
 
 def describe(repetition: Repetition) -> str:
@@ -243,7 +244,7 @@ def refresh_pending(start: Path, now: datetime) -> None:
 
 
 def _propose_request(
-    request: StandingRequest, settings: str, written_in: str = "", since: int = 0
+    request: StandingRequest, settings: str, written_in: str = "", sessions_since: int = 0
 ) -> Repeated:
     """Return a repeated request with the candidate for an entry: a directive for the whole team.
 
@@ -251,11 +252,11 @@ def _propose_request(
         request: the request.
         settings: the settings of hooks, for a suggested hook that carries out the request.
         written_in: the document that has the rule already, "" for none.
-        since: the number of sessions with the request since that document has had the rule.
+        sessions_since: in how many sessions it was asked for since it was written there.
     """
     repetition = Repetition(
         kind="request",
-        sessions=since or request.sessions,
+        sessions=sessions_since or request.sessions,
         people=request.people,
         first=request.first,
         last=request.last,
@@ -367,7 +368,7 @@ def _is_taken_back(request: StandingRequest, turns: Sequence[PersonTurn]) -> boo
     return is_opposite(request.text, later_texts)
 
 
-def _find_day(snapshot: Snapshot, rule: WrittenRule) -> date:
+def _find_day_written(snapshot: Snapshot, rule: WrittenRule) -> date:
     """Return the day on which a line of a document was committed, the first of all if unknown."""
     with suppress(RepositoryError):
         repo = snapshot.workspace.repo

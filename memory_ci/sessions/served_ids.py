@@ -67,9 +67,9 @@ def record_served(workspace: Workspace, ids: Iterable[str], now: datetime) -> No
 def add_served_trailer(workspace: Workspace, message_file: Path, source: str = "") -> bool:
     """Add the served entries to a commit message as a trailer.
 
-    The trailer is `Memory-Retrieved`, or `Memory-Holdout` for sessions that were served nothing. A
-    merge gets none, because its commits have theirs. Ids that a commit of another branch, made from
-    the same HEAD, lists already are left out: the work was done there.
+    The trailer is `Memory-Retrieved`. Sessions that were served nothing, to compare them with the
+    others, are listed in `Memory-Holdout`. A merge gets none, because its commits have theirs. Ids
+    that a commit of another branch, made from the same HEAD, lists already are left out.
 
     Args:
         workspace: the workspace.

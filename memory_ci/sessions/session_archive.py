@@ -278,7 +278,7 @@ def _list_captured(captured: Iterable[StoredSession]) -> Iterator[Source]:
 def _list_in_refs(repo: Repository) -> Iterator[Source]:
     """Yield the transcripts on Entire's branch of checkpoints and in git-ai's notes.
 
-    Of each, the local ref counts, or else the one of the remote.
+    Of each the local ref is read, or the one of the remote if there is none.
     """
     refs = [f"{ref}^{{commit}}" for ref in (*ENTIRE, *NOTES)]
     local_branch, remote_branch, local_notes, remote_notes = find_objects(repo, refs)
@@ -452,9 +452,9 @@ def _mask(text: str, limit: int) -> str:
 
 
 def _find_moment(event: Event) -> str:
-    """Return the moment, such as `before:commit`, if an event commits, pushes or opens a request.
+    """Return the moment of memory that an event is, such as `before:commit`; "" for others.
 
-    Return "" for other events.
+    Moments are commits, pushes and new pull requests, run as shell commands.
     """
     if event.kind != "tool_call" or not is_shell(event):
         return ""

@@ -146,10 +146,10 @@ class SessionFinder:
         self._edits: dict[str, list[tuple[datetime, str]]] = {}  # time and path, by session
 
     def find(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
-        """Yield the sessions that one merged change was made in, each once, with their new events.
+        """Yield the sessions that one merged change was made in, with their new events.
 
         An event is joined with the first change that it belongs to, and not again with later ones.
-        The exception is a pull request of an outsider, who may name any session.
+        An outsider's pull request may name any session; so it takes no event from later changes.
 
         Args:
             merged: the change.
@@ -171,7 +171,7 @@ class SessionFinder:
                 yield candidate._replace(events=events)
 
         if not seen:
-            self._note_unjoined(merged, request)
+            self._explain_unjoined(merged, request)
 
     def describe_unjoined(self) -> tuple[str, ...]:
         """Return a line on the changes without a session though a captured one edited their files.
@@ -195,14 +195,16 @@ class SessionFinder:
         yield from self._read_unmerged_checkpoints()
         for session in progress.count(UNMERGED_SESSIONS, self.unmerged_sessions.old):
             ended = session.ended or UNKNOWN_TIME
-            # What an earlier run joined, by a branch that only the forge named, is not read again.
-            begin = self._find_begin(session)
+            # An earlier run that asked the forge may have joined more of the session than this one.
+            read_until = self._find_read_until(session)
             complete = self.captured.load_events(session)
             new_events = tuple(
-                event for event in complete.events if event.at == UNKNOWN_TIME or event.at > begin
+                event
+                for event in complete.events
+                if event.at == UNKNOWN_TIME or event.at > read_until
             )
             new_part = replace(complete, events=new_events)
-            events = self._take_unmerged(new_part, session.started or ended, "")
+            events = self._take_unmerged_events(new_part, session.started or ended, "")
             self._repeated.remember(events)
             typed_events = self._repeated.mark_repeated(events)
             label = f"session {session.key}"
@@ -294,7 +296,7 @@ class SessionFinder:
             author = self.unnamed.authors.get(summary.id, "")
             sessions: list[tuple[Session, tuple[Event, ...]]] = []
             for session in self._read_checkpoint(self._entire, summary.id):
-                events = self._take_unmerged(session, session.started or summary.at, author)
+                events = self._take_unmerged_events(session, session.started or summary.at, author)
                 self._repeated.remember(events)
                 sessions.append((session, self._repeated.mark_repeated(events)))
             label = f"checkpoint {summary.id}"
@@ -317,11 +319,12 @@ class SessionFinder:
             unmerged = [
                 session
                 for session in unmerged
-                if session.key not in named_keys and not self._has_made(session, merged, branch)
+                if session.key not in named_keys
+                and not self._has_made_change(session, merged, branch)
             ]
         return unmerged
 
-    def _has_made(self, session: Session, merged: MergedChange, branch: str) -> bool:
+    def _has_made_change(self, session: Session, merged: MergedChange, branch: str) -> bool:
         """Return whether a merged change was made in a session, by links that need no trailer.
 
         These are a pull request that the session opened, the branch of both, or edited files.
@@ -335,7 +338,7 @@ class SessionFinder:
             return True
         if branch:
             return _find_commit_on_branch(session, merged, branch) is not None
-        return any(self._find_mismatch(session, commit) == "" for commit in merged.commits)
+        return any(self._has_made_commit(session, commit) for commit in merged.commits)
 
     def _take_events(
         self, joined: JoinedSession, merged: MergedChange, joined_keys: set[tuple[object, ...]]
@@ -350,7 +353,7 @@ class SessionFinder:
             merged: the change.
             joined_keys: the keys of the events joined so far, to which those yielded are added.
         """
-        begin = self._find_begin(joined.session)
+        read_until = self._find_read_until(joined.session)
         end = max(merged.tip.committed_at, joined.commit.committed_at) + GRACE
         author = author_of(joined.commit)
 
@@ -362,13 +365,15 @@ class SessionFinder:
             key = _event_key(joined.session, event)
             if key in joined_keys:
                 continue
-            if is_timed and not begin < event.at <= end:
+            if is_timed and not read_until < event.at <= end:
                 continue
             joined_keys.add(key)
             yield replace(event, at=latest, author=author)
 
-    def _take_unmerged(self, session: Session, start: datetime, author: str) -> list[Event]:
-        """Return the events of an unmerged session that were not joined yet, and mark them joined.
+    def _take_unmerged_events(self, session: Session, start: datetime, author: str) -> list[Event]:
+        """Return the events of a session of no merged change that are new, and mark them as joined.
+
+        New are those that no change and no other copy of the session had before.
 
         Args:
             session: the session.
@@ -385,7 +390,7 @@ class SessionFinder:
             events.append(replace(event, at=at, author=author))
         return events
 
-    def _find_begin(self, session: Session) -> datetime:
+    def _find_read_until(self, session: Session) -> datetime:
         """Return the time up to which earlier runs have read a session.
 
         This is the time of the last commit that names the session; `UNKNOWN_TIME` if no commit
@@ -497,11 +502,14 @@ class SessionFinder:
         """
         for commit in merged.commits:
             for session in self._local_sessions:
-                if self._find_mismatch(session, commit) == "":
+                if self._has_made_commit(session, commit):
                     yield self._join(session, f"edited what {commit.sha[:7]} holds", commit)
 
-    def _note_unjoined(self, merged: MergedChange, request: PullRequest | None) -> None:
-        """Note why the first session that edited files of a change was not joined with it."""
+    def _explain_unjoined(self, merged: MergedChange, request: PullRequest | None) -> None:
+        """Keep the reason, for the report, why no session that edited files of a change is its own.
+
+        It is that of the first such session.
+        """
         for commit in merged.commits:
             for session in self._local_sessions:
                 reason = self._find_mismatch(session, commit)
@@ -512,6 +520,10 @@ class SessionFinder:
                     reason = f"it was on {session.branch or 'no branch'}, not on {branch}"
                 self._unjoined[merged.label] = f"{merged.label} ({session.key}: {reason})"
                 return
+
+    def _has_made_commit(self, session: Session, commit: Commit) -> bool:
+        """Return whether a session edited files of a commit and can be the one that made it."""
+        return self._find_mismatch(session, commit) == ""
 
     def _find_mismatch(self, session: Session, commit: Commit) -> str | None:
         """Return why a commit was not made in a session that had edited files of the commit.
@@ -594,15 +606,15 @@ class SessionFinder:
     @cached_property
     def _entire(self) -> _Branch | None:
         """The branch of Entire's checkpoints."""
-        return self._open_branch(ENTIRE)
+        return self._open_first_ref(ENTIRE)
 
     @cached_property
     def _notes(self) -> _Branch | None:
         """The notes of git-ai."""
-        return self._open_branch(NOTES)
+        return self._open_first_ref(NOTES)
 
-    def _open_branch(self, refs: Sequence[str]) -> _Branch | None:
-        """Open the tree of the first of several refs that exists.
+    def _open_first_ref(self, refs: Sequence[str]) -> _Branch | None:
+        """Return the tree of the first of some refs that exists, to read files from.
 
         Return None if no ref exists, or if the configuration forbids to read sessions.
         """

@@ -157,7 +157,8 @@ def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
 def claim_event(workspace: Workspace, session: str, event: str, now: datetime) -> bool:
     """Return whether this hook is the first of those that run at once for one event of a session.
 
-    Each appends a line of its own to the note; the first line counts.
+    Each hook appends a line with a random number to the note of the session. The hook whose line
+    comes first is the first.
 
     Raises:
         RepositoryError: write-failed.
@@ -190,9 +191,10 @@ def lock_hooks(workspace: Workspace) -> Iterator[None]:
 
 
 def note_sign(workspace: Workspace, sign: Sign) -> None:
-    """Note a sign of life of a session (a prompt, an edit, served entries or its end).
+    """Append a sign of life (a prompt, an edit, served entries or the end) to a session's note.
 
-    Once the note of a session is half full, its edits and the entries it is served are left out.
+    Once the note is half full, edits and served entries are left out: prompts and the end of the
+    session must fit.
 
     Raises:
         RepositoryError: write-failed.
@@ -219,7 +221,7 @@ def list_signs(workspace: Workspace, session: str) -> list[Sign]:
     return _parse_signs(note_path(workspace, session))
 
 
-def list_recent(workspace: Workspace, now: datetime) -> list[list[Sign]]:
+def list_signs_of_recent_sessions(workspace: Workspace, now: datetime) -> list[list[Sign]]:
     """Return the signs of each session that gave one in this work tree in the last hours (LIVE)."""
     recent = []
     for path in sorted(_list_notes(workspace)):
@@ -229,13 +231,13 @@ def list_recent(workspace: Workspace, now: datetime) -> list[list[Sign]]:
     return recent
 
 
-def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
-    """Return the last sign of each session that is at work in this work tree.
+def list_sessions_at_work(workspace: Workspace, now: datetime) -> list[Sign]:
+    """Return the last sign of life of each session that is at work in this work tree.
 
-    It gets the path of the transcript that any sign of the session named last.
+    Not all signs name the transcript of the session. The returned sign gets the last one named.
     """
     live = []
-    for signs in list_recent(workspace, now):
+    for signs in list_signs_of_recent_sessions(workspace, now):
         if signs[-1].is_over:
             continue
         transcripts = [sign.transcript for sign in signs if sign.transcript]
@@ -281,10 +283,10 @@ def _read(path: Path) -> list[str]:
 
 
 def fingerprint(served: ServedItem) -> str:
-    """Return a hash of a served value, which changes if the value does.
+    """Return a hash of what was served (an entry, a norm, a path …), which changes if it does.
 
-    The verdicts on the cites of an entry (whether they still hold) are part of it: if one changes,
-    the entry is served again.
+    For an entry the verdicts on its cites are part of it: whether the code that it cites is still
+    the same. If one changes, the entry is served again.
     """
     if isinstance(served, str):
         return _hash("text", served)

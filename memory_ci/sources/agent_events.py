@@ -139,7 +139,7 @@ def parse_event(
         if variable in environ:
             agent = caller
             break
-    paths, edited = _find_paths(hook_input)
+    called_paths = _find_paths(hook_input)
     command = _read_command(_read_arguments(hook_input))
     return AgentEvent(
         agent=agent,
@@ -149,8 +149,8 @@ def parse_event(
         cwd=find_directory(hook_input),
         prompt=_text(hook_input, "prompt"),
         source=_text(hook_input, "source"),
-        paths=paths,
-        edited=edited,
+        paths=called_paths.named,
+        edited=called_paths.edited,
         command=command[:MAX_COMMAND],
         is_before=event_name.lower() in BEFORE,
         is_failure=_is_failure(event_name, hook_input),
@@ -171,7 +171,14 @@ def _is_failure(name: str, hook_input: Mapping[str, Any]) -> bool:
     return isinstance(response, str) and FAILED.match(response) is not None
 
 
-def _find_paths(hook_input: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+class _CalledPaths(NamedTuple):
+    """The files that a tool call names, and those of them that it changes."""
+
+    named: tuple[str, ...]
+    edited: tuple[str, ...]
+
+
+def _find_paths(hook_input: Mapping[str, Any]) -> _CalledPaths:
     """Return the files that a tool call names, and those of them that it changes.
 
     Files are named by an argument, by a patch, or by words of a shell command that look like paths.
@@ -188,8 +195,11 @@ def _find_paths(hook_input: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[s
     edited = list(patched)
     if EDITS.search(_text(hook_input, "tool_name", "toolName")):
         edited = [*paths, *patched]
-    touched = [*paths, *patched, *WORD.findall(command[:MAX_COMMAND])]
-    return tuple(dict.fromkeys(touched))[:MAX_PATHS], tuple(dict.fromkeys(edited))[:MAX_PATHS]
+    named = [*paths, *patched, *WORD.findall(command[:MAX_COMMAND])]
+    return _CalledPaths(
+        named=tuple(dict.fromkeys(named))[:MAX_PATHS],
+        edited=tuple(dict.fromkeys(edited))[:MAX_PATHS],
+    )
 
 
 def _read_command(arguments: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from memory_ci.records.event import Actor, Event, EventKind, Origin
 from memory_ci.records.history import Commit, MergedChange
@@ -213,14 +214,18 @@ def _iter_log_events(
         yield file_event(change, path, kind, event_text, actor, line=number, labels=tuple(labels))
 
 
-def _split_risks(text: str) -> tuple[str, str]:
-    """Split a pre-mortem, a list of risks that may name their sources (`From: a model`).
+class _RiskTexts(NamedTuple):
+    """The text of a pre-mortem without what a model or memory added, and what a model added."""
 
-    If a source is named before the first item of a section, it is unknown which items it belongs
-    to. Then the whole text counts as one item of that source.
+    own_text: str
+    model_text: str
 
-    Returns:
-        The text without the items from a model or from memory, and the items from a model.
+
+def _split_risks(text: str) -> _RiskTexts:
+    """Split a pre-mortem, a list of risks, by the source that each may name (`From: a model`).
+
+    If a source is named before the first item of a section, it is unknown which items it is for.
+    Then the whole text counts as one item of that source. Items from memory are left out.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     items: list[str] = []
@@ -239,7 +244,7 @@ def _split_risks(text: str) -> tuple[str, str]:
             own_items.append(item)
         elif sources != {"memory"}:
             model_items.append(item)
-    return "".join(own_items), "".join(model_items)
+    return _RiskTexts(own_text="".join(own_items), model_text="".join(model_items))
 
 
 def _split_items(section: str) -> list[str]:

@@ -51,6 +51,18 @@ ListPaths = Callable[[str], Sequence[str]]
 ReadFile = Callable[[str], bytes | None]
 
 
+class CheckpointSession(NamedTuple):
+    """The part of a session that belongs to a checkpoint.
+
+    Attributes:
+        session: the session, with the events of this part.
+        start: the number of lines or messages of its transcript that are older.
+    """
+
+    session: Session
+    start: int
+
+
 class CheckpointSummary(NamedTuple):
     """The metadata of a checkpoint.
 
@@ -104,13 +116,12 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: its id.
-        sessions: its sessions, each with only the events of the checkpoint, and the number of older
-            lines (of messages in an export) of its transcript, which earlier checkpoints have.
+        sessions: its sessions, each cut to the part of the checkpoint.
         problems: messages on missing or broken parts.
     """
 
     id: str
-    sessions: tuple[tuple[Session, int], ...] = ()
+    sessions: tuple[CheckpointSession, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -140,7 +151,7 @@ def read_checkpoint(list_paths: ListPaths, read: ReadFile, checkpoint: str) -> C
             # The transcript in the checkpoint's own folder has no number and is the first.
             transcript_numbers[path] = int(match[1]) if match[1] else -1
 
-    sessions: list[tuple[Session, int]] = []
+    sessions: list[CheckpointSession] = []
     for path in sorted(transcript_numbers, key=transcript_numbers.__getitem__):
         sessions += reader.read_sessions(path.removesuffix(TRANSCRIPT))
     problems = reader.problems
@@ -171,15 +182,11 @@ class _Reader:
             self.problems.append(f"{path} is no JSON object")
         return raw.fields(value)
 
-    def read_sessions(self, folder: str) -> Iterator[tuple[Session, int]]:
-        """Yield the sessions of one folder, each with only the events of the checkpoint.
+    def read_sessions(self, folder: str) -> Iterator[CheckpointSession]:
+        """Yield the sessions of one folder, each cut to the part after the checkpoint's start.
 
-        A transcript begins with the lines of earlier checkpoints; the metadata has their number. A
-        transcript that is an export (one JSON value) begins with messages of earlier checkpoints
-        instead.
-
-        Yields:
-            The session, and the number of older lines or messages.
+        The metadata gives the start: in an export, which is one JSON value, as a number of
+        messages, and in a transcript of lines as a number of lines.
         """
         transcript = self._read_transcript(folder)
         if transcript is None:
@@ -201,7 +208,8 @@ class _Reader:
                 events: Sequence[Event] = _list_events_after_line(session, start)
             else:
                 events = session.events[older_count:]
-            yield _cut_session(session, events, metadata, f"{folder}{METADATA}"), start
+            cut = _cut_session(session, events, metadata, f"{folder}{METADATA}")
+            yield CheckpointSession(cut, start)
 
     def _read_transcript(self, folder: str) -> bytes | None:
         """Return the transcript of a folder, its files joined by line breaks; None if missing."""
@@ -262,9 +270,10 @@ def _list_events_after_line(session: Session, line: int) -> Sequence[Event]:
 def _cut_session(
     session: Session, events: Sequence[Event], metadata: dict[str, Any], path: str
 ) -> Session:
-    """Return a session with some of its events, and the summary in the metadata as more events.
+    """Return a session with the events of a checkpoint only.
 
-    The summary is by a model. The counts of records and bad lines stay those of the whole file.
+    If the metadata has a summary that a model wrote, its texts are added as events. Counts of
+    records and bad lines stay those of the whole file.
 
     Args:
         session: the session.

@@ -17,10 +17,10 @@ MARK = Regex(r"\s*memory\s*:\s*(keep|skip)\s*", re.IGNORECASE)
 
 
 def review_events(request: PullRequest) -> tuple[Event, ...]:
-    """Return the events of a pull request: itself, its reviews and comments, its mended checks.
+    """Return the events of a pull request: itself, its reviews and comments, its fixed checks.
 
-    Reviews and comments without words are left out, the others are in the order of time. A check is
-    mended if it failed and then passed.
+    Reviews and comments without words are left out, the others come in the order of time. A fixed
+    check is one that failed and then passed on a later commit.
 
     Labels: `label` (one of the forge), `permission` (of its author at the forge), `state` (of the
     request or the review), `reply-to` (the id of the comment that it answers), `line`, `resolved`,
@@ -31,15 +31,15 @@ def review_events(request: PullRequest) -> tuple[Event, ...]:
     events = [
         _request_event(request),
         *(_review_event(request, review) for review in reviews),
-        *(_check_event(request, failed, passed) for failed, passed in mended_checks(request)),
+        *(_check_event(request, failed, passed) for failed, passed in iter_fixed_checks(request)),
     ]
     return tuple(replace(event, seq=seq) for seq, event in enumerate(events))
 
 
-def mended_checks(request: PullRequest) -> Iterator[tuple[Check, Check]]:
+def iter_fixed_checks(request: PullRequest) -> Iterator[tuple[Check, Check]]:
     """Yield the last failure of each CI check, and the first pass after it, on a later commit.
 
-    A pass on the same commit mends nothing: the check was only run again.
+    A pass on the same commit does not count: the check was only run again.
     """
     commit_numbers = {sha: number for number, sha in enumerate(request.commits)}
     checks = [check for check in request.checks if check.sha in commit_numbers]
@@ -51,12 +51,12 @@ def mended_checks(request: PullRequest) -> Iterator[tuple[Check, Check]]:
     for checks_of_name in by_name.values():
         # In the order of commits; of two checks of one commit the later counts.
         last_of_commits = {check.sha: check for check in checks_of_name}.values()
-        mended = None
+        fixed = None
         for check, next_check in pairwise(last_of_commits):
             if next_check.is_success and not check.is_success:
-                mended = (check, next_check)
-        if mended:
-            yield mended
+                fixed = (check, next_check)
+        if fixed:
+            yield fixed
 
 
 def _request_event(request: PullRequest) -> Event:

@@ -14,7 +14,7 @@ from memory_ci.evidence.window import (
     EvidenceWindow,
     choose_pieces,
     cost,
-    is_structure,
+    is_correction,
     shorten_middle,
 )
 from memory_ci.records.event import MID_TURN, Evidence, EvidenceSet
@@ -150,7 +150,7 @@ def test_a_piece_with_thousands_of_paths_does_not_end_the_window() -> None:
     found = window(pieces, 2_000)
     assert ids(found) == {"e0", "e1"}
     assert 0 < len(found.pieces[0].paths) < 50
-    assert is_structure(found.pieces[0])
+    assert is_correction(found.pieces[0])
 
 
 WORDS = st.sampled_from(
@@ -198,8 +198,8 @@ def test_no_structure_is_left_out_while_a_plain_turn_is_kept(
     pieces: list[Evidence], budget: int
 ) -> None:
     found = window(pieces, budget)
-    dropped = [piece for piece in pieces if is_structure(piece) and piece.id not in ids(found)]
-    assert not dropped or all(map(is_structure, found.pieces))
+    dropped = [piece for piece in pieces if is_correction(piece) and piece.id not in ids(found)]
+    assert not dropped or all(map(is_correction, found.pieces))
 
 
 @examples(30)

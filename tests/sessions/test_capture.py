@@ -14,7 +14,7 @@ import pytest
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.sessionrefs import list_stored, read_stored
 from memory_ci.sessions import capture as module
-from memory_ci.sessions.capture import Captured, capture, find_newest, parse_hook_input
+from memory_ci.sessions.capture import Captured, capture, find_newest_transcript, parse_hook_input
 from memory_ci.sources.transcripts.registry import OPENCODE
 from tests.project import NOW, Project
 from tests.sources.transcripts.samples import SESSIONS, write_opencode
@@ -115,14 +115,14 @@ def test_of_a_database_what_was_made_elsewhere_is_not_taken(project: Project, ho
     write_opencode(path, elsewhere)
     assert slug_of(project, path) == "foreign-transcript"
     with pytest.raises(UsageError, match="no transcript"):
-        find_newest(project.workspace, home)
+        find_newest_transcript(project.workspace, home)
     path.unlink()
     write_opencode(
         path,
         elsewhere,
         {**export, "info": {**export["info"], "directory": str(project.path / "src")}},
     )
-    captured = take(project, find_newest(project.workspace, home))
+    captured = take(project, find_newest_transcript(project.workspace, home))
     assert captured.session == f"opencode:{export['info']['id']}"
 
 
@@ -234,7 +234,7 @@ def test_the_newest_transcript_of_this_project_is_found(
     project: Project, home: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        find_newest(project.workspace, home)
+        find_newest_transcript(project.workspace, home)
     assert caught.value.slug == "no-transcript"
     places = home / ".codex" / "sessions"
     old = write_transcript(places / "old.jsonl", project.path)
@@ -242,7 +242,7 @@ def test_the_newest_transcript_of_this_project_is_found(
     foreign = write_transcript(places / "foreign.jsonl", tmp_path / "other")
     for age, path in enumerate((foreign, new, old)):
         os.utime(path, (1_000_000 - age, 1_000_000 - age))
-    assert find_newest(project.workspace, home) == new
+    assert find_newest_transcript(project.workspace, home) == new
 
 
 def test_a_hook_names_a_transcript_and_whatever_else_it_likes(home: Path) -> None:

@@ -12,7 +12,7 @@ from memory_ci.records.check import BeforeCheck
 from memory_ci.records.history import Staging
 from memory_ci.sessions.moments import delete_notes
 from memory_ci.sessions.ran import (
-    find_missing,
+    find_missing_runs,
     list_commands,
     note_edit,
     note_run,
@@ -33,7 +33,7 @@ def common_dir(tmp_path: Path) -> Path:
 
 
 def missing(common_dir: Path, command: str = COMMIT, session: str = "s1") -> str:
-    fault = find_missing(common_dir, session, LINT, command)
+    fault = find_missing_runs(common_dir, session, LINT, command)
     return fault.message if fault else ""
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_ci.records.event import Event
 from memory_ci.records.history import Check, PullRequest, Review
-from memory_ci.sources.reviews import mended_checks, review_events
+from memory_ci.sources.reviews import iter_fixed_checks, review_events
 
 
 def at(hour: int) -> datetime:
@@ -226,7 +226,7 @@ def test_a_check_that_failed_and_then_passed_is_one_event_of_a_machine() -> None
 def test_a_check_is_mended_by_a_later_commit_only(
     checks: list[Check], pairs: list[tuple[str, str]]
 ) -> None:
-    found = mended_checks(make_request(checks=tuple(checks)))
+    found = iter_fixed_checks(make_request(checks=tuple(checks)))
     assert [(failed.sha[0], passed.sha[0]) for failed, passed in found] == pairs
 
 
@@ -250,4 +250,4 @@ def test_events_are_numbered_and_their_addresses_are_single_words(
     events = review_events(request)
     assert [event.seq for event in events] == list(range(len(events)))
     assert all(len(str(event.origin).split()) == 1 for event in events)
-    assert all(failed.sha != passed.sha for failed, passed in mended_checks(request))
+    assert all(failed.sha != passed.sha for failed, passed in iter_fixed_checks(request))

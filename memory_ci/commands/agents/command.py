@@ -147,14 +147,14 @@ def _capture(path: str | None, dry_run: bool, as_json: bool, is_silent: bool = F
         as_json: print JSON.
         is_silent: print nothing.
     """
-    from memory_ci.sessions.capture import capture, find_newest, parse_hook_input
+    from memory_ci.sessions.capture import capture, find_newest_transcript, parse_hook_input
 
     cwd = ""
     if path == "-":
         file, cwd = parse_hook_input(sys.stdin.buffer.read(MAX_INPUT))
     current_workspace = open_current_workspace()
     if path != "-":
-        file = Path(path) if path else find_newest(current_workspace, Path.home())
+        file = Path(path) if path else find_newest_transcript(current_workspace, Path.home())
     sessions = capture(current_workspace, file, now(), cwd=cwd, dry_run=dry_run)
     if is_silent:
         return

@@ -73,7 +73,7 @@ def _find_violations(
     rules = [rule for rule in rules if rule.id not in skipped]
     for rule in rules:
         if isinstance(rule.check, BeforeCheck) and rule.check.command in commands:
-            fault = ran.find_missing(common_dir, event.session, rule.check, event.command)
+            fault = ran.find_missing_runs(common_dir, event.session, rule.check, event.command)
             if fault is not None:
                 yield rule, fault, rule.check.command
     if "commit" in commands:

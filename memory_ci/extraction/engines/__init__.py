@@ -46,18 +46,18 @@ class EngineChoice(NamedTuple):
 def choose_engine(
     settings: EngineConfig, environ: Mapping[str, str]
 ) -> tuple[Engine, EngineChoice]:
-    """Return the engine of a run, and the choice.
+    """Return the engine of a run, and its name with the reason why it was chosen.
 
-    No model is called, so a configured engine need not work.
+    No model is called here: whether its key and its address are right shows at the first request.
 
     Raises:
         UsageError: engine-not-configured, if the named engine needs a variable that is not set.
     """
-    choice = _choose(settings, environ)
+    choice = _choose_by_settings(settings, environ)
     return _make_engine(choice.name, settings, environ), choice
 
 
-def _choose(settings: EngineConfig, environ: Mapping[str, str]) -> EngineChoice:
+def _choose_by_settings(settings: EngineConfig, environ: Mapping[str, str]) -> EngineChoice:
     """Choose the named engine; for `auto` the configured model, or else the rules."""
     if settings.name != "auto":
         return EngineChoice(settings.name, f"engine.name is {settings.name}")

@@ -195,7 +195,7 @@ class AnthropicEngine:
         for number in range(1, tries + 1):
             seconds_left = self._deadline - self._clock.now()
             if seconds_left <= 0:
-                raise _out_of_time("before the call was made")
+                raise _make_deadline_error("before the call was made")
             try:
                 return call_bounded(attempt, min(seconds_left, self._call_seconds))
             except Exception as error:  # noqa: BLE001 - the one boundary: an SDK may throw anything
@@ -222,7 +222,9 @@ class AnthropicEngine:
         else:
             seconds = min(failure.retry_after, MAX_WAIT)
         if self._clock.now() + seconds >= self._deadline:
-            raise _out_of_time(f"while the call was tried again; last: {failure.error.message}")
+            raise _make_deadline_error(
+                f"while the call was tried again; last: {failure.error.message}"
+            )
         self._clock.sleep(seconds)
 
     def close(self) -> None:
@@ -312,7 +314,7 @@ class AnthropicEngine:
         return client.messages.create(**self.build_parameters(prompt), timeout=seconds)
 
 
-def _out_of_time(when: str) -> EngineError:
+def _make_deadline_error(when: str) -> EngineError:
     message = f"the time for all calls of this run was up {when}"
     hint = "run again: the same range is taken; or raise engine.deadline_seconds"
     return EngineError(message, slug="engine-deadline", hint=hint)
@@ -376,7 +378,7 @@ def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: dateti
     """
     if engine.settings.provider != "anthropic":
         reason = f"engine.provider {engine.settings.provider} has no batches"
-        raise _refused(reason, "use provider anthropic")
+        raise _make_refusal(reason, "use provider anthropic")
     items: list[dict[str, Any]] = []
     expected: list[Usage] = []
     size = 0
@@ -388,7 +390,7 @@ def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: dateti
         size += len(msgspec.json.encode(parameters))
     if size > MAX_BYTES or len(items) > MAX_REQUESTS:
         reason = f"{len(items)} requests of {size} bytes are too many for one batch"
-        raise _refused(reason, "take a shorter range")
+        raise _make_refusal(reason, "take a shorter range")
     engine.meter.check(*expected)
 
     def create(client: Any, seconds: float) -> str:  # noqa: ANN401 - of the SDK
@@ -444,14 +446,14 @@ def _read_result(
         result: the result that the API returned for it, None if it is missing.
     """
     if result is None:
-        return _item_failed(key, "it is missing from the results")
+        return _make_item_error(key, "it is missing from the results")
     if result.type != "succeeded":
         reason = str(result.type)
         api_error = getattr(getattr(result, "error", None), "error", None)
         detail = getattr(api_error, "message", None)
         if detail:
             reason += f", {detail}"
-        return _item_failed(key, scrub(reason, engine.environ))
+        return _make_item_error(key, scrub(reason, engine.environ))
     try:
         reply = read_message(result.message)
     except Exception as error:  # noqa: BLE001 - one odd line costs only itself
@@ -459,11 +461,11 @@ def _read_result(
     return replace(reply, usage=replace(reply.usage, is_batch=True))
 
 
-def _item_failed(key: str, reason: str) -> EngineError:
+def _make_item_error(key: str, reason: str) -> EngineError:
     message = f"request {key[:12]} of a batch has no reply: {reason}"
     hint = "it is asked again by itself; if that fails too, the next run takes it again"
     return EngineError(message, slug="batch-item-failed", hint=hint)
 
 
-def _refused(reason: str, hint: str) -> EngineError:
+def _make_refusal(reason: str, hint: str) -> EngineError:
     return EngineError(f"the batch was not sent: {reason}", slug="batch-refused", hint=hint)

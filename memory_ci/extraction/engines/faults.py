@@ -116,7 +116,7 @@ def explain(error: Exception, model: str, environ: Mapping[str, str]) -> CallFai
     if isinstance(error, EngineError):
         return CallFailure(error)
     fault = _find_fault(error)
-    message = f"{model}: {fault.description}: {scrub(_detail(error), environ)}"
+    message = f"{model}: {fault.description}: {scrub(_describe_exception(error), environ)}"
     engine_error = EngineError(message, slug=fault.slug, hint=fault.hint)
     return CallFailure(engine_error, fault.is_transient, _read_retry_after(error))
 
@@ -130,7 +130,9 @@ def _read_retry_after(error: Exception) -> float | None:
 
 def refuses_output_config(error: Exception) -> bool:
     """Return whether an older API or a gateway refuses a request for its `output_config`."""
-    return getattr(error, "status_code", None) == 400 and "output_config" in _detail(error)
+    return getattr(error, "status_code", None) == 400 and "output_config" in _describe_exception(
+        error
+    )
 
 
 def scrub(text: str, environ: Mapping[str, str]) -> str:
@@ -174,10 +176,10 @@ def _find_fault_of_status(status: int) -> Fault:
     return REJECTED
 
 
-def _detail(error: Exception) -> str:
-    """Return the status and message of an API error, or the type and text of another exception.
+def _describe_exception(error: Exception) -> str:
+    """Return what an exception says: the API's own message, or the type and text of any other.
 
-    The rest of the reply's body is not shown: it may be a whole HTML page.
+    Of the body of a failed response only the field `message` is used: it may be a whole web page.
     """
     if isinstance(error, ImportError) and error.name:
         return f"the package {error.name}"

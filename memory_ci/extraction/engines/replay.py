@@ -84,8 +84,8 @@ class ReplayEngine:
             raise EngineError(message, slug="replay-miss", hint=hint)
         return _make_reply(recording)
 
-    def find_question(self, question: str) -> EngineReply | None:
-        """Return the last reply to the same question, whatever entries memory had then.
+    def find_reply_to_question(self, question: str) -> EngineReply | None:
+        """Return the last reply to the same request, except for the entries that memory had then.
 
         Args:
             question: the key of a request without the known entries (`Recording.question`).
@@ -203,7 +203,7 @@ class CachingEngine:
         self._cache = ReplayEngine(directory)
 
     def extract(self, request: Request) -> EngineReply:
-        """Return the cached reply, which took no try and no token, or that of the engine.
+        """Return the cached reply with a usage of zero, or else the reply of the engine.
 
         Raises:
             EngineError: as the engine.
@@ -224,7 +224,7 @@ class CachingEngine:
             return self._cache.extract(request)
         if self._is_reusing:
             with suppress(EngineError):
-                return self._cache.find_question(_question_key(request))
+                return self._cache.find_reply_to_question(_question_key(request))
         return None
 
 

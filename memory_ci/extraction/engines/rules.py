@@ -44,30 +44,31 @@ def has_learning_signs(text: str) -> bool:
 def _find_learnings(piece: Evidence) -> Iterator[Learning]:
     """Yield the learnings of a piece of evidence.
 
-    These are the decision of a decision record, the statements that the author marked, and, of
-    words that may be quoted, unmarked sentences that look like learnings.
+    These are the decision of a decision record, and the statements that the author marked. If the
+    author is trusted enough to be quoted, they are also the suspects: unmarked sentences that look
+    like learnings.
     """
     if piece.kind == "adr":
         decision = decisions.find_decision(piece.text)
         if decision:
-            yield _learn_mark(decision, piece, doubt=None)
+            yield _make_learning_of_mark(decision, piece, doubt=None)
         return
     if piece.kind in UNWORDED:
         return
 
     marks = [*find_marks(piece.text), *find_remembered(piece.text)]
     for mark in marks:
-        yield _learn_mark(mark, piece, doubt=weakness.find_weakness(mark))
+        yield _make_learning_of_mark(mark, piece, doubt=weakness.find_weakness(mark))
     if piece.trust in QUOTABLE:
         for suspect in _find_suspects(piece, marks):
-            is_spoken = piece.kind not in MESSAGES
-            yield _learn_suspect(suspect, piece, is_spoken=is_spoken)
+            yield _make_learning_of_suspect(suspect, piece)
 
 
-def _learn_mark(mark: Mark, piece: Evidence, *, doubt: str | None) -> Learning:
+def _make_learning_of_mark(mark: Mark, piece: Evidence, *, doubt: str | None) -> Learning:
     """Return the learning of a marked statement.
 
-    Its importance is that of its marker. A fix is at least as important as the event.
+    Its importance is that of its marker (`Decision:`, `Learning:` …). A fix is at least as
+    important as the event that it is from.
 
     Args:
         mark: the statement.
@@ -111,16 +112,17 @@ def _find_unmarked_steering(turn: str, marks: Iterable[Mark]) -> list[suspects.S
     return suspects.find_steering(turn)
 
 
-def _learn_suspect(
-    suspect: suspects.Suspect, piece: Evidence, *, is_spoken: bool = False
-) -> Learning:
+def _make_learning_of_suspect(suspect: suspects.Suspect, piece: Evidence) -> Learning:
     """Return the learning of an unmarked sentence, which is only proposed to a person.
+
+    What a person said to an agent is stated as a rule: `I want you to always use docstrings`
+    becomes `Always use docstrings`.
 
     Args:
         suspect: the sentence.
         piece: the piece of evidence that has it.
-        is_spoken: whether a person said it to an agent; its order is then taken out of the wish.
     """
+    is_spoken = piece.kind not in MESSAGES
     statement = norms.strip_errand(wording.fold_space(suspect.text))
     if is_spoken and norms.weigh_norm(statement, is_spoken=True):
         statement = norms.strip_lead(statement)

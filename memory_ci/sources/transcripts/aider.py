@@ -111,7 +111,7 @@ class _Reader(SessionBuilder):
         is_in_code: whether a code block is open.
         is_scripted: whether a script may have written the message.
         is_working: whether the agent works.
-        is_printing: whether text without a mark is output of a program.
+        prints_output: whether text without a mark is output of a program.
     """
 
     kind = ""
@@ -122,7 +122,7 @@ class _Reader(SessionBuilder):
     is_in_code = False
     is_scripted = False
     is_working = False
-    is_printing = False
+    prints_output = False
 
     def __init__(self, path: str, session_id: str, started: datetime | None) -> None:
         super().__init__("aider", "aider-md", path, session_id)
@@ -183,7 +183,7 @@ class _Reader(SessionBuilder):
         elif kind == "tool":
             self._add_tool_lines([line.removeprefix(">").strip() for line in lines])
         elif text := "\n".join(lines).strip():
-            if self.is_printing:
+            if self.prints_output:
                 self.add_event("tool", "tool_result", text)
             else:
                 self.add_event("agent", "text", text)
@@ -216,7 +216,7 @@ class _Reader(SessionBuilder):
         match = COMMAND.match(text)
         command = match["name"] if match else ""
         argument = match["rest"].strip() if match else ""
-        self.is_printing = command in PRINTING
+        self.prints_output = command in PRINTING
         if command in SPEAKING and argument:
             self.echo = argument
             self.echo_uid = f"{self.id}:{self.line}"

@@ -102,7 +102,8 @@ class _Reader(SessionBuilder):
         is_headless: whether a program runs the session.
         expects_summary: whether the next summary repeats a compaction that was already added.
         names_senders: whether any record of the session names its sender.
-        unproved: indices of turns that count as a person's, but whose record names no sender.
+        turns_without_sender: indices of turns that count as a person's so far, although no record
+            names their sender.
         queued_events: indices of the events of queued messages, by their text.
     """
 
@@ -113,7 +114,7 @@ class _Reader(SessionBuilder):
         self.is_headless = False
         self.expects_summary = False
         self.names_senders = False
-        self.unproved: list[int] = []
+        self.turns_without_sender: list[int] = []
         self.queued_events: dict[str, int] = {}
 
     def add_records(self, records: list[tuple[int, Record | None]]) -> None:
@@ -140,13 +141,14 @@ class _Reader(SessionBuilder):
     def build(self) -> Session:
         """Return the session, with the messages that are still in its queue.
 
-        The file has no turn with these, but a person typed them. If the version names senders, or a
-        program ran the session, a turn without a sender is not a person's.
+        The file has no turn with these, but a person typed them. At the end it is known whether
+        this version of Claude Code names senders. If it does, or if a program ran the session, no
+        turn whose record names no sender counts as a person's.
         """
         for message in (*self.queue.dequeued.values(), *self.queue.waiting.values()):
             self._add_queued(message, is_person=not self.is_headless)
         if self.names_senders or self.is_headless:
-            for index in self.unproved:
+            for index in self.turns_without_sender:
                 self._mark_injected(index)
         return super().build()
 
@@ -184,20 +186,20 @@ class _Reader(SessionBuilder):
         text = raw.join(typed, "\n\n")
         self._add_turn(text, uid_of(record, "t"), is_beside_result=has_results)
         if not is_named:
-            self.unproved += range(count_before, len(self.events))
+            self.turns_without_sender += range(count_before, len(self.events))
 
     def _split_typed(self, record: Record, texts: list[str], *, is_person: bool) -> list[str]:
         """Return the texts of a record that a person typed, and add all its other texts as events.
 
-        One text that Claude Code wrote makes all texts of the record its own, except the arguments
-        that a person typed behind a slash command.
+        If Claude Code wrote one text of a record, it wrote all of them. Only the arguments behind a
+        slash command in them were typed by a person.
 
         Args:
             record: the record.
             texts: the texts in it.
             is_person: whether its keys let a person be the sender.
         """
-        is_of_tool = any(prose.is_injected(text) for text in texts)
+        is_by_program = any(prose.is_injected(text) for text in texts)
         has_machine_lines = any(prose.has_machine_lines(prose.strip_asides(text)) for text in texts)
         is_proved = names_sender(record) or not has_machine_lines
         typed = []
@@ -206,7 +208,7 @@ class _Reader(SessionBuilder):
                 self.add_event("human", "interrupt", text, uid=uid_of(record, f"i{number}"))
                 continue
             words = ""
-            if is_person and is_of_tool:
+            if is_person and is_by_program:
                 words = prose.command_arguments(text)
             elif is_person and is_proved:
                 words = prose.strip_asides(text)
@@ -345,9 +347,10 @@ class _Reader(SessionBuilder):
             self._add_queued(message, is_person=not self.is_headless)
 
     def handle_attachment(self, record: Record) -> None:
-        """Add a message that was queued and is handed to the running turn by this record.
+        """Add a queued message that this record hands to the running turn.
 
-        If the queue already added the message, correct who sent it.
+        If an event of the message was added before, this record may show who sent it: a program,
+        or a person for certain.
         """
         attached = raw.fields(record, "attachment")
         if attached.get("type") != "queued_command":
@@ -367,8 +370,8 @@ class _Reader(SessionBuilder):
             index = self.queued_events.pop(text)
             if not is_person:
                 self._mark_injected(index)
-            elif is_named and index in self.unproved:
-                self.unproved.remove(index)
+            elif is_named and index in self.turns_without_sender:
+                self.turns_without_sender.remove(index)
 
     def _add_queued(self, message: Waiting, *, is_person: bool, is_named: bool = False) -> None:
         """Add a message that waited in the queue: a person's turn, or a text of Claude Code.
@@ -388,7 +391,7 @@ class _Reader(SessionBuilder):
             return
         self.queued_events[text] = len(self.events)
         if not is_named:
-            self.unproved.append(len(self.events))
+            self.turns_without_sender.append(len(self.events))
         self.add_event("human", "text", words, place, labels=(MID_TURN,))
 
 

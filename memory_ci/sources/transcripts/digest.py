@@ -129,20 +129,20 @@ def write_digest(
     commands = _choose_commands(session, name_known)
     events = [event for event in session.events if _is_kept(event) or event.seq in commands]
     lines = {
-        index: msgspec.json.encode(_line(event, session, commands, redact)) + b"\n"
+        index: msgspec.json.encode(_make_line(event, session, commands, redact)) + b"\n"
         for index, event in enumerate(events)
     }
     total = sum(len(line) for line in lines.values())
-    limit = max_bytes - len(_header(session, redact, len(events)))
+    limit = max_bytes - len(_encode_header(session, redact, len(events)))
 
-    values = _rate(events)
+    values = _rate_events(events)
     least_valuable_first = sorted(range(len(events)), key=values.__getitem__)
     for index in least_valuable_first:
         if total <= limit:
             break
         total -= len(lines.pop(index))
     left_out = len(events) - len(lines)
-    return _header(session, redact, left_out) + b"".join(lines.values())
+    return _encode_header(session, redact, left_out) + b"".join(lines.values())
 
 
 def sniff(head: bytes) -> bool:
@@ -223,7 +223,7 @@ def _is_kept(event: Event) -> bool:
     return event.kind == "text" and event.actor in ("agent", "subagent")
 
 
-def _header(session: Session, redact: Callable[[str], str], left_out: int) -> bytes:
+def _encode_header(session: Session, redact: Callable[[str], str], left_out: int) -> bytes:
     """Return the first line of a digest, with all texts redacted."""
     unknown = {_clean(name, redact): count for name, count in session.counts.unknown.items()}
     header = Header(
@@ -242,7 +242,7 @@ def _header(session: Session, redact: Callable[[str], str], left_out: int) -> by
     return msgspec.json.encode(header) + b"\n"
 
 
-def _line(
+def _make_line(
     event: Event, session: Session, commands: Mapping[int, str], redact: Callable[[str], str]
 ) -> Line:
     """Return the line of a digest for one event, with all texts redacted.
@@ -290,7 +290,7 @@ def _shorten_text(event: Event, commands: Mapping[int, str], redact: Callable[[s
     return "…" + text[1 - MAX_TEXT :]
 
 
-def _rate(events: Sequence[Event]) -> list[int]:
+def _rate_events(events: Sequence[Event]) -> list[int]:
     """Return how valuable each event is, from 0 for a tool call to 4 for the first human turn."""
     values = []
     human_turns = []

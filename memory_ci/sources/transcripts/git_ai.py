@@ -104,14 +104,15 @@ class _Reader(SessionBuilder):
         open_calls: how many calls of tools have no result yet.
         is_working: whether a tool works, so that a message of type user is its result.
         stopped_at: when a person refused or interrupted the last open call.
-        wrapped_at: the time of the last message that holds a command or a skill, in a tuple,
-            because it may be None; None if a message of another kind came after it.
+        is_after_command: whether the last message of the user was a command or a skill.
+        command_at: the time of that message, None if it has no time.
     """
 
     open_calls = 0
     is_working = False
     stopped_at: datetime | None = None
-    wrapped_at: tuple[datetime | None] | None = None
+    is_after_command = False
+    command_at: datetime | None = None
 
     def add_message(self, message: dict[str, Any]) -> None:
         """Add one message of the user or the agent, or one tool call."""
@@ -124,7 +125,7 @@ class _Reader(SessionBuilder):
         elif message_type in ("assistant", "plan"):
             self.is_working = False
             self.open_calls = 0
-            self.wrapped_at = None
+            self.is_after_command = False
             self.add_text("agent", text)
         elif message_type == "tool_use":
             self._add_call(message)
@@ -146,8 +147,9 @@ class _Reader(SessionBuilder):
     def _handle_user_message(self, text: str) -> None:
         """Add a message of type user: the result of a tool if a tool works, else a turn.
 
-        A person's next turn may come after a refusal, though no message of the agent came between.
-        Claude Code adds the text of a command or skill with the same time as the command.
+        After a person refused or interrupted a call, a later message is a turn, although the agent
+        has not answered. Claude Code adds the text of a command or skill as a message of its own,
+        with the time of the command; no person typed it.
         """
         at = self.place.at
         is_after_stop = bool(self.stopped_at and at and at > self.stopped_at)
@@ -156,11 +158,13 @@ class _Reader(SessionBuilder):
             return
         if self.agent == TOOLS["claude"]:
             is_warm_up = text.strip() == WARM_UP and not self.events
-            if self.wrapped_at == (at,) or is_warm_up:
+            is_text_of_command = self.is_after_command and self.command_at == at
+            if is_text_of_command or is_warm_up:
                 self.add_event("injected", "text", text)
                 return
         self.is_working = False
-        self.wrapped_at = None if typed_words(text) else (at,)
+        self.is_after_command = not typed_words(text)
+        self.command_at = at
         add_turn(self, text)
 
     def _add_result(self, text: str) -> None:
