@@ -237,7 +237,59 @@ class _Merge:
                 texts.append(_rewrite_entry(segment, entry).rstrip())
                 self._conflicting_ids.add(entry.id)
         our_text, their_text = texts
-        raw = f"            return Segment(_rewrite_entry(segment, merged), entry=merged)
+        raw = f"<<<<<<< ours\n{our_text}\n=======\n{their_text}\n>>>>>>> theirs\n"
+        return Segment(raw, entry=our_entry)
+
+    def _verify(self) -> None:
+        """Check that the parts without conflicts, read back, equal the merge.
+
+        Raises:
+            UnmergeableError: they do not.
+        """
+        text = ""
+        entries = []
+        for segment in self._segments:
+            entry = segment.entry
+            if segment.is_broken or (entry is not None and entry.id in self._conflicting_ids):
+                continue
+            text += segment.raw
+            if entry is not None:
+                entries.append(entry)
+        if list(parse_memory_file("", text.encode()).entries) != entries:
+            raise UnmergeableError
+
+
+def _entries_by_id(file: MemoryFile) -> dict[str, Segment]:
+    return {segment.entry.id: segment for segment in file.segments if segment.entry is not None}
+
+
+def _write_merged(
+    merged: Entry, base: Segment | None, ours: Segment, theirs: Segment
+) -> Segment | None:
+    """Write a merged entry into the text of our or their version, to keep its YAML comments.
+
+    The result has the comments of the side that changed them. If no version has comments, and none
+    has the unknown keys of the merged entry, the entry is formatted without a version.
+
+    Args:
+        merged: the merged entry.
+        base: the version of the common ancestor; None if it lacks the entry.
+        ours: our version.
+        theirs: their version.
+
+    Returns:
+        The segment of the merged entry; None if it would lose comments or unknown keys.
+    """
+    comments = [_list_comments(segment) for segment in (base, ours, theirs)]
+    if is_contested(*comments):
+        return None
+    merged_comments = _choose_changed(*comments)
+    versions = [segment for segment in (ours, theirs) if _list_comments(segment) == merged_comments]
+    # A version that equals the merged entry comes first, because its text need not change.
+    versions.sort(key=lambda segment: segment.entry != merged)
+    for segment in versions:
+        if segment.entry is not None and segment.entry.extra == merged.extra:
+            return Segment(_rewrite_entry(segment, merged), entry=merged)
     if any(comments):
         return None
     return Segment(format_entry(merged), entry=merged)
