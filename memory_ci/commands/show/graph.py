@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from memory_ci.commands.show.records import Edge, Graph, Node
 from memory_ci.lifecycle.relations import relations_of
@@ -20,7 +21,7 @@ from memory_ci.text import plural
 MAX_NODES = 200  # Nobody reads more, and the index is queried for each of them.
 
 
-def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_NODES) -> Graph:
+def build_graph(workspace: Workspace, prefix: str, depth: int, max_nodes: int = MAX_NODES) -> Graph:
     """Return the graph around the entry whose id starts with a prefix.
 
     Edges are the relations that entries state, which are followed both ways, and similarity.
@@ -30,7 +31,7 @@ def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_N
         workspace: the repository and its configuration.
         prefix: the first characters of the entry's id.
         depth: how many edges away from the entry to look.
-        most: the largest number of nodes.
+        max_nodes: the largest number of nodes.
 
     Raises:
         UsageError: unknown-entry, ambiguous-entry.
@@ -38,30 +39,41 @@ def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_N
     with synced_index(workspace) as index:
         all_located = list_entries(index)
         center_id = find_entry(all_located, prefix).entry.id
-        builder = _GraphBuilder(index, all_located, center_id, most)
+        builder = _GraphBuilder(index, all_located, center_id, max_nodes)
         for distance in range(1, depth + 1):
             builder.add_level(distance)
 
     notes = []
-    if builder.is_by_words:
+    if builder.has_compared_words:
         notes.append(
             f"Similar entries were found by words in common ({LEAST_JACCARD:.2f} or more), "
             "not by vectors."
         )
-    if builder.left_out:
-        count = plural(len(builder.left_out), "entry")
-        notes.append(f"Only {most} entries are shown; {count} around them left out.")
+    if builder.omitted_ids:
+        count = plural(len(builder.omitted_ids), "entry")
+        notes.append(f"Only {max_nodes} entries are shown; {count} around them left out.")
     edges = tuple(builder.edges.values())
     return Graph(center_id, depth, builder.list_nodes(), edges, tuple(notes))
+
+
+class _EdgeKey(NamedTuple):
+    """What makes two edges the same: a kind, and the ids of two entries.
+
+    The ids of a similar edge are in alphabetic order: it has no direction, and counts once.
+    """
+
+    source: str
+    target: str
+    kind: str
 
 
 class _GraphBuilder:
     """Breadth-first search over the edges between entries.
 
     Attributes:
-        edges: edges by their ends and kind; a similar edge has no direction and counts once.
-        left_out: ids of entries that are over the maximum.
-        is_by_words: some similar entries were found by words instead of vectors.
+        edges: the edges, each once.
+        omitted_ids: ids of entries for which the graph has no room.
+        has_compared_words: some similar entries were found by words instead of vectors.
     """
 
     def __init__(
@@ -75,9 +87,9 @@ class _GraphBuilder:
             center_id: the id of the first entry.
             max_nodes: the largest number of nodes.
         """
-        self.edges: dict[tuple[frozenset[str] | tuple[str, str], str], Edge] = {}
-        self.left_out: set[str] = set()
-        self.is_by_words = False
+        self.edges: dict[_EdgeKey, Edge] = {}
+        self.omitted_ids: set[str] = set()
+        self.has_compared_words = False
         self._index = index
         self._max_nodes = max_nodes
         # Of several entries with one id the first counts.
@@ -116,11 +128,11 @@ class _GraphBuilder:
         edges = []
         for located, similar in zip(located_entries, results, strict=True):
             if similar.basis == "words":
-                self.is_by_words = True
+                self.has_compared_words = True
             for neighbour in similar.neighbours:
                 weight = round(neighbour.weight, 4)
                 neighbour_id = neighbour.located.entry.id
-                edges.append(Edge(located.entry.id, neighbour_id, "similar", weight))
+                edges.append(Edge(located.entry.id, neighbour_id, kind="similar", weight=weight))
         return edges
 
     def _add_edge(self, node_id: str, edge: Edge, distance: int) -> None:
@@ -134,13 +146,14 @@ class _GraphBuilder:
         other_id = edge.target if edge.source == node_id else edge.source
         if other_id not in self._distances:
             if len(self._distances) >= self._max_nodes:
-                self.left_out.add(other_id)
+                self.omitted_ids.add(other_id)
                 return
             self._distances[other_id] = distance
             self._frontier.append(other_id)
-        ends = (edge.source, edge.target)
-        key = frozenset(ends) if edge.kind == "similar" else ends
-        self.edges.setdefault((key, edge.kind), edge)
+        source, target = edge.source, edge.target
+        if edge.kind == "similar":
+            source, target = sorted((source, target))
+        self.edges.setdefault(_EdgeKey(source, target, edge.kind), edge)
 
 
 def _map_stated_edges(located_by_id: Mapping[str, Located]) -> defaultdict[str, list[Edge]]:
@@ -149,7 +162,7 @@ def _map_stated_edges(located_by_id: Mapping[str, Located]) -> defaultdict[str, 
     for entry_id, located in sorted(located_by_id.items()):
         entry = located.entry
         edges = [Edge(entry_id, relation.id, relation.kind) for relation in relations_of(entry)]
-        edges += [Edge(entry_id, older_id, "supersedes") for older_id in entry.supersedes]
+        edges += [Edge(entry_id, older_id, kind="supersedes") for older_id in entry.supersedes]
         unique_edges = dict.fromkeys(edges)
         for edge in unique_edges:
             for end_id in {edge.source, edge.target}:
