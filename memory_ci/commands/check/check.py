@@ -34,8 +34,8 @@ from memory_ci.store.layout import may_have_prose
 from memory_ci.store.manual_notes import find_remarks
 
 LOW_UTILITY_HINT = (
-    "`memory-ci show ID --why` says what was said of it. Mend it, retire it, or say that it "
-    "helped; nothing is done on its own."
+    "`memory-ci show ID --why` lists its feedback. Correct it, retire it, or confirm it by "
+    "feedback; nothing happens automatically."
 )
 
 
@@ -157,7 +157,7 @@ def _find_duplicate_ids(memory: LoadedMemory) -> Iterator[Finding]:
         first = first_by_id.setdefault(located.entry.id, located)
         if first is not located:
             first_place = f"{first.path}:{first.line}"
-            message = f"the id {located.entry.id[:8]} stands at {first_place} already"
+            message = f"the id {located.entry.id[:8]} is already at {first_place}"
             hint = "Remove one, or give one a new id."
             yield Finding(located.path, located.line, "duplicate-id", message, hint)
 

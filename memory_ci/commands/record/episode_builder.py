@@ -244,7 +244,7 @@ class EpisodeBuilder:
     def _describe_context(
         self, branch: str, gathered: Gathered | None = None, held_out: Iterable[str] = ()
     ) -> dict[str, str]:
-        """Return in what an episode happened: its branch, agents, sessions and project stage.
+        """Return the context of an episode: its branch, agents, sessions and project stage.
 
         Args:
             branch: the branch of the work.

@@ -54,7 +54,8 @@ def _weigh_with_earlier(
 ) -> tuple[Revert, ...]:
     """Return the reverts of a range, found again together with the reverts before it.
 
-    A revert of a revert restores what the first one took back, and an earlier run read that one.
+    A revert of a revert restores work that the first revert undid, and an earlier run may have read
+    the first revert.
 
     Args:
         run: the run.

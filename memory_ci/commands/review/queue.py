@@ -205,7 +205,7 @@ def find_week(
     today: date,
     lines: Iterable[str] = (),
 ) -> Week:
-    """Return the questions of this week: a few, by what was asked before.
+    """Return the few questions of this week, chosen by the records of earlier questions.
 
     Args:
         workspace: the repository, with the configuration at the commit.
@@ -272,7 +272,7 @@ def _list_proposed(
 def _ask_about_candidate(suggestion: Suggestion) -> Question:
     """Return the question whether to write a candidate.
 
-    The weight of a candidate measures the evidence for it; a quarantined one has none.
+    The weight of a candidate measures the evidence for it; a quarantined candidate has no weight.
     """
     candidate = suggestion.candidate
     kind: QuestionKind = "candidate" if suggestion.weight else "quarantined"

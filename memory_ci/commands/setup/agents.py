@@ -75,7 +75,7 @@ class AgentOptions(msgspec.Struct, frozen=True):
         python: the interpreter to call, "" to call the program `memory-ci` by name.
         place: whose settings are edited: of this clone, of the team, or of the user.
         is_reading: hooks give the agent memory for its task.
-        is_asking: hooks ask the agent to note what a person taught it.
+        is_asking: hooks ask the agent to note a person's corrections.
         is_mcp: the agent gets the MCP server.
     """
 

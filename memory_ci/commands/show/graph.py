@@ -44,7 +44,7 @@ def build_graph(workspace: Workspace, prefix: str, depth: int, max_nodes: int = 
             builder.add_level(distance)
 
     notes = []
-    if builder.has_compared_words:
+    if builder.has_word_matches:
         notes.append(
             f"Similar entries were found by words in common ({LEAST_JACCARD:.2f} or more), "
             "not by vectors."
@@ -73,7 +73,7 @@ class _GraphBuilder:
     Attributes:
         edges: the edges, each once.
         omitted_ids: ids of entries for which the graph has no room.
-        has_compared_words: some similar entries were found by words instead of vectors.
+        has_word_matches: some similar entries were found by words instead of vectors.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class _GraphBuilder:
         """
         self.edges: dict[_EdgeKey, Edge] = {}
         self.omitted_ids: set[str] = set()
-        self.has_compared_words = False
+        self.has_word_matches = False
         self._index = index
         self._max_nodes = max_nodes
         # Of several entries with one id the first counts.
@@ -128,7 +128,7 @@ class _GraphBuilder:
         edges = []
         for located, similar in zip(located_entries, results, strict=True):
             if similar.basis == "words":
-                self.has_compared_words = True
+                self.has_word_matches = True
             for neighbour in similar.neighbours:
                 weight = round(neighbour.weight, 4)
                 neighbour_id = neighbour.located.entry.id
