@@ -21,7 +21,7 @@ from memory_ci.search.database import (
     create,
     entries_by_path,
     feedback_by_path,
-    prove,
+    require_intact,
 )
 from memory_ci.search.rows import ENTRY_COLUMNS, Row
 
@@ -90,7 +90,7 @@ def verify(path: Path, fresh: Index) -> list[Finding]:
             check_schema(connection)
             differences = list(_list_differences(connection, fresh.connection))
             if not differences:
-                prove(connection)
+                require_intact(connection)
             return differences
     except sqlite3.DatabaseError as damage:
         return [_make_finding(str(path), 1, f"the index cannot be used: {damage}")]

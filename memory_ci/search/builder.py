@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +17,7 @@ from memory_ci.records.entry import Located
 from memory_ci.records.report import LoadedFile
 from memory_ci.search import rows
 from memory_ci.search.database import Index
-from memory_ci.search.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS, Row
+from memory_ci.search.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS, EntryDigest, Row
 from memory_ci.text import cited_words
 
 KnownDigests = Mapping[bytes, bytes]
@@ -53,6 +54,27 @@ ADD_FILE = (
     f"INSERT INTO files ({FILE_COLUMNS}, digest) "  # noqa: S608
     f"VALUES ({rows.placeholders(FILE_COLUMNS)}, ?)"
 )
+
+
+class RowLine(NamedTuple):
+    """The line of an entry in its file, and the number of its row in the index."""
+
+    line: int
+    row_number: int
+
+
+class RowChanges(NamedTuple):
+    """How the rows that the index has of a file differ from those that are wanted.
+
+    Attributes:
+        missing_indices: the indices of those wanted rows that the index lacks.
+        moved: the new lines of rows whose entry moved within the file.
+        unwanted_numbers: the numbers of the rows that are not wanted.
+    """
+
+    missing_indices: list[int]
+    moved: list[RowLine]
+    unwanted_numbers: list[int]
 
 
 class SyncReport(msgspec.Struct, frozen=True):
@@ -173,8 +195,8 @@ def _put_file(
     entry_rows = [
         rows.entry_row(located, file.sources.get(located.line)) for located in file.entries
     ]
-    # The wanted rows, each as (line, digest): first those that the index has, then the new ones.
-    wanted_rows = [(line, known_digests[source]) for source, line in file.kept]
+    # First the wanted rows that the index has, then the new ones.
+    wanted_rows = [EntryDigest(line, known_digests[source]) for source, line in file.kept]
     kept_count = len(wanted_rows)
     wanted_rows += [rows.entry_digest(row) for row in entry_rows]
     file_digest = rows.file_digest(file_row, wanted_rows, feedback)
@@ -187,9 +209,9 @@ def _put_file(
     new_rows = []
     new_entries = []
     for index in missing_indices:
-        _line, digest = wanted_rows[index]
-        new_rows.append((*entry_rows[index - kept_count], digest))
-        new_entries.append(file.entries[index - kept_count])
+        entry_index = index - kept_count
+        new_rows.append((*entry_rows[entry_index], wanted_rows[index].digest))
+        new_entries.append(file.entries[entry_index])
     connection.executemany(ADD_ENTRY, new_rows)
     text_rows = (
         text_row(row_number, located)
@@ -201,7 +223,7 @@ def _put_file(
 def update_rows(
     connection: sqlite3.Connection,
     old_rows: Sequence[Row],
-    wanted_rows: Sequence[tuple[int, bytes]],
+    wanted_rows: Sequence[EntryDigest],
 ) -> list[int]:
     """Delete the rows of a file that are not wanted, and correct the lines of the others.
 
@@ -213,48 +235,42 @@ def update_rows(
     Returns:
         The indices of those of `wanted_rows` that the database lacks.
     """
-    missing_indices, moved_rows, unwanted_numbers = compare_rows(old_rows, wanted_rows)
-    if unwanted_numbers:
-        row_numbers = json.dumps(unwanted_numbers)
+    changes = compare_rows(old_rows, wanted_rows)
+    if changes.unwanted_numbers:
+        row_numbers = json.dumps(changes.unwanted_numbers)
         connection.execute(FORGET_TEXT, (row_numbers,))
         connection.execute(FORGET_ENTRIES, (row_numbers,))
-    connection.executemany(MOVE_ENTRY, moved_rows)
-    return missing_indices
+    connection.executemany(MOVE_ENTRY, changes.moved)
+    return changes.missing_indices
 
 
-def compare_rows(
-    old_rows: Sequence[Row], wanted_rows: Sequence[tuple[int, bytes]]
-) -> tuple[list[int], list[tuple[int, int]], list[int]]:
+def compare_rows(old_rows: Sequence[Row], wanted_rows: Sequence[EntryDigest]) -> RowChanges:
     """Compare the rows of a file with those that are wanted, by their digests.
 
     Args:
         old_rows: the rows of the file, as KNOWN_ROWS lists them.
         wanted_rows: the line and the digest of each row that is wanted.
-
-    Returns:
-        The indices of those of `wanted_rows` that the file lacks, the new line and the number of
-        each row that only moved, and the numbers of the rows that are not wanted.
     """
-    # The old rows by digest, each as (number, line). Equal entries have one digest.
-    old_rows_by_digest: dict[bytes, list[tuple[int, int]]] = {}
+    # Equal entries have one digest, and a row each.
+    old_rows_by_digest: dict[bytes, list[RowLine]] = {}
     for row_number, line, _source, digest in old_rows:
-        old_rows_by_digest.setdefault(digest, []).append((row_number, line))
+        old_rows_by_digest.setdefault(digest, []).append(RowLine(line, row_number))
 
     missing_indices: list[int] = []
-    moved_rows: list[tuple[int, int]] = []
+    moved_rows: list[RowLine] = []
     for index, (line, digest) in enumerate(wanted_rows):
         equal_rows = old_rows_by_digest.get(digest)
         if not equal_rows:
             missing_indices.append(index)
             continue
-        row_number, old_line = equal_rows.pop(0)
-        if old_line != line:
-            moved_rows.append((line, row_number))
+        old_row = equal_rows.pop(0)
+        if old_row.line != line:
+            moved_rows.append(RowLine(line, old_row.row_number))
 
     unwanted_numbers: list[int] = []
     for surplus_rows in old_rows_by_digest.values():
-        unwanted_numbers += [row_number for row_number, _line in surplus_rows]
-    return missing_indices, moved_rows, unwanted_numbers
+        unwanted_numbers += [row.row_number for row in surplus_rows]
+    return RowChanges(missing_indices, moved_rows, unwanted_numbers)
 
 
 def text_row(row_number: int, located: Located) -> Row:

@@ -51,10 +51,10 @@ def is_sealed(path: Path) -> bool:
 
 
 def seal(path: Path) -> None:
-    """Write the size and times of a file into a file next to it, its seal.
+    """Write the size and times of an index file into a file next to it, its seal.
 
-    While the seal agrees with the file, nobody changed it. If the seal cannot be written, the file
-    is checked as a whole each time it is opened.
+    While the seal agrees with the index, no other program changed it, and the slow check of its
+    content is left out. Without a seal the index is checked each time it is opened.
     """
     target = seal_path(path)
     with suppress(OSError):
@@ -67,8 +67,8 @@ def seal(path: Path) -> None:
             stream.write(_fingerprint(path))
 
 
-def prove(connection: sqlite3.Connection) -> None:
-    """Check that everything in the database of an index is as it was written.
+def require_intact(connection: sqlite3.Connection) -> None:
+    """Raise unless everything in the database of an index is as it was written.
 
     SQLite checks its pages and the words of the full-text index; digests show changed rows.
 
@@ -280,7 +280,7 @@ class Index:
         check_identity(self.connection)
         if not is_unchanged:
             check_schema(self.connection)
-            prove(self.connection)
+            require_intact(self.connection)
             # Nothing in the database distinguishes a forged verdict from ours.
             self.connection.execute("DELETE FROM verdicts")
 

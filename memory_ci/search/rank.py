@@ -48,11 +48,12 @@ class Traits(NamedTuple):
 def fuse(lexical: Lane, vectors: Lane) -> Lane:
     """Return the relevance of each entry that the search by words or by vectors found.
 
-    Both searches are blended; if only one found anything, its scores are normalised.
+    A lane is the result of one search: scores by the path and line of entries. Both lanes are
+    blended; if one of them is empty, the scores of the other are normalised.
 
     Args:
-        lexical: scores of the search by words, by path and line of entries.
-        vectors: cosines of the search by vectors.
+        lexical: the scores of the search by words.
+        vectors: the cosines of the search by vectors.
     """
     if not lexical or not vectors:
         return normalize_lane(lexical or vectors)
@@ -248,7 +249,7 @@ def order_corrections(
         best_position = own_position
         for corrected_id in corrected_ids:
             best_position = min(best_position, positions.get(corrected_id, own_position))
-        # A correction comes before the entry whose position it takes.
+        # -1 sorts a correction before the entry whose position it takes.
         is_moved = best_position < own_position
         return best_position, -1 if is_moved else own_position
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -40,6 +40,13 @@ get_front = attrgetter(*FRONT_FIELDS)
 CITES_INDEX = FRONT_FIELDS.index("cites")
 AKA_INDEX = FRONT_FIELDS.index("aka")
 pack = msgspec.msgpack.Encoder().encode
+
+
+class EntryDigest(NamedTuple):
+    """The line of an entry in its file, and a digest of the other values of its row."""
+
+    line: int
+    digest: bytes
 
 
 @cache
@@ -155,9 +162,7 @@ def placeholders(columns: str) -> str:
     return ", ".join("?" for _ in columns.split(","))
 
 
-def file_digest(
-    file: Row, entries: Iterable[tuple[int, bytes]], feedback: Iterable[Row] = ()
-) -> bytes:
+def file_digest(file: Row, entries: Iterable[EntryDigest], feedback: Iterable[Row] = ()) -> bytes:
     """Return a hash of all rows of one memory file.
 
     It shows damage and edits of the rows, but not a forgery with a new digest.
@@ -170,9 +175,10 @@ def file_digest(
     return _hash((file, sorted(entries), list(feedback)))
 
 
-def entry_digest(row: Row) -> tuple[int, bytes]:
+def entry_digest(row: Row) -> EntryDigest:
     """Return the line of an entry, and a digest of the other values of its row."""
-    return row[LINE_INDEX], _hash((*row[:LINE_INDEX], *row[LINE_INDEX + 1 :]))
+    other_values = (*row[:LINE_INDEX], *row[LINE_INDEX + 1 :])
+    return EntryDigest(line=row[LINE_INDEX], digest=_hash(other_values))
 
 
 def _hash(values: Row) -> bytes:

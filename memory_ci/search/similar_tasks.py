@@ -82,7 +82,7 @@ class PromptIndex(msgspec.Struct, frozen=True):
 
     Attributes:
         total: number of tasks.
-        postings: for each term the (place of the task, weight) of those that have it, encoded until
+        postings: for each term the (index of the task, weight) of those that have it, encoded until
             it is needed: a question has ten of the ten thousand terms. The weight is the part of
             BM25 that does not depend on how many tasks have the term.
     """
@@ -91,7 +91,7 @@ class PromptIndex(msgspec.Struct, frozen=True):
     postings: dict[str, msgspec.Raw]
 
     def find(self, term: str) -> list[tuple[int, float]]:
-        """Return the places of the tasks whose prompts have `term`, with its weight in each."""
+        """Return the indices of the tasks whose prompts have `term`, with its weight in each."""
         encoded = self.postings.get(term)
         if encoded is None:
             return []
@@ -99,16 +99,16 @@ class PromptIndex(msgspec.Struct, frozen=True):
 
 
 class _Scores(NamedTuple):
-    """BM25 scores of tasks, by place.
+    """BM25 scores of tasks, by the index of a task in the list of tasks.
 
     Attributes:
-        by_place: the score of each task that shares a term.
-        shared: how many terms each of them shares.
+        by_index: the score of each task that shares a term.
+        shared_counts: how many terms each of them shares.
         highest: the highest score that a task can have.
     """
 
-    by_place: Mapping[int, float]
-    shared: Mapping[int, int]
+    by_index: Mapping[int, float]
+    shared_counts: Mapping[int, int]
     highest: float
 
 
@@ -144,13 +144,13 @@ def build_prompts(counts: Sequence[Mapping[str, float]]) -> PromptIndex:
     lengths = [sum(term_counts.values()) for term_counts in counts]
     mean_length = sum(lengths) / len(lengths) if any(lengths) else 1.0
     postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-    for place, term_counts in enumerate(counts):
-        length_norm = K1 * (1 - B + B * lengths[place] / mean_length)
+    for task_index, term_counts in enumerate(counts):
+        length_norm = K1 * (1 - B + B * lengths[task_index] / mean_length)
         for term, count in term_counts.items():
             weight = count * (K1 + 1) / (count + length_norm)
-            postings[term].append((place, weight))
+            postings[term].append((task_index, weight))
     encode = msgspec.msgpack.encode
-    encoded = {term: msgspec.Raw(encode(places)) for term, places in postings.items()}
+    encoded = {term: msgspec.Raw(encode(term_postings)) for term, term_postings in postings.items()}
     return PromptIndex(len(counts), encoded)
 
 
@@ -171,7 +171,7 @@ def find_similar(
         tasks: the tasks to search.
         prompts: the index of their prompts, in the same order.
         top: how many are returned at most.
-        is_gated: whether only tasks are returned that are similar enough to be named unasked.
+        is_gated: return only tasks that are similar enough to be named to an agent unasked.
     """
     title = extract_prose(query.prompt).partition("\n")[0]
     title_terms = set(count_terms(title))
@@ -179,9 +179,9 @@ def find_similar(
     least_score = GATE if prompts.total >= YOUNG else GATE_SHARE * scores.highest
 
     scored_tasks: list[tuple[Task, float]] = []
-    for place, score in scores.by_place.items():
-        task = tasks[place]
-        is_near = score >= least_score and scores.shared[place] >= LEAST_SHARED
+    for task_index, score in scores.by_index.items():
+        task = tasks[task_index]
+        is_near = score >= least_score and scores.shared_counts[task_index] >= LEAST_SHARED
         if score <= 0 or (is_gated and not is_near) or query.is_of(task):
             continue
         if set(count_terms(task.title)) != title_terms:
@@ -210,10 +210,10 @@ def find_answers(
     scores = _score(question, prompts)
     least_score = ASKED_SHARE * scores.highest
     scored_tasks: list[tuple[Task, float]] = []
-    for place, score in scores.by_place.items():
-        is_near = scores.shared[place] >= LEAST_ASKED and score >= least_score
-        if is_near and is_wanted(tasks[place]):
-            scored_tasks.append((tasks[place], score))
+    for task_index, score in scores.by_index.items():
+        is_near = scores.shared_counts[task_index] >= LEAST_ASKED and score >= least_score
+        if is_near and is_wanted(tasks[task_index]):
+            scored_tasks.append((tasks[task_index], score))
     return _rank(scored_tasks, top)
 
 
@@ -243,7 +243,7 @@ def _score(title: str, prompts: PromptIndex) -> _Scores:
     The inverse document frequency is log((N - n + 0.5) / (n + 0.5)), which is below zero for a term
     that most tasks have.
     """
-    score_by_place: defaultdict[int, float] = defaultdict(float)
+    score_by_index: defaultdict[int, float] = defaultdict(float)
     shared_counts: Counter[int] = Counter()
     highest = 0.0
     total = max(prompts.total, FEW)
@@ -251,10 +251,10 @@ def _score(title: str, prompts: PromptIndex) -> _Scores:
         postings = prompts.find(term)
         idf = math.log((total - len(postings) + 0.5) / (len(postings) + 0.5))
         highest += max(idf, 0.0) * (K1 + 1)
-        for place, weight in postings:
-            score_by_place[place] += idf * weight
-            shared_counts[place] += 1
-    return _Scores(score_by_place, shared_counts, highest)
+        for task_index, weight in postings:
+            score_by_index[task_index] += idf * weight
+            shared_counts[task_index] += 1
+    return _Scores(score_by_index, shared_counts, highest)
 
 
 def take_diverse(ranked: Sequence[S], top: int, title: Callable[[S], str]) -> Iterator[S]:

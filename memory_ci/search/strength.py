@@ -100,8 +100,9 @@ def measure_coverage(
     weights: dict[str, float] = {}
     for term in _choose_subject_terms(terms, corpus):
         df = corpus.df(term)
-        is_crossing = not df and not term.isascii() and UNSPACED.match(term) is not None
-        factor = CROSSING if is_crossing else 1.0
+        # In a script without blanks a term is two letters, which may belong to two words.
+        may_cross_words = not df and not term.isascii() and UNSPACED.match(term) is not None
+        factor = CROSSING if may_cross_words else 1.0
         weights[term] = factor * idf(df, total)
 
     total_weight = sum(weights.values())
@@ -128,11 +129,12 @@ def _choose_subject_terms(terms: Sequence[str], corpus: Corpus) -> list[str]:
 def measure_margin(
     task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Corpus
 ) -> float:
-    """Return by how much the nearest of the best matches exceeds the least nearness to be served.
+    """Return how far the nearness of the best matches to a task is above the least that is served.
 
-    It is negative if no match is near enough. The nearness of an entry to the first line of the
-    task, or to a clause of it, is the coverage of its words plus half the share of its letters; it
-    is 0 if the coverage is.
+    The result is negative if no match is near enough to be served. The nearness of an entry is 0
+    if it has none of the words in the first line of the task. Otherwise it is the coverage of
+    these words, plus half the share of 4-grams. Each clause of the line is tried as well as the
+    whole line, for a task may name two subjects; the greatest nearness counts.
 
     Args:
         task: the task.

@@ -23,7 +23,7 @@ from memory_ci.memory.workspace import STAGED, index_path
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.report import LoadedFile
 from memory_ci.search.builder import KnownDigests, open_index, sync
-from memory_ci.search.database import LIST_FILES, entries_by_path, prove
+from memory_ci.search.database import LIST_FILES, entries_by_path, require_intact
 from memory_ci.store.document import load_file
 from memory_ci.store.edits import format_entry
 from tests.make import examples, make_entry, make_id
@@ -215,7 +215,7 @@ def test_a_file_that_changed_is_indexed_as_if_it_were_read_whole(texts: list[str
                 index.connection.execute(LIST_FILES).fetchall()
                 == fresh.connection.execute(LIST_FILES).fetchall()
             )
-        prove(index.connection)
+        require_intact(index.connection)
 
 
 def test_of_a_file_that_changed_only_what_is_new_is_parsed() -> None:

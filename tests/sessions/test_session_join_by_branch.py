@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.doctor.case import Surroundings
+from memory_ci.commands.doctor.context import DoctorContext
 from memory_ci.commands.doctor.memory import check_sessions
 from tests.agents_at_work import WORDS, keep_session, make_session, merge_branch
 from tests.project import NOW, Project
@@ -51,7 +51,7 @@ def edited(path: str = PUSHED, tool: str = "Edit", number: int = 9) -> Record:
 
 
 def doctor_says(project: Project) -> list[str]:
-    case = Surroundings(project.workspace, {}, NOW, sys.executable)
+    case = DoctorContext(project.workspace, {}, NOW, sys.executable)
     return [probe.what for probe in check_sessions(case) if probe.name == "joining"]
 
 

@@ -6,7 +6,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from memory_ci.commands.doctor.case import Surroundings
+from memory_ci.commands.doctor.context import DoctorContext
 from memory_ci.commands.doctor.memory import check_sessions
 from memory_ci.records.plan import Plan
 from tests.agents_at_work import keep_session, make_session, merge_branch
@@ -103,6 +103,6 @@ def test_doctor_counts_captured_sessions_of_no_change(project: Project, tmp_path
     keep_unmerged(project, tmp_path)
     project.clock.now += timedelta(days=15)
     squash(project)
-    case = Surroundings(project.workspace, {}, project.clock.now, sys.executable)
+    case = DoctorContext(project.workspace, {}, project.clock.now, sys.executable)
     (probe,) = [probe for probe in check_sessions(case) if probe.name == "unmerged"]
     assert probe.what.startswith("1 captured session belongs to no merged change")

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from memory_ci.commands.doctor.case import Surroundings
+from memory_ci.commands.doctor.context import DoctorContext
 from memory_ci.commands.doctor.memory import check_sessions
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.records.history import PullRequest
@@ -214,6 +214,6 @@ def test_a_checkpoint_of_a_change_that_an_earlier_run_has_read_is_not_read_again
 def test_doctor_says_how_many_checkpoints_no_commit_names(project: Project) -> None:
     keep_checkpoint(project, at=project.clock.now, branch="charge")
     squash(project)
-    case = Surroundings(project.workspace, {}, NOW, sys.executable)
+    case = DoctorContext(project.workspace, {}, NOW, sys.executable)
     (what,) = [probe.what for probe in check_sessions(case) if probe.name == "checkpoints"]
     assert what.startswith("1 of 1 checkpoint of Entire")

@@ -92,9 +92,262 @@ def test_a_yaml_1_1_reader_sees_our_texts_as_the_same_texts(entry: Entry) -> Non
 
 
 @pytest.mark.parametrize(
-    "body", ["# A level-1 heading", "---\nid: x\ntype: task\n---", "trailing \n", "        find_old_state(
-            [make_entry(1, body="a"), make_entry(1, body="b")], make_entry(1, body="c")
-        )
+    "body", ["# A level-1 heading", "---\nid: x\ntype: task\n---", "trailing \n", "<<<<<<< HEAD\nx"]
+)
+def test_a_body_that_would_not_read_back_is_refused(body: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        format_entry(make_entry(body=body))
+    assert raised.value.slug == "entry-not-writable"
+
+
+FILE = """# Memory
+
+---
+id: 00000001-0000-4000-8000-000000000000
+# a person's remark
+type: procedural
+team_owner: {name: Ada, since: 2020}
+domain: task
+importance: 0.50
+status: active
+reinforcement_count: 0
+last_reinforced: 2026-09-01
+---
+
+## Learning number 1
+
+Its body,   spaced as it likes.
+
+
+"""
+
+
+def test_an_update_changes_only_the_lines_of_the_fields_that_differ() -> None:
+    file = parse_memory_file("MEMORY.md", FILE.encode())
+    entry = msgspec.structs.replace(
+        file.entries[0],
+        reinforcement_count=1,
+        last_reinforced=date(2026, 10, 2),
+        source="pr:7",
+        priority="high",
+    )
+    text = render_memory_file(edit_file(file, updated=[entry])).decode()
+    before, after = FILE.splitlines(), text.splitlines()
+    assert [line for line in after if line not in before] == [
+        "reinforcement_count: 1",
+        "last_reinforced: '2026-10-02'",
+        "priority: high",
+        "source: pr:7",
+    ]
+    assert [line for line in before if line not in after] == [
+        "reinforcement_count: 0",
+        "last_reinforced: 2026-09-01",
+    ]
+    assert parse_memory_file("MEMORY.md", text.encode()).entries == (entry,)
+
+
+def test_a_new_body_replaces_the_old_one_and_leaves_the_head_alone() -> None:
+    file = parse_memory_file("MEMORY.md", FILE.encode())
+    text = render_memory_file(
+        edit_file(file, updated=[msgspec.structs.replace(file.entries[0], body="New.")])
+    ).decode()
+    assert text == FILE.replace("\n## Learning", "## Learning").replace(
+        "Its body,   spaced as it likes.", "New."
+    )
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 50), DAYS), min_size=1, max_size=8, unique_by=lambda pair: pair[0]
+    )
+)
+def test_added_entries_stand_in_the_order_of_date_and_id_and_nothing_else_moves(
+    pairs: list[tuple[int, date]],
+) -> None:
+    file = parse_memory_file("MEMORY.md", b"# Memory\n\nWhat we learned.\n")
+    for number, day in pairs:
+        file = edit_file(file, added=[make_entry(number, created_at=day)])
+    assert [(e.created_at, e.id) for e in file.entries] == sorted(
+        (day, make_id(number)) for number, day in pairs
+    )
+    assert render_memory_file(file).startswith(b"# Memory\n\nWhat we learned.\n\n---\n")
+
+
+def test_adding_one_entry_at_a_time_or_all_at_once_gives_the_same_bytes() -> None:
+    new = [
+        make_entry(number, created_at=date(2026, 1, number), body="```\ncode\n```")
+        for number in (3, 1, 2)
+    ]
+    one = parse_memory_file("MEMORY.md", b"")
+    for entry in new:
+        one = edit_file(one, added=[entry])
+    assert render_memory_file(one) == render_memory_file(
+        edit_file(parse_memory_file("MEMORY.md", b""), added=new)
+    )
+
+
+def test_windows_line_endings_stay_in_what_is_added_and_updated() -> None:
+    file = parse_memory_file("MEMORY.md", FILE.replace("\n", "\r\n").encode())
+    old = msgspec.structs.replace(file.entries[0], reinforcement_count=9, body="Two\nlines.")
+    data = render_memory_file(edit_file(file, added=[make_entry(2)], updated=[old]))
+    assert data.count(b"\n") == data.count(b"\r\n")
+    assert {
+        entry.id: entry.reinforcement_count for entry in parse_memory_file("", data).entries
+    } == {
+        make_id(1): 9,
+        make_id(2): 0,
+    }
+
+
+def test_an_edit_that_would_tear_an_entry_is_refused() -> None:
+    """Appended behind an unclosed fence, a body with a fence of its own would swallow what is between."""
+    file = parse_memory_file(
+        "MEMORY.md", format_entry(make_entry(1)).encode() + b"\n```\nunclosed\n"
+    )
+    with pytest.raises(UnreadableMemoryError) as raised:
+        edit_file(file, added=[make_entry(2, body="```\ncode\n```")])
+    assert raised.value.slug == "unsafe-rewrite"
+
+
+def test_updating_an_entry_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(MemoryCIError) as raised:
+        edit_file(parse_memory_file("MEMORY.md", b""), updated=[make_entry(1)])
+    assert raised.value.slug == "entry-missing"
+
+
+def test_an_entry_is_taken_out_and_nothing_else_moves() -> None:
+    texts = [format_entry(make_entry(number)) for number in (1, 2, 3)]
+    file = parse_memory_file("MEMORY.md", ("# Memory\n\n" + "\n".join(texts)).encode())
+    edited = render_memory_file(edit_file(file, removed=[make_entry(2)])).decode()
+    assert edited == "# Memory\n\n" + texts[0] + "\n" + texts[2]
+
+
+def test_of_an_id_that_stands_twice_the_first_is_updated_and_the_last_taken_out() -> None:
+    file = parse_memory_file(
+        "MEMORY.md",
+        (format_entry(make_entry(1)) + "\n" + format_entry(make_entry(1, title="Twin"))).encode(),
+    )
+    merged = make_entry(1, reinforcement_count=5)
+    edited = edit_file(file, updated=[merged], removed=[make_entry(1, title="Twin")])
+    assert edited.entries == (merged,)
+
+
+@pytest.mark.parametrize("title", ["First", "Second"])
+def test_of_twins_the_one_that_is_meant_is_taken_out(title: str) -> None:
+    twins = make_entry(1, title="First"), make_entry(1, title="Second")
+    file = parse_memory_file("MEMORY.md", "\n".join(map(format_entry, twins)).encode())
+    assert [
+        entry.title for entry in edit_file(file, removed=[make_entry(1, title=title)]).entries
+    ] == [twin.title for twin in twins if twin.title != title]
+
+
+@pytest.mark.parametrize("title", ["C#", "a # b", "x #", "#", "## x ##"])
+def test_a_title_with_hashes_reads_back(title: str) -> None:
+    (entry,) = parse_memory_file("", format_entry(make_entry(title=title)).encode()).entries
+    assert entry.title == title
+
+
+@pytest.mark.parametrize("importance", [0.12345, 1 / 3, 1e-7, 5e-324, 0.1 + 0.2])
+def test_an_importance_keeps_every_decimal(importance: float) -> None:
+    (entry,) = parse_memory_file(
+        "", format_entry(make_entry(importance=importance)).encode()
+    ).entries
+    assert entry.importance == importance
+
+
+@pytest.mark.parametrize(
+    ("fields", "part"),
+    [
+        ({"cites": ("src/\udcff.py",)}, "'cites'"),
+        ({"evidence": ("fine", "\ud800")}, "'evidence'"),
+        ({"source": ""}, "'source'"),
+        ({"importance": 2.0}, "'importance'"),
+        ({"extra": (("note", " \udcff"),)}, "'note'"),
+        ({"title": "half \udcff"}, "title"),
+        ({"title": "two\nlines"}, "title"),
+        ({"title": ""}, "title"),
+        ({"body": "half \udcff"}, "body"),
+        ({"body": "# One"}, "body"),
+    ],
+)
+def test_what_cannot_be_written_is_named(fields: dict[str, Any], part: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        format_entry(make_entry(**fields))
+    assert raised.value.slug == "entry-not-writable"
+    assert part in raised.value.message.partition("because of its ")[2]
+    assert raised.value.hint
+
+
+def test_a_count_at_its_end_stays_readable() -> None:
+    full = make_entry(reinforcement_count=10**18 - 1)
+    file = parse_memory_file("", format_entry(full).encode())
+    more = msgspec.structs.replace(full, reinforcement_count=10**18)
+    assert edit_file(file, updated=[more]).entries == (full,)
+
+
+def test_every_line_keeps_its_own_ending_when_another_is_rewritten() -> None:
+    lines = FILE.splitlines()
+    mixed = "".join(line + ("\r\n" if number % 3 else "\n") for number, line in enumerate(lines))
+    file = parse_memory_file("MEMORY.md", mixed.encode())
+    text = render_memory_file(edit_file(file, updated=[reinforced(file.entries[0])])).decode()
+    assert text == mixed.replace("_count: 0", "_count: 1")
+    new = msgspec.structs.replace(file.entries[0], priority="high")
+    text = render_memory_file(edit_file(file, updated=[new])).decode()
+    assert [line for line in text.split("\n") if line not in mixed.split("\n")] == [
+        "priority: high\r"
+    ]
+    assert text.replace("priority: high\r\n", "") == mixed
+
+
+def test_an_entry_of_unix_lines_in_a_file_of_windows_lines_stays_one() -> None:
+    prose, text = "# Memory\r\n\r\n", format_entry(make_entry(1, body="Old."))
+    file = parse_memory_file("MEMORY.md", (prose + text).encode())
+    edited = edit_file(file, updated=[make_entry(1, body="New.\nOne.")])
+    assert render_memory_file(edited).decode() == prose + format_entry(
+        make_entry(1, body="New.\nOne.")
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("count: 0   # set by Ann", "count: 1   # set by Ann"),
+        ("count: '0' # 'quoted'", "count: 1 # 'quoted'"),
+        ("count: 0\t# behind a tab\r", "count: 1\t# behind a tab\r"),
+    ],
+)
+def test_the_comment_behind_a_value_survives_its_update(old: str, new: str) -> None:
+    text = format_all_keys(make_entry(1)).replace("count: 0", old)
+    file = parse_memory_file("", text.encode())
+    assert render_memory_file(
+        edit_file(file, updated=[reinforced(file.entries[0])])
+    ).decode() == text.replace(old, new)
+
+
+def reinforced(entry: Entry) -> Entry:
+    return msgspec.structs.replace(entry, reinforcement_count=entry.reinforcement_count + 1)
+
+
+def test_an_update_of_one_of_two_twins_leaves_the_bytes_of_the_other_alone() -> None:
+    first, second = make_entry(1, body="One."), make_entry(1, title="Twin", body="Two.")
+    for old, at in ((first, 0), (second, 1)):
+        file = parse_memory_file("", (format_entry(first) + "\n" + format_entry(second)).encode())
+        edited = edit_file(file, updated=[reinforced(old)])
+        assert edited.segments[1 - at].raw == file.segments[1 - at].raw
+        assert edited.entries[at] == reinforced(old)
+
+
+def test_copies_that_become_one_leave_what_was_planned() -> None:
+    """The text that survives is that of the second; the place is that of the first."""
+    first, second = make_entry(1, body="One."), make_entry(1, body="Longer.", importance=0.9)
+    file = parse_memory_file("", (format_entry(first) + "\n" + format_entry(second)).encode())
+    for merged in (reinforced(second), second):
+        assert edit_file(file, updated=[merged], removed=[second]).entries == (merged,)
+
+
+def test_of_twins_that_all_say_something_else_the_first_is_meant() -> None:
+    assert (
+        find_old_state([make_entry(1, body="a"), make_entry(1, body="b")], make_entry(1, body="c"))
         == 0
     )
 

@@ -75,12 +75,12 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
         RepositoryError: bare-repository, write-failed.
     """
     root = work_tree(workspace)
-    new_entry = _complete(workspace, entry)
+    new_entry = _complete_fields(workspace, entry)
     entry = new_entry.entry
     text = format_entry(entry)
-    _refuse(workspace, new_entry)
+    _refuse_forbidden_text(workspace, new_entry)
 
-    existing = _find_existing(workspace, new_entry)
+    existing = _find_equal_entry(workspace, new_entry)
     if existing is not None:
         return Added(existing.path, existing.entry, is_new=False)
     inbox_path = fragment_path(entry.id)
@@ -103,10 +103,11 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     return Added(inbox_path, entry, is_new=True)
 
 
-def _complete(workspace: Workspace, entry: Entry) -> Located:
+def _complete_fields(workspace: Workspace, entry: Entry) -> Located:
     """Return a new entry with its phase, its scope and cites of the code that its text names.
 
-    The phase is the stage of the project, by its INTENT.md. The entry has no place in a file yet.
+    The phase is the stage of the project, by its INTENT.md. The path is "" and the line 1, for the
+    entry is in no file yet.
 
     Raises:
         UsageError: bad-scope.
@@ -127,7 +128,7 @@ def _complete(workspace: Workspace, entry: Entry) -> Located:
         from memory_ci.memory.named_code import cite_named  # a note in plain words is spared it
 
         (entry,) = cite_named(workspace, [entry], head)
-    return Located(entry, "", 1, target)
+    return Located(entry, path="", line=1, scope=target)
 
 
 def _list_file_names(workspace: Workspace, commit: str) -> frozenset[str]:
@@ -143,15 +144,15 @@ def _may_have_cites(entry: Entry, file_names: Set[str]) -> bool:
     return any(name in entry.text for name in file_names)
 
 
-def _refuse(workspace: Workspace, new: Located) -> None:
+def _refuse_forbidden_text(workspace: Workspace, new_entry: Located) -> None:
     """Refuse an entry that is too long, unsafe for agents, or was forgotten on demand.
 
     Raises:
         FindingsError: refused-text, forgotten.
     """
-    for finding in check_length(new):
+    for finding in check_length(new_entry):
         raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
-    for finding in (*find_unsafe(new), *find_forgotten_here(workspace, new)):
+    for finding in (*find_unsafe(new_entry), *find_forgotten_here(workspace, new_entry)):
         slug = "forgotten" if finding.code == "forgotten" else "refused-text"
         raise FindingsError(f"not added: the text {finding.message}", slug=slug, hint=finding.hint)
 
@@ -183,7 +184,7 @@ def quote_person(
         workspace: the repository and its configuration.
         entry: the entry.
         quoted: the words, or the number of a turn whose steering words are quoted.
-        keys: the keys of the session.
+        keys: the session, as `<agent>:<id>` or an id; empty for the one at work in this work tree.
         home: the home of the user, where agents store transcripts.
         now: the time.
 
@@ -232,15 +233,15 @@ def _refuse_many_quotes(workspace: Workspace, session_key: str) -> None:
         raise UsageError(message, slug="too-many-marks", hint=hint)
 
 
-def _find_existing(workspace: Workspace, new_entry: Located) -> Located | None:
+def _find_equal_entry(workspace: Workspace, new_entry: Located) -> Located | None:
     """Return an entry of the same scope that says the same as a new one, or None.
 
     Only files that contain the new body, whatever its case and line breaks, and the words of the
     new title are parsed: few do.
     """
-    parts = (_fold(new_entry.entry.body), *content_words(new_entry.entry.title))
+    parts = (_normalise_words(new_entry.entry.body), *content_words(new_entry.entry.title))
     for path, data in _read_texts(workspace).items():
-        text = _fold(data.decode("utf-8", "replace"))
+        text = _normalise_words(data.decode("utf-8", "replace"))
         if not all(part in text for part in parts):
             continue
         for located in load_file(path, data, workspace.config.scopes).entries:
@@ -251,7 +252,7 @@ def _find_existing(workspace: Workspace, new_entry: Located) -> Located | None:
     return None
 
 
-def _fold(text: str) -> str:
+def _normalise_words(text: str) -> str:
     """Return a text in lower case, with one blank between words."""
     return " ".join(text.lower().split())
 

@@ -88,7 +88,7 @@ def check_memory(
         findings.update(_find_stale_export(workspace, view, memory))
     findings.update(_check_episodes(workspace, view, episode_files, memory))
     findings.update(_find_duplicate_ids(memory))
-    findings.update(_find_dangling(workspace, view, memory))
+    findings.update(_find_dangling_relations(workspace, view, memory))
 
     file_count = len(memory_files) + len(episode_files)
     if wanted_paths:
@@ -152,24 +152,24 @@ def _refuse_unknown_paths(wanted_paths: Set[str], files: Iterable[TreeFile]) -> 
 
 def _find_duplicate_ids(memory: LoadedMemory) -> Iterator[Finding]:
     """Find entries with the id of an entry before them."""
-    first_places: dict[str, Located] = {}
-    for place in memory.located:
-        first_place = first_places.setdefault(place.entry.id, place)
-        if first_place is not place:
-            first = f"{first_place.path}:{first_place.line}"
-            message = f"the id {place.entry.id[:8]} is already at {first}"
+    first_by_id: dict[str, Located] = {}
+    for located in memory.located:
+        first = first_by_id.setdefault(located.entry.id, located)
+        if first is not located:
+            first_place = f"{first.path}:{first.line}"
+            message = f"the id {located.entry.id[:8]} is already at {first_place}"
             hint = "Remove one, or give one a new id."
-            yield Finding(place.path, place.line, "duplicate-id", message, hint)
+            yield Finding(located.path, located.line, "duplicate-id", message, hint)
 
 
-def _find_dangling(
+def _find_dangling_relations(
     workspace: Workspace, view: str | None, memory: LoadedMemory
 ) -> Iterator[Finding]:
     """Find relations of entries (such as `supersedes`) to an id that no entry has or had.
 
     History is read only if an id is missing in the view.
     """
-    if not any(place.entry.relations for place in memory.located):
+    if not any(located.entry.relations for located in memory.located):
         return
     from memory_ci.lifecycle.relations import find_dangling, list_dangling  # few entries have any
 
@@ -186,7 +186,7 @@ def _find_dangling(
     yield from find_dangling(memory.located, retired_ids)
 
 
-def list_sources(
+def list_source_lines(
     workspace: Workspace, view: str | None, findings: Iterable[Finding]
 ) -> dict[tuple[str, int], str]:
     """Return the text of the line that each finding is about, by path and line number.
@@ -236,14 +236,14 @@ def _check_episodes(
     from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
     from memory_ci.lifecycle.utility import compute_utilities
 
-    tellings = chain.from_iterable(file.records for _, file in episode_files)
+    records = chain.from_iterable(file.records for _, file in episode_files)
     # Feedback on an entry that another one superseded counts for its successor.
-    heirs = find_heirs_among(place.entry for place in memory.located)
-    utilities = compute_utilities(list_feedback(tellings), heirs=heirs)
-    for place in memory.located:
-        utility = utilities.get(place.entry.id)
-        if utility is not None and utility.is_low and place.entry.status != "retired":
+    heirs = find_heirs_among(located.entry for located in memory.located)
+    utilities = compute_utilities(list_feedback(records), heirs=heirs)
+    for located in memory.located:
+        utility = utilities.get(located.entry.id)
+        if utility is not None and utility.is_low and located.entry.status != "retired":
             message = f"utility {utility.value:.2f} after {utility.events} events of feedback"
             yield Finding(
-                place.path, place.line, "low-utility", message, LOW_UTILITY_HINT, "notice"
+                located.path, located.line, "low-utility", message, LOW_UTILITY_HINT, "notice"
             )

@@ -70,7 +70,7 @@ def add_range_findings(workspace: Workspace, report: CheckReport, range_text: st
         RepositoryError: unknown-revision.
     """
     start, head = read_range(workspace, range_text)
-    touched = find_touched(start, head)
+    touched = find_touched_entries(start, head)
     priorities = find_machine_priorities(start, head)
     return replace(report, findings=(*report.findings, *touched, *priorities))
 
@@ -96,26 +96,28 @@ def read_range(workspace: Workspace, range_text: str) -> tuple[Snapshot, Snapsho
     return workspace.at(base), head
 
 
-def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
+def find_touched_entries(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
     """Find the entries of `head` whose cited code was changed since `start`, or before it.
 
     A verdict says where the code of a cite is at a commit, and whether it is still the same.
     """
     workspace = head.workspace
-    located = [place for place in head.memory.located if place.entry.status != "retired"]
-    place_by_cite: dict[CiteKey, Located] = {}
-    for place in located:  # of two entries with one id the last counts
-        for cite in place.entry.cites:
-            place_by_cite[place.entry.id, cite] = place
+    located_entries = [
+        located for located in head.memory.located if located.entry.status != "retired"
+    ]
+    entry_by_cite: dict[CiteKey, Located] = {}
+    for located in located_entries:  # of two entries with one id the last counts
+        for cite in located.entry.cites:
+            entry_by_cite[located.entry.id, cite] = located
 
     old_verdicts, new_verdicts = judge_views(
-        located, JudgedView(workspace, start.sha), JudgedView(workspace, head.sha)
+        located_entries, JudgedView(workspace, start.sha), JudgedView(workspace, head.sha)
     )
     touched_keys = []
     for key, verdict in new_verdicts.items():
         if verdict != old_verdicts[key] or verdict.kind == "changed":
             touched_keys.append(key)
-    touched_entries = list(dict.fromkeys(place_by_cite[key].entry for key in touched_keys))
+    touched_entries = list(dict.fromkeys(entry_by_cite[key].entry for key in touched_keys))
     new_verdicts = _add_last_edits(head, touched_entries, new_verdicts)
 
     old_files = [start.tree.files.get(old_verdicts[key].path) for key in touched_keys]
@@ -124,7 +126,7 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
     comparisons = []
     for key, old_file, new_file in zip(touched_keys, old_files, new_files, strict=True):
         comparison = CiteComparison(
-            place_by_cite[key],
+            entry_by_cite[key],
             old_verdicts[key],
             new_verdicts[key],
             texts[old_file],
@@ -174,64 +176,64 @@ def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding
     of an entry that it supersedes.
     """
     workspace = start.workspace
-    setters = _find_setters(start, head)
+    setters = _find_setting_commits(start, head)
     for entry_id, field in sorted(setters):
         commit = setters[entry_id, field]
         machine = _find_machine_author(workspace, commit)
         if not machine:
             continue
-        place = head.entries_by_id[entry_id]
-        value = OWNED_FIELDS[field](place.entry)
+        located = head.entries_by_id[entry_id]
+        value = OWNED_FIELDS[field](located.entry)
         message = f"{field} {value} was set by {machine} in {commit.sha[:12]}: only people set it"
-        yield Finding(place.path, place.line, "priority-by-machine", message, PRIORITY_HINT)
+        yield Finding(located.path, located.line, "priority-by-machine", message, PRIORITY_HINT)
 
 
-def _find_setters(start: Snapshot, head: Snapshot) -> dict[tuple[str, str], Commit]:
+def _find_setting_commits(start: Snapshot, head: Snapshot) -> dict[tuple[str, str], Commit]:
     """Return the newest commit that set each value of an owned field that `start` does not have.
 
     The keys are the id of the entry and the name of the field (see OWNED_FIELDS).
     """
     workspace = start.workspace
-    unexplained: set[tuple[str, str]] = set()
-    for entry_id, place in head.entries_by_id.items():
+    missing_setters: set[tuple[str, str]] = set()
+    for entry_id, located in head.entries_by_id.items():
         for field in OWNED_FIELDS:
-            if _is_newly_set(place.entry, start.entries_by_id, field):
-                unexplained.add((entry_id, field))
+            if _is_newly_set(located.entry, start.entries_by_id, field):
+                missing_setters.add((entry_id, field))
     setters: dict[tuple[str, str], Commit] = {}
-    if not unexplained:
+    if not missing_setters:
         return setters
 
     is_memory = build_memory_test(workspace)
     span = ("--end-of-options", head.sha, f"^{start.sha}", "--")
     # git log has the newest commit first.
     for commit, _ in read_log(workspace.repo, *FILE_OPTIONS, "--topo-order", "--no-renames", *span):
-        if not unexplained:
+        if not missing_setters:
             break
         if not any(is_memory(file.path) for file in commit.files):
             continue
-        places = workspace.at(commit.sha).entries_by_id
+        entries = workspace.at(commit.sha).entries_by_id
         parents = [workspace.at(parent).entries_by_id for parent in commit.parents] or [{}]
-        for entry_id, field in unexplained:
-            entry = places[entry_id].entry if entry_id in places else None
+        for entry_id, field in missing_setters:
+            entry = entries[entry_id].entry if entry_id in entries else None
             # A merge sets a value only if none of its parents has it.
             if entry and all(_is_newly_set(entry, parent, field) for parent in parents):
                 setters[entry_id, field] = commit
-        unexplained -= setters.keys()
+        missing_setters -= setters.keys()
     return setters
 
 
-def _is_newly_set(entry: Entry, old_places: Mapping[str, Located], field: str) -> bool:
+def _is_newly_set(entry: Entry, old_entries: Mapping[str, Located], field: str) -> bool:
     """Return whether neither an entry nor an entry that it supersedes had its value before.
 
     A new entry may have the value `normal`.
     """
     read_value = OWNED_FIELDS[field]
     old_values: set[str] = set()
-    if entry.id not in old_places:
+    if entry.id not in old_entries:
         old_values.add("normal")
     for entry_id in (entry.id, *entry.supersedes):
-        if entry_id in old_places:
-            old_values.add(read_value(old_places[entry_id].entry))
+        if entry_id in old_entries:
+            old_values.add(read_value(old_entries[entry_id].entry))
     return read_value(entry) not in old_values
 
 

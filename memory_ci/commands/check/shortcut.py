@@ -49,9 +49,9 @@ def show_findings(
     """
     if report.findings and checked_workspace and is_terminal():
         from memory_ci.cli.terminal import render_finding_block
-        from memory_ci.commands.check.check import list_sources
+        from memory_ci.commands.check.check import list_source_lines
 
-        sources = list_sources(checked_workspace, view, report.findings)
+        sources = list_source_lines(checked_workspace, view, report.findings)
         blocks = [
             render_finding_block(finding, sources.get((finding.path, finding.line)))
             for finding in report.findings

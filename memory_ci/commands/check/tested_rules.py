@@ -57,11 +57,13 @@ def _read_file(workspace: Workspace, path: Path) -> list[RuleCheck]:
     data = b""
     with suppress(OSError):  # A file that cannot be read is no check, as an empty one.
         data = read_regular(path, MAX_BYTES)
-    located = load_file(path.name, data, workspace.config.scopes).entries
-    rules = [rule for place in located for rule in make_rules(place.entry)]
+    located_entries = load_file(path.name, data, workspace.config.scopes).entries
+    rules: list[RuleCheck] = []
+    for located in located_entries:
+        rules += make_rules(located.entry)
     if rules:
         return rules
-    if located:
+    if located_entries:
         raise UsageError(f"no entry of {path} has a check", slug="no-check", hint=NO_CHECK_HINT)
     check = parse_check_text(data.decode("utf-8", "replace"))
     return [make_rule(check, path.name)]

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from memory_ci import progress
 from memory_ci.commands.check.change_checks import JudgedChecks, judge_request
 from memory_ci.commands.check.check import CheckReport, check_memory
-from memory_ci.commands.check.range_findings import find_machine_priorities, find_touched
+from memory_ci.commands.check.range_findings import find_machine_priorities, find_touched_entries
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_commit_time, read_log
@@ -122,13 +122,13 @@ def verify_change(
     progress.report("Checking memory files")
     report = check_memory(proposed, tip)
     findings = list(report.findings)
-    findings += _find_resurrected(sides)
-    findings += _find_reactivated(sides)
-    findings += _find_lost(sides)
+    findings += _find_resurrected_entries(sides)
+    findings += _find_reactivated_entries(sides)
+    findings += _find_lost_entries(sides)
     if is_fork:
-        findings += _find_foreign(sides)
-        findings += _find_claims(sides)
-    findings += find_touched(sides.before, sides.after)
+        findings += _find_forbidden_fork_changes(sides)
+        findings += _find_fork_claims(sides)
+    findings += find_touched_entries(sides.before, sides.after)
     findings += find_machine_priorities(sides.before, sides.after)
     findings += _find_removed_policy(trusted.config, proposed.config)
     findings += _verify_new_index(trusted, tip)
@@ -193,22 +193,22 @@ def _find_first_day(entries: Iterable[Entry]) -> date | None:
     return first_day - CLOCK_SLACK
 
 
-def _find_resurrected(sides: Sides) -> Iterator[Finding]:
+def _find_resurrected_entries(sides: Sides) -> Iterator[Finding]:
     """Find entries that a change adds again after they were removed from memory.
 
     This happens when a branch that still has an old entry is merged.
     """
-    old_places = sides.before.entries_by_id
-    new_places = sides.after.entries_by_id
-    added_ids = [entry_id for entry_id in new_places if entry_id not in old_places]
+    old_entries = sides.before.entries_by_id
+    new_entries = sides.after.entries_by_id
+    added_ids = [entry_id for entry_id in new_entries if entry_id not in old_entries]
 
     past_ids = frozenset[str]()
     if added_ids:
-        since = _find_first_day(new_places[entry_id].entry for entry_id in added_ids)
+        since = _find_first_day(new_entries[entry_id].entry for entry_id in added_ids)
         past_ids = list_past_ids(sides.workspace, sides.before.sha, since)
     successors: dict[str, Entry] = {}
-    for place in old_places.values():
-        successors |= dict.fromkeys(place.entry.supersedes, place.entry)
+    for located in old_entries.values():
+        successors |= dict.fromkeys(located.entry.supersedes, located.entry)
 
     for entry_id in added_ids:
         if entry_id in successors:
@@ -218,50 +218,50 @@ def _find_resurrected(sides: Sides) -> Iterator[Finding]:
             message = f"{entry_id[:8]} was removed, and comes back"
         else:
             continue
-        place = new_places[entry_id]
-        yield Finding(place.path, place.line, "resurrected-entry", message, BACK_HINT)
+        located = new_entries[entry_id]
+        yield Finding(located.path, located.line, "resurrected-entry", message, BACK_HINT)
 
 
-def _find_reactivated(sides: Sides) -> Iterator[Finding]:
+def _find_reactivated_entries(sides: Sides) -> Iterator[Finding]:
     """Find entries whose status a change sets back to `active`, such as retired ones."""
-    old_places = sides.before.entries_by_id
-    for entry_id, place in sides.after.entries_by_id.items():
-        if entry_id not in old_places:
+    old_entries = sides.before.entries_by_id
+    for entry_id, located in sides.after.entries_by_id.items():
+        if entry_id not in old_entries:
             continue
-        old_status = old_places[entry_id].entry.status
-        if old_status != "active" and place.entry.status == "active":
+        old_status = old_entries[entry_id].entry.status
+        if old_status != "active" and located.entry.status == "active":
             message = f"{entry_id[:8]} was {old_status}, and is active again"
             yield Finding(
-                place.path, place.line, "resurrected-entry", message, REVIVED_HINT, "warning"
+                located.path, located.line, "resurrected-entry", message, REVIVED_HINT, "warning"
             )
 
 
-def _find_lost(sides: Sides) -> Iterator[Finding]:
+def _find_lost_entries(sides: Sides) -> Iterator[Finding]:
     """Find entries that are missing after a change.
 
     It is an error if only a merge can have dropped an entry, and a warning if a person removed it.
     Three kinds of missing entries are in order: those that a run of memory-ci removed, those that
     another entry supersedes, and those that were retired when a commit removed them.
     """
-    old_places = sides.before.entries_by_id
-    new_places = sides.after.entries_by_id
+    old_entries = sides.before.entries_by_id
+    new_entries = sides.after.entries_by_id
     superseded_ids: set[str] = set()
-    for place in new_places.values():
-        superseded_ids.update(place.entry.supersedes)
-    missing_ids = old_places.keys() - new_places.keys() - superseded_ids
+    for located in new_entries.values():
+        superseded_ids.update(located.entry.supersedes)
+    missing_ids = old_entries.keys() - new_entries.keys() - superseded_ids
     if not missing_ids:
         return
 
-    removed = _list_removed(sides)
+    removed = _list_removed_ids(sides)
     for entry_id in sorted(missing_ids - removed.in_order):
-        place = old_places[entry_id]
-        name = f"{entry_id[:8]} ({place.entry.title!r})"
+        located = old_entries[entry_id]
+        name = f"{entry_id[:8]} ({located.entry.title!r})"
         if entry_id in removed.all:
             message = f"{name} is taken out"
-            yield Finding(place.path, 1, "removed-entry", message, REMOVED_HINT, "warning")
+            yield Finding(located.path, 1, "removed-entry", message, REMOVED_HINT, "warning")
         else:
             message = f"{name} was dropped by a merge: no commit takes it out"
-            yield Finding(place.path, 1, "lost-entry", message, LOST_HINT)
+            yield Finding(located.path, 1, "lost-entry", message, LOST_HINT)
 
 
 class RemovedIds(NamedTuple):
@@ -276,7 +276,7 @@ class RemovedIds(NamedTuple):
     in_order: set[str]
 
 
-def _list_removed(sides: Sides) -> RemovedIds:
+def _list_removed_ids(sides: Sides) -> RemovedIds:
     """Return the ids of entries that the commits of a change removed; merges are not read."""
     workspace = sides.workspace
     is_memory = build_memory_test(workspace)
@@ -293,24 +293,25 @@ def _list_removed(sides: Sides) -> RemovedIds:
         are_memory = [is_memory(file.path) for file in commit.files]
         if not any(are_memory) or not commit.parents:
             continue
-        old_places = workspace.at(commit.parents[0]).entries_by_id
-        removed_ids = old_places.keys() - workspace.at(commit.sha).entries_by_id.keys()
+        old_entries = workspace.at(commit.parents[0]).entries_by_id
+        removed_ids = old_entries.keys() - workspace.at(commit.sha).entries_by_id.keys()
         # The commit of a run has our trailer, and changes nothing but memory.
         is_run = bool(find_trailers(commit.message, (STEP,))) and all(are_memory)
         removed.all.update(removed_ids)
         for entry_id in removed_ids:
-            if is_run or old_places[entry_id].entry.status == "retired":
+            if is_run or old_entries[entry_id].entry.status == "retired":
                 removed.in_order.add(entry_id)
     return removed
 
 
-def _find_foreign(sides: Sides) -> Iterator[Finding]:
+def _find_forbidden_fork_changes(sides: Sides) -> Iterator[Finding]:
     """Find changes of memory files that the author of a fork may not make.
 
-    A fork may only add files to the inbox, where new entries wait for review.
+    Anyone may open a request from a fork, so it may only add files to the inbox, where new entries
+    wait for review. Paths are compared in lower case: some file systems ignore the case.
     """
     repo = sides.workspace.repo
-    is_memory = build_memory_test(Workspace(repo, _fold_scopes(sides.workspace.config)))
+    is_memory = build_memory_test(Workspace(repo, _casefold_scopes(sides.workspace.config)))
     old_files = set(sides.before.tree.files.values())
     new_files = set(sides.after.tree.files.values())
     changed_paths = {readable_path(file) for file in old_files ^ new_files}
@@ -322,12 +323,12 @@ def _find_foreign(sides: Sides) -> Iterator[Finding]:
             yield Finding(path, 1, "fork-memory", "a fork may not change this file", FORK_HINT)
 
     day = read_commit_time(repo, sides.after.sha).date()
-    for place in sides.after.memory.located:
-        if place.path in changed_paths and is_fragment(place.path):
-            yield from find_note_claims(place, day, "error")
+    for located in sides.after.memory.located:
+        if located.path in changed_paths and is_fragment(located.path):
+            yield from find_note_claims(located, day, "error")
 
 
-def _fold_scopes(config: Config) -> Config:
+def _casefold_scopes(config: Config) -> Config:
     """Return a configuration with its patterns of memory files in lower case.
 
     On many disks `memory.md` is the file `MEMORY.md`.
@@ -338,7 +339,7 @@ def _fold_scopes(config: Config) -> Config:
     return replace(config, scopes=replace(config.scopes, **folded_patterns))
 
 
-def _find_claims(sides: Sides) -> Iterator[Finding]:
+def _find_fork_claims(sides: Sides) -> Iterator[Finding]:
     """Find statements in a fork's commit messages that a run of memory-ci would not believe.
 
     These are trailers that only a run may write, uses of entries, and reverts without a proof.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from memory_ci.commands.doctor.case import Surroundings, find_interpreter_fault
+from memory_ci.commands.doctor.context import DoctorContext, find_interpreter_fault
 from memory_ci.commands.doctor.records import Probe
 from memory_ci.commands.doctor.setup import INSTALL
 from memory_ci.commands.setup import hooks
@@ -29,20 +29,20 @@ READING_EVENTS = ("SessionStart", "sessionStart")
 """Events that are hooked into only to read memory."""
 
 
-def check_agents(case: Surroundings) -> Iterator[Probe]:
+def check_agents(context: DoctorContext) -> Iterator[Probe]:
     """Check the settings of coding agents: hooks, MCP servers and texts, in all work trees."""
-    repo = case.workspace.repo
+    repo = context.workspace.repo
     root = repo.root
     if root is None:
         yield Probe("agents", "skip", "no work tree")
         return
-    if not case.workspace.config.sessions.read:
+    if not context.workspace.config.sessions.read:
         yield Probe("agents", "skip", "the configuration says sessions.read: false")
         return
 
     found_parts = [*list_parts(root), *list_parts(Path.home(), "user")]
     found_hooks = [found for found in found_parts if found.part.name == "hooks"]
-    last_prompts = list_last_signs(case.workspace)
+    last_prompts = list_last_signs(context.workspace)
     if not found_hooks:
         yield from _report_prompts(last_prompts)
     if not found_parts and not last_prompts:
@@ -51,15 +51,15 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
         yield Probe("agents", "skip", "no agent of this clone reads memory", remedy)
 
     for hook in found_hooks:
-        fault = _find_fault(case, hook)
+        fault = _find_fault(context, hook)
         if fault is not None:
             yield fault
         else:
             yield from _report_hook(hook, found_parts, last_prompts.get(hook.agent.name))
-    yield from _report_files(case, found_parts)
-    yield from _report_readers(case)
+    yield from _report_files(context, found_parts)
+    yield from _report_readers(context)
     names = [hook.agent.name for hook in found_hooks if hook.path.is_relative_to(root)]
-    yield from _report_worktrees(case, dict.fromkeys(names))
+    yield from _report_worktrees(context, dict.fromkeys(names))
 
 
 def _report_prompts(last_prompts: Mapping[str, datetime]) -> Iterator[Probe]:
@@ -73,35 +73,35 @@ def _report_prompts(last_prompts: Mapping[str, datetime]) -> Iterator[Probe]:
         yield Probe("agents", "ok", f"{what}, by a plugin or by hooks that are gone")
 
 
-def _report_readers(case: Surroundings) -> Iterator[Probe]:
+def _report_readers(context: DoctorContext) -> Iterator[Probe]:
     """Report when agents last committed work for which they had read memory."""
-    readers = list_readers(case.workspace.repo, case.tip) if case.tip else {}
+    readers = list_readers(context.workspace.repo, context.tip) if context.tip else {}
     if readers:
         days = ", ".join(f"{name} on {time:%Y-%m-%d}" for name, time in readers.items())
         yield Probe("agents", "ok", f"work that was served memory was last committed by {days}")
 
 
-def _report_files(case: Surroundings, found_parts: Sequence[FoundPart]) -> Iterator[Probe]:
+def _report_files(context: DoctorContext, found_parts: Sequence[FoundPart]) -> Iterator[Probe]:
     """Report servers and texts, once for a file that several agents read."""
     first_by_file: dict[tuple[Path, str], FoundPart] = {}
     for found in reversed(found_parts):
         first_by_file[found.path, found.part.name] = found
     for found in first_by_file.values():
         if found.part.name == "mcp":
-            yield _judge_server(case, found)
+            yield _judge_server(context, found)
         elif found.part.name == "text":
             what = f"{found.path} tells any agent that reads it how to ask, and how to note"
             yield Probe("agents", "ok", what)
 
 
-def _report_worktrees(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
+def _report_worktrees(context: DoctorContext, names: Iterable[str]) -> Iterator[Probe]:
     """Report whether agents with hooks here also have them in the other work trees of the clone.
 
     Args:
-        case: the repository and the machine.
+        context: the repository and the machine.
         names: the names of the agents.
     """
-    repo = case.workspace.repo
+    repo = context.workspace.repo
     for tree in list_worktrees(repo):
         if tree.is_bare or tree.path == repo.root or not tree.path.is_dir():
             continue
@@ -109,7 +109,7 @@ def _report_worktrees(case: Surroundings, names: Iterable[str]) -> Iterator[Prob
         names_with_hooks = {found.agent.name for found in found_parts if found.part.name == "hooks"}
         last_prompts: Mapping[str, datetime] = {}
         if names_with_hooks:
-            workspace = Workspace(find_repository(tree.path), case.workspace.config)
+            workspace = Workspace(find_repository(tree.path), context.workspace.config)
             last_prompts = list_last_signs(workspace)
         for name in names:
             time = last_prompts.get(name)
@@ -180,7 +180,7 @@ def _judge_reading(hook: FoundPart, last_prompt: datetime | None, remedy: str) -
     return Probe("agents", "skip", what, remedy)
 
 
-def _find_fault(case: Surroundings, hook: FoundPart) -> Probe | None:
+def _find_fault(context: DoctorContext, hook: FoundPart) -> Probe | None:
     """Return why the hook of an agent does nothing, here or in other clones, None if it works."""
     name = hook.agent.name
     file = hook.part.file
@@ -190,7 +190,7 @@ def _find_fault(case: Surroundings, hook: FoundPart) -> Probe | None:
         commands = "\n".join(hooks.list_texts(msgspec.json.decode(hook.text)))
     python = hooks.find_interpreter(commands)
 
-    fault = find_interpreter_fault(case, python, may_run=False)
+    fault = find_interpreter_fault(context, python, may_run=False)
     if fault:
         return Probe("agents", "fail", f"the hook of {name} {fault}", install)
     if python is None:
@@ -200,7 +200,7 @@ def _find_fault(case: Surroundings, hook: FoundPart) -> Probe | None:
             f"the hook of {name} calls {PROGRAM} by name, which is not on the PATH: it does nothing"
         )
         return Probe("agents", "warn", what, f"put {PROGRAM} on the PATH, or {install}")
-    if file in str(hook.path) and list_staged(case.workspace.repo, [file]):
+    if file in str(hook.path) and list_staged(context.workspace.repo, [file]):
         what = (
             f"git tracks {file}, which names an interpreter of this machine: "
             "no other clone captures with it"
@@ -210,19 +210,19 @@ def _find_fault(case: Surroundings, hook: FoundPart) -> Probe | None:
     return None
 
 
-def _judge_server(case: Surroundings, server: FoundPart) -> Probe:
+def _judge_server(context: DoctorContext, server: FoundPart) -> Probe:
     """Return whether an agent can start the MCP server that its settings name."""
     name = server.agent.name
     python = _find_server_interpreter(server)
-    fault = find_interpreter_fault(case, python, may_run=False)
+    fault = find_interpreter_fault(context, python, may_run=False)
     if fault:
         what = f"the MCP server of {name} {fault}"
         return Probe("agents", "fail", what, f"{INSTALL} --agent {name}")
-    if python == case.python and find_spec("mcp") is None:
-        what = f"the MCP server of {name} cannot start: {case.python} lacks it"
+    if python == context.python and find_spec("mcp") is None:
+        what = f"the MCP server of {name} cannot start: {context.python} lacks it"
         return Probe("agents", "warn", what, how_to_install("mcp"))
     path = server.path
-    root = case.workspace.repo.root
+    root = context.workspace.repo.root
     if root is not None and path.is_relative_to(root):
         path = path.relative_to(root)
     return Probe("agents", "ok", f"{name} has the MCP server: {path}")

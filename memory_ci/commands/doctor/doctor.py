@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memory_ci import progress
 from memory_ci.commands.doctor import agents, machine, memory, setup
-from memory_ci.commands.doctor.case import DoctorCheck, Surroundings
+from memory_ci.commands.doctor.context import DoctorCheck, DoctorContext
 from memory_ci.commands.doctor.records import Diagnosis, Probe
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.gitrepo.repo import find_repository
@@ -77,10 +77,10 @@ def diagnose(
         RepositoryError: not-a-repository.
     """
     workspace, configuration = _open(start)
-    case = Surroundings(workspace, environ, now, python, is_online)
+    context = DoctorContext(workspace, environ, now, python, is_online)
     probes = [configuration]
     for name, check in progress.count("Looking", tuple(checks)):
-        probes += _run(name, check, case)
+        probes += _run(name, check, context)
     return Diagnosis(tuple(_mask_credentials(probe) for probe in probes))
 
 
@@ -109,10 +109,10 @@ def _open(start: Path) -> tuple[Workspace, Probe]:
     return workspace, Probe("configuration", "warn", messages, findings[0].hint)
 
 
-def _run(name: str, check: DoctorCheck, case: Surroundings) -> tuple[Probe, ...]:
+def _run(name: str, check: DoctorCheck, context: DoctorContext) -> tuple[Probe, ...]:
     """Return the probes of a check, or one probe for the error that it raises."""
     try:
-        return tuple(check(case))
+        return tuple(check(context))
     except MemoryCIError as error:
         if LACKING in error.message:
             what = (

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memory_ci import __version__
 from memory_ci.commands.check.check import CheckReport, check_memory
-from memory_ci.commands.doctor.case import DoctorCheck, Surroundings
+from memory_ci.commands.doctor.context import DoctorCheck, DoctorContext
 from memory_ci.commands.doctor.records import Probe
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve
@@ -71,9 +71,9 @@ Checker = Callable[[Workspace], CheckReport]
 Server = Callable[[Workspace, date], str]
 
 
-def check_versions(case: Surroundings) -> Iterator[Probe]:
+def check_versions(context: DoctorContext) -> Iterator[Probe]:
     """Check the versions of memory-ci, Python and git."""
-    git = run_git(case.workspace.repo.cwd, "--version").decode("utf-8", "replace").strip()
+    git = run_git(context.workspace.repo.cwd, "--version").decode("utf-8", "replace").strip()
     # `git version 2.43.0`: major and minor are compared.
     git_version = tuple(int(number) for number in re.findall(r"\d+", git)[:2])
     python_version = platform.python_version()
@@ -85,19 +85,19 @@ def check_versions(case: Surroundings) -> Iterator[Probe]:
         yield Probe("versions", "ok", what)
 
 
-def check_clock(case: Surroundings) -> Iterator[Probe]:
+def check_clock(context: DoctorContext) -> Iterator[Probe]:
     """Check that no commit is from the future: ages of entries are computed from both clocks."""
-    source = " (SOURCE_DATE_EPOCH)" if case.environ.get("SOURCE_DATE_EPOCH") else ""
-    offset = f"{case.now.astimezone():%z}"  # +0200
-    time = f"{case.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC{source}"
+    source = " (SOURCE_DATE_EPOCH)" if context.environ.get("SOURCE_DATE_EPOCH") else ""
+    offset = f"{context.now.astimezone():%z}"  # +0200
+    time = f"{context.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC{source}"
     what = f"{time}; the local zone is {offset[:3]}:{offset[3:]}"
 
     commits: list[Commit] = []
-    if case.tip:
-        arguments = (f"--max-count={MAX_COMMITS}", "--end-of-options", case.tip)
-        commits = [commit for commit, _ in read_log(case.workspace.repo, *arguments)]
+    if context.tip:
+        arguments = (f"--max-count={MAX_COMMITS}", "--end-of-options", context.tip)
+        commits = [commit for commit, _ in read_log(context.workspace.repo, *arguments)]
     future_times = [
-        commit.committed_at for commit in commits if commit.committed_at > case.now + SKEW
+        commit.committed_at for commit in commits if commit.committed_at > context.now + SKEW
     ]
     if not future_times:
         yield Probe("clock", "ok", what)
@@ -109,15 +109,15 @@ def check_clock(case: Surroundings) -> Iterator[Probe]:
     yield Probe("clock", "warn", f"{future}; here it is {what}", remedy)
 
 
-def check_identity(case: Surroundings) -> Iterator[Probe]:
+def check_identity(context: DoctorContext) -> Iterator[Probe]:
     """Check that git has an author: it refuses to commit without one."""
-    if case.environ.get("CI"):
+    if context.environ.get("CI"):
         yield Probe("identity", "skip", "in CI memory-ci commits under its own name")
         return
     settings = {"GIT_AUTHOR_NAME": "user.name", "GIT_AUTHOR_EMAIL": "user.email"}
     missing = []
     for variable, name in settings.items():
-        if not case.environ.get(variable) and not find_setting(case.workspace.repo, name):
+        if not context.environ.get(variable) and not find_setting(context.workspace.repo, name):
             missing.append(name)
     if missing:
         remedy = " && ".join(f"git config --global {name} '…'" for name in missing)
@@ -129,12 +129,12 @@ def check_identity(case: Surroundings) -> Iterator[Probe]:
 # -- the model and the forge
 
 
-def check_engine(case: Surroundings) -> Iterator[Probe]:
+def check_engine(context: DoctorContext) -> Iterator[Probe]:
     """Check which engine (a model, or rules) reads merged changes, and when it last replied.
 
     A model is not called: that would cost.
     """
-    model = choose_model(case.workspace.config.engine, None, case.environ)
+    model = choose_model(context.workspace.config.engine, None, context.environ)
     model.close()
     if model.name == "rules":
         what = f"rules: {model.reason}"
@@ -143,12 +143,12 @@ def check_engine(case: Surroundings) -> Iterator[Probe]:
         else:
             yield Probe("engine", "ok", what)
         return
-    last_reply = _describe_last_reply(_replies_folder(case), model.name)
+    last_reply = _describe_last_reply(_replies_folder(context), model.name)
     yield Probe("engine", "ok", f"{model.name} ({model.reason}); {last_reply}")
 
 
-def _replies_folder(case: Surroundings) -> Path:
-    return case.workspace.repo.common_dir / "memory-ci" / "replies"
+def _replies_folder(context: DoctorContext) -> Path:
+    return context.workspace.repo.common_dir / "memory-ci" / "replies"
 
 
 def _describe_last_reply(folder: Path, engine: str) -> str:
@@ -163,30 +163,30 @@ def _describe_last_reply(folder: Path, engine: str) -> str:
     return f"last answer {datetime.fromtimestamp(max(times), UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def check_forge(case: Surroundings) -> Iterator[Probe]:
+def check_forge(context: DoctorContext) -> Iterator[Probe]:
     """Check for a token for the forge and, with the network, that the forge accepts it.
 
     The clone of a person needs no token. A job needs one. So does a person who has a token, and not
     all else that the forge needs.
     """
-    settings = case.workspace.config.forge
+    settings = context.workspace.config.forge
     variables = (*GITHUB_TOKENS, *GITLAB_TOKENS)
-    has_token = any(case.environ.get(name, "").strip() for name in variables)
-    is_job = bool(case.environ.get("CI"))
+    has_token = any(context.environ.get(name, "").strip() for name in variables)
+    is_job = bool(context.environ.get("CI"))
     is_needed = settings.name != "none" and (is_job or has_token)
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
-        forge, reason = choose_forge(settings, case.environ, Path(scratch))
+        forge, reason = choose_forge(settings, context.environ, Path(scratch))
         if forge is None and is_needed:
             yield Probe("forge", "warn", f"no reviews are read: {reason}", SET_FORGE)
         elif forge is None:
             yield Probe("forge", "skip", f"no reviews are read here: {reason}")
-        elif not case.is_online:
+        elif not context.is_online:
             yield Probe("forge", "ok", f"{reason}; not asked (`--online` asks)")
-        elif case.tip is None:
+        elif context.tip is None:
             what = f"{reason}; nothing is committed that it could be asked about"
             yield Probe("forge", "skip", what)
         else:
-            forge.find_number(case.tip)  # raises a MemoryCIError if the forge refuses
+            forge.find_number(context.tip)  # raises a MemoryCIError if the forge refuses
             yield Probe("forge", "ok", f"{reason}; it answers")
 
 
@@ -200,21 +200,21 @@ def serve(workspace: Workspace, today: date) -> str:
 
 
 def check_guard(
-    case: Surroundings, check: Checker = check_memory, serve: Server = serve
+    context: DoctorContext, check: Checker = check_memory, serve: Server = serve
 ) -> Iterator[Probe]:
     """Check that `check` and `retrieve` refuse dangerous entries, and pass a harmless one.
 
     The entries are written to a scratch repository. Some hold a key or a prompt injection.
 
     Args:
-        case: the repository and the machine.
+        context: the repository and the machine.
         check: the check of memory files.
         serve: returns the titles of the entries that an agent is served.
     """
     with tempfile.TemporaryDirectory(prefix="memory-ci-doctor-") as scratch:
         workspace = _plant(Path(scratch))
         codes = {finding.code for finding in check(workspace).findings}
-        served_titles = serve(workspace, case.now.date())
+        served_titles = serve(workspace, context.now.date())
 
     faults: list[str] = []
     for code in PLANTS:
@@ -275,36 +275,36 @@ SERVED_BY_PART = {
 }
 
 
-def check_model(case: Surroundings) -> Iterator[Probe]:
+def check_model(context: DoctorContext) -> Iterator[Probe]:
     """Report the provider of the model, and the day of the first stored reply."""
-    settings = case.workspace.config.engine
-    model = choose_model(settings, None, case.environ)
+    settings = context.workspace.config.engine
+    model = choose_model(settings, None, context.environ)
     model.close()
     if model.name == "rules":
         what = f"nothing leaves here: {model.reason}. A job with a key of its own may ask one"
         yield Probe("model", "ok", what)
         return
     provider = settings.provider if model.name == "anthropic" else model.name
-    since = _describe_oldest(_replies_folder(case).rglob("*.json"), "first answer")
+    since = _describe_oldest(_replies_folder(context).rglob("*.json"), "first answer")
     description = f"{settings.model}; {model.reason}"
     yield Probe("model", "out", f"evidence of merged work, to {provider} ({description}); {since}")
 
 
-def check_embedder(case: Surroundings) -> Iterator[Probe]:
+def check_embedder(context: DoctorContext) -> Iterator[Probe]:
     """Report the service that computes embeddings, and so receives tasks and entries."""
-    name = case.workspace.config.retrieve.embedder
-    choice = choose_embedder(case.workspace.config.retrieve, case.environ)
+    name = context.workspace.config.retrieve.embedder
+    choice = choose_embedder(context.workspace.config.retrieve, context.environ)
     if choice.embedder is None or name in ("auto", "local"):
         yield Probe("embedder", "ok", f"nothing leaves: {choice.reason}")
         return
-    worked_on = load_embedder_note(case.workspace).worked_on
+    worked_on = load_embedder_note(context.workspace).worked_on
     last_use = f"last on {worked_on}" if worked_on else "not seen working in this clone"
     yield Probe("embedder", "out", f"tasks and entries, to {name} ({choice.reason}); {last_use}")
 
 
-def check_collector(case: Surroundings) -> Iterator[Probe]:
+def check_collector(context: DoctorContext) -> Iterator[Probe]:
     """Report the collector that `ci` sends its measurements to."""
-    variables = [name for name in COLLECTOR_VARIABLES if case.environ.get(name)]
+    variables = [name for name in COLLECTOR_VARIABLES if context.environ.get(name)]
     if variables:
         what = f"counts, costs and the reason of a stop of each `ci`, to that of {variables[0]}"
         yield Probe("collector", "out", what)
@@ -312,18 +312,18 @@ def check_collector(case: Surroundings) -> Iterator[Probe]:
         yield Probe("collector", "ok", f"nothing leaves: {COLLECTOR_VARIABLES[0]} is not set")
 
 
-def check_pushed(case: Surroundings) -> Iterator[Probe]:
+def check_pushed(context: DoctorContext) -> Iterator[Probe]:
     """Report captured sessions: how many are stored, where they were pushed, and who reads them."""
-    repo = case.workspace.repo
+    repo = context.workspace.repo
     stored = plural(len(list_stored(repo)), "session")
     pushed = list_pushed(repo)
-    target = PUSHED_TO[case.workspace.config.sessions.push]
+    target = PUSHED_TO[context.workspace.config.sessions.push]
     yield Probe("sessions", "ok", f"{stored} captured here; pushed to {target} (sessions.push)")
 
     for remote, sessions in pushed.items():
         note_count = sum(1 for _ in read_stored(repo, sessions, name=NOTES))
         since = min(session.at for session in sessions)
-        readers = _find_readers(case, remote)
+        readers = _find_readers(context, remote)
         count = f"{plural(len(sessions), 'session')}, {note_count} with notes"
         what = f"{count}, to {remote} since {since:%Y-%m-%d}; {READERS[readers]}"
         if readers == "anybody":
@@ -333,18 +333,24 @@ def check_pushed(case: Surroundings) -> Iterator[Probe]:
             yield Probe("sessions", "out", what)
 
 
-def _find_readers(case: Surroundings, remote: str) -> str:
+def _find_readers(context: DoctorContext, remote: str) -> str:
     """Return who can read a remote, a key of `READERS`."""
-    audience = find_audience(case.workspace, remote, case.environ, case.now, may_ask=case.is_online)
+    audience = find_audience(
+        context.workspace,
+        remote,
+        context.environ,
+        context.now,
+        may_ask=context.is_online,
+    )
     return audience.readers
 
 
-def check_remotes(case: Surroundings) -> Iterator[Probe]:
+def check_remotes(context: DoctorContext) -> Iterator[Probe]:
     """Report the remotes that memory is pushed to with the repository."""
-    config = case.workspace.config
-    repo = case.workspace.repo
+    config = context.workspace.config
+    repo = context.workspace.repo
     # The commit that added the configuration began memory here.
-    first_commit = find_addition(repo, case.head, CONFIG_FILE) if case.head else None
+    first_commit = find_addition(repo, context.head, CONFIG_FILE) if context.head else None
     since = "nothing is committed yet"
     if first_commit:
         since = f"since {read_commit_time(repo, first_commit):%Y-%m-%d}"
@@ -360,15 +366,15 @@ def check_remotes(case: Surroundings) -> Iterator[Probe]:
         what = f"nothing leaves: there is no remote; {listed_parts} {since}"
         yield Probe("memory", "ok", what)
     for remote in remotes:
-        readers = READERS[_find_readers(case, remote)]
-        addresses = mask_secrets(", ".join(list_addresses(case.workspace, remote)))
+        readers = READERS[_find_readers(context, remote)]
+        addresses = mask_secrets(", ".join(list_addresses(context.workspace, remote)))
         what = f"{listed_parts}, with pushes to {remote} ({addresses}), {since}; {readers}"
         yield Probe("memory", "out", what)
 
 
-def check_global_memory(case: Surroundings) -> Iterator[Probe]:
+def check_global_memory(context: DoctorContext) -> Iterator[Probe]:
     """Report the memory in the home that agents of this repository are served, too."""
-    path = case.workspace.config.global_.path
+    path = context.workspace.config.global_.path
     file = Path(path).expanduser() if path else None
     if file is None or not file.exists():
         yield Probe("global", "ok", "no global memory is read")
@@ -380,9 +386,9 @@ def check_global_memory(case: Surroundings) -> Iterator[Probe]:
         yield Probe("global", "out", what)
 
 
-def check_served(case: Surroundings) -> Iterator[Probe]:
+def check_served(context: DoctorContext) -> Iterator[Probe]:
     """Report the agents and MCP clients that are served memory, by their settings files."""
-    root = case.workspace.repo.root
+    root = context.workspace.repo.root
     found_parts = [*list_parts(root), *list_parts(Path.home(), "user")] if root else []
     first_by_file: dict[tuple[str, Path], FoundPart] = {}
     for found in reversed(found_parts):  # the first of several agents that share a file
@@ -398,10 +404,10 @@ def check_served(case: Surroundings) -> Iterator[Probe]:
         yield Probe("agents", "ok", "no agent of this clone is served memory")
 
 
-def check_asked(case: Surroundings) -> Iterator[Probe]:
+def check_asked(context: DoctorContext) -> Iterator[Probe]:
     """Report requests to the forge, sessions that are held out for comparison, and telemetry."""
-    cache = case.workspace.repo.common_dir / "memory-ci" / "forge-cache"
-    forge, reason = choose_forge(case.workspace.config.forge, case.environ, cache)
+    cache = context.workspace.repo.common_dir / "memory-ci" / "forge-cache"
+    forge, reason = choose_forge(context.workspace.config.forge, context.environ, cache)
     if forge:
         since = _describe_oldest(cache.rglob("*"), "first answer")
         what = f"numbers of requests and commits ({reason}); {since}"
@@ -409,7 +415,7 @@ def check_asked(case: Surroundings) -> Iterator[Probe]:
     else:
         yield Probe("forge", "ok", f"nobody is asked here: {reason}")
 
-    share = case.workspace.config.retrieve.holdout
+    share = context.workspace.config.retrieve.holdout
     holdout = "none"
     if share:
         holdout = (

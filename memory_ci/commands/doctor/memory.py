@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memory_ci.commands.check.check import check_memory
-from memory_ci.commands.doctor.case import Surroundings, peek_text
+from memory_ci.commands.doctor.context import DoctorContext, peek_text
 from memory_ci.commands.doctor.records import Probe, ProbeState
 from memory_ci.commands.setup.agents import list_parts
 from memory_ci.commands.setup.install import MADE_FILE
@@ -45,10 +45,10 @@ CHOOSE = (
 # -- memory files
 
 
-def check_files(case: Surroundings) -> Iterator[Probe]:
+def check_files(context: DoctorContext) -> Iterator[Probe]:
     """Check that there is memory, that it can be read and served, and that it is committed."""
-    repo = case.workspace.repo
-    report = check_memory(case.workspace, view_files=case.files)
+    repo = context.workspace.repo
+    report = check_memory(context.workspace, view_files=context.files)
     if not report.files:
         place = "" if repo.root else " in a clone that has a work tree, then commit and push"
         yield Probe("memory", "warn", "there are no memory files", f"memory-ci init{place}")
@@ -57,9 +57,9 @@ def check_files(case: Surroundings) -> Iterator[Probe]:
     yield _judge_findings("memory", report.findings, count, "memory-ci check")
 
     # Other clones and CI do not have files that are not committed.
-    patterns = case.workspace.config.scopes
+    patterns = context.workspace.config.scopes
     paths = [CONFIG_FILE, *patterns.project, *patterns.institutional]
-    committed_paths = tree_at(repo, case.head).files if case.head else ()
+    committed_paths = tree_at(repo, context.head).files if context.head else ()
     uncommitted = []
     for path in paths:
         if repo.root and (repo.root / path).is_file() and path not in committed_paths:
@@ -69,9 +69,9 @@ def check_files(case: Surroundings) -> Iterator[Probe]:
         yield Probe("memory", "warn", f"not committed: {', '.join(uncommitted)}", remedy)
 
 
-def check_interrupted(case: Surroundings) -> Iterator[Probe]:
+def check_interrupted(context: DoctorContext) -> Iterator[Probe]:
     """Check whether a run was killed after it wrote files and before its branch moved."""
-    move = find_unfinished(case.workspace.repo)
+    move = find_unfinished(context.workspace.repo)
     if move is None:
         yield Probe("interrupted", "ok", "no run was cut short")
         return
@@ -85,9 +85,9 @@ def check_interrupted(case: Surroundings) -> Iterator[Probe]:
     yield Probe("interrupted", "warn", what, remedy)
 
 
-def check_global(case: Surroundings) -> Iterator[Probe]:
+def check_global(context: DoctorContext) -> Iterator[Probe]:
     """Check the memory of this machine, which is served in every repository."""
-    configured_path = case.workspace.config.global_.path
+    configured_path = context.workspace.config.global_.path
     if not configured_path:
         yield Probe("global-memory", "skip", "the configuration reads none (global.path is empty)")
         return
@@ -107,7 +107,7 @@ def check_global(case: Surroundings) -> Iterator[Probe]:
         yield Probe("global-memory", "fail", what, remedy)
         return
 
-    file = screen(load_file(configured_path, data, case.workspace.config.scopes))
+    file = screen(load_file(configured_path, data, context.workspace.config.scopes))
     errors = [finding for finding in file.findings if finding.level == "error"]
     what = f"{plural(len(file.entries), 'entry')} in {configured_path}"
     remedy = f"Mend these lines of {configured_path}; what they hold is not served."
@@ -142,9 +142,9 @@ def _judge_findings(name: str, findings: Iterable[Finding], what: str, remedy: s
 # -- derived data
 
 
-def check_index(case: Surroundings) -> Iterator[Probe]:
+def check_index(context: DoctorContext) -> Iterator[Probe]:
     """Check that the search index can be read and written, and count the files it lacks."""
-    path = index_path(case.workspace)
+    path = index_path(context.workspace)
     index = glance(path)
     if not _is_writable(path):
         what = f"{path} cannot be written: every retrieval builds its own"
@@ -158,7 +158,7 @@ def check_index(case: Surroundings) -> Iterator[Probe]:
         what = f"cannot be used, and is built again by the next call: {index.fault}"
         yield Probe("index", "warn", what, REBUILD)
     else:
-        changed = _count_changed(case, index)
+        changed = _count_changed(context, index)
         state = "equals the files"
         if changed:
             state = f"{plural(changed, 'file')} changed since; the next retrieval reads them"
@@ -173,23 +173,23 @@ def _is_writable(path: Path) -> bool:
     return not path.exists() or os.access(path, os.W_OK)
 
 
-def _count_changed(case: Surroundings, index: Glance) -> int:
+def _count_changed(context: DoctorContext, index: Glance) -> int:
     """Return the number of memory files that differ from those in the index, or are gone."""
-    oid_by_path = {readable_path(file): file.oid for file in case.files}
-    global_path = case.workspace.config.global_.path  # in the index, and not in the work tree
+    oid_by_path = {readable_path(file): file.oid for file in context.files}
+    global_path = context.workspace.config.global_.path  # in the index, and not in the work tree
     gone_paths = index.oids.keys() - oid_by_path.keys() - {global_path}
     changed_paths = [path for path, oid in oid_by_path.items() if index.oids.get(path) != oid]
     return len(gone_paths) + len(changed_paths)
 
 
-def check_vectors(case: Surroundings) -> Iterator[Probe]:
+def check_vectors(context: DoctorContext) -> Iterator[Probe]:
     """Check whether the search uses vectors and, if not, why and since when."""
-    choice = choose_embedder(case.workspace.config.retrieve, case.environ)
+    choice = choose_embedder(context.workspace.config.retrieve, context.environ)
     if choice.mode == "lexical":
         what = f"no vectors are asked for; words are searched: {choice.reason}"
         yield Probe("vectors", "ok", what)
         return
-    note = load_embedder_note(case.workspace)
+    note = load_embedder_note(context.workspace)
     last_use = "not seen working in this clone yet"
     if note.worked_on:
         last_use = f"last seen working on {note.worked_on}"
@@ -198,9 +198,9 @@ def check_vectors(case: Surroundings) -> Iterator[Probe]:
         yield Probe("vectors", "fail", what, CHOOSE)
         return
 
-    if case.is_online:
+    if context.is_online:
         choice.embedder.embed(["memory"], "query")  # raises a MemoryCIError if it fails
-    index = glance(index_path(case.workspace))
+    index = glance(index_path(context.workspace))
     vector_count = index.vectors.get(choice.reason, 0) if index else 0
     entry_count = index.texts if index else 0
     if note.failed_on is not None:
@@ -215,12 +215,12 @@ def check_vectors(case: Surroundings) -> Iterator[Probe]:
         yield Probe("vectors", "ok", what)
 
 
-def check_cache(case: Surroundings) -> Iterator[Probe]:
+def check_cache(context: DoctorContext) -> Iterator[Probe]:
     """Report the cache key that a job of CI would restore."""
-    if case.head is None:
+    if context.head is None:
         yield Probe("cache", "skip", "nothing is committed yet")
         return
-    key = index_key(case.workspace, case.head)
+    key = index_key(context.workspace, context.head)
     yield Probe("cache", "skip", f"a job restores {key}; whether it was there, its log says")
 
 
@@ -238,47 +238,50 @@ CAPTURE = (
 )
 
 
-def check_history(case: Surroundings) -> Iterator[Probe]:
+def check_history(context: DoctorContext) -> Iterator[Probe]:
     """Check that the clone is not shallow."""
-    if is_shallow(case.workspace.repo):
+    if is_shallow(context.workspace.repo):
         what = "this clone is shallow: nothing older can be recorded, and its code is not judged"
         yield Probe("history", "warn", what, "git fetch --unshallow (in CI: fetch-depth: 0)")
     else:
         yield Probe("history", "ok", "all of it is here")
 
 
-def check_sessions(case: Surroundings) -> Iterator[Probe]:
+def check_sessions(context: DoctorContext) -> Iterator[Probe]:
     """Check that sessions are captured, and which of the last merged changes have one."""
-    if not case.workspace.config.sessions.read:
+    if not context.workspace.config.sessions.read:
         yield Probe("sessions", "skip", "the configuration says sessions.read: false")
         return
-    changes = _list_last_changes(case)
+    changes = _list_last_changes(context)
     if changes is None:
         yield Probe("sessions", "skip", CUT)
         return
 
-    finder = SessionFinder(case.workspace, base=case.tip or "HEAD")
+    finder = SessionFinder(context.workspace, base=context.tip or "HEAD")
     joined_count = 0
     for change in changes:
         has_session = any(True for _ in finder.find(change, None))
         joined_count += has_session
-    yield _judge_capture(case, finder, changes, joined_count)
+    yield _judge_capture(context, finder, changes, joined_count)
     yield from _report_joining(finder)
 
 
 def _judge_capture(
-    case: Surroundings, finder: SessionFinder, changes: Sequence[MergedChange], joined_count: int
+    context: DoctorContext,
+    finder: SessionFinder,
+    changes: Sequence[MergedChange],
+    joined_count: int,
 ) -> Probe:
     """Return how many merged changes have a captured session, and whether it is a fault if none.
 
     Args:
-        case: the repository and the machine.
+        context: the repository and the machine.
         finder: the captured sessions.
         changes: the last merged changes.
         joined_count: the number of these changes that have a session.
     """
     stored = finder.captured.stored
-    since = _find_capture(case)
+    since = _find_capture(context)
     newest = max((session.at for session in stored), default=None)
     stored_sessions = ""
     if newest:
@@ -294,7 +297,7 @@ def _judge_capture(
         has = "has" if joined_count == 1 else "have"
         what = f"{joined_count} {of_changes} {has} a session; {stored_sessions}"
         return Probe("sessions", "ok", what)
-    if since is not None and not _has_work_since(case, changes, since):
+    if since is not None and not _has_work_since(context, changes, since):
         return Probe("sessions", "skip", "nothing was merged since capture was set up")
     if not stored and since is None:
         what = f"none {of_changes} has a session, and nothing captures any (see agents)"
@@ -303,13 +306,15 @@ def _judge_capture(
     return Probe("sessions", "warn", what, CAPTURE)
 
 
-def _has_work_since(case: Surroundings, changes: Sequence[MergedChange], since: datetime) -> bool:
+def _has_work_since(
+    context: DoctorContext, changes: Sequence[MergedChange], since: datetime
+) -> bool:
     """Return whether work was merged since a time.
 
     The commit that set memory-ci up does not count as work.
     """
     return any(
-        change.tip.committed_at >= since and not is_setup(case.workspace, change)
+        change.tip.committed_at >= since and not is_setup(context.workspace, change)
         for change in changes
     )
 
@@ -336,13 +341,13 @@ def _judge_checkpoints(finder: SessionFinder) -> Iterator[Probe]:
         yield Probe("checkpoints", "warn", summary, checkpoints.HINT)
 
 
-def _find_capture(case: Surroundings) -> datetime | None:
+def _find_capture(context: DoctorContext) -> datetime | None:
     """Return since when a hook of an agent captures sessions, None if no hook does.
 
     The time is that of the oldest file. Agents write their settings again and again, so the note
     of `init --clone` counts, too, if it names one of the settings files.
     """
-    repo = case.workspace.repo
+    repo = context.workspace.repo
     if repo.root is None:
         return None
     note = repo.git_dir / MADE_FILE
@@ -354,38 +359,38 @@ def _find_capture(case: Surroundings) -> datetime | None:
     return min(times, default=None)
 
 
-def _list_last_changes(case: Surroundings) -> Sequence[MergedChange] | None:
+def _list_last_changes(context: DoctorContext) -> Sequence[MergedChange] | None:
     """Return the newest merged changes of people and agents, oldest first.
 
     Returns:
         The changes; None if a shallow clone lacks them.
     """
-    repo = case.workspace.repo
-    if case.tip is None:
+    repo = context.workspace.repo
+    if context.tip is None:
         return ()
     try:
-        base = find_commit(repo, f"{case.tip}~{LOOK_BACK}")
-        commit_range = history.plan_range(repo, base, case.tip)
+        base = find_commit(repo, f"{context.tip}~{LOOK_BACK}")
+        commit_range = history.plan_range(repo, base, context.tip)
     except RepositoryError as error:
         if error.slug == "shallow-clone":
             return None
         raise
     changes = history.iter_merged_changes(repo, commit_range)
-    work = [change for change in changes if is_work(case.workspace, change)]
+    work = [change for change in changes if is_work(context.workspace, change)]
     return work[-MAX_CHANGES:]
 
 
-def check_cursor(case: Surroundings) -> Iterator[Probe]:
+def check_cursor(context: DoctorContext) -> Iterator[Probe]:
     """Count the merged changes that `record` has not read yet.
 
     The cursor is the commit up to which the last run has read.
     """
-    repo = case.workspace.repo
-    tip = case.tip
+    repo = context.workspace.repo
+    tip = context.tip
     if tip is None:
         yield Probe("recorded", "skip", "nothing is committed yet")
         return
-    is_memory = build_memory_test(case.workspace)
+    is_memory = build_memory_test(context.workspace)
     is_cut = is_shallow(repo)
     cursor = record_commits.find_cursor(repo, tip, is_memory)
 
@@ -405,7 +410,7 @@ def check_cursor(case: Surroundings) -> Iterator[Probe]:
     waiting_count = 0
     try:
         if start:
-            waiting_count = _count_waiting(case, start, tip)
+            waiting_count = _count_waiting(context, start, tip)
     except RepositoryError as error:
         if error.slug != "shallow-clone":
             raise
@@ -441,10 +446,10 @@ def _judge_lag(waiting_count: int, *, has_run: bool) -> Probe:
     return Probe("recorded", "ok", "everything that was merged is recorded")
 
 
-def _count_waiting(case: Surroundings, start: str, tip: str) -> int:
+def _count_waiting(context: DoctorContext, start: str, tip: str) -> int:
     """Return the number of merged changes of people and agents between two commits."""
-    commit_range = history.plan_range(case.workspace.repo, start, tip)
+    commit_range = history.plan_range(context.workspace.repo, start, tip)
     if commit_range.change_count > MAX_READ:
         return commit_range.change_count
-    changes = history.iter_merged_changes(case.workspace.repo, commit_range)
-    return sum(is_work(case.workspace, change) for change in changes)
+    changes = history.iter_merged_changes(context.workspace.repo, commit_range)
+    return sum(is_work(context.workspace, change) for change in changes)

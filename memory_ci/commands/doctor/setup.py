@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memory_ci import __version__
-from memory_ci.commands.doctor.case import Surroundings, find_interpreter_fault, peek_text
+from memory_ci.commands.doctor.context import DoctorContext, find_interpreter_fault, peek_text
 from memory_ci.commands.doctor.records import Probe, ProbeState
 from memory_ci.commands.setup import hooks
 from memory_ci.gitrepo.blobs import tree_at
@@ -78,14 +78,14 @@ EDITED = HookState(
 )
 
 
-def check_hooks(case: Surroundings) -> Iterator[Probe]:
+def check_hooks(context: DoctorContext) -> Iterator[Probe]:
     """Check git's hooks: which call memory-ci, which are missing, and which have a fault."""
-    repo = case.workspace.repo
+    repo = context.workspace.repo
     if repo.root is None:
         what = "a bare repository: hooks belong into clones that have a work tree"
         yield Probe("hooks", "skip", what)
         return
-    states = {hook: _find_state(case, hook) for hook in hooks.HOOKS}
+    states = {hook: _find_state(context, hook) for hook in hooks.HOOKS}
 
     working = [hook for hook, state in states.items() if state is WORKS]
     if working:
@@ -105,9 +105,9 @@ def check_hooks(case: Surroundings) -> Iterator[Probe]:
             yield Probe("hooks", state.state, f"{hook} {state.what}", state.remedy)
 
 
-def _find_state(case: Surroundings, hook: str) -> HookState | None:
+def _find_state(context: DoctorContext, hook: str) -> HookState | None:
     """Return the state of a hook, None if it does not call memory-ci."""
-    hook_path = case.hooks / hook
+    hook_path = context.hooks / hook
     hook_text = peek_text(hook_path)
     paths = [hook_path]
     if hooks.is_generated(hook_text):  # the framework runs the `.legacy` hook
@@ -118,43 +118,43 @@ def _find_state(case: Surroundings, hook: str) -> HookState | None:
     for path in paths:
         text = peek_text(path)
         if hooks.is_ours(text) or call.search(hooks.without_comments(text)):
-            return _judge_hook(case, hook, path, text)
-    if FRAMEWORK.search(hook_text) and _is_run_by_framework(case, hook):
+            return _judge_hook(context, hook, path, text)
+    if FRAMEWORK.search(hook_text) and _is_run_by_framework(context, hook):
         return WORKS
-    return _find_managed_state(case, hook, hook_text)
+    return _find_managed_state(context, hook, hook_text)
 
 
-def _is_run_by_framework(case: Surroundings, hook: str) -> bool:
+def _is_run_by_framework(context: DoctorContext, hook: str) -> bool:
     """Return whether the configuration of pre-commit has hooks of ours run in a git hook."""
-    return any(hook in hooks.RUN_BY.get(name, ()) for name in _list_configured(case))
+    return any(hook in hooks.RUN_BY.get(name, ()) for name in _list_configured(context))
 
 
-def _find_managed_state(case: Surroundings, hook: str, hook_text: str) -> HookState | None:
+def _find_managed_state(context: DoctorContext, hook: str, hook_text: str) -> HookState | None:
     """Return the state of a hook that lefthook or husky is set up to run, None if neither is.
 
     Args:
-        case: the repository and the machine.
+        context: the repository and the machine.
         hook: the name of the hook.
         hook_text: the text of the file that git runs.
     """
-    root = case.workspace.repo.root
+    root = context.workspace.repo.root
     if root is None:
         return None
     manager = hooks.find_manager(root, [hook])
     if manager is None or manager.additions:
         return None
-    is_in_husky = (root / hooks.HUSKY) in (case.hooks / hook).parents
+    is_in_husky = (root / hooks.HUSKY) in (context.hooks / hook).parents
     if hook_text and (manager.tool in hook_text or is_in_husky):
         return WORKS
     what = f"is left to {manager.tool}, which is not installed in this clone"
     return HookState("warn", what, manager.remedy)
 
 
-def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookState:
+def _judge_hook(context: DoctorContext, hook: str, path: Path, text: str) -> HookState:
     """Return the state of a hook that calls memory-ci.
 
     Args:
-        case: the repository and the machine.
+        context: the repository and the machine.
         hook: the name of the hook.
         path: its file.
         text: the text of the file.
@@ -163,7 +163,7 @@ def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookSta
     if not is_executable:
         return UNUSABLE
     python = hooks.find_interpreter(text)
-    fault = find_interpreter_fault(case, python, may_run=True)
+    fault = find_interpreter_fault(context, python, may_run=True)
     if fault:
         return HookState("fail", fault)
     if not hooks.is_ours(text):
@@ -176,21 +176,21 @@ def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookSta
 # -- pre-commit
 
 
-def check_pre_commit(case: Surroundings) -> Iterator[Probe]:
+def check_pre_commit(context: DoctorContext) -> Iterator[Probe]:
     """Check our hooks in .pre-commit-config.yaml: that git runs them, and their version."""
-    names = _list_configured(case)
+    names = _list_configured(context)
     if not names:
         yield Probe("pre-commit", "skip", f"{hooks.PRE_COMMIT} names no hook of memory-ci")
         return
     faults: list[Probe] = []
     for name in names:
         git_hooks = hooks.RUN_BY.get(name, ())
-        hook_texts = [peek_text(case.hooks / hook) for hook in git_hooks]
+        hook_texts = [peek_text(context.hooks / hook) for hook in git_hooks]
         if hook_texts and not any(_is_of_framework(text) for text in hook_texts):
             what = f"{name} is configured and never run: no {git_hooks[0]} hook"
             remedy = f"pre-commit install --hook-type {git_hooks[0]}"
             faults.append(Probe("pre-commit", "warn", what, remedy))
-    pins = PINNED.findall(_read_pre_commit(case))
+    pins = PINNED.findall(_read_pre_commit(context))
     faults += _judge_pins("pre-commit", hooks.PRE_COMMIT, pins)
     if faults:
         yield from faults
@@ -202,33 +202,33 @@ def _is_of_framework(hook_text: str) -> bool:
     return FRAMEWORK.search(hook_text) is not None and not hooks.is_ours(hook_text)
 
 
-def _read_pre_commit(case: Surroundings) -> str:
+def _read_pre_commit(context: DoctorContext) -> str:
     """Return the configuration of pre-commit without comments, "" for none."""
-    root = case.workspace.repo.root
+    root = context.workspace.repo.root
     return hooks.without_comments(peek_text(root / hooks.PRE_COMMIT)) if root else ""
 
 
-def _list_configured(case: Surroundings) -> tuple[str, ...]:
+def _list_configured(context: DoctorContext) -> tuple[str, ...]:
     """Return the hooks of ours that the configuration of pre-commit names."""
-    return tuple(dict.fromkeys(hooks.FRAMEWORK_ID.findall(_read_pre_commit(case))))
+    return tuple(dict.fromkeys(hooks.FRAMEWORK_ID.findall(_read_pre_commit(context))))
 
 
 # -- the merge driver
 
 
-def check_merge_driver(case: Surroundings) -> Iterator[Probe]:
+def check_merge_driver(context: DoctorContext) -> Iterator[Probe]:
     """Check the merge driver in git's configuration, and the attributes that call it."""
-    yield _judge_merge_driver(case)
+    yield _judge_merge_driver(context)
 
 
-def _judge_merge_driver(case: Surroundings) -> Probe:
+def _judge_merge_driver(context: DoctorContext) -> Probe:
     """Return the first fault of the merge driver, or that it works."""
     name = "merge-driver"
-    repo = case.workspace.repo
+    repo = context.workspace.repo
     if repo.root is None:
         return Probe(name, "skip", "a bare repository merges nothing")
     driver = find_setting(repo, f"{SECTION}.driver")
-    unassigned = _list_unassigned(case)
+    unassigned = _list_unassigned(context)
     if driver is None:
         more = "" if unassigned else f"; {ATTRIBUTES} asks for it"
         what = f"not configured: memory files merge line by line{more}"
@@ -247,30 +247,30 @@ def _judge_merge_driver(case: Surroundings) -> Probe:
     python = hooks.find_interpreter(driver)
     if python is not None:
         python = python.replace("%%", "%")  # git expands % in the command of a driver
-    fault = find_interpreter_fault(case, python or None, may_run=True)
+    fault = find_interpreter_fault(context, python or None, may_run=True)
     if fault:
         what = f"the driver {fault}: memory files merge line by line"
         return Probe(name, "fail", what, INSTALL)
-    if case.head is None or ATTRIBUTES not in tree_at(repo, case.head).files:
+    if context.head is None or ATTRIBUTES not in tree_at(repo, context.head).files:
         what = f"{ATTRIBUTES} is not committed: other clones have none"
         remedy = f"git add {ATTRIBUTES} && git commit -m 'Merge memory files by entries'"
         return Probe(name, "warn", what, remedy)
     return Probe(name, "ok", "memory files are merged entry by entry")
 
 
-def _list_unassigned(case: Surroundings) -> list[str]:
+def _list_unassigned(context: DoctorContext) -> list[str]:
     """Return the memory files to which no attribute of git assigns our merge driver.
 
     The files that the configuration names without a wildcard count even if they do not exist yet.
     """
-    scopes = case.workspace.config.scopes
+    scopes = context.workspace.config.scopes
     patterns = (*scopes.project, *scopes.institutional)
     paths = [pattern for pattern in patterns if not re.search(r"[*?{\[]", pattern)]
-    paths += [file.path for file in case.files if not is_below_episodes(file)]
+    paths += [file.path for file in context.files if not is_below_episodes(file)]
 
     input_paths = b"".join(encode_path(path) + b"\0" for path in dict.fromkeys(paths))
     command = ("check-attr", "-z", "--stdin", "merge")
-    output = run_git(case.workspace.repo.cwd, *command, input=input_paths)
+    output = run_git(context.workspace.repo.cwd, *command, input=input_paths)
     # For each path there are three fields: the path, the attribute, its value.
     fields = decode_path(output).split("\0")[:-1]  # nothing follows the last NUL
     output_paths, values = fields[::3], fields[2::3]
@@ -281,9 +281,9 @@ def _list_unassigned(case: Surroundings) -> list[str]:
 # -- the jobs of CI
 
 
-def check_ci(case: Surroundings) -> Iterator[Probe]:
+def check_ci(context: DoctorContext) -> Iterator[Probe]:
     """Check that a job of CI records merged changes, and its version of memory-ci."""
-    root = case.workspace.repo.root
+    root = context.workspace.repo.root
     if root is None:
         yield Probe("ci", "skip", "no work tree")
         return
@@ -294,7 +294,7 @@ def check_ci(case: Surroundings) -> Iterator[Probe]:
             is_called = True
             yield from _judge_workflow(path, text)
     if not is_called:
-        yield _judge_missing_ci(case, has_ci=any(text_by_path.values()))
+        yield _judge_missing_ci(context, has_ci=any(text_by_path.values()))
 
 
 def _read_workflows(root: Path) -> dict[str, str]:
@@ -308,14 +308,14 @@ def _read_workflows(root: Path) -> dict[str, str]:
     return texts
 
 
-def _judge_missing_ci(case: Surroundings, *, has_ci: bool) -> Probe:
+def _judge_missing_ci(context: DoctorContext, *, has_ci: bool) -> Probe:
     """Return whether it is a fault that no job of CI calls memory-ci.
 
     Args:
-        case: the repository and the machine.
+        context: the repository and the machine.
         has_ci: the repository has other jobs of CI.
     """
-    origin = find_setting(case.workspace.repo, "remote.origin.url")
+    origin = find_setting(context.workspace.repo, "remote.origin.url")
     if origin is None:
         return Probe("ci", "skip", "no remote `origin`, so no CI")
     match = HOST.match(origin)

@@ -299,7 +299,7 @@ def recall_command(
 def _recall_episodes(query: RecallQuery, as_json: bool, *, explain: bool) -> None:
     """Print the episodes that answer a question, and notes on the search to standard error."""
     from memory_ci.commands.episodes.recall import recall_episodes
-    from memory_ci.commands.episodes.text import render_recall
+    from memory_ci.commands.episodes.text import quote_for_agent
 
     current_workspace = open_current_workspace()
     with progress("Recalling"):
@@ -307,7 +307,7 @@ def _recall_episodes(query: RecallQuery, as_json: bool, *, explain: bool) -> Non
     for note in recalled.notes:
         say(f"Note: {printable(note)}", err=True)
 
-    text = render_recall(recalled, explain=explain)
+    text = quote_for_agent(recalled, explain=explain)
     show(recalled, text, as_json)
     if not text:
         say("No episode and no merged change answers that.", err=True)

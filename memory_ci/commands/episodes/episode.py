@@ -160,8 +160,12 @@ def mark_important(
     return Noted(episode_record_path(amendment), replace(episode, valence=valence), is_new=True)
 
 
-def _check_context(words: Mapping[str, str], context: Mapping[str, str]) -> None:
-    """Check the keys and values of a context, and other short texts of an episode, by name.
+def _check_context(other_fields: Mapping[str, str], context: Mapping[str, str]) -> None:
+    """Raise unless all short texts of an episode, and their names, may be committed.
+
+    Args:
+        other_fields: short texts that are fields of the episode, by the names of the fields.
+        context: the context of the episode: short texts by names that the caller chose.
 
     Raises:
         UsageError: bad-context, for a name or a text that may not be committed.
@@ -169,7 +173,7 @@ def _check_context(words: Mapping[str, str], context: Mapping[str, str]) -> None
     if len(context) > MAX_CONTEXT:
         message = f"a context of {len(context)} parts"
         raise UsageError(message, slug="bad-context", hint=f"Keep {MAX_CONTEXT} of them.")
-    for key, value in (*words.items(), *context.items()):
+    for key, value in (*other_fields.items(), *context.items()):
         if not KEY.fullmatch(key) or len(value) > MAX_WORD or printable(value) != value:
             message = f"{printable(key[:40])!r} is not a valid part of a context"
             hint = f"A name, and at most {MAX_WORD} characters in one line."
@@ -177,7 +181,7 @@ def _check_context(words: Mapping[str, str], context: Mapping[str, str]) -> None
 
 
 def _check_text(text: str) -> None:
-    """Check the length of an episode's text.
+    """Raise if an episode's text is empty or too long.
 
     Raises:
         UsageError: empty-episode, episode-too-long.

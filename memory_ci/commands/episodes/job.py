@@ -84,7 +84,7 @@ def write_premortem(
     risks = _list_remembered_risks(workspace, plan, today)
     warning = ""
     if engine:
-        expected_risks, warning = _ask_model(engine, plan)
+        expected_risks, warning = _ask_model_for_risks(engine, plan)
         risks += expected_risks
     text = render_premortem(plan, risks)
     if not dry_run:
@@ -118,7 +118,7 @@ def read_plan(path: Path) -> str:
     return _read_file(path, MAX_PLAN_BYTES).decode("utf-8", "replace")
 
 
-def _ask_model(engine: Engine, plan: str) -> tuple[list[Risk], str]:
+def _ask_model_for_risks(engine: Engine, plan: str) -> tuple[list[Risk], str]:
     """Ask a model for the risks of a plan.
 
     Returns:

@@ -23,7 +23,7 @@ PLAN_WIDTH = 2_000  # Characters of a plan that are quoted.
 NONE = "(memory has no similar work; add the risks that you expect)"
 
 
-def render_recalled(recalled: Recalled, *, explain: bool = False) -> str:
+def render_episodes(recalled: Recalled, *, explain: bool = False) -> str:
     """Return the episodes that answer a question, best first: a line of facts, then the text.
 
     Args:
@@ -125,17 +125,17 @@ def _risk_lines(risk: Risk) -> Iterator[str]:
             yield f"  {name}: {shorten(text, MAX_RISK)}"
 
 
-def render_recall(recalled: Recalled, *, explain: bool = False) -> str:
+def quote_for_agent(recalled: Recalled, *, explain: bool = False) -> str:
     """Return episodes and merged changes as quoted text for an agent; "" without any.
 
     A heading says that the text is data from memory, and no instruction.
     """
     blocks = []
     if recalled.hits:
-        text = render_recalled(recalled, explain=explain)
+        text = render_episodes(recalled, explain=explain)
         blocks.append("\n".join(quote_lines(text)))
     if recalled.changes:
         history = replace(recalled, hits=recalled.changes, likeness="")
-        text = render_recalled(history, explain=explain)
+        text = render_episodes(history, explain=explain)
         blocks.append("\n".join([HINTS, *quote_lines(text)]))
     return wrap_blocks([PREAMBLE, *blocks]) if blocks else ""

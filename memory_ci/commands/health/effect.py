@@ -47,6 +47,13 @@ class HoldoutPeriod(NamedTuple):
     marks: Set[str]
 
 
+class ArmOutcome(NamedTuple):
+    """Whether a session or change was held out, and whether an outcome occurred in it."""
+
+    is_held_out: bool
+    has_occurred: bool
+
+
 def measure_effect(workspace: Workspace, today: date) -> EffectReport:
     """Compare sessions and changes that were served memory with those that were held out.
 
@@ -127,8 +134,8 @@ def _compare_sessions(
         is_held = mark in period.marks or is_held_out(mark, period.holdout)
         corrections = list(_iter_corrections(captured.load_events(session)))
         is_repeated = _has_entry_before(corrections, session.started.date(), entries)
-        steered.append((is_held, bool(corrections)))
-        repeated.append((is_held, is_repeated))
+        steered.append(ArmOutcome(is_held, has_occurred=bool(corrections)))
+        repeated.append(ArmOutcome(is_held, has_occurred=is_repeated))
     return (
         compare_arms("steered", steered, period.weeks, period.holdout),
         compare_arms("corrected again", repeated, period.weeks, period.holdout),
@@ -149,9 +156,11 @@ def _compare_changes(
         is_of_session = is_held or episode.retrieved or episode.context.get("sessions")
         if not is_of_session or episode.occurred_at < period.start:
             continue
-        requested.append((is_held, episode.outcome == "partial"))
+        is_partial = episode.outcome == "partial"
+        requested.append(ArmOutcome(is_held, has_occurred=is_partial))
         if episode.action.commit:  # Only what was merged can be reverted.
-            reverted.append((is_held, episode.outcome == "failure"))
+            is_failure = episode.outcome == "failure"
+            reverted.append(ArmOutcome(is_held, has_occurred=is_failure))
     return (
         compare_arms("changes requested", requested, period.weeks, period.holdout),
         compare_arms("reverted", reverted, period.weeks, period.holdout),
@@ -159,7 +168,7 @@ def _compare_changes(
 
 
 def compare_arms(
-    name: str, outcomes: Iterable[tuple[bool, bool]], weeks: float, holdout: float
+    name: str, outcomes: Iterable[ArmOutcome], weeks: float, holdout: float
 ) -> ArmComparison:
     """Compare how often an outcome occurred with memory and without it.
 
@@ -167,15 +176,15 @@ def compare_arms(
 
     Args:
         name: the outcome.
-        outcomes: for each session or change: was it held out, did the outcome occur.
+        outcomes: the outcome of each session or change.
         weeks: the length of the time in which they were counted.
         holdout: the share of sessions that is held out now; 0: the share among the outcomes counts.
     """
     served_outcomes: list[bool] = []
     held_outcomes: list[bool] = []
-    for is_held, happened in outcomes:
-        arm = held_outcomes if is_held else served_outcomes
-        arm.append(happened)
+    for outcome in outcomes:
+        arm = held_outcomes if outcome.is_held_out else served_outcomes
+        arm.append(outcome.has_occurred)
     served = compute_share(sum(served_outcomes), len(served_outcomes))
     held = compute_share(sum(held_outcomes), len(held_outcomes))
     total = served.total + held.total

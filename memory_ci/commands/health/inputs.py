@@ -133,14 +133,14 @@ def open_inputs(workspace: Workspace, view: HealthView) -> Iterator[HealthInputs
                 located for located in located_entries if is_in_force(located.entry, view.today)
             ),
             known_ids=_list_known_ids(workspace, view, located_entries),
-            lost=tuple(_list_lost(loaded_files, screened_files)),
+            lost=tuple(_list_unserved_places(loaded_files, screened_files)),
             changes=changes,
             episodes=episodes,
             history_error=history_error,
         )
 
 
-def _list_lost(
+def _list_unserved_places(
     loaded_files: Sequence[LoadedFile], screened_files: Sequence[LoadedFile]
 ) -> list[str]:
     """Return the places in memory files, as `path:line`, whose entries cannot be served.

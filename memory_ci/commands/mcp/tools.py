@@ -20,7 +20,7 @@ from memory_ci.api import Memory
 from memory_ci.commands.episodes.episode import Noted, create_episode, mark_important
 from memory_ci.commands.episodes.feedback import check_length, give_feedback, name_work, parse_time
 from memory_ci.commands.episodes.recall import MAX_LIMIT, RecallQuery, recall_episodes
-from memory_ci.commands.episodes.text import render_recall
+from memory_ci.commands.episodes.text import quote_for_agent
 from memory_ci.commands.health.records import Health
 from memory_ci.commands.health.text import render_health
 from memory_ci.commands.mcp import arguments as tool_arguments
@@ -383,7 +383,7 @@ def _check_scope(caller: Caller, scope: str) -> str:
 
 def _report_recalled(recalled: Recalled) -> tuple[str, Recollection]:
     """Return the answer on recalled episodes: a text, and the same as a record."""
-    context = render_recall(recalled)
+    context = quote_for_agent(recalled)
     record = Recollection(
         context=context,
         ranking=recalled.ranking,

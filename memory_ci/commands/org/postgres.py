@@ -194,21 +194,21 @@ class PostgresEngine(OrgEngine):
         old_rows = connection.execute(statements.ROWS, (repository_id,)).fetchall()
         new_rows = [entry_row(located, None) for located in entries]
         digests = [entry_digest(row) for row in new_rows]
-        added_indices, moved_lines, removed_rows = compare_rows(old_rows, digests)
-        if removed_rows:
-            connection.execute(statements.REMOVE_ENTRIES, (removed_rows,))
-        for line, row in moved_lines:
-            connection.execute(statements.MOVE_ENTRY, (line, row))
-        if not added_indices:
+        changes = compare_rows(old_rows, digests)
+        if changes.unwanted_numbers:
+            connection.execute(statements.REMOVE_ENTRIES, (changes.unwanted_numbers,))
+        for moved in changes.moved:
+            connection.execute(statements.MOVE_ENTRY, (moved.line, moved.row_number))
+        if not changes.missing_indices:
             return
 
         stems = self._stemmer.stem(
-            text_row(number, entries[index]) for number, index in enumerate(added_indices)
+            text_row(number, entries[index]) for number, index in enumerate(changes.missing_indices)
         )
         with connection.cursor() as cursor, cursor.copy(statements.ADD_ENTRIES) as copy:
-            for index, stemmed in zip(added_indices, stems, strict=True):
+            for index, stemmed in zip(changes.missing_indices, stems, strict=True):
                 columns = _list_columns(repository_id, entries[index])
-                _, digest = digests[index]
+                digest = digests[index].digest
                 record = pack(new_rows[index])
                 copy.write_row((*columns, digest, record, *_list_stem_columns(stemmed)))
         _add_words(connection, stems)

@@ -421,8 +421,7 @@ def _replace_rows(
     entry_rows = []
     text_rows = []
     for row_number, index in enumerate(added_indices, start=last_row + 1):
-        _, digest = digests[index]
-        entry_rows.append((*rows[index], digest))
+        entry_rows.append((*rows[index], digests[index].digest))
         text_rows.append(text_row(row_number, entries[index]))
     connection.executemany(ADD_ENTRY, entry_rows)
     connection.executemany(ADD_TEXT, text_rows)

@@ -178,7 +178,16 @@ def retrieve(
         norms = _select_norms(view, options, request, session)
         if norms.dropped_ids and not options.scopes:
             request = _include_institutional(request)
-        job = _Job(workspace, today, task, options, environ, session, view, request)
+        job = _Job(
+            workspace=workspace,
+            today=today,
+            task=task,
+            options=options,
+            environ=environ,
+            session=session,
+            view=view,
+            request=request,
+        )
         ranked = _rank_entries(job, norms)
         findings = (*_warn_of_lost_index(view), *list_findings(view.index))
 
@@ -201,7 +210,7 @@ def _load_session(workspace: Workspace, options: RetrieveOptions) -> _Session:
 
     For a caller without a session, and for memory of another moment, everything is new.
     """
-    if options.session is None or options.all_matches or _is_elsewhere(options):
+    if options.session is None or options.all_matches or _asks_for_other_memory(options):
         return _Session()
     from memory_ci.sessions.session_note import is_held_out, list_served, mark_session
 
@@ -210,7 +219,7 @@ def _load_session(workspace: Workspace, options: RetrieveOptions) -> _Session:
     return _Session(held_out, list_served(workspace, options.session))
 
 
-def _is_elsewhere(options: RetrieveOptions) -> bool:
+def _asks_for_other_memory(options: RetrieveOptions) -> bool:
     """Return whether another memory than that of the work tree is searched."""
     return options.at is not None or options.base is not None
 
@@ -236,7 +245,7 @@ def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> It
             "--base what a fork's branch was started from."
         )
         raise UsageError("--at and --base exclude each other", slug="option-conflict", hint=hint)
-    if not _is_elsewhere(options):
+    if not _asks_for_other_memory(options):
         with synced_index(workspace) as index:
             yield MemoryView(workspace, today, index)
         return
@@ -395,7 +404,7 @@ def _choose_embedder(
     config: Config, options: RetrieveOptions, environ: Mapping[str, str] | None
 ) -> EmbedderChoice | None:
     """Return the configured embedder; None if entries are searched by words alone."""
-    if environ is None or config.retrieve.embedder == "none" or _is_elsewhere(options):
+    if environ is None or config.retrieve.embedder == "none" or _asks_for_other_memory(options):
         return None
     if environ.get("MEMORY_CI_EMBEDDER") == "none":
         return None
@@ -702,7 +711,7 @@ def _asks_for_all(job: _Job) -> bool:
     """Return whether the present memory is asked, without filters, and in a role that sees all."""
     options = job.options
     is_narrowed = options.about is not None or options.occurred_between is not None
-    if is_narrowed or options.statuses or _is_elsewhere(options):
+    if is_narrowed or options.statuses or _asks_for_other_memory(options):
         return False
     return "global" in (job.request.filters["scopes"] or ())
 

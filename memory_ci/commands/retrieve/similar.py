@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.repo import Tips, find_commit, read_tips
@@ -56,10 +57,20 @@ def similar_tasks(
     return _find_similar(tasks, task, tips, top)
 
 
-def recall_tasks(
-    workspace: Workspace, task: str
-) -> tuple[tuple[SimilarTask, ...], CachedTasks | None]:
-    """Return the merged changes similar enough to a task to name them to an agent, and all changes.
+class RecalledTasks(NamedTuple):
+    """The changes of a repository that are similar to a task, and all of its changes.
+
+    Attributes:
+        similar: the similar changes, best first.
+        all_changes: all merged changes and the habits that they show; None if they cannot be read.
+    """
+
+    similar: tuple[SimilarTask, ...]
+    all_changes: CachedTasks | None
+
+
+def recall_tasks(workspace: Workspace, task: str) -> RecalledTasks:
+    """Return the merged changes that are similar enough to a task to be named to an agent unasked.
 
     It takes one git process while nothing was merged. A repository that cannot be read (a shallow
     clone) gives nothing: an agent's job goes on.
@@ -68,8 +79,9 @@ def recall_tasks(
         tips = read_tips(workspace.repo)
         if tips.commit is not None:
             tasks = load_tasks(workspace, tips.commit)
-            return _find_similar(tasks, task, tips, MAX_TASKS, is_gated=True), tasks
-    return (), None
+            similar = _find_similar(tasks, task, tips, MAX_TASKS, is_gated=True)
+            return RecalledTasks(similar, tasks)
+    return RecalledTasks((), None)
 
 
 def _find_similar(
@@ -106,9 +118,9 @@ def find_hints(
         paths: the files that the work touches.
         is_new: returns whether the session was not served a change or a habit before.
     """
-    changes, tasks = recall_tasks(workspace, task)
-    new_changes = tuple(change for change in changes if is_new(change))
-    if tasks is None or not new_changes:  # Habits alone say nothing about the task.
+    similar_changes, all_changes = recall_tasks(workspace, task)
+    new_changes = tuple(change for change in similar_changes if is_new(change))
+    if all_changes is None or not new_changes:  # Habits alone say nothing about the task.
         return Hints()
 
     relevant_paths = set(paths)
@@ -116,9 +128,9 @@ def find_hints(
         relevant_paths.update(change.task.touched)
     title = task.partition("\n")[0]
     habits = [
-        *_describe_sync(tasks.habits, relevant_paths),
-        *_describe_changelog(tasks.habits, title),
-        *_describe_titles(tasks.habits),
+        *_describe_sync(all_changes.habits, relevant_paths),
+        *_describe_changelog(all_changes.habits, title),
+        *_describe_titles(all_changes.habits),
     ]
     return Hints(new_changes, tuple(habit for habit in habits if is_new(habit)))
 

@@ -91,13 +91,13 @@ def render_context(retrieval: Retrieval) -> str:
     has_entries = retrieval.norms or retrieval.hits or retrieval.organisation
     if not has_entries and retrieval.hints == Hints():
         return ""
-    blocks = _opening_blocks(retrieval)
+    blocks = _render_opening(retrieval)
     blocks += [_render_entry(hit) for hit in retrieval.hits]
-    blocks += _dropped_blocks(retrieval)
+    blocks += _render_dropped(retrieval)
     if retrieval.organisation:
         blocks.append(ORGANISATION)
         blocks += [_render_entry(hit) for hit in retrieval.organisation]
-    blocks += _hint_blocks(retrieval.hints)
+    blocks += _render_hints(retrieval.hints)
     return wrap_blocks(blocks)
 
 
@@ -116,7 +116,7 @@ def context_cost(retrieval: Retrieval) -> int:
 
     These are the marks of begin and end, the preamble, the norms and the hints.
     """
-    return len(wrap_blocks([*_opening_blocks(retrieval), *_hint_blocks(retrieval.hints)]))
+    return len(wrap_blocks([*_render_opening(retrieval), *_render_hints(retrieval.hints)]))
 
 
 def wrap_blocks(blocks: Iterable[str]) -> str:
@@ -124,20 +124,20 @@ def wrap_blocks(blocks: Iterable[str]) -> str:
     return "\n".join([OPENING, "\n\n".join(blocks), CLOSING, ""])
 
 
-def _opening_blocks(retrieval: Retrieval) -> list[str]:
+def _render_opening(retrieval: Retrieval) -> list[str]:
     if not retrieval.norms:
         return [PREAMBLE]
     return [PREAMBLE, "## Always applies", *(_render_norm(norm) for norm in retrieval.norms)]
 
 
-def _hint_blocks(hints: Hints) -> list[str]:
+def _render_hints(hints: Hints) -> list[str]:
     """Return the hints from git history as one block, or no block.
 
     It has at most HINT_LINES lines and HINT_CHARS characters.
     """
     lines = [ALIKE] if hints.changes else []
     for change in hints.changes:
-        lines += _hint_lines(change.task)
+        lines += _render_hint(change.task)
     lines += [f"- {_shorten(habit, MAX_TITLE)}" for habit in hints.habits]
     if not lines:
         return []
@@ -152,7 +152,7 @@ def _hint_blocks(hints: Hints) -> list[str]:
     return ["\n".join(block_lines)]
 
 
-def _hint_lines(task: Task) -> list[str]:
+def _render_hint(task: Task) -> list[str]:
     """Return the lines on an earlier change: title and outcome, a quote, and touched files."""
     label = _shorten(task.label, 20)
     title = _shorten(task.title, TASK_WIDTH)
@@ -179,17 +179,17 @@ def _render_entry(hit: Hit) -> str:
         body = REJECTED_PREFIX.sub("", body)
         prefix = "[tried and rejected] "
 
-    lines = [f"## {prefix}{_shorten(title, MAX_TITLE)}", _facts_line(entry)]
+    lines = [f"## {prefix}{_shorten(title, MAX_TITLE)}", _render_facts(entry)]
     if hit.related:
         lines.append(_shorten(hit.related[:1].upper() + hit.related[1:], MAX_FACT))
-    lines += _marks(hit)
+    lines += _list_warnings(hit)
     lines += quote_lines(body)
     if is_rejected:
         lines.append(f"Done instead: {_shorten(entry.instead or 'not recorded', MAX_LINE)}")
     return "\n".join(lines)
 
 
-def _facts_line(entry: Entry) -> str:
+def _render_facts(entry: Entry) -> str:
     """Return the id, the source and the day of an entry, and in how many changes it was said.
 
     Example: `id 3f2ab91c · pr:128 · 2026-09-01 · said in 3 changes`. The day is that of the event,
@@ -208,7 +208,7 @@ def _facts_line(entry: Entry) -> str:
     return _shorten(" · ".join(facts), MAX_FACT)
 
 
-def _marks(hit: Hit) -> Iterator[str]:
+def _list_warnings(hit: Hit) -> Iterator[str]:
     """Yield the warnings of an entry, which an agent must know before it relies on the entry.
 
     Another entry contradicts it, it comes from another repository, it is retired, or the code that
@@ -252,7 +252,7 @@ def _render_norm(norm: Norm) -> str:
     return "\n".join([_shorten(facts, MAX_FACT), *quote_lines(norm.text)])
 
 
-def _dropped_blocks(retrieval: Retrieval) -> list[str]:
+def _render_dropped(retrieval: Retrieval) -> list[str]:
     """Return one line that names entries which did not fit the budget, or no line."""
     names = []
     for norm in retrieval.norms_dropped:

@@ -46,15 +46,23 @@ SIMILARITY_NAMES = {"vectors": "cosine", "words": "words in common"}
 
 
 class _Link(NamedTuple):
-    """A relation of some weight by which an entry is reached from a hit."""
+    """A relation of some weight that leads from a hit to another entry.
 
+    Attributes:
+        entry_id: the id of the other entry.
+        hit: the hit.
+        phrase: the relation in words, such as "supports it".
+        weight: from 0 to 1.
+    """
+
+    entry_id: str
     hit: Hit
     phrase: str
     weight: float
 
     @property
     def score(self) -> float:
-        """The score of the entry that is reached."""
+        """The score of the other entry."""
         return self.hit.score * STEP * self.weight
 
 
@@ -83,7 +91,8 @@ def add_related(
         tree: the revision in which cited code is judged, as that of the hits.
         stale: whether entries whose cited code is gone are served.
     """
-    links, is_by_words = _find_links(index, retrieval, request)
+    similar = _find_similar_to_hits(index, retrieval, request)
+    links = _find_links(index, retrieval, similar, request)
     located_by_id = find_by_ids(index, links.keys(), **request.filters)
     related_hits = [
         _make_hit(located, links[entry_id]) for entry_id, located in located_by_id.items()
@@ -97,7 +106,7 @@ def add_related(
     remaining_chars = max_chars - sum(entry_cost(hit) for hit in retrieval.hits)
     served, dropped = fit(new_hits, remaining_chars, entry_cost)
     notes = retrieval.notes
-    if is_by_words:
+    if any(result.basis == "words" for result in similar):
         notes = (*notes, BY_WORDS)
     return replace(
         retrieval,
@@ -135,32 +144,41 @@ def _apply_truth(hits: Sequence[Hit], truth_of: TruthOf) -> list[Hit]:
     return sorted(weighed, key=_sort_key)
 
 
-def _find_links(
+def _find_similar_to_hits(
     index: Index, retrieval: Retrieval, request: SearchRequest
-) -> tuple[dict[str, _Link], bool]:
-    """Find the entries that are related to a hit or similar to one, each with its best link.
+) -> tuple[Similar, ...]:
+    """Return for each of the best hits the entries that are similar to it."""
+    compared_entries = [hit.located for hit in retrieval.hits[:MAX_COMPARED]]
+    return find_similar(index, compared_entries, words_of, **request.filters)
 
-    The best link to an entry is the one of the highest score, of equal ones that from the better
-    hit. Entries that are served already, or left out for a reason, are not linked.
 
-    Returns:
-        The links by entry id, and whether entries were compared by words instead of vectors.
+def _find_links(
+    index: Index, retrieval: Retrieval, similar: Sequence[Similar], request: SearchRequest
+) -> dict[str, _Link]:
+    """Return the best link to each entry that is related to a hit or similar to one, by its id.
+
+    The best link is the one with the highest score; of equal ones, that from the better hit.
+    Entries that are served already, or left out for a reason, have no link.
+
+    Args:
+        index: the index.
+        retrieval: the hits.
+        similar: the entries that are similar to each of the best hits.
+        request: the filters of the retrieval.
     """
-    naming = list_entries_with_relations(index, **request.filters)
-    compared_hits = retrieval.hits[:MAX_COMPARED]
-    compared_entries = [hit.located for hit in compared_hits]
-    similar = find_similar(index, compared_entries, words_of, **request.filters)
+    naming_entries = list_entries_with_relations(index, **request.filters)
     excluded_ids = _list_excluded_ids(index, retrieval, request)
+    stated_links = _iter_stated_links(retrieval.hits, naming_entries)
+    compared_hits = retrieval.hits[: len(similar)]
 
-    links = [*_stated_links(retrieval.hits, naming), *_similar_links(compared_hits, similar)]
     best_links: dict[str, _Link] = {}
-    for entry_id, link in links:
-        if entry_id in excluded_ids:
+    for link in (*stated_links, *_iter_similarity_links(compared_hits, similar)):
+        if link.entry_id in excluded_ids:
             continue
-        if entry_id not in best_links or link.score > best_links[entry_id].score:
-            best_links[entry_id] = link
-    is_by_words = any(result.basis == "words" for result in similar)
-    return best_links, is_by_words
+        best_link = best_links.get(link.entry_id)
+        if best_link is None or link.score > best_link.score:
+            best_links[link.entry_id] = link
+    return best_links
 
 
 def _list_excluded_ids(
@@ -187,31 +205,37 @@ def _list_excluded_ids(
     return excluded_ids
 
 
-def _similar_links(hits: Sequence[Hit], similar: Sequence[Similar]) -> Iterator[tuple[str, _Link]]:
-    """Yield for each hit the ids of the entries that are similar to it, each with its link."""
+def _iter_similarity_links(hits: Sequence[Hit], similar: Sequence[Similar]) -> Iterator[_Link]:
+    """Yield a link from each hit to each of the entries that are similar to it."""
     for hit, result in zip(hits, similar, strict=True):
         measure = SIMILARITY_NAMES[result.basis]
         for neighbour in result.neighbours:
             phrase = f"similar to it ({measure} {neighbour.weight:.2f})"
-            yield neighbour.located.entry.id, _Link(hit, phrase, neighbour.weight)
+            yield _Link(neighbour.located.entry.id, hit, phrase, weight=neighbour.weight)
 
 
-def _stated_links(hits: Sequence[Hit], naming: Sequence[Naming]) -> Iterator[tuple[str, _Link]]:
-    """Yield the ids of entries with a stated relation to or from a hit, each with its link."""
+def _iter_stated_links(hits: Sequence[Hit], naming_entries: Sequence[Naming]) -> Iterator[_Link]:
+    """Yield a link from a hit for each relation that the hit, or another entry to it, states.
+
+    Args:
+        hits: the hits.
+        naming_entries: the entries that name others: by a relation, or as superseded.
+    """
     hits_by_id = {hit.located.entry.id: hit for hit in hits}
-    for entry in naming:
+    for entry in naming_entries:
         for relation_text in entry.relations:
             relation = parse_relation(relation_text)
             if relation is None:
                 continue
             active_phrase, passive_phrase = PHRASES[relation.kind]
             if relation.id in hits_by_id:
-                yield entry.id, _Link(hits_by_id[relation.id], active_phrase, 1.0)
+                yield _Link(entry.id, hits_by_id[relation.id], active_phrase, weight=1.0)
             if entry.id in hits_by_id:
-                yield relation.id, _Link(hits_by_id[entry.id], passive_phrase, 1.0)
+                yield _Link(relation.id, hits_by_id[entry.id], passive_phrase, weight=1.0)
         for superseded_id in entry.supersedes:
             if superseded_id in hits_by_id:
-                yield entry.id, _Link(hits_by_id[superseded_id], "supersedes it", 1.0)
+                hit = hits_by_id[superseded_id]
+                yield _Link(entry.id, hit, "supersedes it", weight=1.0)
 
 
 def _sort_key(hit: Hit) -> tuple[float, int, str]:

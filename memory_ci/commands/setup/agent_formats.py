@@ -22,7 +22,7 @@ def choose_user_flag(place: Place) -> str:
 
 
 def hook_marks(agent: Agent) -> tuple[str, str]:
-    """Return the words that each of our hooks has: those of this version, and of version 0.1."""
+    """Return the words by which our hooks are recognised: of this version, and of version 0.1."""
     return f"hook agent --for {agent.name}", f"capture - --hook --agent {agent.name}"
 
 
@@ -47,13 +47,13 @@ def format_hook(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[s
     Args:
         agent: the agent.
         event: the event that calls the hook.
-        call: the words of sh that start memory-ci.
+        call: the start of the shell command: the program, with `-P -m memory_ci` for Python.
         flags: options of `memory-ci hook agent`, each after a blank.
     """
-    mark, _ = hook_marks(agent)
+    mark, _old_mark = hook_marks(agent)
     program = call.removesuffix(CALL)
     command = f"command -v {program}{TEST}{call} {mark}{flags}; exit 0"
-    if agent.hook_format == "copilot":  # its input does not name the event
+    if agent.hook_format == "copilot":  # Copilot does not pass the name of the event.
         command = command.replace("; exit", f" --event {event.name}; exit")
         return {"type": "command", "bash": command, "timeoutSec": agent.minute}
     if agent.hook_format == "cursor":
@@ -68,32 +68,34 @@ def is_our_hook(
     user_flag: str,
     value: Any,  # noqa: ANN401 - any JSON
 ) -> bool:
-    """Return whether a value of an agent's settings is a hook that we wrote, for any interpreter.
+    """Return whether a JSON value is a hook that `init` wrote, for any interpreter.
 
-    A hook that its owner changed is not ours.
+    The value is compared with the hook that would be written now, and with that of version 0.1. A
+    hook that its user edited equals neither.
 
     Args:
         agent: the agent.
         event: the event that calls the hook.
         user_flag: the option of hooks in the home, "" for other hooks.
-        value: the value.
+        value: the value from the settings of the agent.
     """
-    _, old_mark = hook_marks(agent)
+    _mark, old_mark = hook_marks(agent)
     try:
         hook = value["hooks"][0] if agent.hook_format == "groups" else value
         command = hook.get("command") or hook["bash"]
         program, _, _ = command.removeprefix("command -v ").partition(TEST)
         has_old_end = command.endswith(f"{old_mark}; exit 0")
     except (AttributeError, IndexError, KeyError, TypeError):
-        return False  # The value has the shape of something else.
+        return False  # The value is no hook.
 
     for call in (program, f"{program}{CALL}"):
         for ask_flag in ("", NO_ASK_FLAG):
             if value == format_hook(agent, event, call, user_flag + ask_flag):
                 return True
-    is_of_old_version = has_old_end and command.startswith("command -v ")
+    if not has_old_end or not command.startswith("command -v "):
+        return False
     old_hook = {"type": "command", "command": command, "timeout": agent.minute}
-    return is_of_old_version and bool(value == {"hooks": [old_hook]})
+    return bool(value == {"hooks": [old_hook]})
 
 
 def format_server(server: Server, program: Sequence[str]) -> dict[str, Any]:

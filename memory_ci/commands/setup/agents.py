@@ -154,9 +154,9 @@ def plan_agents(
     note: Path,
     tracked: Collection[str] = (),
 ) -> tuple[AgentEdit, ...]:
-    """Plan the edits that put our hooks, server and permission into the settings of agents.
+    """Plan the edits that put our parts (hooks, MCP server, permission) into settings of agents.
 
-    Parts of earlier installs are replaced.
+    The parts of earlier installs are replaced.
 
     Args:
         root: the work tree, or the home.
@@ -188,16 +188,16 @@ def plan_agents(
 def plan_agent_removal(
     root: Path, note: Path, tracked: Collection[str] = (), place: Place = "file"
 ) -> tuple[AgentEdit, ...]:
-    """Plan to remove the parts of this clone's `init --clone` from the settings of agents.
+    """Plan the edits that remove what `init --clone` put into the settings of agents.
 
-    A file that the note does not name is edited too, if git does not track it: an earlier version
-    wrote no note.
+    These are our parts: hooks, MCP server and permission. An earlier version wrote no note, so a
+    file that is not in the note is edited too, unless git tracks it.
 
     Args:
         root: the work tree, or the home.
         note: the file that lists the results of `init --clone`.
         tracked: the settings files that git tracks.
-        place: the place of the settings.
+        place: whose settings are edited: of this clone, of the team, or of the user.
 
     Raises:
         UsageError: a file is a link, or not valid settings of the agent (agent-settings).
@@ -206,11 +206,11 @@ def plan_agent_removal(
     for agent in AGENTS:
         for path, parts in _group_by_file(agent, root, *PLACES_READ[place]).items():
             edit = edits.get(path) or _make_empty_edit(path, root)
-            noted_parts = _list_noted(note, path)
+            noted_parts = _list_noted_parts(note, path)
             is_untracked = str(path.relative_to(root)) not in tracked
             if not noted_parts and not (has_mark(agent, edit.after) and is_untracked):
                 continue
-            with _usage_errors(path):
+            with _raise_usage_errors(path):
                 after = _remove_parts(agent, parts, edit.after, noted_parts, place)
             if after == edit.after:
                 continue
@@ -236,7 +236,7 @@ def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
         for path, parts in _group_by_file(agent, root, *PLACES_READ[place]).items():
             text = read_text(path)
             for part in parts:
-                with _usage_errors(path):
+                with _raise_usage_errors(path):
                     text_without_part = _remove_parts(agent, [part], text, [part.name], place)
                 if text_without_part != text:
                     yield FoundPart(agent, part, path, text)
@@ -322,7 +322,7 @@ def _read_note(note: Path) -> list[str]:
     return [line for line in read_text(note).splitlines() if line.isprintable()]
 
 
-def _list_noted(note: Path, path: Path) -> list[str]:
+def _list_noted_parts(note: Path, path: Path) -> list[str]:
     """Return the names of the parts that this clone's `init --clone` put into a file."""
     lines = _read_note(note)
     return [name for name in PART_NAMES if f"{name} {path}" in lines]
@@ -351,7 +351,7 @@ def _refuse_link(path: Path) -> None:
 
 
 @contextmanager
-def _usage_errors(path: Path) -> Iterator[None]:
+def _raise_usage_errors(path: Path) -> Iterator[None]:
     """Turn errors of a block that parses a settings file into a UsageError (agent-settings)."""
     try:
         yield
@@ -389,10 +389,10 @@ def _put_parts(
     Raises:
         UsageError: agent-settings.
     """
-    with _usage_errors(edit.path):
+    with _raise_usage_errors(edit.path):
         # A wanted block is replaced in place; all else is removed first.
         removed_parts = [part for part in parts if part.form != "block" or not options.wants(part)]
-        noted_parts = _list_noted(note, edit.path)
+        noted_parts = _list_noted_parts(note, edit.path)
         text = _remove_parts(agent, removed_parts, edit.after, noted_parts, options.place)
 
         part_names = edit.parts
@@ -495,7 +495,8 @@ def _remove_parts(
 ) -> str:
     """Return the text of a settings file without parts of ours, removed from last to first.
 
-    A permission that a user gave looks like ours: it is removed only if the note names it.
+    The permission that we write is no different from one that a user gave. So it is removed only
+    if the note says that an install wrote it.
 
     Args:
         agent: the agent.
@@ -521,7 +522,7 @@ def _remove_settings(agent: Agent, part: Part, text: str, place: Place) -> str:
     """Return a JSON text without the values of a part, of a permission without one value."""
     max_count = 1 if part.name == "allow" else None
     for setting in reversed(_list_settings(agent, part, AgentOptions(place=place))):
-        is_ours = partial(_is_ours, agent, part, setting, place)
+        is_ours = partial(_is_our_value, agent, part, setting, place)
         text = remove(text, setting.keys, is_ours, is_member=setting.is_member, max_count=max_count)
     return text
 
@@ -548,7 +549,7 @@ def _list_settings(agent: Agent, part: Part, options: AgentOptions) -> list[Sett
     return settings
 
 
-def _is_ours(
+def _is_our_value(
     agent: Agent,
     part: Part,
     setting: Setting,

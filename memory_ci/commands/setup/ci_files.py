@@ -61,7 +61,7 @@ class Release(msgspec.Struct, frozen=True):
         return f"{self.host}/{self.path}"
 
 
-def read_source(text: str) -> Release:
+def parse_release(text: str) -> Release:
     """Return the release that `--ci-source` names.
 
     Raises:
@@ -96,12 +96,12 @@ def find_release() -> Release | None:
     return None
 
 
-def need_release(release: Release | None, *, is_tag: bool) -> Release:
+def need_release(release: Release | None, *, must_be_tag: bool) -> Release:
     """Return the release that hooks and CI are to run.
 
     Args:
         release: the release that was named or is installed, None if neither is known.
-        is_tag: refuse a release that is named by a commit.
+        must_be_tag: refuse a release that is named by a commit.
 
     Raises:
         UsageError: bad-ci-source, no-ci-source.
@@ -113,7 +113,7 @@ def need_release(release: Release | None, *, is_tag: bool) -> Release:
         )
         hint = f"Say which release hooks and CI are to run: --ci-source OWNER/REPO@{TAG}"
         raise UsageError(message, slug="no-ci-source", hint=hint)
-    if is_tag and not release.rev.startswith("v"):
+    if must_be_tag and not release.rev.startswith("v"):
         message = (
             f"GitLab's component installs a tag of memory-ci, and {release.rev[:10]} is a commit"
         )
@@ -262,11 +262,11 @@ def is_changed(text: str) -> bool:
     return any(_is_block_changed(block) for block in BLOCK.finditer(text))
 
 
-def take_out(text: str) -> str | None:
-    """Return a text without our blocks, as it was before they were put in; changed blocks stay.
+def remove_blocks(text: str) -> str | None:
+    """Return a text as it was before our blocks were added; a block that a user changed stays.
 
     Returns:
-        The text, or None if the whole file was ours.
+        The text, or None if `init` wrote the whole file.
     """
     for number in reversed(range(len(BLOCK.findall(text)))):
         # Find the blocks again: the block before a removed one may have lost its newline.
@@ -274,7 +274,7 @@ def take_out(text: str) -> str | None:
         if _is_block_changed(block):
             continue
         text_before = text[: block.start()]
-        if not block.group().endswith("\n"):  # The last line of the file had no end.
+        if not block.group().endswith("\n"):  # The file did not end with a newline.
             text_before = text_before.removesuffix("\n").removesuffix("\r")
         text = text_before + text[block.end() :]
         if not text and WHOLE_FILE in block.group():
@@ -373,7 +373,7 @@ def _put_block(text: str, row: int, block: str, expected: Sequence[object]) -> s
     edited = "".join([*rows[:row], block, *rows[row:]])
 
     tokens = [token.details for token in list_tokens(edited)]
-    if tokens != expected or take_out(edited) != take_out(text):
+    if tokens != expected or remove_blocks(edited) != remove_blocks(text):
         raise YamlTextError(row, "a block inserted here would change the meaning of the rest")
     return edited
 

@@ -71,8 +71,8 @@ def _set_up_home(agents: AgentChoice, dry_run: bool, as_json: bool) -> None:
     if agents.is_shared or not agents.names:
         raise click.UsageError("--user goes with --agent, and not with --shared")
     options = AgentOptions(
-        sys.executable,
-        "user",
+        python=sys.executable,
+        place="user",
         is_reading="retrieve" not in agents.without,
         is_asking="ask" not in agents.without,
         is_mcp=False,
@@ -387,14 +387,14 @@ def _set_up_repository(
         dry_run: write nothing.
         as_json: print JSON.
     """
-    from memory_ci.commands.setup.ci_files import find_release, need_release, read_source
+    from memory_ci.commands.setup.ci_files import find_release, need_release, parse_release
     from memory_ci.commands.setup.init import InitOptions
     from memory_ci.memory.workspace import work_tree
 
     current_workspace = open_current_workspace()
     options = InitOptions(files.pre_commit, files.ci or "none", find_release())
     if files.ci_source:
-        options = replace(options, release=read_source(files.ci_source))
+        options = replace(options, release=parse_release(files.ci_source))
     can_ask = is_terminal() and not (dry_run or as_json or has_input())
     names_a_part = files.pre_commit or files.ci or agents or files.cloud or history
     asked_history: str | None = None
@@ -407,7 +407,7 @@ def _set_up_repository(
         options, agents, asked_history = answers
     preview = _preview(current_workspace, history, as_json) if history else None
     if options.pre_commit or options.ci != "none":
-        release = need_release(options.release, is_tag=options.ci == "gitlab")
+        release = need_release(options.release, must_be_tag=options.ci == "gitlab")
         options = replace(options, release=release)
 
     results = _write_parts(current_workspace, options, agents, files.cloud, dry_run=dry_run)

@@ -96,7 +96,7 @@ SAME_AS_NATIVE = (
 
 
 def require_hooks_folder(repo: Repository) -> None:
-    """Check that hooks can be written into .git/hooks, and that none of somebody else is lost.
+    """Raise unless hooks can be written into .git/hooks without the loss of another hook.
 
     Raises:
         RepositoryError: hooks-path-set, hook-in-the-way.
@@ -111,10 +111,10 @@ def require_hooks_folder(repo: Repository) -> None:
         raise _make_elsewhere_error(message, "put a directory in its place")
 
     for hook in _list_hook_paths(repo):
-        # A hook of somebody else at `place` would be renamed to `previous`.
+        # A hook of somebody else at the path would be renamed to `previous`.
         previous = hook.with_name(name_previous_hook(hook.name))
-        place = _find_place(hook)
-        if _exists(previous) and _exists(place) and not is_ours(read_text(place)):
+        install_path = _find_install_path(hook)
+        if _exists(previous) and _exists(install_path) and not is_ours(read_text(install_path)):
             message = (
                 f"{hook} is not ours, and {previous.name} from an earlier installation is there too"
             )
@@ -148,21 +148,21 @@ def install_hooks(repo: Repository, python: str, dry_run: bool) -> Iterator[Inst
     """
     framework_hooks = _list_framework_hooks(repo)
     for hook in _list_hook_paths(repo):
-        place = _find_place(hook)
-        if place != hook and hook.name in framework_hooks:
-            yield from _take_out(hook, dry_run, absent="kept")
+        install_path = _find_install_path(hook)
+        if install_path != hook and hook.name in framework_hooks:
+            yield from _restore_previous_hook(hook, dry_run, absent="kept")
             continue
 
-        if is_ours(read_text(place)):
-            yield from _set_aside(place, dry_run)
-        elif _exists(place) and not dry_run:  # Our hook runs it first.
-            place.rename(place.with_name(name_previous_hook(hook.name)))
-        result = write_if_changed(place, hook_text(hook.name, python), dry_run)
+        if is_ours(read_text(install_path)):
+            yield from _rename_edited_hook(install_path, dry_run)
+        elif _exists(install_path) and not dry_run:  # Our hook runs it first.
+            install_path.rename(install_path.with_name(name_previous_hook(hook.name)))
+        result = write_if_changed(install_path, hook_text(hook.name, python), dry_run)
         if not dry_run:
-            place.chmod(0o755)
+            install_path.chmod(0o755)
         yield InstallStep("hook", str(hook), result)
-        if place == hook:  # no framework is left that would run the `.legacy` hook
-            yield from _remove(_legacy(hook), dry_run)
+        if install_path == hook:  # no framework is left that would run the `.legacy` hook
+            yield from _remove(_name_legacy_hook(hook), dry_run)
 
 
 def uninstall_hooks(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:
@@ -171,7 +171,7 @@ def uninstall_hooks(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:
     A hook of ours that its user changed is renamed.
     """
     for hook in _list_hook_paths(repo):
-        yield from _take_out(hook, dry_run)
+        yield from _restore_previous_hook(hook, dry_run)
 
 
 def _list_framework_hooks(repo: Repository) -> set[str]:
@@ -186,7 +186,9 @@ def _list_framework_hooks(repo: Repository) -> set[str]:
     return hooks
 
 
-def _take_out(hook: Path, dry_run: bool, absent: StepResult = "absent") -> Iterator[InstallStep]:
+def _restore_previous_hook(
+    hook: Path, dry_run: bool, absent: StepResult = "absent"
+) -> Iterator[InstallStep]:
     """Remove a hook of ours, and restore the hook that existed before under its name.
 
     Args:
@@ -194,15 +196,15 @@ def _take_out(hook: Path, dry_run: bool, absent: StepResult = "absent") -> Itera
         dry_run: change nothing.
         absent: the result to yield if there was nothing to do.
     """
-    our_paths = [path for path in (hook, _legacy(hook)) if is_ours(read_text(path))]
+    our_paths = [path for path in (hook, _name_legacy_hook(hook)) if is_ours(read_text(path))]
     for path in our_paths:
         yield from _remove(path, dry_run)
 
     previous = hook.with_name(name_previous_hook(hook.name))
-    place = _find_place(hook)
-    is_restored = _exists(previous) and (place in our_paths or not _exists(place))
+    install_path = _find_install_path(hook)
+    is_restored = _exists(previous) and (install_path in our_paths or not _exists(install_path))
     if is_restored and not dry_run:
-        previous.rename(place)
+        previous.rename(install_path)
 
     result = absent
     if our_paths:
@@ -269,12 +271,12 @@ def _compute_seal(text: str) -> str:
 def _remove(path: Path, dry_run: bool) -> Iterator[InstallStep]:
     """Remove a hook if it is ours; rename it if its user changed it."""
     if is_ours(read_text(path)):
-        yield from _set_aside(path, dry_run)
+        yield from _rename_edited_hook(path, dry_run)
         if not dry_run:
             path.unlink(missing_ok=True)
 
 
-def _set_aside(path: Path, dry_run: bool) -> Iterator[InstallStep]:
+def _rename_edited_hook(path: Path, dry_run: bool) -> Iterator[InstallStep]:
     """Rename a hook of ours that its user changed, to the first name that is free."""
     if is_as_written(read_text(path)):
         return
@@ -292,16 +294,16 @@ def _list_hook_paths(repo: Repository) -> list[Path]:
     return [repo.common_dir / "hooks" / hook for hook in HOOKS]
 
 
-def _find_place(hook: Path) -> Path:
+def _find_install_path(hook: Path) -> Path:
     """Return the path where our hook belongs: `HOOK.legacy` if pre-commit or prek wrote the hook.
 
     Both keep the hook that was there as `.legacy`, and run it. A hook of ours in front of theirs
     would become their `.legacy` at the next install, and both would call each other.
     """
-    return _legacy(hook) if is_generated(read_text(hook)) else hook
+    return _name_legacy_hook(hook) if is_generated(read_text(hook)) else hook
 
 
-def _legacy(hook: Path) -> Path:
+def _name_legacy_hook(hook: Path) -> Path:
     return hook.with_name(f"{hook.name}.legacy")
 
 

@@ -214,7 +214,7 @@ def _plan(workspace: Workspace, options: InitOptions) -> Iterator[FileEdit]:
     if options.ci == "gitlab":
         include = f"include:\n{ci_files.gitlab_item(release)}"
         add = partial(ci_files.add_gitlab, release=release)
-        yield _merge(root, GITLAB, whole=include, part=include, add=add)
+        yield _plan_block(root, GITLAB, whole_text=include, pasted_text=include, add_block=add)
     if options.ci == "github":
         yield _plan_github(workspace, root, release)
 
@@ -227,7 +227,7 @@ def _plan_pre_commit(root: Path, release: Release) -> FileEdit:
     item = ci_files.pre_commit_item(release)
     whole = f"{ci_files.TYPES_LINE}repos:\n{item}"
     add = partial(ci_files.add_pre_commit, release=release)
-    edit = _merge(root, PRE_COMMIT, whole=whole, part=item, add=add)
+    edit = _plan_block(root, PRE_COMMIT, whole_text=whole, pasted_text=item, add_block=add)
 
     keys = ci_files.list_keys(edit.after or "")
     hook_types = keys.get("default_install_hook_types", ci_files.TYPES)
@@ -245,43 +245,48 @@ def _plan_github(workspace: Workspace, root: Path, release: Release) -> FileEdit
         path = file.relative_to(root).as_posix()
         if path != GITHUB and _calls_memory_ci(read_text(file)):
             return FileEdit(path, "", "", CALLED)
-    return _merge(root, GITHUB, whole=workflow, part=workflow, add=None)
+    return _plan_block(root, GITHUB, whole_text=workflow, pasted_text=workflow, add_block=None)
 
 
-def _merge(
-    root: Path, path: str, *, whole: str, part: str, add: Callable[[str], str] | None
+def _plan_block(
+    root: Path,
+    path: str,
+    *,
+    whole_text: str,
+    pasted_text: str,
+    add_block: Callable[[str], str] | None,
 ) -> FileEdit:
     """Plan to put a block of ours into a file, or to write the file.
 
     Args:
         root: the top of the work tree.
         path: the file, relative to the root.
-        whole: the text if there is no such file.
-        part: the text that a person has to paste if the file cannot be merged.
-        add: the function that puts the block into a text; None if the file must not exist.
+        whole_text: the text if there is no such file.
+        pasted_text: the text that a person has to paste if the file cannot be merged.
+        add_block: the function that puts the block into a text; None if the file must not exist.
 
     Raises:
-        UsageError: the file cannot be merged (cannot-merge); the hint holds `part`.
+        UsageError: the file cannot be merged (cannot-merge); the hint holds `pasted_text`.
     """
     old_text = _read(root, path)
     if old_text is None:
-        return FileEdit(path, None, ci_files.fence(whole, ci_files.WHOLE))
+        return FileEdit(path, None, ci_files.fence(whole_text, ci_files.WHOLE))
     if ci_files.is_changed(old_text):
         return FileEdit(path, old_text, old_text, CHANGED)
-    text_without_blocks = ci_files.take_out(old_text)
+    text_without_blocks = ci_files.remove_blocks(old_text)
     if text_without_blocks is not None and _calls_memory_ci(text_without_blocks):
         return FileEdit(path, old_text, old_text, CALLED)
 
     try:
         if text_without_blocks is None:  # The whole file was ours.
-            new_text = ci_files.fence(whole, ci_files.WHOLE)
-        elif add is not None:
-            new_text = add(text_without_blocks)
+            new_text = ci_files.fence(whole_text, ci_files.WHOLE)
+        elif add_block is not None:
+            new_text = add_block(text_without_blocks)
         else:
             raise YamlTextError(0, "it is there, and is not ours to replace")
     except YamlTextError as error:
         message = f"{path}:{error.line + 1}: memory-ci cannot be put in: {error.reason}"
-        hint = f"Put this in yourself, then run the same command again:\n\n{part}"
+        hint = f"Put this in yourself, then run the same command again:\n\n{pasted_text}"
         raise UsageError(message, slug="cannot-merge", hint=hint) from error
 
     # Blocks of the same content stay where they are.
@@ -333,7 +338,7 @@ def _plan_removal(root: Path, export_path: str) -> Iterator[FileEdit]:
     for path in (PRE_COMMIT, GITHUB, GITLAB):
         before = _read(root, path)
         if before is not None:
-            yield from _plan_blocks_out(path, before)
+            yield from _plan_block_removal(path, before)
 
 
 def _plan_whole_files(root: Path) -> Iterator[FileEdit]:
@@ -347,9 +352,9 @@ def _plan_whole_files(root: Path) -> Iterator[FileEdit]:
             yield FileEdit(path, old_text, old_text, remark, is_left=True)
 
 
-def _plan_blocks_out(path: str, old_text: str) -> Iterator[FileEdit]:
+def _plan_block_removal(path: str, old_text: str) -> Iterator[FileEdit]:
     """Plan to remove our blocks from a file; nothing if it has none and calls no memory-ci."""
-    new_text = ci_files.take_out(old_text)
+    new_text = ci_files.remove_blocks(old_text)
     if new_text != old_text:
         remark = ""
         if new_text:

@@ -105,7 +105,9 @@ def preview_history(
     except RepositoryError as error:
         if error.slug != "unborn-branch":
             raise
-        return Preview(history, 0, (), (), None, error.message)
+        return Preview(
+            history, changes=0, marked=(), candidates=(), offer=None, reason=error.message
+        )
 
     marked: list[str] = []
     for step in plan.steps:
@@ -120,5 +122,11 @@ def preview_history(
         reason = offer.reason
     except (UsageError, EngineError) as error:
         reason = error.message
-    changes = plan.counts.merged_changes
-    return Preview(history, changes, tuple(marked), candidates, offer, reason)
+    return Preview(
+        history=history,
+        changes=plan.counts.merged_changes,
+        marked=tuple(marked),
+        candidates=candidates,
+        offer=offer,
+        reason=reason,
+    )

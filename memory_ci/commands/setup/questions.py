@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from memory_ci.cli.common import ask_text, confirm
 from memory_ci.cli.plain import say
 from memory_ci.commands.setup import init
-from memory_ci.commands.setup.ci_files import TAG, Release, need_release, read_source
+from memory_ci.commands.setup.ci_files import TAG, Release, need_release, parse_release
 from memory_ci.commands.setup.hooks import PRE_COMMIT
 from memory_ci.commands.setup.init import Ci, InitOptions
 from memory_ci.config import CONFIG_FILE
@@ -96,18 +96,18 @@ def _ask_for_files(workspace: Workspace, options: InitOptions) -> InitOptions:
         options = replace(options, pre_commit=confirm(question, default=True))
 
     if options.release is None and (options.pre_commit or options.ci != "none"):
-        release = _ask_for_release(is_tag=options.ci == "gitlab")
+        release = _ask_for_release(must_be_tag=options.ci == "gitlab")
         if release is None:
             return replace(options, pre_commit=False, ci="none")
         options = replace(options, release=release)
     return options
 
 
-def _ask_for_release(*, is_tag: bool) -> Release | None:
+def _ask_for_release(*, must_be_tag: bool) -> Release | None:
     """Ask from which repository CI and hooks install memory-ci, until the answer can be used.
 
     Args:
-        is_tag: the release must be named by a tag.
+        must_be_tag: the release must be named by a tag.
 
     Returns:
         The release, None for an empty answer.
@@ -121,7 +121,7 @@ def _ask_for_release(*, is_tag: bool) -> Release | None:
         if not text:
             return None
         try:
-            return need_release(read_source(text), is_tag=is_tag)
+            return need_release(parse_release(text), must_be_tag=must_be_tag)
         except UsageError as error:
             say(f"{error.message}: {error.hint}", err=True)
 

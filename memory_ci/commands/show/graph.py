@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from memory_ci.commands.show.records import Edge, Graph, Node
 from memory_ci.lifecycle.relations import relations_of
@@ -20,7 +21,7 @@ from memory_ci.text import plural
 MAX_NODES = 200  # Nobody reads more, and the index is queried for each of them.
 
 
-def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_NODES) -> Graph:
+def build_graph(workspace: Workspace, prefix: str, depth: int, max_nodes: int = MAX_NODES) -> Graph:
     """Return the graph around the entry whose id starts with a prefix.
 
     Edges are the relations that entries state, which are followed both ways, and similarity.
@@ -30,7 +31,7 @@ def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_N
         workspace: the repository and its configuration.
         prefix: the first characters of the entry's id.
         depth: how many edges away from the entry to look.
-        most: the largest number of nodes.
+        max_nodes: the largest number of nodes.
 
     Raises:
         UsageError: unknown-entry, ambiguous-entry.
@@ -38,7 +39,7 @@ def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_N
     with synced_index(workspace) as index:
         all_located = list_entries(index)
         center_id = find_entry(all_located, prefix).entry.id
-        builder = _GraphBuilder(index, all_located, center_id, most)
+        builder = _GraphBuilder(index, all_located, center_id, max_nodes)
         for distance in range(1, depth + 1):
             builder.add_level(distance)
 
@@ -50,21 +51,29 @@ def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_N
         )
     if builder.omitted_ids:
         count = plural(len(builder.omitted_ids), "entry")
-        notes.append(f"Only {most} entries are shown; {count} around them left out.")
+        notes.append(f"Only {max_nodes} entries are shown; {count} around them left out.")
     edges = tuple(builder.edges.values())
     return Graph(center_id, depth, builder.list_nodes(), edges, tuple(notes))
+
+
+class _EdgeKey(NamedTuple):
+    """What makes two edges the same: a kind, and the ids of two entries.
+
+    The ids of a similar edge are in alphabetic order: it has no direction, and counts once.
+    """
+
+    source: str
+    target: str
+    kind: str
 
 
 class _GraphBuilder:
     """Breadth-first search over the edges between entries.
 
     Attributes:
-        edges: each edge by its ends and its kind. The ends of a "similar" edge are a set, because
-            it has no direction: found from both entries, it counts once. Other edges go from the
-            first end to the second.
-        omitted_ids: ids of entries that were reached after the maximum of nodes.
-        has_word_matches: whether some similar entries were found by words in common, not by
-            vectors.
+        edges: the edges, each once.
+        omitted_ids: ids of entries for which the graph has no room.
+        has_word_matches: some similar entries were found by words instead of vectors.
     """
 
     def __init__(
@@ -78,7 +87,7 @@ class _GraphBuilder:
             center_id: the id of the first entry.
             max_nodes: the largest number of nodes.
         """
-        self.edges: dict[tuple[frozenset[str] | tuple[str, str], str], Edge] = {}
+        self.edges: dict[_EdgeKey, Edge] = {}
         self.omitted_ids: set[str] = set()
         self.has_word_matches = False
         self._index = index
@@ -123,7 +132,7 @@ class _GraphBuilder:
             for neighbour in similar.neighbours:
                 weight = round(neighbour.weight, 4)
                 neighbour_id = neighbour.located.entry.id
-                edges.append(Edge(located.entry.id, neighbour_id, "similar", weight))
+                edges.append(Edge(located.entry.id, neighbour_id, kind="similar", weight=weight))
         return edges
 
     def _add_edge(self, node_id: str, edge: Edge, distance: int) -> None:
@@ -141,10 +150,10 @@ class _GraphBuilder:
                 return
             self._distances[other_id] = distance
             self._frontier.append(other_id)
-        ends: frozenset[str] | tuple[str, str] = (edge.source, edge.target)
+        source, target = edge.source, edge.target
         if edge.kind == "similar":
-            ends = frozenset(ends)
-        self.edges.setdefault((ends, edge.kind), edge)
+            source, target = sorted((source, target))
+        self.edges.setdefault(_EdgeKey(source, target, edge.kind), edge)
 
 
 def _map_stated_edges(located_by_id: Mapping[str, Located]) -> defaultdict[str, list[Edge]]:
@@ -153,7 +162,7 @@ def _map_stated_edges(located_by_id: Mapping[str, Located]) -> defaultdict[str, 
     for entry_id, located in sorted(located_by_id.items()):
         entry = located.entry
         edges = [Edge(entry_id, relation.id, relation.kind) for relation in relations_of(entry)]
-        edges += [Edge(entry_id, older_id, "supersedes") for older_id in entry.supersedes]
+        edges += [Edge(entry_id, older_id, kind="supersedes") for older_id in entry.supersedes]
         unique_edges = dict.fromkeys(edges)
         for edge in unique_edges:
             for end_id in {edge.source, edge.target}:

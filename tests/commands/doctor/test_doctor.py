@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.doctor.case import Surroundings
+from memory_ci.commands.doctor.context import DoctorContext
 from memory_ci.commands.doctor.doctor import CHECKS, diagnose
 from memory_ci.commands.doctor.records import Probe
 from memory_ci.errors import RepositoryError, UsageError
@@ -242,10 +242,10 @@ def test_no_scratch_repository_is_left_behind(
 
 
 def test_a_check_that_crashes_is_a_failure_of_its_own(healthy: Project) -> None:
-    def crash(case: Surroundings) -> Iterator[Probe]:
+    def crash(case: DoctorContext) -> Iterator[Probe]:
         raise ZeroDivisionError("by nothing, says ghp_" + "q0W1z2R3t4Y5p6L7k8J9h0G1f2D3s4X5c6V7")
 
-    def refuse(case: Surroundings) -> Iterator[Probe]:
+    def refuse(case: DoctorContext) -> Iterator[Probe]:
         raise UsageError("no such thing", slug="bad-scope", hint="Name another.")
 
     last = CHECKS[0]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from memory_ci.commands.check.check import CheckReport, check_memory
-from memory_ci.commands.doctor.case import Surroundings
+from memory_ci.commands.doctor.context import DoctorContext
 from memory_ci.commands.doctor.machine import HARMLESS, PLANTS, check_guard
 from memory_ci.memory.workspace import Workspace
 from tests.commands.doctor.diagnosed_projects import one
@@ -33,8 +33,8 @@ def test_global_memory_that_must_not_be_served_is_told(healthy: Project, home: P
 # -- the guards
 
 
-def case_of(project: Project) -> Surroundings:
-    return Surroundings(project.workspace, {}, NOW, sys.executable)
+def case_of(project: Project) -> DoctorContext:
+    return DoctorContext(project.workspace, {}, NOW, sys.executable)
 
 
 def test_both_plants_are_refused(healthy: Project) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memory_ci.commands.episodes.recall import RecallQuery, recall_episodes
-from memory_ci.commands.episodes.text import render_recall
+from memory_ci.commands.episodes.text import quote_for_agent
 from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.memory.workspace import open_workspace
 from memory_ci.records.episode import Action, Feedback, Recalled
@@ -63,8 +63,8 @@ def test_recall_falls_back_to_git_history_without_a_matching_episode(museum: Pro
     (hit,) = found.changes
     assert (found.hits, hit.episode.id, hit.episode.action.pr) == ((), "pr-150", 150)
     assert hit.episode.text.startswith("The entropy example was misleading")
-    assert "https://github.com/acme/shop/pull/150" in render_recall(found)
-    assert "s3cret" not in render_recall(found)
+    assert "https://github.com/acme/shop/pull/150" in quote_for_agent(found)
+    assert "s3cret" not in quote_for_agent(found)
     assert recall(museum, "ruff version bump").changes == ()
     assert recall(museum, "example of a login form").changes == (), (
         "one word in common is no answer"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from memory_ci.commands.episodes.text import render_recall, render_recalled
+from memory_ci.commands.episodes.text import quote_for_agent, render_episodes
 from memory_ci.records.episode import Action, Episode, Factor, Recalled, RecalledEpisode, Situation
 
 OCCURRED = datetime(2026, 11, 20, 14, tzinfo=UTC)
@@ -35,7 +35,7 @@ def test_an_episode_says_when_what_about_and_what_came_of_it() -> None:
     expected = (
         "pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; neutral)\n"
     )
-    assert render_recalled(make_recalled(told, still=1)) == expected
+    assert render_episodes(make_recalled(told, still=1)) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_number_date_and_link_are_said_once(address: str, action: Action, link: 
     told = replace(
         make_episode("Retry failed charges", "Retry failed charges (#128)"), action=action
     )
-    said = render_recalled(replace(make_recalled(told), address=address))
+    said = render_episodes(replace(make_recalled(told), address=address))
     assert said == f"pr-128 Retry failed charges (2026-11-20; neutral) {link}".rstrip() + "\n"
 
 
 def test_what_git_tells_stands_below_the_episodes_and_says_so() -> None:
     recalled = replace(make_recalled(make_episode("retry")), likeness="tf-idf")
     hit = RecalledEpisode(make_episode("Charge once", "Merged."), 8.0, (Factor("bm25", 8.0),))
-    lines = render_recall(replace(recalled, changes=(hit,)), explain=True).splitlines()
+    lines = quote_for_agent(replace(recalled, changes=(hit,)), explain=True).splitlines()
     assert lines[4] == "> pr-128 retry (2026-11-20; neutral)"
     assert lines[7:10] == [
         "## From git history, counted now; nobody reviewed these lines",
@@ -78,7 +78,7 @@ def test_what_git_tells_stands_below_the_episodes_and_says_so() -> None:
 
 def test_files_are_not_spoken_of_where_nobody_looked() -> None:
     assert (
-        render_recalled(make_recalled(make_episode("retry")))
+        render_episodes(make_recalled(make_episode("retry")))
         == "pr-128 retry (2026-11-20; neutral)\n"
     )
 
@@ -87,7 +87,7 @@ def test_nothing_moves_the_cursor_or_starts_a_line() -> None:
     hostile = make_episode(
         "a\x1b[2Jb\r\nc", "d\x1b[2Je\nf", domain="\x1b]0;g\x07", topic="h\u202ei"
     )
-    lines = render_recalled(make_recalled(hostile), explain=True)
+    lines = render_episodes(make_recalled(hostile), explain=True)
     assert lines.count("\n") == 3
     assert all(line.isprintable() for line in lines.splitlines())
 
@@ -97,7 +97,7 @@ def test_a_product_and_a_sum_are_explained_as_what_they_are() -> None:
         make_episode("a"), Factor("cosine", 0.5), Factor("outcome", 1.0), likeness="tf-idf"
     )
     total = make_recalled(make_episode("a"), Factor("topic", 1.0, 0.3), Factor("utility", 1.0, 0.2))
-    said = [render_recalled(one, explain=True).splitlines()[1].strip() for one in (product, total)]
+    said = [render_episodes(one, explain=True).splitlines()[1].strip() for one in (product, total)]
     assert said == [
         "0.5000 = cosine 0.500 x outcome 1.000 (likeness by tf-idf)",
         "0.5000 = 0.3 x topic 1.000 + 0.2 x utility 1.000",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.commands.health.effect import (
+    ArmOutcome,
     compare_arms,
     find_sample_size,
     measure_effect,
@@ -32,7 +33,9 @@ def simulate(rate: float, factor: float, number: int, seed: int) -> ArmCompariso
     """Arms by the hash of the session; memory multiplies the rate by `factor`."""
     dice = random.Random(seed)  # noqa: S311 - the same each time
     arms = [is_held_out(mark_session(f"{seed}-{one}"), PART) for one in range(number)]
-    found = [(is_held, dice.random() < rate * (1 if is_held else factor)) for is_held in arms]
+    found = [
+        ArmOutcome(is_held, dice.random() < rate * (1 if is_held else factor)) for is_held in arms
+    ]
     return compare_arms("steered", found, 10, PART)
 
 
@@ -66,7 +69,7 @@ def test_the_fewer_are_held_out_the_longer_it_takes() -> None:
 
 
 def test_an_empty_arm_says_so() -> None:
-    effect = compare_arms("steered", [(False, True), (False, False)], 1, PART)
+    effect = compare_arms("steered", [ArmOutcome(False, True), ArmOutcome(False, False)], 1, PART)
     assert (effect.low, effect.needed) == (None, None)
     assert compare_arms("steered", [], 1, PART).given.total == 0
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from memory_ci.commands.setup.ci_files import add_items, add_keys, is_changed, list_blocks, take_out
+from memory_ci.commands.setup.ci_files import (
+    add_items,
+    add_keys,
+    is_changed,
+    list_blocks,
+    remove_blocks,
+)
 from memory_ci.store.yamltext import YamlTextError
 
 ITEM = "- repo: ours\n  hooks:\n  - id: check # why\n"
@@ -42,7 +48,7 @@ KEPT = [
 def test_a_block_changes_nothing_else_and_comes_out_byte_for_byte(text: str) -> None:
     added = add_items(text, "repos", ITEM)
     both = add_keys(added, KEYS)
-    assert take_out(added) == take_out(both) == text
+    assert remove_blocks(added) == remove_blocks(both) == text
     plain, ours = (yaml.safe_load(one.replace("!tag ", "")) for one in (text, both))
     assert ours == {
         **plain,
@@ -56,7 +62,7 @@ def test_a_block_changes_nothing_else_and_comes_out_byte_for_byte(text: str) -> 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "# nothing yet"])
 def test_a_file_without_a_key_gets_ours(text: str) -> None:
     added = add_keys(text, KEYS)
-    assert (added.startswith(text), take_out(added)) == (True, text)
+    assert (added.startswith(text), remove_blocks(added)) == (True, text)
     assert yaml.safe_load(added) == yaml.safe_load(KEYS)
 
 
@@ -83,5 +89,5 @@ def test_a_document_that_is_closed_gets_no_keys() -> None:
 def test_a_block_that_was_changed_stays() -> None:
     edited = add_items(COMMENTED, "repos", ITEM).replace("id: check", "id: other")
     assert is_changed(edited)
-    assert take_out(edited) == edited
-    assert take_out(add_keys(edited, KEYS)) == edited, "the other one goes"
+    assert remove_blocks(edited) == edited
+    assert remove_blocks(add_keys(edited, KEYS)) == edited, "the other one goes"

@@ -139,7 +139,7 @@ def test_a_neighbourhood_too_large_to_read_is_cut_and_said(project: Project) -> 
         project,
         *(entry(n, relations=(f"supports {make_id(1)}",) if n > 1 else ()) for n in range(1, 7)),
     )
-    graph = build_graph(project.workspace, make_id(1), 1, most=3)
+    graph = build_graph(project.workspace, make_id(1), 1, max_nodes=3)
     assert len(graph.nodes) == 3
     assert {end for edge in graph.edges for end in (edge.source, edge.target)} <= {
         node.id for node in graph.nodes

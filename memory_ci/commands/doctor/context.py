@@ -22,8 +22,8 @@ MAX_FILE = 1_000_000  # bytes of a hook, a workflow or a settings file that are 
 IMPORT_SECONDS = 20
 
 
-class Surroundings(msgspec.Struct, frozen=True, dict=True):
-    """The repository and the machine that doctor looks at.
+class DoctorContext(msgspec.Struct, frozen=True, dict=True):
+    """What a check of `memory-ci doctor` may look at: the repository and the machine.
 
     Attributes:
         workspace: the repository and its configuration.
@@ -64,7 +64,7 @@ class Surroundings(msgspec.Struct, frozen=True, dict=True):
         return list_indexed_files(self.workspace, None)
 
 
-DoctorCheck = Callable[[Surroundings], Iterable[Probe]]
+DoctorCheck = Callable[[DoctorContext], Iterable[Probe]]
 
 
 def peek_text(path: Path) -> str:
@@ -74,16 +74,16 @@ def peek_text(path: Path) -> str:
     return ""
 
 
-def find_interpreter_fault(case: Surroundings, python: str | None, *, may_run: bool) -> str:
+def find_interpreter_fault(context: DoctorContext, python: str | None, *, may_run: bool) -> str:
     """Return why an interpreter cannot run memory-ci, "" if it can or none is named.
 
     Args:
-        case: the repository and the machine.
+        context: the repository and the machine.
         python: the interpreter.
         may_run: start it to see whether it has memory-ci, as git does anyway. An interpreter that
             a file of the work tree names is not started: such a file comes with a branch.
     """
-    if python is None or python == case.python:
+    if python is None or python == context.python:
         return ""
     if shutil.which(python) is None:
         return f"calls {python}, which is not there any more"
