@@ -179,7 +179,7 @@ def _edit_segments(
         entries[indices[position]] = entry
     for entry in removed:
         indices = _find_indices(file.path, entry.id, indices_by_id)
-        indices.reverse()  # Of several alike the last is removed.
+        indices.reverse()  # Of several with the same title and body the last is removed.
         position = find_old_state([entries[index] for index in indices], entry)
         del entries[indices.pop(position)]
         indices.reverse()
@@ -193,13 +193,13 @@ def _edit_segments(
     return segments
 
 
-def find_old_state(copies: Sequence[Entry], entry: Entry) -> int:
-    """Return the index of the old version of `entry` among several entries with the same id.
+def find_old_state(candidates: Sequence[Entry], entry: Entry) -> int:
+    """Return the index of the old state of `entry` among several entries with the same id.
 
     It is the first with the same title, body and unknown keys, else 0.
     """
-    for index, copy in enumerate(copies):
-        if (copy.title, copy.body, copy.extra) == (entry.title, entry.body, entry.extra):
+    for index, old in enumerate(candidates):
+        if (old.title, old.body, old.extra) == (entry.title, entry.body, entry.extra):
             return index
     return 0
 
