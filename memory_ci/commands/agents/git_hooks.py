@@ -23,7 +23,7 @@ REQUIRED_ARGUMENTS = {"prepare-commit-msg": 1, "commit-msg": 1, "pre-commit": 0,
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
     """Return the arguments of `run` for the words of a command line, None if click must parse it.
 
-    That is so if git passes too few or too many arguments.
+    Click reports an unknown hook, and too few or too many arguments.
 
     Args:
         words: the name of a hook, and its arguments.
