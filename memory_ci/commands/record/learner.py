@@ -218,7 +218,7 @@ class Learner:
                 unread = plural(len(requests) - index, "closed request")
                 self.tally.problems.append(f"{unread} not read: the run had stopped asking")
                 return
-            # A run that ended between the request's merge and its closing may have learned from it.
+            # If its work was merged before it was closed, an earlier run may have learned from it.
             self._past_keys |= self._all_past_ids
             day = (request.closed_at or request.created_at).astimezone(UTC).date()
             work = WorkItem(f"#{request.number}", "", day, is_declined=True)
@@ -274,7 +274,13 @@ class Learner:
         paths = [file.path for commit in member_commits for file in commit.files]
         uses = replace(uses, confirmed=self.writer.list_confirmed(paths, gathered.request))
         work_name = format_work_ref(merged.number, merged.tip.sha)
-        use = Use(merged.label, work_name, work.day, uses.reinforced, uses.restated)
+        use = Use(
+            label=merged.label,
+            ref=work_name,
+            day=work.day,
+            ids=uses.reinforced,
+            restated=uses.restated,
+        )
         self.tally.uses.append((merged, use))
         self.writer.add_merged(merged, gathered, uses, judged)
         if merged.tip in member_commits:
@@ -292,9 +298,10 @@ class Learner:
         outsiders = self.tally.outsiders
         member_commits: list[Commit] = []
         for commit in merged.commits:
-            if self._run.gatherer.may_claim(commit, merged, request):
+            if self._run.gatherer.is_by_member(commit, merged, request):
                 member_commits.append(commit)
                 continue
+            # The value is the range of the change, in which git can prove what the commit claims.
             start = start_of(merged) or commit.sha
             outsiders[commit.sha[:SHA_WIDTH]] = (start, merged.tip.sha)
             self.tally.findings += find_claimed_uses(commit, "notice")
@@ -465,15 +472,16 @@ class Learner:
         """Return the candidates that the rules and the model find in evidence, with verdicts.
 
         What an author marked as a learning is written by the rules, so that the model can lose none
-        of it. What the rules merely suspect is kept only if no model is asked.
+        of it. What the rules merely suspect is kept only if no model is asked. No model is asked
+        about sessions that belong to no change.
         """
         case = self._open_case(work, evidence)
         reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
         by_rules = list(judge_reply(case, reply.text).judged)
-        is_for_model = bool(work.tip) or work.is_declined
-        if self._run.asker is None or not is_for_model:
+        is_change = bool(work.tip) or work.is_declined
+        if self._run.asker is None or not is_change:
             return by_rules
-        evidence = replace(evidence, changed=self._read_changed(work, evidence))
+        evidence = replace(evidence, changed=self._read_named_hunks(work, evidence))
         answer = self._run.asker.ask(work.label, evidence, self._draft.entries)
         if answer is None:
             return by_rules
@@ -482,15 +490,15 @@ class Learner:
         if answer.notice:
             self.tally.windows.append(f"{work.label}: {answer.notice}")
         self.tally.dropped.update(by_model.dropped)
-        marked = [
-            judged
-            for judged in by_rules
-            if judged.verdict != "suspected" or judged.candidate.marker
-        ]
-        return [*marked, *by_model.judged]
+        kept: list[Judged] = []
+        for judged in by_rules:
+            is_merely_suspected = judged.verdict == "suspected" and not judged.candidate.marker
+            if not is_merely_suspected:
+                kept.append(judged)
+        return [*kept, *by_model.judged]
 
     def _open_case(self, work: WorkItem, evidence: EvidenceSet) -> JudgedCase:
-        """Return all that the candidates of one piece of work are judged by.
+        """Return the case of one piece of work: all that its candidates are judged by.
 
         That is its evidence, the existing entries, and the documents that may say the same.
         """
@@ -515,7 +523,7 @@ class Learner:
             shown_by_tools=tuple(self._shown_by_tools),
         )
 
-    def _read_changed(self, work: WorkItem, evidence: EvidenceSet) -> str:
+    def _read_named_hunks(self, work: WorkItem, evidence: EvidenceSet) -> str:
         """Return hunks of the changed files that people named in sessions, for the model.
 
         A file counts as well if a person refused a tool call that named it. The hunks are cut to

@@ -211,8 +211,8 @@ def _refuse_wrong_answers(answers: Answers) -> None:
         for question in questions:
             if verb not in question.answers:
                 message = (
-                    f'--{verb} is no answer to "{question.title}", which is asked for this: '
-                    f"{question.kind}"
+                    f'--{verb} is no answer to "{question.title}" (kind of question: '
+                    f"{question.kind})"
                 )
                 hint = f"Say {' or '.join(f'--{word}' for word in question.answers)}."
                 raise UsageError(message, slug="wrong-answer", hint=hint)
@@ -422,6 +422,7 @@ def _cite_again(question: Question, commit: str, paths: Container[str]) -> Itera
         commit: the commit.
         paths: the files of the commit.
     """
+    # There is a verdict on each cite that is an anchor, in their order, and none on the others.
     verdicts = iter(question.verdicts)
     for cite in _entry_of(question).cites:
         is_anchor = parse_anchor(cite) is not None
