@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from benchmarks.index import make_located
 from benchmarks.timing import bench_environment
@@ -190,7 +192,9 @@ def add_topic(place: Path) -> None:
     run_git(place, "checkout", "-q", "-B", "topic", "main")
     inbox = place / ".memory" / "inbox" / "new.md"
     inbox.parent.mkdir(parents=True, exist_ok=True)
-    inbox.write_text(format_entry(make_located(LARGE // 100 + 1)[-1].entry), encoding="utf-8")
+    today = date.fromisoformat(run_git(place, "log", "-1", "--format=%cs"))
+    entry = replace(make_located(LARGE // 100 + 1)[-1].entry, created_at=today)
+    inbox.write_text(format_entry(entry), encoding="utf-8")
     run_git(place, "add", ".memory")
     run_git(place, *IDENTITY, "commit", "-qm", "Add a learning")
     run_git(place, "checkout", "-q", "main")

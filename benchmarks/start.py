@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from benchmarks.index import make_located
 from benchmarks.peer_tools import OURS
-from benchmarks.peers import install_tool
+from benchmarks.peers import install_tool, list_needles
 from benchmarks.timing import bench_environment
 from memory_ci.records.entry import Entry
 from memory_ci.store.edits import format_entry
@@ -138,8 +138,16 @@ def _list_cases() -> Iterator[Case]:
     yield Case("add", "small", ("add", "Hear the zebra"), _remove_inbox)
     yield Case("retrieve, unchanged", "small", ("retrieve", "wait for the zebra"))
     yield from _list_hooks()
+    yield from _list_large()
+
+
+def _list_large() -> Iterator[Case]:
+    """Yield the commands in larger projects."""
     about = _task()
     yield Case("retrieve, unchanged, 1,000 entries", "1000", ("retrieve", about))
+    needle = list_needles([located.entry for located in make_located(1000)], whole=True)[0].text
+    limits = ("--ids", "--limit", "10", "--max-chars", "100000")
+    yield Case("retrieve 60 words, unchanged, 1,000 entries", "1000", ("retrieve", *limits, needle))
     yield Case("list, 1,000 entries", "1000", ("list",))
     yield Case("check, 1,000 entries", "1000", ("check",))
     yield Case("index, unchanged, 1,000 entries", "1000", ("index",))

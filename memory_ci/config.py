@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -144,6 +143,8 @@ def _load_policy(policy: bytes | None, digest: str) -> Policy:
     Raises:
         UsageError: policy-changed, bad-config.
     """
+    import hashlib  # Not at the top: the import takes 4 ms, and few projects have a policy.
+
     if policy is None or hashlib.sha256(policy).hexdigest() != digest:
         fault = "missing" if policy is None else "not the text that `extends` pins"
         hint = "Run `memory-ci init --policy`, and commit what it writes."

@@ -13,7 +13,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -58,6 +58,7 @@ class Pattern(NamedTuple):
         keywords: a match begins with one of these (in lower case), or at most `reach` characters
             before it. A keyword that does not end in a letter, and a vendor, is searched where its
             last letters are a word: `ghp_` where `ghp` is.
+        companions: a match with a keyword holds one of these, too (in lower case).
         needs_entropy: the value must look random, because the key alone proves nothing.
         anchor: a regex that is searched if a match has no keyword.
     """
@@ -68,12 +69,26 @@ class Pattern(NamedTuple):
     needs_entropy: bool = False
     reach: int = 0
     anchor: str = ""
+    companions: tuple[str, ...] = ()
 
 
 def _pattern(
-    kind: str, keywords: str, regex: str, needs_entropy: bool = False, reach: int = 0
+    kind: str,
+    keywords: str,
+    regex: str,
+    needs_entropy: bool = False,
+    reach: int = 0,
+    *,
+    companions: str = "",
 ) -> Pattern:
-    return Pattern(kind, tuple(keywords.split()), regex, needs_entropy, reach)
+    return Pattern(
+        kind,
+        tuple(keywords.split()),
+        regex,
+        needs_entropy,
+        reach,
+        companions=tuple(companions.split()),
+    )
 
 
 VENDORS = (
@@ -167,6 +182,7 @@ PATTERNS: tuple[Pattern, ...] = (
         r"(?:\bmachine\s+\S+|(?m:^)default)\s+login\s+[^\s\0]+\s+"
         r"(?:account\s+[^\s\0]+\s+)?password\s+"
         r"(?P<secret>[^\s\0]+)",
+        companions="login",
     ),
     _pattern(
         "connection-string",
@@ -184,6 +200,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "host= dbname= user=",
         r"\b(?:host|dbname|user)=[^\s\0]{1,100} (?:[a-z_]{1,20}=[^\s\0]{1,100} ){0,6}password="
         r"(?P<secret>[^\s\0\"'`${<%*]{3,})",
+        companions="password=",
     ),
     _pattern(
         "connection-string",
@@ -191,6 +208,7 @@ PATTERNS: tuple[Pattern, ...] = (
         r"\b(?i:(?:server|data source|host|uid|user id)=[^;\s\0]{1,300};"
         r"(?:[^;\n\0]*;){0,6}\s*(?:pwd|password)=)"
         r"(?P<secret>[^;\s\0\"'${<]{3,})",
+        companions="pwd= password=",
     ),
     _pattern(
         "authorization",
@@ -260,6 +278,7 @@ PATTERNS: tuple[Pattern, ...] = (
         r"[\w .-]{0,32}?(?:key|token|secret)\w{0,10}"
         r"[\s:=\"'`]{1,6}(?:is\s)?[\"'`]?)(?P<secret>[\w-]{20,72})(?![\w-])",
         needs_entropy=True,
+        companions="key token secret",
     ),
 )
 
@@ -398,12 +417,20 @@ for _number, _keyword in KEYWORDS:
     if not _is_within_words(_keyword):
         last_word = re.findall("[a-z]+", _keyword)[-1]
         BY_WORD.setdefault(last_word, []).append((_number, _keyword))
+WORDS_OF_KEYWORDS = {keyword: re.findall("[a-z]+", keyword) for _, keyword in KEYWORDS}
 KEYWORD_WORDS = frozenset(BY_WORD)
+KEYWORD_WORDS_IN_BYTES = frozenset(word.encode() for word in KEYWORD_WORDS)
 
 LETTERS = bytes(
     byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz" else ord(" ") for byte in range(256)
 )
 """A table for bytes.translate: all but a-z becomes a blank."""
+
+NO_BLANKS = bytes(ord(" ") if chr(byte).isspace() else ord("x") for byte in range(256))
+"""A table for bytes.translate: all but white space becomes an x."""
+
+LONG_TEXT = 10_000  # Characters from which the words of a text are searched instead of the text.
+LONG_WORD = b"x" * SHORTEST_ANCHORED
 
 NAME_OR_QUANTITY = Regex(r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*|\d[\d.,]*[A-Za-z]{1,3}")
 """A name made of words (`settings.oauth_token_v2`), or a number with a unit (`2.119834ms`).
@@ -509,6 +536,66 @@ def _find_plain(text: str) -> Iterator[Secret]:
             yield from _match_pattern(pattern, [], text, lowered)
 
 
+class SecretClues(NamedTuple):
+    """The signs of credentials that some of many texts hold.
+
+    Attributes:
+        keywords: keywords of patterns, each with its companions (`Pattern.companions`).
+        has_escapes: whether a text has an escape.
+        has_long_words: whether a text has SHORTEST_ANCHORED characters without a blank.
+    """
+
+    keywords: tuple[tuple[str, tuple[str, ...]], ...]
+    has_escapes: bool
+    has_long_words: bool
+
+    def may_be_in(self, text: str, lowered: str) -> bool:
+        """Return whether `find_secrets` may find something in one of the texts.
+
+        Args:
+            text: the text.
+            lowered: the text in lower case.
+        """
+        for keyword, companions in self.keywords:
+            if keyword in lowered and _has_companion(companions, lowered):
+                return True
+        if self.has_escapes and ESCAPED.search(text):
+            return True
+        return self.has_long_words and _has_long_word(text)
+
+
+def find_secret_clues(joined: str, lowered: str, vocabulary: Set[bytes]) -> SecretClues:
+    """Return the signs of credentials in joined texts in ASCII.
+
+    Args:
+        joined: the texts.
+        lowered: the texts in lower case.
+        vocabulary: their words (`split_words`).
+    """
+    pairs = list(WITHIN_WORDS)
+    for word in KEYWORD_WORDS_IN_BYTES & vocabulary:
+        pairs += BY_WORD[word.decode()]
+    # All different words together are far shorter than the texts, so they are searched first.
+    joined_words = b" ".join(vocabulary).decode()
+    keywords: dict[tuple[str, tuple[str, ...]], None] = {}
+    for number, keyword in sorted(pairs):
+        if not all(word in joined_words for word in WORDS_OF_KEYWORDS[keyword]):
+            continue
+        companions = PATTERNS[number].companions
+        if keyword in lowered and _has_companion(companions, lowered):
+            keywords[keyword, companions] = None
+    return SecretClues(
+        keywords=tuple(keywords),
+        has_escapes=ESCAPED.search(joined) is not None,
+        has_long_words=_has_long_word(joined),
+    )
+
+
+def _has_long_word(text: str) -> bool:
+    """Return whether a text in ASCII has SHORTEST_ANCHORED characters without a blank."""
+    return LONG_WORD in text.encode("ascii").translate(NO_BLANKS)
+
+
 def mask_secrets(text: str) -> str:
     """Return a text with each credential replaced by `[redacted:KIND]`."""
     for secret in reversed(find_secrets(text)):
@@ -527,6 +614,11 @@ def lower_case(text: str) -> str:
     return text.lower()
 
 
+def split_words(lowered: str) -> list[bytes]:
+    """Return the runs of a-z in a lower-case text, in order, as bytes."""
+    return lowered.encode("ascii", "replace").translate(LETTERS).split()
+
+
 def letter_words(lowered: str) -> list[str]:
     """Return the runs of a-z in a lower-case text, in order."""
     return lowered.encode("ascii", "replace").translate(LETTERS).decode("ascii").split()
@@ -537,13 +629,27 @@ def list_near_keywords(lowered: str) -> dict[int, list[str]]:
 
     Most texts hold none.
     """
-    candidates = [(number, keyword) for number, keyword in WITHIN_WORDS if keyword in lowered]
-    for word in KEYWORD_WORDS.intersection(letter_words(lowered)):
+    words = letter_words(lowered)
+    letters = lowered
+    if len(lowered) > LONG_TEXT:
+        # All different words together are far shorter than the text.
+        letters = " ".join(set(words))
+    candidates = []
+    for number, keyword in WITHIN_WORDS:
+        if keyword in (letters if keyword.isalpha() else lowered):
+            candidates.append((number, keyword))
+    for word in KEYWORD_WORDS.intersection(words):
         candidates += BY_WORD[word]
     keywords: dict[int, list[str]] = {}
     for number, keyword in sorted(candidates):
-        keywords.setdefault(number, []).append(keyword)
+        if _has_companion(PATTERNS[number].companions, lowered):
+            keywords.setdefault(number, []).append(keyword)
     return keywords
+
+
+def _has_companion(companions: Sequence[str], lowered: str) -> bool:
+    """Return whether a text has what a pattern needs beside its keyword."""
+    return not companions or any(companion in lowered for companion in companions)
 
 
 def _match_pattern(

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci import secrets
-from memory_ci.secrets import PATTERNS, Secret, find_secrets, lower_case
+from memory_ci.cli.plain import is_harmless
+from memory_ci.secrets import PATTERNS, Pattern, Secret, find_secrets, lower_case
 from tests.make import examples
 
 MIXED = "a1B2c3D4e5F6g7H8i9J0"
@@ -122,3 +123,40 @@ def test_the_beginning_of_a_key_is_sought_to_the_next_one_only() -> None:
 
 
 KEY_BLOCK = "-----BEGIN PRIVATE KEY-----\nabc,\n-----END PRIVATE KEY-----\n"
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_in_a_long_text_the_same_credentials_are_found(text: str) -> None:
+    padding = "wait for the lock \n" * 600
+    long_text = f"{padding}{text}\n{padding}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets, "LONG_TEXT", len(long_text))
+        expected = find_secrets(long_text)
+    assert find_secrets(long_text) == expected
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=[pattern.kind for pattern in PATTERNS])
+@examples(10)
+@given(data=st.data())
+def test_no_credential_is_in_text_that_is_printed_without_a_look(
+    pattern: Pattern, data: st.DataObject
+) -> None:
+    text = data.draw(st.from_regex(pattern.regex))
+    if find_secrets(text):
+        assert not is_harmless(text)
+
+
+@given(
+    st.lists(
+        st.sampled_from([*KEYWORDS, "login", "%3D", "x", " ", ": ", "=", "a1B2c3D4e5"])
+        | st.text("aB1 .-:", max_size=12),
+        max_size=8,
+    ).map("".join)
+)
+def test_text_that_is_printed_without_a_look_has_nothing_to_mask(text: str) -> None:
+    if is_harmless(text):
+        assert secrets.mask_secrets(text) == text
+
+
+def test_a_note_of_ours_is_printed_without_a_look() -> None:
+    assert is_harmless("Note: 49 weaker entries left out; `--all` shows them.\n")

@@ -149,7 +149,7 @@ def _check_plain(text: str) -> list[str]:
     """
     prose = CODE_SPAN.sub("``", text)
     lowered = lower_case(prose)
-    return [form.reason for form in UNMARKED_FORMS if _has_form(form, prose, lowered)]
+    return [form.reason for form in UNMARKED_FORMS if has_form(form, prose, lowered)]
 
 
 def _has_new_url(text: str, evidence: Sequence[Evidence]) -> bool:
@@ -197,7 +197,7 @@ def check_words(text: str, *, credentials: bool = True) -> list[str]:
 
     text = unicodedata.normalize("NFKC", text)
     lowered = lower_case(text)
-    reasons += [form.reason for form in FORMS if _has_form(form, text, lowered)]
+    reasons += [form.reason for form in FORMS if has_form(form, text, lowered)]
     if not text.isascii() and re.search(MIXED_SCRIPT, text):
         reasons.append("mixed-script")
     if credentials and find_secrets(text):
@@ -206,7 +206,7 @@ def check_words(text: str, *, credentials: bool = True) -> list[str]:
     return reasons
 
 
-def _has_form(form: Form, text: str, lowered: str) -> bool:
+def has_form(form: Form, text: str, lowered: str) -> bool:
     """Return whether a text has a form that is refused.
 
     Args:

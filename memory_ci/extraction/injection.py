@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -429,11 +430,40 @@ TABLES = Path(__file__).with_name("languages.toml")
 END = r"(?=\s*(?:$|[.;!\u3002\uff01]))"
 """The pattern for which END stands in languages.toml."""
 
-ORDER_PARTS = (
-    "ignor vergiss missacht nichts berspring umgeh activ aktiv desativ olvid descart esque"
-    " desconsid oubli diga rien cont cuent inform omit salta saute pule"
-).split()
-"""Parts of words: every order of languages.toml has one, or one of `OTHER_LETTERS`."""
+ORDER_NEEDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "de": {
+        "overrides-instructions": ("ignorier", "vergiss", "missacht"),
+        "hides-from-people": ("nichts",),
+        "weakens-guards": ("berspring", "umgeh", "deaktivier"),
+    },
+    "es": {
+        "overrides-instructions": ("ignora", "olvida", "descarta"),
+        "hides-from-people": ("digas", "cuentes", "informes"),
+        "weakens-guards": ("omite", "salta", "desactiva", "ignora"),
+    },
+    "pt": {
+        "overrides-instructions": ("instru\xe7\xf5es",),
+        "hides-from-people": ("n\xe3o",),
+        "weakens-guards": ("pule", "desative", "ignore"),
+    },
+    "fr": {
+        "overrides-instructions": ("c\xe9dentes", "rieures"),
+        "hides-from-people": (" rien a", " rien \xe0"),
+        "weakens-guards": ("saute", "sactive", "contourne"),
+    },
+}
+"""Parts of words in lower case: a text with an order of languages.toml has one of its parts.
+
+Languages that are not here need OTHER_LETTERS.
+"""
+
+ASCII_ORDER_PARTS = tuple(
+    part
+    for needs in ORDER_NEEDS.values()
+    for part in chain.from_iterable(needs.values())
+    if part.isascii()
+)
+"""A text in ASCII with an order has one of these."""
 
 OTHER_LETTERS = "[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff]"
 QUOTED = Regex('"[^"]*"|\u201c[^\u201d]*\u201d|\u201e[^\u201c]*\u201c|«[^»]*»|「[^」]*」|`[^`]*`')
@@ -451,6 +481,7 @@ NEEDS = frozenset().union(
 )
 FIRST_NEEDS = frozenset().union(*(phrase.needs[0] for phrase in (*PHRASES, *LINE_PHRASES)))
 WORD_NEEDS = frozenset(need for need in NEEDS if need.isalpha())
+WORD_NEEDS_IN_BYTES = frozenset(word.encode() for word in WORD_NEEDS)
 SYMBOL_NEEDS = tuple(sorted(need for need in NEEDS if not need.isalpha()))
 
 CONFUSABLES = str.maketrans(
@@ -486,7 +517,7 @@ def find_injection(text: str) -> list[Injection]:
     Phrases are matched in the whole text, because they may be wrapped, and in each line, because a
     line begins a clause.
     """
-    folded = _fold(text)
+    folded = fold(text)
     one_line = " ".join(folded.split())
     needs = find_needs(lower_case(one_line))
     injections: list[Injection] = []
@@ -494,7 +525,7 @@ def find_injection(text: str) -> list[Injection]:
     phrases = select_phrases(PHRASES, needs)
     if phrases:
         unmarked = LEAD.sub("\n", "\n".join(["", *text.splitlines()]))
-        lines = [" ".join(line.split()) for line in _fold(unmarked).split("\n")]
+        lines = [" ".join(line.split()) for line in fold(unmarked).split("\n")]
         injections += _match_phrases(phrases, "\n".join([one_line, *lines]))
 
     line_phrases = select_phrases(LINE_PHRASES, needs)
@@ -518,6 +549,65 @@ def find_needs(folded: str) -> Set[str]:
     needs = WORD_NEEDS.intersection(letter_words(folded))
     symbols = [symbol for symbol in SYMBOL_NEEDS if symbol in folded]
     return needs.union(symbols) if symbols else needs
+
+
+class PhraseClues(NamedTuple):
+    """The parts of phrases and orders that some of many texts hold.
+
+    Attributes:
+        phrases: the phrases whose needs are in the texts, though perhaps in different ones.
+        first_words: the words among the first needs of these phrases.
+        symbols: the other strings among all needs of these phrases.
+        order_parts: parts of orders in languages other than English.
+    """
+
+    phrases: tuple[Phrase, ...]
+    first_words: frozenset[bytes]
+    symbols: tuple[str, ...]
+    order_parts: tuple[str, ...]
+
+    def may_be_in(self, folded: str, words: Sequence[bytes]) -> bool:
+        """Return whether `find_injection` may find something in one of the texts.
+
+        Args:
+            folded: the text, folded and in lower case.
+            words: its words (`split_words`).
+        """
+        for part in self.order_parts:
+            if part in folded:
+                return True
+        symbols = [symbol for symbol in self.symbols if symbol in folded]
+        if self.first_words.isdisjoint(words) and not symbols:
+            return False
+        needs = {word.decode() for word in WORD_NEEDS_IN_BYTES.intersection(words)}
+        return bool(select_phrases(self.phrases, needs.union(symbols)))
+
+
+def find_phrase_clues(folded: str, vocabulary: Set[bytes]) -> PhraseClues:
+    """Return the parts of phrases that joined texts in ASCII hold.
+
+    Args:
+        folded: the texts, folded and in lower case.
+        vocabulary: their words (`split_words`).
+    """
+    words = {word.decode() for word in WORD_NEEDS_IN_BYTES & vocabulary}
+    symbols = {symbol for symbol in SYMBOL_NEEDS if symbol in folded}
+    phrases = tuple(select_phrases((*PHRASES, *LINE_PHRASES), words | symbols))
+    first_needs = frozenset().union(*(phrase.needs[0] for phrase in phrases))
+    all_needs = frozenset().union(*(group for phrase in phrases for group in phrase.needs))
+
+    # All different words together are far shorter than the text.
+    joined_words = b" ".join(vocabulary).decode()
+    order_parts = []
+    for part in ASCII_ORDER_PARTS:
+        if part in (joined_words if part.isalpha() else folded):
+            order_parts.append(part)
+    return PhraseClues(
+        phrases=phrases,
+        first_words=frozenset(word.encode() for word in words & first_needs),
+        symbols=tuple(sorted(symbols & all_needs)),
+        order_parts=tuple(dict.fromkeys(order_parts)),
+    )
 
 
 def select_phrases(phrases: Sequence[Phrase], needs: Set[str]) -> list[Phrase]:
@@ -556,7 +646,7 @@ def _is_forbidden(text: str, start: int) -> bool:
     return re.search(FORBIDDING, preceding.rstrip()) is not None
 
 
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
     """Return a text as the tables match it.
 
     Compatibility forms and look-alike letters are replaced, negations spelled in one way; invisible
@@ -621,25 +711,36 @@ def find_orders(text: str) -> Iterator[Injection]:
 
     For each pattern of languages.toml the first such order is yielded.
     """
-    if not _may_have_order(text):
+    possible = list(_list_possible_orders(text))
+    if not possible:
         return
-    for language in load_languages().values():
-        for reason, pattern in language.orders.items():
-            order = _find_order(text, pattern, language.negation)
-            if order is not None:
-                yield Injection(reason, order)
+    languages = load_languages()
+    for name, reason in possible:
+        language = languages[name]
+        order = find_order(text, language.orders[reason], language.negation)
+        if order is not None:
+            yield Injection(reason, order)
 
 
-def _may_have_order(text: str) -> bool:
-    """Return whether a text has parts of an order: this costs little, and few texts have."""
+def _list_possible_orders(text: str) -> Iterator[tuple[str, str]]:
+    """Yield language and reason of each order that a text may hold; most texts hold none.
+
+    To look for the parts of words costs little, while the patterns cost a third of a millisecond.
+    """
     lowered = lower_case(text)
-    for part in ORDER_PARTS:
-        if part in lowered:
-            return True
-    return not text.isascii() and re.search(OTHER_LETTERS, text) is not None
+    for language, needs in ORDER_NEEDS.items():
+        for reason, parts in needs.items():
+            for part in parts:
+                if part in lowered:
+                    yield language, reason
+                    break
+    if not text.isascii() and re.search(OTHER_LETTERS, text):
+        for language, table in load_languages().items():
+            if language not in ORDER_NEEDS:
+                yield from ((language, reason) for reason in table.orders)
 
 
-def _find_order(text: str, pattern: str, negation: str) -> str | None:
+def find_order(text: str, pattern: str, negation: str) -> str | None:
     """Return the first match of a pattern that no negation precedes in its clause, or None."""
     for match in _compile(pattern).finditer(text):
         preceding = text[max(match.start() - NEGATION_DISTANCE, 0) : match.start()]

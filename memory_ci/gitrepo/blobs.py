@@ -19,7 +19,6 @@ from typing import IO
 
 import msgspec
 
-from memory_ci.gitrepo.objects import ask_objects
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git, stream_git
 from memory_ci.gitrepo.repo import Repository
 
@@ -308,6 +307,8 @@ def _read_objects(repo: Repository, files: Sequence[TreeFile], limit: int) -> li
     """
     if not files:
         return []
+    from memory_ci.gitrepo.objects import ask_objects  # an unchanged index reads no object
+
     oids = [file.oid for file in files]
     remaining = iter(files)
 

@@ -47,7 +47,7 @@ SIMILAR = ("-M", "-l400")
 Git skips that where it would compare 400 new files with 400 removed ones.
 """
 
-MAX_WORDS = 100  # Words that one `git grep` searches for.
+MAX_WORDS = 300  # Words that one `git grep` searches for.
 
 
 def read_log(
@@ -365,17 +365,20 @@ def _grep(repo: Repository, words: Collection[str], *options: str) -> Iterator[s
     """
     # All users of the machine see arguments of processes, so no secret is among them. A credential
     # is never a name in code.
-    searched = sorted(word for word in words if mask_secrets(word) == word)
+    searched = sorted(words)
+    listed = "\n".join(searched)
+    if mask_secrets(listed) != listed:
+        searched = [word for word in searched if mask_secrets(word) == word]
     common = ("-z", "-I", "-w", "-E", "--full-name", "--no-color")
     for start in range(0, len(searched), MAX_WORDS):
         patterns: list[str] = []
-        for group in _group_without_prefixes(searched[start : start + MAX_WORDS]):
+        for group in group_without_prefixes(searched[start : start + MAX_WORDS]):
             alternatives = "|".join(_escape_word(word) for word in group)
             patterns.append(f"-e({alternatives})")
         yield decode_path(run_git(repo.cwd, "grep", *common, *patterns, *options, ok=(0, 1)))
 
 
-def _group_without_prefixes(words: Sequence[str]) -> list[list[str]]:
+def group_without_prefixes(words: Sequence[str]) -> list[list[str]]:
     """Group words so that no word of a group is the beginning of another word of the group.
 
     Git reads one pattern of alternatives a thousand times faster than a pattern for each word. Of
@@ -388,7 +391,9 @@ def _group_without_prefixes(words: Sequence[str]) -> list[list[str]]:
     groups: list[list[str]] = []
     for word in words:
         for group in groups:
-            if not any(word.startswith(prefix) for prefix in group):
+            # Of sorted words all between a prefix and its word begin with the prefix. So only the
+            # last of a group, whose words have no prefix in it, can be one.
+            if not word.startswith(group[-1]):
                 group.append(word)
                 break
         else:

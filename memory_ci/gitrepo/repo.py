@@ -15,7 +15,6 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.objects import ask_objects
 from memory_ci.gitrepo.process import (
     ask_git,
     config_variables,
@@ -36,6 +35,7 @@ See gitrepo.journal.
 HEAD = Regex(r"(?:ref: (refs/\S+)|[0-9a-f]{40,64})\n?", re.ASCII)
 """The file HEAD: the name of a branch, or the full id of a commit (gitrepository-layout(5))."""
 
+FULL_ID = Regex(r"([0-9a-f]{40}|[0-9a-f]{64})\n", re.ASCII)
 UNUSED_HEAD = "refs/heads/.invalid"  # In HEAD where refs have another store (gitformat-reftable).
 MAX_KEPT = 1 << 25  # Bytes of blobs in memory, so that they are read once.
 
@@ -351,6 +351,12 @@ def find_commit(repo: Repository, rev: str) -> str | None:
         return rev
     if rev.startswith(("-", "^")) or "\0" in rev:
         return None
+    commit = _read_head(repo) if rev == "HEAD" else None
+    if commit is not None:
+        repo.commits.add(commit)
+        return commit
+
+    from memory_ci.gitrepo.objects import ask_objects  # HEAD alone does not need it
 
     name = f"{rev}^{{commit}}"
     answers = ask_objects(repo.git_dir, "info", [name], read_info)
@@ -364,6 +370,21 @@ def find_commit(repo: Repository, rev: str) -> str | None:
     return commit
 
 
+def _read_head(repo: Repository) -> str | None:
+    """Return the commit of HEAD as its files name it; None where only git can tell.
+
+    Git has to be asked for a branch that is packed, or without a commit, or in another store.
+    """
+    with suppress(OSError):
+        text = decode_path((repo.git_dir / "HEAD").read_bytes())
+        match = HEAD.fullmatch(text)
+        if match and match[1] and match[1].startswith(HEADS) and ".." not in match[1]:
+            text = decode_path((repo.common_dir / match[1]).read_bytes())
+        full_id = FULL_ID.fullmatch(text)
+        return full_id[1] if full_id else None
+    return None
+
+
 def find_objects(repo: Repository, names: Sequence[str]) -> tuple[str | None, ...]:
     """Return the object ids of several names, by one process; None for a missing object.
 
@@ -374,6 +395,8 @@ def find_objects(repo: Repository, names: Sequence[str]) -> tuple[str | None, ..
     """
     if not names:
         return ()
+    from memory_ci.gitrepo.objects import ask_objects  # HEAD alone does not need it
+
     answers = ask_objects(repo.git_dir, "info", names, read_info)
     if answers is not None:
         return tuple(answers)

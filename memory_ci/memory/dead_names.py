@@ -54,19 +54,18 @@ def _load_dead_names(view: JudgedView, entries: Sequence[Entry]) -> dict[Entry, 
     Results are cached under two keys. That all names of an entry are in the tree depends on the
     tree and the entry alone; dead names depend on the history, too.
     """
+    if not entries:
+        return {}
     tree_keys = _make_tree_keys(view, entries)
-    dead_names = view.load_cached(tree_keys, list[str])
-    unresolved = [entry for entry in tree_keys if entry not in dead_names]
-    if not unresolved:
-        return dead_names
-
     history = (view.tip or "", str(is_shallow(view.repo)))
     history_keys = {}
-    for entry in unresolved:
+    for entry in tree_keys:
         history_keys[entry] = make_key(tree_keys[entry], *history, str(entry.last_reinforced))
-    dead_names |= view.load_cached(history_keys, list[str])
 
-    new_entries = [entry for entry in unresolved if entry not in dead_names]
+    dead_names = view.load_cached_any(
+        {entry: (tree_keys[entry], history_keys[entry]) for entry in tree_keys}, list[str]
+    )
+    new_entries = [entry for entry in tree_keys if entry not in dead_names]
     if new_entries:
         dead_names |= _search_and_cache(view, new_entries, tree_keys, history_keys)
     return dead_names

@@ -7,12 +7,15 @@ branch cannot add the text again.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from memory_ci.extraction.tombstones import Tombstones, parse_tombstones
 from memory_ci.files import read_regular
 from memory_ci.memory.workspace import Snapshot, Workspace
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
+
+if TYPE_CHECKING:
+    from memory_ci.extraction.tombstones import Tombstones
 
 REJECTED_FILE = ".memory/rejected.txt"
 HEADER = (
@@ -49,17 +52,32 @@ def parse_rejected(text: str) -> list[str]:
 
 def tombstones_at(snapshot: Snapshot) -> Tombstones:
     """Return the tombstones of a commit and of this clone."""
+    from memory_ci.extraction.tombstones import parse_tombstones
+
     copied_lines = _read_lines(copy_path(snapshot.workspace))
     return parse_tombstones([*read_rejected(snapshot), *copied_lines])
 
 
 def tombstones_here(workspace: Workspace) -> Tombstones:
     """Return the tombstones of the work tree and of this clone."""
+    from memory_ci.extraction.tombstones import parse_tombstones
+
+    return parse_tombstones(_list_lines_here(workspace))
+
+
+def find_forgotten_here(workspace: Workspace, place: Located) -> list[Finding]:
+    """Return a finding if an entry has a text that was forgotten in the work tree or this clone."""
+    if not _list_lines_here(workspace):
+        return []
+    return find_forgotten(tombstones_here(workspace), place)
+
+
+def _list_lines_here(workspace: Workspace) -> list[str]:
+    """Return the lines of the tombstones of the work tree and of this clone."""
     lines: list[str] = []
     if workspace.repo.root:
         lines += _read_lines(workspace.repo.root / REJECTED_FILE)
-    lines += _read_lines(copy_path(workspace))
-    return parse_tombstones(lines)
+    return lines + _read_lines(copy_path(workspace))
 
 
 def find_forgotten(tombstones: Tombstones, place: Located) -> list[Finding]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from memory_ci import __version__
+from memory_ci.digests import blake2b
 from memory_ci.gitrepo.blobs import TreeFile, list_worktree, tree_at
 from memory_ci.gitrepo.repo import find_commit, resolve_commit
 from memory_ci.memory.workspace import Workspace, index_path
@@ -95,14 +96,29 @@ class JudgedView:
         Returns:
             The results by subject.
         """
+        return self.load_cached_any({subject: (key,) for subject, key in keys.items()}, kind)
+
+    def load_cached_any(
+        self, keys: Mapping[Subject, Sequence[str]], kind: type[T]
+    ) -> dict[Subject, T]:
+        """Return the cached results of subjects that may be cached under several keys.
+
+        Args:
+            keys: the cache keys of each subject; the first that has a result counts.
+            kind: the type of the results.
+
+        Returns:
+            The results by subject.
+        """
         from memory_ci.search.verdicts import read_verdicts
 
-        json_by_key = read_verdicts(self._index_path, list(keys.values()))
+        rows = read_verdicts(self._index_path, [*chain.from_iterable(keys.values())])
         results = {}
         try:
-            for subject, key in keys.items():
-                if key in json_by_key:
-                    results[subject] = msgspec.convert(json.loads(json_by_key[key]), kind)
+            for subject, subject_keys in keys.items():
+                cached = [rows[key] for key in subject_keys if key in rows]
+                if cached:
+                    results[subject] = msgspec.convert(json.loads(cached[0]), kind)
         except (ValueError, TypeError, msgspec.ValidationError):
             return {}
         return results
@@ -131,7 +147,7 @@ def make_key(*parts: str) -> str:
 def hash_judges() -> str:
     """Return a digest of the source of the modules in JUDGES, "" where none is installed."""
     package = Path(__file__).resolve().parent.parent
-    hasher = hashlib.blake2b(digest_size=16)
+    hasher = blake2b(digest_size=16)
     try:
         for name in JUDGES:
             hasher.update((package / f"{name}.py").read_bytes())
@@ -142,4 +158,4 @@ def hash_judges() -> str:
 
 def _digest(*parts: str) -> str:
     data = "\0".join(parts).encode("utf-8", "surrogateescape")
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    return blake2b(data, digest_size=16).hexdigest()

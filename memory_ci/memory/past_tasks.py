@@ -5,12 +5,12 @@ docs/serving.md#hints describes their use.
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from memory_ci.digests import blake2b
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor, read_tips
@@ -21,13 +21,14 @@ from memory_ci.search.similar_tasks import PromptIndex
 MAX_CHANGES = 2_000
 """Merged changes, the newest ones, among which similar tasks are searched."""
 
-FORMAT = b"memory-ci tasks 5\n"
-"""The first bytes of the file; a SHA-256 and the payload follow.
+FORMAT = b"memory-ci tasks 6\n"
+"""The first bytes of the file; a BLAKE2b digest and the payload follow.
 
 Raise the number when a record in the payload changes.
 """
 
-SEAL = len(FORMAT) + hashlib.sha256().digest_size
+DIGEST_SIZE = 32
+SEAL = len(FORMAT) + DIGEST_SIZE
 MAX_KEPT = 200_000_000
 """Size above which the file is not read, in bytes: a hundred times that of a long history."""
 
@@ -142,4 +143,4 @@ def _save_cached(workspace: Workspace, tasks: KeptTasks) -> None:
 
 
 def _seal(payload: bytes) -> bytes:
-    return FORMAT + hashlib.sha256(payload).digest()
+    return FORMAT + blake2b(payload, digest_size=DIGEST_SIZE).digest()

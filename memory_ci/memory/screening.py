@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -47,17 +47,24 @@ def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
         credentials: whether to look for credentials too. `find_credentials` finds them anywhere in
             a file.
     """
+    from memory_ci.extraction.text_batch import check_each  # a note alone does not need it
+
+    entry_texts = [_join_texts(place) for place in file.entries]
+    texts = [*entry_texts, *(text for _, text in file.prose)]
+    reasons = check_each([text.replace("\r\n", "\n") for text in texts], credentials=credentials)
+
     all_findings = [*file.findings]
     entries = []
-    for place in file.entries:
-        findings = list(find_unsafe(place, credentials=credentials))
+    for place, entry_reasons in zip(file.entries, reasons, strict=False):
+        findings = list(_list_findings(place.path, place.line, entry_reasons))
         all_findings += findings
         if not findings:
             entries.append(place)
 
     prose = []
-    for line, text in file.prose:
-        findings = list(_find_unsafe(file.path, line, text, credentials))
+    prose_reasons = reasons[len(entry_texts) :]
+    for (line, text), part_reasons in zip(file.prose, prose_reasons, strict=True):
+        findings = list(_list_findings(file.path, line, part_reasons))
         # Comments in prose, such as the introduction that `init` writes, are not served anyway.
         findings = [finding for finding in findings if finding.code != "html-comment"]
         all_findings += findings
@@ -73,6 +80,11 @@ def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding
         place: the entry and where it is.
         credentials: whether to look for credentials too.
     """
+    return _find_unsafe(place.path, place.line, _join_texts(place), credentials)
+
+
+def _join_texts(place: Located) -> str:
+    """Return all that an entry may bring before an agent, one text below the other."""
     entry = place.entry
     optional_texts = (
         entry.instead,
@@ -87,7 +99,7 @@ def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding
     texts += [text for text in optional_texts if text]
     texts += [f"{key}:{raw}" for key, raw in entry.extra]
     texts.append(place.path)
-    return _find_unsafe(place.path, place.line, "\n".join(texts), credentials)
+    return "\n".join(texts)
 
 
 def is_unsafe(text: str) -> bool:
@@ -146,7 +158,13 @@ def _find_unsafe(path: str, line: int, text: str, credentials: bool) -> Iterator
         text: the text.
         credentials: whether to look for credentials too.
     """
-    for reason in check_words(text.replace("\r\n", "\n"), credentials=credentials):
+    reasons = check_words(text.replace("\r\n", "\n"), credentials=credentials)
+    return _list_findings(path, line, reasons)
+
+
+def _list_findings(path: str, line: int, reasons: Iterable[str]) -> Iterator[Finding]:
+    """Yield a finding for each of the gate's reasons for which a text is not served."""
+    for reason in reasons:
         if reason == "credential":
             message = "holds what looks like a credential"
             yield Finding(path, line, "credential", message, CREDENTIAL_HINT)

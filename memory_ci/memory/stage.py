@@ -16,9 +16,7 @@ from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.records.entry import Located, Phase
 from memory_ci.records.history import Commit
 from memory_ci.records.plan import Change
-
-INTENT_FILE = "INTENT.md"
-"""The file that says which stage a project is in: at the root, and in each project's directory."""
+from memory_ci.store.layout import INTENT_FILE
 
 PROJECTS = "projects/"
 """The directory of projects. Each directory in it has a stage of its own (TeaParty's layout)."""

@@ -98,3 +98,22 @@ class RuleCheck(msgspec.Struct, frozen=True, kw_only=True):
     last: date | None = None
     path: str = ""
     line: int = 1
+
+
+CheckVerdict = Literal["followed", "violated", "skipped", "not-applicable", "not-judged"]
+
+
+class CheckOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one check of the base.
+
+    Attributes:
+        id: the id of its entry.
+        title: the title of its entry.
+        reason: why it was skipped or could not be judged, "" otherwise.
+    """
+
+    id: str
+    title: str
+    level: CheckLevel
+    verdict: CheckVerdict
+    reason: str = ""

@@ -9,7 +9,6 @@ edits. A forgery with new digests is found by `artifact.verify`, which reads the
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -385,6 +384,8 @@ def cache_key(files: Mapping[str, str]) -> str:
     Args:
         files: git object id by path, as for `builder.sync`.
     """
+    import hashlib  # Not at the top: the import takes 4 ms, and a query needs no key.
+
     hasher = hashlib.sha256(TOKENIZER.encode())
     for path, oid in sorted(files.items()):
         hasher.update(f"\0{path}\0{oid}".encode("utf-8", "surrogateescape"))

@@ -314,23 +314,41 @@ def diversify(hits: Sequence[Hit]) -> list[Hit]:
         hits: hits, best first.
     """
     unique_hits, word_sets = _drop_copies(hits)
-    word_bits = _encode_as_bits(word_sets)
-    sizes = [bits.bit_count() for bits in word_bits]
+    similarities = _find_near_duplicates(word_sets)
+    if not similarities:
+        return sorted(unique_hits, key=lambda hit: -hit.score)
+
     novelty = [1.0] * len(unique_hits)
+    scores = [hit.score for hit in unique_hits]
     remaining = list(range(len(unique_hits)))
     diversified: list[Hit] = []
     while remaining:
-        chosen = max(remaining, key=lambda index: unique_hits[index].score * novelty[index])
+        chosen = max(remaining, key=scores.__getitem__)
         remaining.remove(chosen)
         diversified.append(_apply_novelty(unique_hits[chosen], novelty[chosen]))
         # The novelty of the others is updated instead of being computed again from all chosen.
-        for index in remaining:
-            shared_size = (word_bits[chosen] & word_bits[index]).bit_count()
-            union_size = sizes[chosen] + sizes[index] - shared_size
-            similarity = shared_size / (union_size or 1)
-            if similarity >= NEAR_DUPLICATE:
-                novelty[index] = min(novelty[index], 1 - NOVELTY_LOSS * similarity)
+        for index, similarity in similarities.get(chosen, ()):
+            novelty[index] = min(novelty[index], 1 - NOVELTY_LOSS * similarity)
+            scores[index] = unique_hits[index].score * novelty[index]
     return diversified
+
+
+def _find_near_duplicates(texts: Sequence[frozenset[str]]) -> dict[int, list[tuple[int, float]]]:
+    """Return for each text with near duplicates their indices and Jaccard indices."""
+    word_bits = _encode_as_bits(texts)
+    sizes = [bits.bit_count() for bits in word_bits]
+    similarities: dict[int, list[tuple[int, float]]] = {}
+    for first, bits in enumerate(word_bits):
+        for second in range(first):
+            shared = (bits & word_bits[second]).bit_count()
+            size = sizes[first] + sizes[second]
+            # A Jaccard index below NEAR_DUPLICATE, without a division: most pairs end here.
+            if not shared or (1 + NEAR_DUPLICATE) * shared < NEAR_DUPLICATE * size:
+                continue
+            similarity = shared / (size - shared)
+            similarities.setdefault(first, []).append((second, similarity))
+            similarities.setdefault(second, []).append((first, similarity))
+    return similarities
 
 
 def _drop_copies(hits: Sequence[Hit]) -> tuple[list[Hit], list[frozenset[str]]]:

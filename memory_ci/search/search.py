@@ -136,8 +136,8 @@ SELECT entry, kind, at, by, ref, coalesce(jobs.entries, 1)
 FROM events LEFT JOIN jobs ON jobs.job = events.job
 """
 
-unpack_prose = msgspec.msgpack.Decoder(tuple[tuple[int, str], ...]).decode
-unpack_findings = msgspec.msgpack.Decoder(tuple[Finding, ...]).decode
+NONE_PACKED = msgspec.msgpack.encode(())
+"""The findings of a file without any, as almost all files are."""
 
 
 def search(
@@ -275,7 +275,7 @@ def list_prose(index: Index, scope: ScopeName) -> list[Norm]:
     rows = index.read(
         "SELECT path, prose FROM files WHERE scope = ? ORDER BY path",
         (scope,),
-        lambda row: (row[0], unpack_prose(row[1])),
+        _read_prose,
     )
     norms: list[Norm] = []
     for path, prose in rows:
@@ -286,9 +286,7 @@ def list_prose(index: Index, scope: ScopeName) -> list[Norm]:
 def list_findings(index: Index) -> list[Finding]:
     """Return the findings on all files when they were read, in order of path."""
     findings: list[Finding] = []
-    for file_findings in index.read(
-        "SELECT findings FROM files ORDER BY path", (), lambda row: unpack_findings(row[0])
-    ):
+    for file_findings in index.read("SELECT findings FROM files ORDER BY path", (), _read_findings):
         findings += file_findings
     return findings
 
@@ -330,6 +328,20 @@ def list_existing_ids(index: Index, ids: Iterable[str]) -> frozenset[str]:
     """Return those of `ids` that an entry has, whatever its scope and status."""
     values = {"ids": json.dumps(sorted(set(ids)))}
     return frozenset(index.read(HELD, values, lambda row: str(row[0])))
+
+
+def _read_prose(row: Row) -> tuple[str, tuple[tuple[int, str], ...]]:
+    """Return the path of a file and its prose by line."""
+    path, prose = row
+    return path, msgspec.msgpack.decode(prose, type=tuple[tuple[int, str], ...])
+
+
+def _read_findings(row: Row) -> tuple[Finding, ...]:
+    """Return the findings of a file."""
+    (findings,) = row
+    if findings == NONE_PACKED:
+        return ()
+    return msgspec.msgpack.decode(findings, type=tuple[Finding, ...])
 
 
 def _read_count(row: Row) -> int:

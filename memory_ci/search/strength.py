@@ -294,4 +294,4 @@ def _share_of_grams(grams: frozenset[bytes], entry: Entry) -> float:
     if not grams:
         return 0.0
     text = f" {entry.title} {entry.body} ".lower().encode().translate(BLANKED)
-    return sum(gram in text for gram in grams) / len(grams)
+    return sum(map(text.__contains__, grams)) / len(grams)

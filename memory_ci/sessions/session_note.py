@@ -8,7 +8,6 @@ fingerprint of a served value, CLEARED where the agent lost its context (compact
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci.digests import blake2b
 from memory_ci.errors import RepositoryError
 from memory_ci.files import lock_file, read_regular
 from memory_ci.gitrepo.repo import find_repository
@@ -311,7 +311,7 @@ def mark_session(session: str) -> str:
     The id cannot be found by it. The key `agent:ID` has the mark of `ID`.
     """
     session_id = session.rpartition(":")[2].encode("utf-8", "replace")
-    return hashlib.blake2b(session_id, digest_size=8, person=b"memory-ci-arm").hexdigest()
+    return blake2b(session_id, digest_size=8, person=b"memory-ci-arm").hexdigest()
 
 
 def is_held_out(mark: str, share: float) -> bool:
@@ -331,7 +331,7 @@ def note_path(workspace: Workspace, session: str) -> Path:
 
 
 def _hash(*parts: str) -> str:
-    return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def _append(workspace: Workspace, session: str, lines: Iterable[str], now: datetime) -> None:

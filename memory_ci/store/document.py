@@ -6,7 +6,6 @@ The raw texts of the segments joined are the file, so every byte that is not edi
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,11 +15,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci.digests import blake2b
 from memory_ci.errors import UsageError
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import MAX_CHARS, PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.report import Finding, Level, LoadedFile
 from memory_ci.regex import Regex
+from memory_ci.store.canonical import ENTRY_KEY, parse_canonical, strip_body
 from memory_ci.store.frontmatter import (
     CONVERTERS,
     CORE_KEYS,
@@ -39,10 +40,6 @@ from memory_ci.store.headings import (
 from memory_ci.store.layout import classify_scope, is_fragment, parse_target
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 
-# A key of an entry that is not a word of prose, with its colon: `importance:`.
-ENTRY_KEY = Regex(
-    r"(id|type|domain|importance|status|reinforcement_count|last_reinforced|created_at)\s*:"
-)
 KEY_ANYWHERE = Regex(rf"\b{ENTRY_KEY.pattern}")
 # Any key of lower-case letters, with its colon.
 FIELD = Regex(r"[a-z_]+\s*:")
@@ -52,7 +49,6 @@ KEY = Regex(r"['\"]?([A-Za-z_][\w-]*)(?:[ \t]*:(?:\s|$)|['\"][ \t]*:)")
 ID_FIELD = Regex(rf"\s*['\"]?id['\"]?[ \t]*:\s*['\"]?{UUID.pattern}")
 # A line `---` that ends in a carriage return alone, as lines of an old Mac do.
 OLD_MAC = Regex(r"(?:^|\r)---[ \t]*\r")
-LEADING_BLANK = Regex(r"\A(?:[ \t]*\n)+")
 ENTRY_START = b"\n---\nid: "
 BOM = b"\xef\xbb\xbf"
 CONFLICT = (b"<<<<<<< ", b">>>>>>> ")
@@ -459,11 +455,7 @@ def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
         body_start = start + 2
     else:
         body_start = start
-    body = "\n".join(lines[body_start:])
-    leading_blank = LEADING_BLANK.match(body)
-    if leading_blank:
-        body = body[leading_blank.end() :]
-    return title or None, body.rstrip()
+    return title or None, strip_body("\n".join(lines[body_start:]))
 
 
 def find_text_line(lines: Sequence[str]) -> int | None:
@@ -485,11 +477,13 @@ class _Piece(NamedTuple):
         line: its first line in the file, 1-based.
         text: its text.
         separators: how many lines `---` it has.
+        source: its hash if it is an entry.
     """
 
     line: int
     text: bytes
     separators: int
+    source: bytes = b""
 
 
 def load_file(
@@ -506,17 +500,17 @@ def load_file(
             `---` and its id, and nothing in it affects the text after it: no open fence, no third
             `---`, no conflict.
     """
-    if known_hashes and not is_fragment(path):
-        loaded = _load_unknown(path, data, patterns, set(known_hashes))
+    if not is_fragment(path):
+        loaded = _load_pieces(path, data, patterns, set(known_hashes))
         if loaded is not None:
             return loaded
-    return locate_entries(parse_memory_file(path, data), patterns)
+    return locate_entries(parse_memory_file(path, data), patterns, with_sources=True)
 
 
-def _load_unknown(
+def _load_pieces(
     path: str, data: bytes, patterns: ScopePatterns, known_hashes: set[bytes]
 ) -> LoadedFile | None:
-    """Read only the entries of a file whose hash is not known.
+    """Read each entry of a file whose hash is not known alone.
 
     Args:
         path: the path of the file.
@@ -535,9 +529,18 @@ def _load_unknown(
     findings: list[Finding] = []
     sources: dict[int, bytes] = {}
     for piece in pieces:
+        entry = _read_canonical(piece)
+        if entry is not None:
+            located = Located(entry, path, piece.line, scope)
+            length_findings = list(check_length(located))
+            entries.append(located)
+            findings += length_findings
+            if not length_findings:
+                sources[piece.line] = piece.source
+            continue
         if not _is_closed(piece.text, piece.separators):
             return None
-        part = locate_entries(parse_memory_file(path, piece.text), patterns)
+        part = locate_entries(parse_memory_file(path, piece.text), patterns, with_sources=True)
         if piece.separators and (not part.entries or part.prose):
             return None  # In the whole file this text may be part of something else.
         above = piece.line - 1
@@ -556,6 +559,16 @@ def _load_unknown(
         sources=sources,
         kept=tuple(kept_entries),
     )
+
+
+def _read_canonical(piece: _Piece) -> Entry | None:
+    """Return the entry that a part of a file is; None if it is not in the canonical form."""
+    if not piece.source:
+        return None
+    try:
+        return parse_canonical(piece.text.decode().removeprefix("---\n"))
+    except UnicodeDecodeError:
+        return None
 
 
 def _split_pieces(
@@ -587,7 +600,8 @@ def _split_pieces(
             known_hashes.discard(source)  # A second copy is read.
             kept_entries.append((source, line))
         else:
-            pieces.append(_Piece(line, ENTRY_START.removeprefix(b"\n") + text, 2))
+            text_of_entry = ENTRY_START.removeprefix(b"\n") + text
+            pieces.append(_Piece(line, text_of_entry, 2, source))
         line += text.count(b"\n") + 2  # ENTRY_START has two line feeds.
     return pieces, kept_entries
 
@@ -624,10 +638,10 @@ def _make_hasher(scope: ScopeOf) -> Callable[[bytes], bytes]:
     Equal texts in different scopes have different hashes. The text is that after `id: ` up to the
     next entry.
     """
-    key = hashlib.blake2b(f"{scope.name}\n{scope.where}".encode(), digest_size=16).digest()
+    key = blake2b(f"{scope.name}\n{scope.where}".encode(), digest_size=16).digest()
 
     def hash_piece(piece: bytes) -> bytes:
-        return hashlib.blake2b(piece, digest_size=16, key=key).digest()
+        return blake2b(piece, digest_size=16, key=key).digest()
 
     return hash_piece
 
@@ -658,10 +672,17 @@ def _hash_entries(
             yield segment.line, hasher(piece if is_last else piece.removesuffix(b"\n"))
 
 
-def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
+def locate_entries(
+    file: MemoryFile, patterns: ScopePatterns, *, with_sources: bool = False
+) -> LoadedFile:
     """Return the entries of a parsed memory file, each with its line and its scope.
 
     The scope of an entry is that of its file; an inbox fragment names its own.
+
+    Args:
+        file: the file.
+        patterns: which files have which scope.
+        with_sources: hash the texts of entries (`LoadedFile.sources`), which only an index needs.
     """
     path = file.path
     scope = classify_scope(path, patterns) or PROJECT
@@ -683,7 +704,9 @@ def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
         message = "an inbox file must hold exactly one entry"
         hint = "Write one with `memory-ci add`, or move the others into files of their own."
         findings.append(Finding(path, 1, "bad-fragment", message, hint))
-    sources: Mapping[int, bytes] = dict(_hash_entries(file, scope, findings)) if entries else {}
+    sources: Mapping[int, bytes] = {}
+    if with_sources and entries:
+        sources = dict(_hash_entries(file, scope, findings))
     return LoadedFile(
         path=path,
         scope=scope,

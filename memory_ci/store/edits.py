@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from memory_ci.errors import UnreadableMemoryError, UsageError
 from memory_ci.records.entry import Entry
-from memory_ci.records.plan import Change
 from memory_ci.store.document import (
     MemoryFile,
     Segment,
@@ -29,6 +29,9 @@ from memory_ci.store.frontmatter import (
 )
 from memory_ci.store.headings import format_title, parse_title
 from memory_ci.store.yamltext import Field, quote_scalar
+
+if TYPE_CHECKING:
+    from memory_ci.records.plan import Change
 
 UNSAFE_HINT = (
     "Run `memory-ci check` and mend what it names; an unclosed code fence is the usual cause."

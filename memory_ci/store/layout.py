@@ -16,6 +16,8 @@ INBOX = ".memory/inbox"
 EPISODES = ".memory/episodes"
 RECORDED_FILE = f"{EPISODES}/recorded/ranges.md"
 """The file of the ranges that `record` has read (`store.ranges`)."""
+INTENT_FILE = "INTENT.md"
+"""The file that says which stage a project is in: at the root, and in each project's directory."""
 # The files of earlier versions of TeaParty; they are read, but never written.
 LEGACY_TEAM = Regex(r"projects/[^/]+/\.sessions/[^/]+/.+\.md")
 GIT_NAMES = (".git", "git~1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import uuid
 from collections.abc import Collection, Iterator, Sequence
@@ -257,6 +256,8 @@ def derive_id(source: str, *texts: str) -> str:
     White space and case do not count: to import a text again gives the same id. The UUID has the
     layout of version 4 (RFC 9562 section 5.4).
     """
+    import hashlib  # Not at the top: the import takes 4 ms, and no check needs it.
+
     normalized_texts = [" ".join(text.lower().split()) for text in texts]
     seed = "\0".join((source, *normalized_texts))
     first_bytes = hashlib.sha256(seed.encode()).digest()[:16]

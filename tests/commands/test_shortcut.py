@@ -55,7 +55,8 @@ ODD = [
 ]
 
 ON_THE_PATH = set(
-    """memory_ci memory_ci.__main__ memory_ci.api memory_ci.errors memory_ci.config memory_ci.files memory_ci.text memory_ci.regex
+    """memory_ci memory_ci.__main__ memory_ci.api memory_ci.errors memory_ci.config memory_ci.digests
+    memory_ci.files memory_ci.text memory_ci.regex
     memory_ci.cli memory_ci.cli.plain memory_ci.commands.retrieve.shortcut memory_ci.commands.shortcut
     memory_ci.memory memory_ci.memory.index memory_ci.commands.retrieve
     memory_ci.memory.past_tasks memory_ci.commands.retrieve.similar
@@ -64,11 +65,11 @@ ON_THE_PATH = set(
     memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.objects memory_ci.gitrepo.process memory_ci.gitrepo.repo
     memory_ci.search memory_ci.search.builder memory_ci.search.database memory_ci.search.embedders
     memory_ci.search.rows memory_ci.search.search
-    memory_ci.lifecycle memory_ci.lifecycle.prominence memory_ci.lifecycle.relations
+    memory_ci.lifecycle memory_ci.lifecycle.prominence
     memory_ci.records memory_ci.records.anchor memory_ci.records.check memory_ci.records.config
     memory_ci.records.entry memory_ci.records.names
     memory_ci.records.report memory_ci.records.retrieval
-    memory_ci.commands memory_ci.commands.table memory_ci.commands.retrieve.text memory_ci.disarm memory_ci.findings
+    memory_ci.commands memory_ci.commands.retrieve.text memory_ci.disarm memory_ci.findings
     memory_ci.search.query memory_ci.search.rank memory_ci.search.similar_tasks
     memory_ci.search.strength
     memory_ci.store memory_ci.store.layout""".split()
@@ -350,7 +351,7 @@ def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
     )
     loaded = set(done.stdout.decode().split())
     assert {name for name in loaded if name.startswith("memory_ci")} <= ON_THE_PATH
-    assert not loaded & HEAVY
+    assert not loaded & {*HEAVY, "hashlib"}, "OpenSSL takes as long as all of our own modules"
 
 
 def test_a_retrieval_of_names_that_were_judged_before_loads_nothing_that_compares_code(
@@ -368,10 +369,10 @@ def test_a_retrieval_of_names_that_were_judged_before_loads_nothing_that_compare
 PATHS: list[tuple[list[str], int]] = [
     (["check"], 43),
     (["check", "--staged"], 43),
-    (["add", "Hear the zebra", "--dry-run"], 68),
+    (["add", "Hear the zebra", "--dry-run"], 45),
     (["list"], 56),
     (["hook", "prepare-commit-msg", "message"], 37),
-    (["hook", "commit-msg", "message"], 52),
+    (["hook", "commit-msg", "message"], 54),
     (["hook", "pre-commit"], 49),
     (["hook", "pre-push"], 56),
 ]

@@ -12,14 +12,18 @@ from hypothesis import strategies as st
 from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.injection import (
     END,
-    ORDER_PARTS,
+    ORDER_NEEDS,
     OTHER_LETTERS,
+    Injection,
     find_injection,
+    find_order,
+    find_orders,
     load_languages,
 )
 from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.suspects import find_steering
+from memory_ci.secrets import lower_case
 from tests.extraction.make import make_candidate, make_piece
 
 STEERS = {
@@ -96,17 +100,35 @@ HONEST = {
 }  # fmt: skip
 
 
-PATTERNS = [
-    pattern for language in load_languages().values() for pattern in language.orders.values()
+ORDER_PATTERNS = [
+    (name, reason, pattern)
+    for name, language in load_languages().items()
+    for reason, pattern in language.orders.items()
 ]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
-@settings(max_examples=10)
+@pytest.mark.parametrize(("language", "reason", "pattern"), ORDER_PATTERNS)
+@settings(max_examples=30)
 @given(data=st.data())
-def test_whatever_an_order_matches_is_looked_at(pattern: str, data: st.DataObject) -> None:
-    text = data.draw(st.from_regex(re.compile(pattern.replace("END", END))))
-    assert any(part in text.lower() for part in ORDER_PARTS) or re.search(OTHER_LETTERS, text)
+def test_a_text_that_an_order_matches_has_what_the_order_needs(
+    language: str, reason: str, pattern: str, data: st.DataObject
+) -> None:
+    order = re.compile(pattern.replace("END", END), re.IGNORECASE)
+    text = lower_case(data.draw(st.from_regex(order)))
+    if language in ORDER_NEEDS:
+        assert any(part in text for part in ORDER_NEEDS[language][reason])
+    else:
+        assert re.search(OTHER_LETTERS, text)
+
+
+@given(st.sampled_from([text for texts in (ORDERS | HONEST).values() for text in texts]))
+def test_what_is_looked_at_first_changes_no_finding(text: str) -> None:
+    slow = []
+    for language in load_languages().values():
+        for reason, pattern in language.orders.items():
+            order = find_order(text, pattern, language.negation)
+            slow += [Injection(reason, order)] if order else []
+    assert list(find_orders(text)) == slow
 
 
 def cases(table: dict[str, list[str]]) -> list[tuple[str, str]]:

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memory_ci.gitrepo import log
 from memory_ci.gitrepo.log import FILE_OPTIONS, find_words, parse_date, read_log
@@ -222,3 +224,13 @@ def test_a_credential_is_not_sought_as_a_name(builder: RepoBuilder, repo: Reposi
     key = "AKIA" + "Q7XW3PLM5RTZ2NKB"
     builder.commit("Names", {"a.py": f"{key}\nread_name\n"})
     assert find_words(repo, "HEAD", (key, "read_name")) == {("a.py", "read_name")}
+
+
+@given(st.sets(st.text("ab_", min_size=1, max_size=5), max_size=30))
+def test_no_word_of_a_group_begins_with_another(words: set[str]) -> None:
+    groups = log.group_without_prefixes(sorted(words))
+    assert sorted(word for group in groups for word in group) == sorted(words)
+    for group in groups:
+        pairs = [(word, other) for word in group for other in group if word != other]
+        assert not any(word.startswith(other) for word, other in pairs)
+    assert all(groups)

@@ -108,13 +108,13 @@ def test_another_environment_and_another_repository_at_the_same_place_have_their
 ) -> None:
     builder = make_repo(tmp_path / "repo")
     repo, sha = find_repository(builder.path), builder.commit("One", {"a": "1"})
-    assert find_commit(repo, "HEAD") == sha
+    assert find_commit(repo, "main") == sha
     monkeypatch.setenv("GIT_TRACE_SETUP", "0")
-    assert find_commit(repo, "HEAD") == sha
+    assert find_commit(repo, "main") == sha
     shutil.rmtree(builder.path)
     again = make_repo(tmp_path / "repo")
     other = again.commit("Other", {"a": "2"})
-    assert find_commit(repo, "HEAD") == other
+    assert find_commit(repo, "main") == other
     assert sum(process.poll() is None for process in processes) <= objects.MAX_OPEN
 
 

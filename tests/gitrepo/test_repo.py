@@ -268,3 +268,36 @@ def test_contents_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> Non
         assert sum(map(len, contents.values())) <= 100
     contents.keep("large", b"x" * 26)
     assert "large" not in contents
+
+
+@pytest.mark.parametrize("state", ["branch", "nested", "detached", "linked"])
+def test_head_is_read_without_a_process(
+    builder: RepoBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    path = builder.path
+    if state == "nested":
+        builder.git("checkout", "-qb", "team/topic")
+        builder.commit("On it", {"a.md": "a\n"})
+    elif state == "detached":
+        builder.git("checkout", "-q", "--detach")
+    elif state == "linked":
+        path = tmp_path / "linked"
+        builder.git("worktree", "add", "-q", "-b", "other", str(path))
+    repo = find_repository(path)
+    expected = run_git(path, "rev-parse", "HEAD").decode().strip()
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert find_commit(repo, "HEAD") == expected
+
+
+def test_head_is_asked_of_git_where_its_branch_is_packed(builder: RepoBuilder) -> None:
+    expected = builder.sha()
+    builder.git("pack-refs", "--all")
+    assert not list((builder.path / ".git/refs/heads").iterdir())
+    assert find_commit(find_repository(builder.path), "HEAD") == expected
+
+
+@pytest.mark.parametrize("head", ["ref: refs/heads/none\n", "ref: refs/heads/../../HEAD\n", ""])
+def test_head_without_a_commit_is_none(builder: RepoBuilder, head: str) -> None:
+    repo = find_repository(builder.path)
+    (builder.path / ".git/HEAD").write_text(head)
+    assert find_commit(repo, "HEAD") is None

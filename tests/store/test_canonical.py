@@ -9,7 +9,9 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from memory_ci.errors import UnreadableMemoryError
-from memory_ci.store.document import parse_memory_file
+from memory_ci.records.config import ScopePatterns
+from memory_ci.store.canonical import parse_canonical
+from memory_ci.store.document import load_file, locate_entries, parse_memory_file
 from memory_ci.store.edits import canonical_file, format_entry
 from tests.make import format_all_keys, make_entry, make_id
 
@@ -238,3 +240,142 @@ def test_files_that_we_wrote_stay_as_they_are(pairs: list[tuple[int, date]]) -> 
         for number, day in pairs
     ]
     assert fmt("\n".join(texts)) == "\n".join(texts)
+
+
+HEAD_LINES = (
+    "domain: team",
+    "domain: nowhere",
+    "importance: 0.75",
+    "importance: 1.5",
+    "importance: 1e-1",
+    "reinforcement_count: 3",
+    "last_reinforced: '2026-09-02'",
+    "last_reinforced: 2026-09-02",
+    "status: retired",
+    "status: active # still",
+    "created_at: '2026-09-01'",
+    "created_at: '2026-02-30'",
+    "occurred_at: '2026-09-01'",
+    "phase: review",
+    "phase: unknown",
+    "session: job-7",
+    "scope: team:src/api",
+    "when: start",
+    "check:\n  untouched: [a]",
+    "level: fail",
+    "priority: high",
+    "valid_until: ''",
+    "supersedes:\n- 00000002-0000-4000-8000-000000000000",
+    "source: 'pr:1 commit:3f2ab91'",
+    "source: pr:1 commit:3f2ab91",
+    "source: 'it''s'",
+    "source: caf\u00e9",
+    "engine: null",
+    "evidence:\n- 'one: two'\n- three",
+    "evidence:\n- |\n  block",
+    "evidence: one",
+    "cites:",
+    "cites:\n- src/a.py:3@3f2ab91aa5a1",
+    "aka: ''",
+    "adoption: rejected",
+    "instead: 'do that'",
+    "promoted_at: '2026-09-01'",
+    "team_owner: ada",
+    "# a remark",
+    "",
+)
+TITLES = (
+    "## Wait for the lock",
+    "## About C#",
+    "## Closed ##",
+    "##  Two blanks",
+    "## id: 7",
+    "## --",
+    "## type: procedural",
+    "### Deeper",
+    "# Higher",
+    "Underlined\n---",
+    "",
+    "## \u00a0blank",
+    "## end\u000b",
+)
+BODIES = (
+    "",
+    "\nOne line.\n",
+    "\n\n  indented\n\n",
+    "\nA\n\n---\n\nb\n",
+    "\n# Heading\n",
+    "\n## Heading\n",
+    "\n```\ncode\n```\n",
+    "\n```\nopen\n",
+    "importance: 0.5\nstatus: active\ndomain: task\n",
+    "\n<<<<<<< ours\n",
+    "\ufeff",
+    "\n---\nid: 7\n---\n",
+    "\nkept \n",
+)
+
+
+@given(
+    st.sampled_from([make_id(1), make_id(1).replace("0", "A"), "7", f"'{make_id(1)}'"]),
+    st.lists(st.sampled_from(HEAD_LINES), max_size=5, unique=True),
+    st.sampled_from(TITLES),
+    st.sampled_from(BODIES),
+    st.booleans(),
+)
+def test_an_entry_in_canonical_form_is_read_as_any_other(
+    id_: str, lines: list[str], title: str, body: str, in_order: bool
+) -> None:
+    if in_order:
+        lines = sorted(lines, key=HEAD_LINES.index)
+    head = "\n".join([f"id: {id_}", "type: procedural", *lines])
+    text = f"{head}\n---\n{title}\n{body}"
+    entry = parse_canonical(text)
+    if entry is not None:
+        assert parse_memory_file("MEMORY.md", f"---\n{text}".encode()).entries == (entry,)
+
+
+@given(
+    st.lists(st.sampled_from(HEAD_LINES), max_size=4, unique=True),
+    st.lists(st.tuples(st.sampled_from(TITLES), st.sampled_from(BODIES)), min_size=1, max_size=3),
+)
+def test_a_file_is_read_entry_by_entry_as_it_is_read_whole(
+    lines: list[str], below: list[tuple[str, str]]
+) -> None:
+    head = "\n".join(["type: procedural", *sorted(lines, key=HEAD_LINES.index)])
+    texts = [
+        f"---\nid: {make_id(number)}\n{head}\n---\n{title}\n{body}"
+        for number, (title, body) in enumerate(below)
+    ]
+    data = "\n".join(["# Memory\n", *texts]).encode()
+    parsed = parse_memory_file("MEMORY.md", data)
+    whole = locate_entries(parsed, ScopePatterns(), with_sources=True)
+    assert load_file("MEMORY.md", data, ScopePatterns()) == whole
+
+
+def test_what_is_written_is_read_without_yaml() -> None:
+    entry = make_entry(
+        1,
+        created_at=date(2026, 9, 1),
+        reinforcement_count=2,
+        importance=0.25,
+        source="pr:1",
+        cites=("src/a.py:3@3f2ab91aa5a1",),
+        evidence=("it was said: never", "once more"),
+        body="Wait.\n\nThen go on.",
+    )
+    text = format_entry(entry).removeprefix("---\n")
+    assert parse_canonical(text) == entry
+
+
+def test_an_entry_that_is_too_long_is_reported_and_read_again_the_next_time() -> None:
+    entry = make_entry(1, body=("word " * 5_000).strip())
+    loaded = load_file("MEMORY.md", format_entry(entry).encode(), ScopePatterns())
+    assert [finding.code for finding in loaded.findings] == ["entry-too-long"]
+    assert loaded.sources == {}
+
+
+def test_a_line_that_is_refused_is_refused_in_any_form() -> None:
+    text = format_entry(make_entry(1, source="x")).replace("source: x", f"source: {'x' * 100_001}")
+    loaded = load_file("MEMORY.md", text.encode(), ScopePatterns())
+    assert [finding.code for finding in loaded.findings] == ["malformed-front-matter"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -13,11 +13,8 @@ from msgspec.structs import replace
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.lifecycle.fold import is_kept
-from memory_ci.memory.forgotten import find_forgotten, tombstones_here
-from memory_ci.memory.named_code import cite_named
+from memory_ci.memory.forgotten import find_forgotten_here
 from memory_ci.memory.screening import find_unsafe
-from memory_ci.memory.stage import current_phase
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     Workspace,
@@ -30,11 +27,16 @@ from memory_ci.regex import Regex
 from memory_ci.store.document import check_length, load_file
 from memory_ci.store.edits import format_entry
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import fragment_path, parse_target
-from memory_ci.store.manual_notes import demote_headings
+from memory_ci.store.layout import INTENT_FILE, fragment_path, parse_target
+from memory_ci.text import content_words
 
 HEADING_MARK = Regex(r"^#{1,6}(?:[ \t]+|$)")
 """The mark of a title that was written as a heading; the # of `C#` is not a mark."""
+
+CODE_SIGN = Regex(r"[`_(/#$]|::|\.\w|[a-z\d][A-Z]")
+"""A sign without which a text writes no name as code (`anchors.symbols.list_mentions`)."""
+
+HEADING_SIGN = Regex(r"##|---")  # Without one a text has no heading of level 2.
 
 NOTES = "memory-ci/notes"
 """In the git directory: the folder of notes that wait for a commit."""
@@ -111,16 +113,34 @@ def _complete(workspace: Workspace, entry: Entry) -> Located:
     """
     target = parse_target(entry.scope or "project")
     head = find_commit(workspace.repo, "HEAD")
-    if entry.phase is None and head:
+    names = _list_file_names(workspace, head) if head else frozenset[str]()
+    if entry.phase is None and head and INTENT_FILE in names:
+        from memory_ci.memory.stage import current_phase  # few projects have such a file
+
         entry = replace(entry, phase=current_phase(workspace, head, target.where))
     if target.name == "global":
         message = "global memory lies outside of this repository"
         hint = "Write it into the MEMORY.md that `global.path` of the configuration names."
         raise UsageError(message, slug="bad-scope", hint=hint)
     entry = replace(entry, scope=target.target)
-    if head:
+    if head and _may_have_cites(entry, names):
+        from memory_ci.memory.named_code import cite_named  # a note in plain words is spared it
+
         (entry,) = cite_named(workspace, [entry], head)
     return Located(entry, "", 1, target)
+
+
+def _list_file_names(workspace: Workspace, commit: str) -> frozenset[str]:
+    """Return the names of the files of a commit, without their directories."""
+    paths = workspace.at(commit).tree.files
+    return frozenset(path.rpartition("/")[2] for path in paths)
+
+
+def _may_have_cites(entry: Entry, file_names: Set[str]) -> bool:
+    """Return whether an entry has cites, or seems to name code or a file."""
+    if entry.cites or CODE_SIGN.search(entry.text):
+        return True
+    return any(name in entry.text for name in file_names)
 
 
 def _refuse(workspace: Workspace, new: Located) -> None:
@@ -131,7 +151,7 @@ def _refuse(workspace: Workspace, new: Located) -> None:
     """
     for finding in check_length(new):
         raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
-    for finding in (*find_unsafe(new), *find_forgotten(tombstones_here(workspace), new)):
+    for finding in (*find_unsafe(new), *find_forgotten_here(workspace, new)):
         slug = "forgotten" if finding.code == "forgotten" else "refused-text"
         raise FindingsError(f"not added: the text {finding.message}", slug=slug, hint=finding.hint)
 
@@ -215,13 +235,17 @@ def _refuse_many_quotes(workspace: Workspace, session_key: str) -> None:
 def _find_existing(workspace: Workspace, new_entry: Located) -> Located | None:
     """Return an entry of the same scope that says the same as a new one, or None.
 
-    Only files that contain the new body, whatever its case and line breaks, are parsed: few do.
+    Only files that contain the new body, whatever its case and line breaks, and the words of the
+    new title are parsed: few do.
     """
-    folded_body = _fold(new_entry.entry.body)
+    parts = (_fold(new_entry.entry.body), *content_words(new_entry.entry.title))
     for path, data in _read_texts(workspace).items():
-        if folded_body not in _fold(data.decode("utf-8", "replace")):
+        text = _fold(data.decode("utf-8", "replace"))
+        if not all(part in text for part in parts):
             continue
         for located in load_file(path, data, workspace.config.scopes).entries:
+            from memory_ci.lifecycle.fold import is_kept  # few notes are known in part
+
             if is_kept(new_entry, located):
                 return located
     return None
@@ -270,6 +294,11 @@ def draft_entry(entry_id: str, today: date, text: tuple[str, str], **fields: obj
         UsageError: a field is out of its range (bad-value).
     """
     title, body = text
+    body = body.strip()
+    if HEADING_SIGN.search(body):
+        from memory_ci.store.manual_notes import demote_headings  # few notes have headings
+
+        body = demote_headings(body)
     values = {
         "id": entry_id,
         "reinforcement_count": 0,
@@ -277,6 +306,6 @@ def draft_entry(entry_id: str, today: date, text: tuple[str, str], **fields: obj
         "status": "active",
         "created_at": today,
         "title": " ".join(title.split()),
-        "body": demote_headings(body.strip()),
+        "body": body,
     }
     return msgspec.convert(values | fields, Entry, strict=False)

@@ -9,11 +9,10 @@ import msgspec
 
 from memory_ci.checks.judge import Judgement
 from memory_ci.checks.lines import render_violation
-from memory_ci.commands.check.outcome import CheckOutcome, Verdict
 from memory_ci.gitrepo.log import read_commit_time
 from memory_ci.memory.rules import find_skips, judge_all, list_rules, read_change
 from memory_ci.memory.workspace import Snapshot
-from memory_ci.records.check import CheckLevel, RuleCheck
+from memory_ci.records.check import CheckLevel, CheckOutcome, CheckVerdict, RuleCheck
 from memory_ci.records.report import Finding, Level
 
 LEVELS: Mapping[CheckLevel, Level] = {"remind": "notice", "warn": "warning", "fail": "error"}
@@ -74,7 +73,7 @@ def judge_request(
     return JudgedChecks(tuple(outcomes), tuple(findings))
 
 
-def _choose_verdict(judgement: Judgement, *, is_skipped: bool) -> Verdict:
+def _choose_verdict(judgement: Judgement, *, is_skipped: bool) -> CheckVerdict:
     """Return the verdict of a check; a fault is the first place where a change violates it."""
     if judgement.unjudged:
         return "not-judged"

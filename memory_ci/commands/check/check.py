@@ -11,11 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from memory_ci.commands.check.outcome import CheckOutcome
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.lifecycle.relations import find_dangling, list_dangling
 from memory_ci.memory.screening import find_credentials, screen
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
@@ -29,6 +27,7 @@ from memory_ci.memory.workspace import (
     readable_path,
     repository_path,
 )
+from memory_ci.records.check import CheckOutcome
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import may_have_prose
@@ -170,6 +169,10 @@ def _find_dangling(
 
     History is read only if an id is missing in the view.
     """
+    if not any(place.entry.relations for place in memory.located):
+        return
+    from memory_ci.lifecycle.relations import find_dangling, list_dangling  # few entries have any
+
     missing_ids = {relation.id for _, relation in list_dangling(memory.located)}
     if not missing_ids:
         return

@@ -105,7 +105,8 @@ def _add_asked_again(current_workspace: Workspace, health: Health) -> Health:
 def _show_stages(revision: str, as_json: bool) -> None:
     """Print the stage that each project of a revision is in, as its INTENT.md states it."""
     from memory_ci.commands.health.text import render_stage
-    from memory_ci.memory.stage import INTENT_FILE, list_stages
+    from memory_ci.memory.stage import list_stages
+    from memory_ci.store.layout import INTENT_FILE
 
     current_workspace = open_current_workspace()
     stages = list_stages(current_workspace, revision)

@@ -21,7 +21,6 @@ from memory_ci.lifecycle.prominence import (
     ranking_prominence,
     recency,
 )
-from memory_ci.lifecycle.relations import relations_of
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.entry import NO_FEEDBACK, Entry, Located
 from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
@@ -306,6 +305,8 @@ def order_hits(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withhe
 
 
 def _list_contradicted(entry: Entry) -> list[str]:
+    from memory_ci.lifecycle.relations import relations_of  # only corrections need it
+
     return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
 
 
@@ -472,6 +473,8 @@ def judge_hits(
     from memory_ci.commands.retrieve.anchor_verdicts import judge_cites, list_gone, weigh_truth
 
     verdicts = judge_cites(workspace, judgeable, tree)
+    if not any(verdicts.values()):
+        return list(hits), ()  # Nothing was judged, so that the order stays.
     reranked = rerank(partial(weigh_truth, verdicts, stale=stale))
     judged = [replace(hit, verdicts=verdicts.get(hit.located.entry, ())) for hit in reranked]
     withheld = () if stale else list_gone(hits, verdicts)

@@ -21,7 +21,6 @@ from memory_ci.commands.retrieve.options import (
 )
 from memory_ci.commands.retrieve.ranking import Ranked
 from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
-from memory_ci.commands.table import load_optional
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.prominence import prominence
@@ -397,6 +396,8 @@ def _choose_embedder(
     """Return the configured embedder; None if entries are searched by words alone."""
     if environ is None or config.retrieve.embedder == "none" or _is_elsewhere(options):
         return None
+    if environ.get("MEMORY_CI_EMBEDDER") == "none":
+        return None
     from memory_ci.search.embedders import choose_embedder
 
     return choose_embedder(config.retrieve, environ)
@@ -677,6 +678,8 @@ def _add_organisation(retrieval: Retrieval, job: _Job, norms: _Norms, ranked: Ra
     environ = job.environ
     if environ is None or not environ.get("MEMORY_CI_ORG_INDEX") or not _asks_for_all(job):
         return retrieval
+    from memory_ci.commands.table import load_optional  # few organisations have such an index
+
     own_ids = {match.located.entry.id for match in ranked.matches}
     own_ids |= {norm.entry_id for norm in norms.all if norm.entry_id}
     add_organisation: Callable[..., Retrieval] = load_optional(

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from memory_ci.anchors.symbols import list_mentions
+from memory_ci.commands.add.add import CODE_SIGN
 from tests.command_line import Run
 from tests.project import Project
 
@@ -83,3 +87,24 @@ def test_a_title_keeps_its_trailing_signs(run: Run, project: Project) -> None:
     assert added["entry"]["title"] == "Prefer records over classes in C#"
     heading = json.loads(run("add", "--json", stdin="## Wait for the zebra\n\nAlways.\n").stdout)
     assert heading["entry"]["title"] == "Wait for the zebra"
+
+
+@given(st.text(st.sampled_from("aA1 .,`_(/#$:é\n-!?"), max_size=20))
+def test_a_text_without_a_sign_of_code_mentions_none(text: str) -> None:
+    if not CODE_SIGN.search(text):
+        assert list_mentions(text, plain=False) == []
+
+
+def test_a_file_that_is_named_in_plain_words_is_cited(run: Run, project: Project) -> None:
+    project.commit("Build", {"Makefile": "all:\n\ttrue\n"})
+    added = json.loads(run("add", "Keep Makefile short", "--json").stdout)
+    assert [cite.split("@")[0] for cite in added["entry"]["cites"]] == ["Makefile"]
+
+
+def test_a_note_that_memory_has_in_other_words_of_its_title_is_known(
+    run: Run, project: Project
+) -> None:
+    first = json.loads(run("add", "Hear the zebra", "--json").stdout)
+    again = json.loads(run("add", "the ZEBRA: hear", "--json").stdout)
+    assert not again["is_new"]
+    assert again["path"] == first["path"]

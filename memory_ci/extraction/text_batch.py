@@ -1,0 +1,103 @@
+"""The gate for many texts at once: what `check_words` returns for each, in less time.
+
+A pattern cannot match without one of its words. Most words of the patterns are in none of the texts
+of a file. So each is looked for once in all texts, and in a single text only if that found it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from memory_ci.extraction.gate import FORMS, check_words, has_form, has_hidden_characters
+from memory_ci.extraction.injection import PhraseClues, find_injection, find_phrase_clues, fold
+from memory_ci.secrets import SecretClues, find_secret_clues, find_secrets, split_words
+
+SEPARATOR = " \0 "
+"""Stands between joined texts: no word, escape or emphasis reaches over it."""
+
+
+class TextBatch(NamedTuple):
+    """Texts in ASCII, and the parts of patterns that some of them hold.
+
+    Attributes:
+        texts: the texts.
+        lowered: the texts in lower case.
+        folded: the texts as phrases are matched, in lower case.
+        folded_words: the words of each folded text.
+        is_printable: whether no text has a control character but the line feed.
+        secrets: the clues to credentials.
+        phrases: the clues to injected instructions.
+    """
+
+    texts: Sequence[str]
+    lowered: Sequence[str]
+    folded: Sequence[str]
+    folded_words: Sequence[Sequence[bytes]]
+    is_printable: bool
+    secrets: SecretClues
+    phrases: PhraseClues
+
+
+def check_each(texts: Sequence[str], *, credentials: bool = True) -> list[list[str]]:
+    """Return for each text the reasons why it must not be part of a memory file.
+
+    Args:
+        texts: the texts.
+        credentials: check for credentials; False if the caller has done so.
+
+    Returns:
+        What `check_words` returns for each text.
+    """
+    # Other scripts have to be normalised first, and have rules of their own.
+    is_batched = [text.isascii() and "\0" not in text for text in texts]
+    batched = [text for text, is_plain in zip(texts, is_batched, strict=True) if is_plain]
+    batched_reasons = iter(_check_batch(_make_batch(batched), credentials=credentials))
+
+    reasons = []
+    for text, is_plain in zip(texts, is_batched, strict=True):
+        if is_plain:
+            reasons.append(next(batched_reasons))
+        else:
+            reasons.append(check_words(text, credentials=credentials))
+    return reasons
+
+
+def _make_batch(texts: Sequence[str]) -> TextBatch:
+    joined = SEPARATOR.join(texts)
+    lowered = joined.lower()
+    words = [split_words(text) for text in lowered.split(SEPARATOR)]
+    vocabulary = set().union(*words)
+
+    folded = fold(joined).lower()
+    folded_words = words
+    folded_vocabulary = vocabulary
+    if folded != lowered:
+        folded_words = [split_words(text) for text in folded.split(SEPARATOR)]
+        folded_vocabulary = set().union(*folded_words)
+    return TextBatch(
+        texts=texts,
+        lowered=lowered.split(SEPARATOR),
+        folded=folded.split(SEPARATOR),
+        folded_words=folded_words,
+        is_printable=joined.replace("\n", "").replace("\0", "").isprintable(),
+        secrets=find_secret_clues(joined, lowered, vocabulary),
+        phrases=find_phrase_clues(folded, folded_vocabulary),
+    )
+
+
+def _check_batch(batch: TextBatch, *, credentials: bool) -> list[list[str]]:
+    """Return for each text of a batch what `check_words` returns."""
+    all_reasons = []
+    for index, text in enumerate(batch.texts):
+        lowered = batch.lowered[index]
+        reasons = []
+        if not batch.is_printable and has_hidden_characters(text):
+            reasons.append("hidden-characters")
+        reasons += [form.reason for form in FORMS if has_form(form, text, lowered)]
+        if credentials and batch.secrets.may_be_in(text, lowered) and find_secrets(text):
+            reasons.append("credential")
+        if batch.phrases.may_be_in(batch.folded[index], batch.folded_words[index]):
+            reasons += [injection.reason for injection in find_injection(text)]
+        all_reasons.append(reasons)
+    return all_reasons
