@@ -116,9 +116,7 @@ COMMANDS = {
     "index": Command(
         "upkeep.command", "Check and repair", "Build the search index, or print its cache key."
     ),
-    "ci": Command(
-        "ci.command", "CI", "Do what a CI job is for: verify a change, or record what was merged."
-    ),
+    "ci": Command("ci.command", "CI", "Run a CI job: verify a change, or record what was merged."),
     "verify": Command(
         "check.command", "CI", "Check what a change does to memory, before it is merged."
     ),

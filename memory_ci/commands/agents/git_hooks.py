@@ -91,7 +91,7 @@ def stage_notes() -> None:
         workspace = open_current_workspace(is_quiet=True)
         for path in marked_notes.stage_notes(workspace, os.environ, now()):
             say(f"memory-ci: {printable(path)} goes with this commit", err=True)
-    with _reporting_errors("nothing told"):
+    with _reporting_errors("no lines of memory printed"):
         _print_due_lines("git commit")
 
 
@@ -104,9 +104,9 @@ def push_sessions(remote: str) -> None:
         message = active_session.push_sessions(workspace, remote, os.environ, now())
         if message:
             say(f"memory-ci: {printable(message)}", err=True)
-    with _reporting_errors("no nudge"):
+    with _reporting_errors("no reminder printed"):
         _nudge()
-    with _reporting_errors("nothing told"):
+    with _reporting_errors("no lines of memory printed"):
         _print_due_lines("git push")
 
 

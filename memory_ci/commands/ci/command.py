@@ -82,12 +82,12 @@ def ci_command(
     engine: EngineName | None,
     dry_run: bool,
 ) -> None:
-    """Do what a CI job is for.
+    """Run a CI job of memory-ci: verify a change, or record what was merged.
 
     On a pull request or in a merge queue that is `verify`; on the default branch, on a schedule or
     by hand it is `record`, and the index is built. On other branches nothing is done. Without a
-    provider the branch that is checked out decides. Events that would give secrets to the words of
-    strangers are refused.
+    provider the branch that is checked out decides. Other events are refused: one of them,
+    `pull_request_target`, gives secrets to a job on the text of outsiders.
 
     The last line of standard output is one of JSON that says how the run went
     (`memory-ci help ci`).

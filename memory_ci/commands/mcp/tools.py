@@ -195,10 +195,10 @@ def call_add_learning(caller: Caller, arguments: tool_arguments.AddLearning) -> 
 def call_record_feedback(
     caller: Caller, arguments: tool_arguments.RecordFeedback
 ) -> tuple[str, FeedbackResult]:
-    """Say whether an entry of memory helped: it moves the entry's utility.
+    """Say whether an entry of memory helped: this raises or lowers the entry's utility.
 
-    Once for each entry, kind and ref; without a ref once for each session, or where there is none
-    for each commit that work goes on from.
+    It counts once for each entry, kind and ref. Without a ref it counts once in each session, or in
+    a server without a session once for each commit that HEAD was at.
     """
     workspace = caller.workspace()
     check_length(arguments.id)

@@ -633,12 +633,12 @@ def _list_declined(declined: Declined, links: Links) -> Iterator[str]:
     yield from _list_titles(f"Closed before, in {name}", declined.titles)
     link = f"[{name}]({links.pull}{declined.number})" if links.pull else name
     yield ""
-    yield f"{link} was closed without a merge, and is not"
+    yield f"{link} was closed without a merge."
     yield (
-        "opened again. What it held opens no pull request alone; it stands here beside what is "
-        "new. Take out on this"
+        "What it proposed is repeated here only because there is something new as well. Remove on "
+        "this branch"
     )
-    yield "branch what is not wanted, and it does not come again."
+    yield "what is not wanted, and it is not proposed again."
 
 
 def _render_effect(effect: Effect) -> str:

@@ -45,7 +45,7 @@ def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chang
     except (EngineError, RepositoryError) as error:
         tally.findings += unsafe
         reason = f"{error.message} [{error.slug}]"
-        problems.append(f"who brought the notes of the inbox, which wait: {reason}")
+        problems.append(f"who committed the notes of the inbox, which stay there: {reason}")
         return ()
     notes: list[Located] = []
     claims: list[Finding] = []

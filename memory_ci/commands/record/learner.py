@@ -328,8 +328,8 @@ class Learner:
             is_writable = bool(place.path) and not find_fault(note)
             if not is_writable or not is_proved(note) or any(find_unsafe(place)):
                 self.tally.problems.append(
-                    f"a note of the session {session_key} proves something else, or is not fit: "
-                    f"{entry.id[:8]}"
+                    f"the note {entry.id[:8]} of the session {session_key}: the session does not "
+                    "hold its quotes, or the note cannot be written"
                 )
                 continue
             existing = (*self._draft.kept, *self._draft.inbox)
