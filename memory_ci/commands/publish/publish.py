@@ -349,7 +349,12 @@ def _find_paused_outcome(run: Run, branch: MemoryBranch) -> Published | None:
     url = request.open.url if request.open else ""
     opened = request.open.opened if request.open else None
     return Published(
-        "pr", branch.tip or branch.base, url, reason=pause, opened=opened, is_paused=True
+        mode="pr",
+        tip=branch.tip or branch.base,
+        url=url,
+        reason=pause,
+        opened=opened,
+        is_paused=True,
     )
 
 

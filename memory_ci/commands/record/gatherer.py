@@ -191,8 +191,15 @@ class Gatherer:
             events += self._read_request(request, merged.label, how, joins)
         session_events: list[Event] = []
         for joined in self._finder.find(merged, request):
-            count = len(joined.events)
-            joins.append(Join(merged.label, "session", joined.session.key, joined.how, count))
+            joins.append(
+                Join(
+                    change=merged.label,
+                    kind="session",
+                    id=joined.session.key,
+                    how=joined.how,
+                    events=len(joined.events),
+                )
+            )
             session_events += joined.events
         if len(events) > len(merged.commits) or session_events:
             events.append(diff_event(merged))
@@ -309,7 +316,7 @@ class Gatherer:
             request: the pull request.
             change: the label of the change that it belongs to.
             how: how the request was found, for the report.
-            joins: the sources of the change; the request is added.
+            joins: the sources that were joined to the change; the request is added.
         """
         if request.number in self._read_requests:
             return ()
@@ -317,7 +324,15 @@ class Gatherer:
         self._problems += [f"#{request.number}: {problem}" for problem in request.problems]
         events = review_events(request)
         self.review_turns += _list_review_turns(events, f"#{request.number}")
-        joins.append(Join(change, "pull-request", f"#{request.number}", how, len(events)))
+        joins.append(
+            Join(
+                change=change,
+                kind="pull-request",
+                id=f"#{request.number}",
+                how=how,
+                events=len(events),
+            )
+        )
         return events
 
 

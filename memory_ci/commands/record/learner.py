@@ -129,7 +129,11 @@ def _describe_change(merged: MergedChange, request: PullRequest | None) -> WorkI
         names = [title_of(merged), find_branch(merged.tip.message)]
     words = "\n".join(names).replace("/", " ")
     return WorkItem(
-        merged.label, merged.tip.sha, merged_on(merged), redact(words).text, start_of(merged)
+        label=merged.label,
+        tip=merged.tip.sha,
+        day=merged_on(merged),
+        names=redact(words).text,
+        start=start_of(merged),
     )
 
 
@@ -221,7 +225,7 @@ class Learner:
             # If its work was merged before it was closed, an earlier run may have learned from it.
             self._past_keys |= self._all_past_ids
             day = (request.closed_at or request.created_at).astimezone(UTC).date()
-            work = WorkItem(f"#{request.number}", "", day, is_declined=True)
+            work = WorkItem(label=f"#{request.number}", tip="", day=day, is_declined=True)
             gathered = self._run.gatherer.gather_declined(request)
             try:
                 _, changes = self._study(work, gathered)
@@ -245,7 +249,8 @@ class Learner:
         for unmerged, gathered in gatherer.gather_unmerged():
             branch_words = redact(unmerged.branch.replace("/", " ")).text
             day = unmerged.at.astimezone(UTC).date()
-            _, changes = self._study(WorkItem(unmerged.label, "", day, branch_words), gathered)
+            work = WorkItem(label=unmerged.label, tip="", day=day, names=branch_words)
+            _, changes = self._study(work, gathered)
             yield from self._draft.take(changes)
 
         checkpoints_message = gatherer.describe_unnamed_checkpoints()

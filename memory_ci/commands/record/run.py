@@ -212,7 +212,9 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
     deleted = DeletedEpisodes(base, run.since, rejected_episodes)
     writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), deleted)
     rejected = past_ids | list_rejected(base)
-    return Learner(run, writer, rejected, options.accepted, tombstones_at(base))
+    return Learner(
+        run, writer, past=rejected, accepted=options.accepted, forgotten=tombstones_at(base)
+    )
 
 
 def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Change, ...]:
@@ -355,9 +357,9 @@ def _add_steps(
             steps.append(PlannedStep(step=step, changes=changes))
     counts_repetitions = run.workspace.config.extraction.repeated != "off"
     upkeep = Upkeep(
-        run.since,
-        run.today,
-        reverts.proved,
+        since=run.since,
+        today=run.today,
+        reverts=reverts.proved,
         same=agreement.same,
         checked=agreement.checked,
         archive=run.gatherer.archive if counts_repetitions else None,

@@ -80,7 +80,7 @@ def review_command(
     """
     if candidates and stale:
         raise click.UsageError("--candidates and --stale are two views: choose one.")
-    view = _View(LISTED if candidates else None, stale, show_all, since)
+    view = _View(kinds=LISTED if candidates else None, stale=stale, show_all=show_all, since=since)
     _run(view, **arguments)
 
 

@@ -135,7 +135,7 @@ def list_queue(
     if set(kinds) == PROPOSED | KEPT:
         committed = workspace_at(workspace.repo, base)
         week = find_week(committed, base, questions, now.date())
-    return Queue(ref, base, since, questions, week)
+    return Queue(ref=ref, base=base, since=since, found=questions, week=week)
 
 
 def _choose_range(options: RecordOptions) -> RecordOptions:
@@ -264,7 +264,12 @@ def _list_proposed(
     for outcome in judged:
         key = candidate_key(outcome.candidate)
         if outcome.verdict == "quarantined" and key not in declined_keys:
-            suggestions[key] = Suggestion(key, outcome.candidate, outcome.reason, (outcome.change,))
+            suggestions[key] = Suggestion(
+                key=key,
+                candidate=outcome.candidate,
+                reason=outcome.reason,
+                changes=(outcome.change,),
+            )
     for suggestion in suggestions.values():
         yield _ask_about_candidate(suggestion)
 
