@@ -191,14 +191,14 @@ class Memory:
         entry that says the same, nothing is written.
 
         Args:
-            title: one sentence that says what was learned; "" takes the first line of `body`.
+            title: the learning in one sentence; "" takes the first line of `body`.
             body: why, when, and what to do, as Markdown.
             type: declarative, procedural, directive or corrective.
             domain: task, or team for what outlives it.
             scope: project, institutional, `team:<directory>` or `session:<job>`.
             importance: how much it matters, from 0 to 1.
             when: the moment at which agents are served it, such as `before:commit`.
-            check: what a change must be like, such as `untouched: [vendor/]`.
+            check: a condition that changes must meet, such as `untouched: [vendor/]`.
             source: where it comes from, such as `pr:128`.
             cites: code of HEAD that it speaks about: `PATH`, `PATH::SYMBOL` or `PATH:A-B`.
             relations: how it relates to other entries, such as `contradicts <id>`.
@@ -260,11 +260,11 @@ class Memory:
         dry_run: bool = True,
         on_progress: OnProgress | None = None,
     ) -> Plan:
-        """Read merged work and return the plan of what memory learns from it.
+        """Read merged work and return the planned changes of memory.
 
         Args:
-            since: begin after this revision, or so long ago (`90d`, `6m`); None continues after the
-                last run.
+            since: begin after this revision, or this long ago (`90d`, `6m`); None continues after
+                the last run.
             branch: the branch to read; None for the checked-out branch.
             options: the other options of the command line; `since` and `branch` override its own.
             dry_run: only plan; with False the plan is applied, too.

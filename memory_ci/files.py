@@ -94,9 +94,10 @@ def _scratch_directory(target: Path) -> Path:
 
 
 def _find_git_directory(path: Path) -> Path | None:
-    """Return the git directory that a path `.git` is or names, None if it is none.
+    """Return the git directory of a path `.git`; None if the path does not lead to one.
 
-    In a linked work tree and a submodule `.git` is a file with the path of the directory.
+    The path is the git directory itself, or, in a linked work tree and a submodule, a file with the
+    path of the git directory.
     """
     try:
         text = read_regular(path, MAX_LINK).decode("utf-8", "surrogateescape")

@@ -57,7 +57,7 @@ GitHub shows no more, and does not say so (docs.github.com, "Limits for annotati
 def render_annotations(findings: Sequence[Finding], token: str) -> str:
     """Return the log of a GitHub Actions step: all findings as text, then annotations.
 
-    Annotations are commands in the log by which GitHub shows findings beside the code.
+    Annotations are commands in the log; GitHub shows them next to the lines of code.
 
     Args:
         findings: the findings of a step.

@@ -15,8 +15,8 @@ from typing import Any, AnyStr, Generic
 class Regex(Generic[AnyStr]):
     """A `re.Pattern` that is compiled at its first use.
 
-    Each method is that of the compiled pattern, kept as an attribute, so that later calls cost
-    what they cost with `re.compile`.
+    Each method is a bound method of the compiled pattern, cached as an attribute, so that later
+    calls are as fast as with `re.compile`.
 
     Attributes:
         pattern: the text of the expression.
@@ -24,7 +24,7 @@ class Regex(Generic[AnyStr]):
     """
 
     def __init__(self, pattern: AnyStr, flags: int = 0) -> None:
-        """Remember an expression; a faulty one is noticed at its first use."""
+        """Store an expression; if it is invalid, its first use raises `re.error`."""
         self.pattern: AnyStr = pattern
         self.flags = flags
 

@@ -242,10 +242,10 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
 
 
 def find_subject(anchor: Anchor, text: str) -> Subject | None:
-    """Return the part of a file that an anchor cites; None if that has no words.
+    """Return the part of a file that an anchor cites; None if that part has no words.
 
-    It is the definition that the cited lines are all of, else the one that the anchor names, else
-    the cited lines, else the whole file.
+    The part is the first of these that exists: the definition whose lines are all cited, the
+    definition with the anchor's name, the cited lines, the whole file.
 
     Args:
         anchor: the anchor.
@@ -309,9 +309,9 @@ def get_lines(place: Anchor | Verdict) -> Lines | None:
 
 
 def normalize_definition(path: str, text: str, definition: Definition) -> Tokens:
-    """Return the words of a definition in the form in which they are compared.
+    """Return the tokens of a definition, normalized so that two versions can be compared.
 
-    Those of all its spans come one after the other.
+    A definition may have several spans of words (such as overloads); their tokens are joined.
     """
     code = read_code(path, text)
     return join_tokens([code.normalize(start, stop) for start, stop in definition.spans])
@@ -330,10 +330,10 @@ def join_tokens(parts: list[Tokens]) -> Tokens:
 
 
 def cut_tokens(tokens: Tokens, lines: Lines) -> Tokens:
-    """Return the tokens in some lines, as they would be read from a text of these lines alone.
+    """Return the tokens in some lines, as if the text consisted of these lines alone.
 
-    The marks for the end of a block and for a paragraph are on no line. Those that belong to the
-    lines are included; commas at the end are left out.
+    The tokens for the end of a block and for a new paragraph have no line of their own. They are
+    included if their block or paragraph is in the lines. Commas at the end are left out.
     """
     first, last = lines
     words = tokens.words

@@ -89,7 +89,7 @@ def _count_edited(old_words: Words, new_words: Words) -> int:
 
 
 def _drop_nested(touched: Mapping[str, TouchedDefinition]) -> list[TouchedDefinition]:
-    """Drop the types of which a member was touched, and functions inside of touched functions.
+    """Drop types that have a touched member, and functions inside of touched functions.
 
     Args:
         touched: the touched definitions of a file by name.

@@ -1,7 +1,7 @@
 """Checks made from rules on how code is written: names, annotations, imports, comments.
 
-One line or a new file shows whether such a rule is kept. What it takes several lines to see, as
-whether each function has a docstring or a decorator, is for a linter and has no template.
+A check can tell from one line or from a new file whether such a rule is kept. Rules about several
+lines (each function has a docstring, or a decorator) need a linter and have no template here.
 """
 
 from __future__ import annotations
@@ -258,8 +258,8 @@ def _is_general(text: str, thing: re.Match[str]) -> bool:
 def _find_language(text: str, repository: RepositoryFiles) -> CodeLanguage | None:
     """Return the language that a rule names, else the only language of the repository.
 
-    None if the rule names several, or one that the repository has not, or if the repository has
-    code in another language.
+    Return None if the rule names several languages, or a language without files in the repository.
+    A rule that names no language has one only if all code of the repository is in that language.
     """
     named = [language for language in LANGUAGES if language.name.search(text)]
     code_globs = set(list_code(repository)) - NO_NAMES

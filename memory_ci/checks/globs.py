@@ -31,10 +31,10 @@ class GlobError(ValueError):
 
 
 class Globs:
-    """A list of globs; the last one that matches a file decides.
+    """A list of globs, matched as in a .gitignore file: the last matching glob decides.
 
-    A glob that names a directory names all files below it. The case of letters counts on every
-    system. `!` takes files out again that an earlier glob of the list names.
+    A glob that names a directory matches all files below it. Matching is case-sensitive on every
+    system. A glob with `!` in front excludes files that an earlier glob of the list matches.
     """
 
     def __init__(self, globs: Sequence[str]) -> None:

@@ -120,8 +120,9 @@ def find_habits(changes: Iterable[MergedFiles], today: date) -> list[Habit]:
     """Return which kinds of files changed together in the last year and still do, clearest first.
 
     Args:
-        changes: merged changes without those of bots, those of a day oldest first.
-        today: the day of the newest one that counts.
+        changes: merged changes by people, in any order of days; changes of the same day must be
+            ordered, oldest first.
+        today: the last day of the year; later changes do not count.
     """
     changes_of_year: list[MergedFiles] = []
     for change in changes:
@@ -141,7 +142,10 @@ def find_habits(changes: Iterable[MergedFiles], today: date) -> list[Habit]:
 
 
 def _list_generated_kinds(changes: Iterable[MergedFiles]) -> set[str]:
-    """Return the kinds of the lock files of some changes: a change of them asks for nothing."""
+    """Return the kinds of the lock files in some changes.
+
+    Tools write lock files, so a changed lock file does not mean that another file must change.
+    """
     kinds: set[str] = set()
     for change in changes:
         for path in change.paths:
@@ -151,7 +155,7 @@ def _list_generated_kinds(changes: Iterable[MergedFiles]) -> set[str]:
 
 
 def list_kinds(path: str) -> list[str]:
-    """Return the globs that stand for the kinds of a file.
+    """Return the kinds of a file as globs: its name, its extension, its directories.
 
     >>> list_kinds("docs/guide/start.md")
     ['start.md', '*.md', 'docs/**', 'docs/guide/**']

@@ -169,10 +169,11 @@ def find_name_rules(text: str) -> list[NameRule]:
 
 
 def _find_specs(text: str) -> list[tuple[NameForm, re.Match[str]]]:
-    """Return what a text says names must be like, in the order of the text.
+    """Return the requirements on names that a text states, in the order of the text.
 
-    Of two patterns that match at one place the first counts. A value that is not chosen (`instead
-    of 'a_'`) is left out.
+    Each is the form (such as a prefix or a style) and the match of its pattern. If two patterns
+    match at the same position, only the first of `SPECS` counts. A value that the text rejects
+    (`instead of 'a_'`) is left out.
     """
     specs: list[tuple[NameForm, re.Match[str]]] = []
     matched_positions: set[int] = set()
@@ -242,13 +243,15 @@ def _join(text: str, things: list[re.Match[str]], index: int) -> list[re.Match[s
 def _make_rule(
     text: str, thing: re.Match[str], form: NameForm, spec: re.Match[str]
 ) -> NameRule | None:
-    """Return a rule; None if only a part of the things is meant, as in `helper functions`.
+    """Return the rule that a sentence states for the names of a kind of code, such as functions.
+
+    None if the sentence is about only some of that kind, as in `helper functions`.
 
     Args:
         text: the sentence.
-        thing: where it names the kind of thing.
-        form: what of the name is set.
-        spec: where it says what the names must be like.
+        thing: the match of the kind, such as `functions`.
+        form: the property of the name that is required, such as a style.
+        spec: the match of the requirement.
     """
     if not BEFORE_THING.search(text[: thing.start()]):
         return None

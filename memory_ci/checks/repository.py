@@ -1,4 +1,4 @@
-"""The files of a repository, in which templates look up what a rule names."""
+"""The files and directories of a repository, where templates look up the paths that rules name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Templates that make a check from the words of a rule, without a model.
 
-A template understands a rule only if what it names is in the repository, so that the check can
-apply. Whether it is right is for the back-test to say.
+A template makes a check only if the files that the rule names are in the repository, because
+otherwise the check could never apply. The back-test later finds out whether the check is right.
 """
 
 from __future__ import annotations
@@ -312,8 +312,8 @@ def _list_words(text: str) -> Iterator[str]:
 def _find_named(word: str, repository: RepositoryFiles) -> list[str]:
     """Return the glob that a word names, as a list; empty if the repository has no such file.
 
-    A word names a path, a file name, a directory, or is a glob itself. A directory may be named by
-    the end of its path, if only one has it.
+    A word names a path, a file name, a directory, or is a glob itself. The end of a directory's
+    path is enough if no other directory has the same end.
     """
     path = word.removeprefix("./").strip("/")
     is_directory = word.endswith("/")

@@ -400,11 +400,11 @@ def read_words_or_input(words: Sequence[str], request: str, command: str) -> str
 
     Args:
         words: the positional arguments.
-        request: the sentence that asks for a text if there is neither, as "Say what the task is".
-        command: the name of the command, for that sentence.
+        request: the start of the error message, such as "Say what the task is".
+        command: the name of the command, for the error message.
 
     Raises:
-        click.UsageError: there is neither.
+        click.UsageError: there are neither words nor standard input.
     """
     if words:
         return decode_argument(" ".join(words))

@@ -381,7 +381,7 @@ def _find_symbol(source: str, symbols: Iterable[str]) -> tuple[int, int]:
 
     Args:
         source: the line.
-        symbols: symbols such as `Client.post`, of which the last part is searched.
+        symbols: symbols such as `Client.post`; only their last part is searched for.
     """
     code = LITERAL.sub(lambda literal: " " * len(literal[0]), source)
     for symbol in symbols:

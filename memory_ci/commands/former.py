@@ -161,7 +161,7 @@ REMOVED_OPTIONS: dict[str, dict[str, str]] = {
         "--occurred-between": "filter the output of --json",
         "--ranking": "set `episodes.ranking`",
     },
-    "record": {"--backfill": "`memory-ci learn` does it", "--from-root": "say --since 99y"},
+    "record": {"--backfill": "`memory-ci learn` does it", "--from-root": "pass --since 99y"},
     "report": {
         "--base-url": "links lead to the remote's address",
         "--task": "`memory-ci retrieve TASK --explain` explains a task",
@@ -180,7 +180,7 @@ REMOVED_OPTIONS: dict[str, dict[str, str]] = {
         "--walk": "the tool `retrieve` of `memory-ci mcp` takes walk",
     },
     "review": _RANGE | {"--engine": "`memory-ci learn` lets a model read older work"},
-    "sessions": {"--all": "say --purge all"},
+    "sessions": {"--all": "pass --purge all"},
     "show": {"--dot": "--graph --json has the nodes and the edges"},
     "upkeep": {
         "--after": "--stale means 90 days",
@@ -258,7 +258,7 @@ def _translate_options(
 
 
 def _insert_option(arguments: list[str], option: str) -> list[str]:
-    """Put an option before the first positional argument, or at the end if there is none.
+    """Insert an option before the first positional argument, or append it if all are options.
 
     The commands that need it have no options with values.
     """

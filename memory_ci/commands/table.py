@@ -30,7 +30,7 @@ COMMANDS = {
     "review": Command(
         "review.command",
         "Everyday",
-        "Answer what memory asks of people, the most useful first.",
+        "Answer questions about entries of memory, the most useful first.",
         "review",
     ),
     "add": Command(
@@ -42,7 +42,7 @@ COMMANDS = {
     "retrieve": Command(
         "retrieve.command",
         "Everyday",
-        "Print what memory knows about a task.",
+        "Print the entries of memory that help with a task.",
         'retrieve "retry failed payments"',
     ),
     "list": Command("show.command", "Everyday", "List the entries.", "list --type corrective"),
@@ -55,7 +55,7 @@ COMMANDS = {
         "doctor.command", "Set up", "Check the set-up, and print what to do about each fault."
     ),
     "sessions": Command(
-        "agents.command", "Set up", "List agent sessions and what was found in each, or keep one."
+        "agents.command", "Set up", "List agent sessions, or store a digest of one."
     ),
     "mcp": Command(
         "mcp.command", "Set up", "Serve memory to agents by the Model Context Protocol."
@@ -65,17 +65,17 @@ COMMANDS = {
         "Set up",
         "Write memory into AGENTS.md, for agents without memory-ci.",
     ),
-    "help": Command("help.command", "Set up", "Show a page of the manual, or what an error means."),
+    "help": Command("help.command", "Set up", "Show a page of the manual, or explain an error."),
     "learn": Command(
-        "record.command", "Learn", "Let a model read older work; says what it costs first."
+        "record.command", "Learn", "Let a model read older work, after showing the price."
     ),
     "import": Command(
         "import_.command", "Learn", "Import the learnings that another tool keeps in files."
     ),
-    "feedback": Command("episodes.command", "Learn", "Say whether an entry helped."),
-    "episode": Command("episodes.command", "Learn", "Note what was tried and what came of it."),
-    "premortem": Command("episodes.command", "Learn", "Write down what may go wrong with a plan."),
-    "checkpoint": Command("episodes.command", "Learn", "Note an assumption, or what became of it."),
+    "feedback": Command("episodes.command", "Learn", "Record whether an entry helped."),
+    "episode": Command("episodes.command", "Learn", "Record an attempt and its outcome."),
+    "premortem": Command("episodes.command", "Learn", "List the risks of a plan, before the work."),
+    "checkpoint": Command("episodes.command", "Learn", "Record an assumption, or whether it held."),
     "show": Command(
         "show.command", "Understand", "Show one entry: its text, value, history or relations."
     ),
@@ -87,14 +87,14 @@ COMMANDS = {
     "health": Command(
         "health.command",
         "Understand",
-        "Say how well memory is kept, and what to do about what is weak.",
+        "Measure the health of memory, and advise on each weak metric.",
     ),
     "report": Command(
         "report.command",
         "Understand",
-        "Write one HTML page of what memory learned, gave and missed.",
+        "Write one HTML page on entries that memory learned, served and missed.",
     ),
-    "eval": Command("evaluate.command", "Understand", "Judge an engine on labelled data."),
+    "eval": Command("evaluate.command", "Understand", "Measure an engine on labelled data."),
     "check": Command(
         "check.command",
         "Check and repair",
@@ -116,9 +116,11 @@ COMMANDS = {
     "index": Command(
         "upkeep.command", "Check and repair", "Build the search index, or print its cache key."
     ),
-    "ci": Command("ci.command", "CI", "Run a CI job: verify a change, or record what was merged."),
+    "ci": Command(
+        "ci.command", "CI", "Run the steps of a CI job: verify a change, or record merged work."
+    ),
     "verify": Command(
-        "check.command", "CI", "Check what a change does to memory, before it is merged."
+        "check.command", "CI", "Check the effect of a change on memory, before it is merged."
     ),
     "org": Command(
         "org.command", "Organisation", "Search the memory of all repositories of an organisation."

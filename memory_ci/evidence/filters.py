@@ -319,7 +319,8 @@ def _says_more(message: str) -> bool:
 def _own_text(message: str) -> list[str]:
     """Return the lines of a merge message that a person wrote.
 
-    Those of git or a forge are left out, and the title of the request, which a forge adds.
+    Lines that git or a forge wrote are left out. So is a single line in a forge's merge message:
+    it is the title of the pull request.
     """
     lines = _prose(message.splitlines())
     is_title_alone = len(lines) == 1 and FORGE_MERGE.search(message)

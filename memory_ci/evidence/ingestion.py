@@ -146,7 +146,7 @@ def _describe(
     reasons: Mapping[Origin, str],
     pieces: Iterable[Evidence],
 ) -> str:
-    """Describe a change by what is not in its evidence: names, left out subjects, directories.
+    """Describe a change by names that its evidence lacks: title, branch, subjects, directories.
 
     Args:
         names: the title, the branch and the labels of the change.

@@ -154,9 +154,10 @@ def shorten_middle(text: str, fits: Callable[[str], bool]) -> str:
 
 
 def _keep_ends(text: str, width: int) -> str:
-    """Return at most `width` characters of each end of a text around an `OMISSION`.
+    """Return the start and the end of a text, at most `width` characters each, and an `OMISSION`.
 
-    A cut is moved to a line end, else to a blank, if one is in the inner half of the end.
+    Both are shortened to the nearest line break, else to a space, but keep at least half of
+    `width`.
     """
     head_end = width
     for blank in "\n ":

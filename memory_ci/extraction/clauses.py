@@ -1,8 +1,8 @@
-"""Clauses of a text: their words, and the stance that they take on them.
+"""Split a text into clauses, and find the stance of each: for or against something.
 
-The stance is whether a clause forbids, which side of pairs of opposites it names, and what it puts
-before what. The words of each language by which a clause takes a stance are in stance.toml. Tables
-of several languages may match one text.
+The stance is whether a clause forbids something, which side of a pair of opposites it names
+(`enable`, `disable`), and which of two things comes first. stance.toml lists, by language, the
+words that express a stance. Tables of several languages may match one text.
 """
 
 from __future__ import annotations
@@ -330,10 +330,10 @@ def _read_part(part: Sequence[Piece]) -> Iterator[Clause]:
 
 
 def _resolve(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return pieces in which words that work together have their final roles.
+    """Return the pieces with the final roles of words that only have a meaning as a pair.
 
-    These are `prefer ... over`, and `first ... then`. `prefer` must be followed by what is
-    preferred: `we prefer to use pnpm` excludes nothing.
+    The pairs are `prefer ... over` and `first ... then`. `over` excludes the words after it only if
+    `prefer` and a preferred thing precede it: `we prefer to use pnpm` excludes nothing.
     """
     is_sequence = any(piece.role == "first" for piece in pieces)
     new_roles = {

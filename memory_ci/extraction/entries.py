@@ -87,8 +87,8 @@ def list_texts(entry: Entry) -> tuple[str, ...]:
 def trim_evidence(entry: Entry, quotes: Quotes) -> Entry:
     """Return an entry whose evidence has only the quotations that the configuration allows.
 
-    What a run says itself (`revert:`) stays. That a person accepted the entry stays; with `none`
-    the name does not.
+    Lines that memory-ci itself wrote (`revert:`) stay. So do lines `accepted by <name>`, but `none`
+    replaces the name by "a person".
 
     Args:
         entry: the entry.
@@ -121,7 +121,7 @@ def find_aka(title: str, body: str, work_title: str, model_words: str = "") -> s
     """Return search words for an entry that its own text does not contain ("also known as").
 
     The words of a model come first. Words of the title of the work follow if one of them is in the
-    entry; otherwise the work taught something that it was not about.
+    entry; otherwise the title is about something else than the entry.
 
     >>> find_aka("Send a key with each charge", "", "fix: charge a card once (#128) payments")
     'card once payments'
@@ -133,7 +133,7 @@ def find_aka(title: str, body: str, work_title: str, model_words: str = "") -> s
         model_words: the words that a model proposed.
 
     Returns:
-        at most `MAX_AKA` words, separated by blanks; None if there are none, or the gate refuses
+        At most `MAX_AKA` words, separated by blanks; None if no word is left, or the gate refuses
         them.
     """
     text = f"{title}\n{body}"
@@ -203,9 +203,9 @@ def to_entry(
 
 
 def _find_when(candidate: Candidate) -> str | None:
-    """Return the moment at which agents are told a repeated request or failure; None for others.
+    """Return the moment at which agents are served a repeated request or failure.
 
-    The start of a session needs no mention.
+    None if the candidate is no repetition, or the moment is the start of a session, the default.
     """
     when = candidate.repetition.when if candidate.repetition else "start"
     return None if when == "start" else when

@@ -32,7 +32,7 @@ class Phrase(NamedTuple):
     Attributes:
         reason: the reason to refuse a text that matches.
         needs: sets of strings; a folded text that matches contains at least one of each set. A
-            string of letters must be a whole word (without a letter of a-z beside it).
+            string of letters must be a whole word (no letter of a-z before or after it).
         regex: the pattern.
         may_be_forbidden: whether "never ..." in front makes the phrase good advice.
     """
@@ -631,7 +631,10 @@ def select_phrases(phrases: Sequence[Phrase], needs: Set[str]) -> list[Phrase]:
 
 
 def _match_phrases(phrases: Sequence[Phrase], text: str) -> Iterator[Injection]:
-    """Yield the first match of each phrase in a text, unless the text forbids what it says."""
+    """Yield the first match of each phrase in a text.
+
+    A match after a negation (`never skip ...`) does not count if the phrase allows that.
+    """
     lowered = lower_case(text)
     for phrase in phrases:
         for match in re.finditer(phrase.regex, lowered, re.MULTILINE):
@@ -641,7 +644,7 @@ def _match_phrases(phrases: Sequence[Phrase], text: str) -> Iterator[Injection]:
 
 
 def _is_forbidden(text: str, start: int) -> bool:
-    """Return whether a negation stands shortly before a position, in its line: `never skip …`."""
+    """Return whether a negation precedes a position closely in the same line: `never skip …`."""
     preceding = text[max(start - NEGATION_DISTANCE, 0) : start].rpartition("\n")[2]
     return re.search(FORBIDDING, preceding.rstrip()) is not None
 

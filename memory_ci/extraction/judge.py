@@ -104,15 +104,15 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
         tip: the commit with which the change was merged; "" without one.
         existing: the entries known so far, including those of earlier changes of the same run.
         is_declined: whether the request was closed without a merge, so that nobody should follow
-            what it proposes.
-        project: the scope of a learning of the project: the project's, or that of the subproject
-            that the change lies in.
+            its proposal.
+        project: the scope of a learning about the project: `project`, or the scope of the
+            subproject that has the change.
         find_fault: returns why a candidate cannot be kept as an entry, or None.
         find_document: returns the document of the repository that says the same as a candidate,
             or None.
         list_known: returns the existing entries that the readers of a candidate are given; all of
             them if None.
-        shown_by_tools: what earlier changes of the run show in the output of tools alone.
+        shown_by_tools: learnings of earlier changes of the run that only the output of tools shows.
     """
 
     label: str

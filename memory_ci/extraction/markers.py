@@ -205,8 +205,8 @@ class Mark(NamedTuple):
 def find_remembered(comment: str) -> list[Mark]:
     """Return the requests of a reviewer to remember something, as marks.
 
-    A request is `/remember ...` at the start of a line, up to a blank line. It is none in fenced or
-    quoted lines.
+    A request is `/remember ...` at the start of a line, up to a blank line. Fenced and quoted lines
+    do not count.
     """
     plain = "\n".join(unquoted_lines(list(unfenced_lines(comment.splitlines()))))
     marks: list[Mark] = []
@@ -345,13 +345,14 @@ class _MarkReader:
         yield mark._replace(text=_join(statement), quote=quote, fix=fix)
 
     def _find_fix(self, mark: Mark, fixes_before: int) -> str:
-        """Return the text `Fix: …` that belongs to a root cause, "" if there is none.
+        """Return the text `Fix: …` that belongs to a root cause, "" if it has no such text.
 
-        It is the next one under the same subject, or else the first one before a line.
+        This is the next fix under the same subject. If no fix follows, it is the first fix of the
+        subject, if that comes before the line `fixes_before`.
 
         Args:
             mark: the root cause.
-            fixes_before: the index of that line.
+            fixes_before: the index of a line.
         """
         fixes = self.fixes.get(mark.subject, [])
         next_index = bisect_left(fixes, (self.position, ""))

@@ -149,13 +149,13 @@ def parse_risks(text: str) -> tuple[tuple[ProposedRisk, ...], tuple[str, ...]]:
 def _parse_list(
     text: str, name: str, record_type: type[T], *, trusted: bool = False
 ) -> tuple[tuple[T, ...], tuple[str, ...]]:
-    """Return the records of the lists with a name, and a reason for each item that is none.
+    """Return the records of the lists with a name, and a reason for each invalid item.
 
     Args:
         text: the reply.
         name: the name of the lists in its JSON.
         record_type: the type of the records.
-        trusted: the reply is of our own code: it is read whole, with all fields.
+        trusted: the reply was written by our own code: it is read whole, with all fields.
     """
     items, list_reasons = _find_items(text if trusted else text[:MAX_REPLY], name)
     records: list[T] = []

@@ -126,11 +126,11 @@ def _differ_in_order(claim: Clause, quote: Clause) -> bool:
 def _differ_in_pair(pair: str, claim: Clause, quote: Clause) -> bool:
     """Return whether two clauses name different sides of a pair of opposites.
 
-    Some sides undo a thing (`disable`): that is the opposite of any use of it. Not to undo it
-    agrees with all else.
+    If only one clause names a side, they differ if that side undoes a thing (`disable`) and the
+    other clause is about its use.
 
     Args:
-        pair: the number of the pair, of which at least one clause names a side.
+        pair: the key of a pair of opposites; at least one clause names a side of it.
         claim: a clause of the statement.
         quote: a clause of a quote.
     """

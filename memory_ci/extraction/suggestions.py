@@ -237,7 +237,7 @@ def _weigh(item: Judged) -> float:
 
 
 def _weigh_details(plain: str) -> float:
-    """Return what a reason and the name of code add to the weight of a sentence."""
+    """Return the additional weight of a sentence that has a reason or the name of code."""
     weight = 0.0
     if REASON.search(plain):
         weight += 0.5

@@ -172,8 +172,8 @@ class SteeringRule(NamedTuple):
     """A form of a sentence by which a person steers an agent.
 
     Attributes:
-        action: what the person does by it, in words: `says no`.
-        pattern: the form.
+        action: how the person steers, in words such as `says no`.
+        pattern: the form of the sentence.
     """
 
     action: str
@@ -266,7 +266,7 @@ def _list_sentences(turn: str) -> Iterator[str]:
 
 
 def _find_steering_action(sentence: str) -> str | None:
-    """Return what a person does by a sentence (`says no`), None if it does not steer an agent."""
+    """Return how a sentence steers an agent (`says no`); None if it does not steer."""
     plain = spell_negations(sentence)
     for rule in STEERING_RULES:
         if rule.pattern.search(plain):

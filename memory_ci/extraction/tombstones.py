@@ -1,8 +1,8 @@
 """Tombstones: salted hashes of forgotten text, so that it is not learned again.
 
 A line is `forgotten:<kind>:<words>:<salt>:<hash>`. Words are compared without case, punctuation and
-layout. A phrase of more than `CHUNK` words is stored as windows of that many words. Whoever has the
-file can test guesses (docs/reviewing.md).
+layout. A phrase of more than `CHUNK` words is stored as windows of that many words. A reader of the
+file can test guesses of the forgotten text (docs/reviewing.md).
 """
 
 from __future__ import annotations
@@ -210,9 +210,9 @@ def format_tombstones(kind: Kind, text: str, salt: str) -> tuple[str, ...]:
 
 
 def find_salt(lines: Iterable[str]) -> str | None:
-    """Return the salt of the first tombstone, to be used for new ones; None if there is none.
+    """Return the salt of the first tombstone; None if no line is a tombstone.
 
-    A file is read faster if it has only one salt.
+    New tombstones use the same salt, because a file with only one salt is read faster.
     """
     for line in lines:
         match = TOMBSTONE.fullmatch(line)
@@ -244,7 +244,7 @@ def _hash(salt: str, words: Iterable[str]) -> str:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    """Return the character that an escape of JSON stands for."""
+    """Return the character that a JSON escape sequence encodes."""
     if match["code"]:
         return chr(int(match["code"], 16))
     return CONTROLS.get(match["char"], match["char"])

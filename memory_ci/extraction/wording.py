@@ -123,8 +123,8 @@ def _make_statement(mark: Mark) -> str:
 def _compose_cause(mark: Mark, cause: str) -> tuple[str, str]:
     """Return the title and body of the cause of a fault.
 
-    The title is what the fix does, if the subject of its commit says so; else it is the cause. The
-    body has the cause and the fix, without what the title says already.
+    The title describes the fix if the subject of its commit does; else it is the cause. The body
+    has the cause and the fix, except if the title says the same already.
     """
     # The subject without its type and its tickets is what the fix does.
     subject = CONVENTIONAL.sub("", mark.subject[:SUBJECT_WIDTH], count=1)

@@ -250,11 +250,10 @@ def list_reviews(
     comments: Iterable[IssueComment],
     permission_of: PermissionOf,
 ) -> tuple[Review, ...]:
-    """Convert what was said about a pull request to our records, in the order of time.
+    """Convert the reviews and comments of a pull request to our records, in the order of time.
 
-    The first comment of a thread has the state of the review that it was sent with, for the
-    requested change is there. Only GraphQL has whether a thread was resolved, so `is_resolved` is
-    None.
+    The first comment of a thread gets the state of its review, because the comment describes the
+    requested change. Only GraphQL reports whether a thread was resolved, so `is_resolved` is None.
 
     Args:
         reviews: reviews.

@@ -232,7 +232,7 @@ def _limit_until(end: datetime, headers: Mapping[str, str]) -> Limit:
 
 
 def _parse_date(text: str) -> datetime | None:
-    """Parse the date of an HTTP header as UTC; None if it is none."""
+    """Parse the date of an HTTP header as UTC; None if it is not a date."""
     try:
         date = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
@@ -371,7 +371,7 @@ def try_again(
         wait: waits for seconds; returns False when there is no time for it.
 
     Returns:
-        What the last call returned.
+        The result of the last call.
     """
     outcome = attempt()
     for usual_pause in pauses:

@@ -275,7 +275,7 @@ class Client:
 
 
 def _read_cached(cache_file: Path, url: str) -> Page | None:
-    """Return the cached reply of a URL; None if there is none that can be read."""
+    """Return the cached reply of a URL; None if the cache lacks it or cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
         page = msgspec.json.decode(cache_file.read_bytes(), type=Page)
         return page if page.url == url else None

@@ -44,7 +44,7 @@ MAX_PAGES = 1_000
 def choose_forge(
     config: ForgeConfig, environ: Mapping[str, str], cache_dir: Path, budget: Budget | None = None
 ) -> tuple[Forge | None, str]:
-    """Return the forge to read pull requests from, None if there is none, and the reason in words.
+    """Return the forge to read pull requests from, or None, and the reason for the choice.
 
     Addresses and tokens come from `environ` alone, never from the configuration.
 
@@ -250,7 +250,7 @@ class OrgForge(NamedTuple):
     def find_repository(self, name: str) -> ForgeRepository | None:
         """Return the repository with a present or former name (`owner/name`).
 
-        None if there is none, or the token may not read it.
+        None if no repository has the name, or the token may not read it.
         """
         if self.name == "github":
             repository = self.client.find(f"/repos/{quote(name)}", _GitHubRepository)

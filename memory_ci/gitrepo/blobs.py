@@ -370,7 +370,7 @@ def _read_object(stream: IO[bytes], file: TreeFile, limit: int) -> FileContent:
 
 
 def _skip(stream: IO[bytes], count: int) -> None:
-    """Read and drop `count` bytes, or what is left of the stream."""
+    """Read and drop `count` bytes, or all remaining bytes if the stream has fewer."""
     remaining = count
     while remaining > 0:
         chunk = stream.read(min(remaining, CHUNK))

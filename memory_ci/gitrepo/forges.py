@@ -39,10 +39,10 @@ NUMBER_AT_END = Regex(r"(?<!\s)\s*+\(#[0-9]{1,9}\)\s*+\Z")
 
 
 def describe_change(commits: tuple[Commit, ...]) -> MergedChange:
-    """Return the merged change that a first-parent commit stands for: a merge, squash or push.
+    """Return the merged change of a first-parent commit: a merge, a squash or a direct push.
 
     Args:
-        commits: the commits that it merged, oldest first, and itself as the last.
+        commits: the commits that it merged, oldest first, then the first-parent commit itself.
     """
     tip = commits[-1]
     number = find_number(tip.message)
@@ -105,9 +105,9 @@ def _read_subject(message: str) -> str:
 
 
 def _find_body_title(message: str) -> str:
-    """Return the first line of a message's body that is text; "" if there is none.
+    """Return the first line of text in a message's body; "" if the body has no text.
 
-    Blank lines, references to a merge request and trailers of ours do not count.
+    Blank lines, references to a merge request and trailers of memory-ci do not count as text.
     """
     _, _, body = message.partition("\n")
     for line in body.splitlines():

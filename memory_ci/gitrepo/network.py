@@ -241,7 +241,7 @@ def connect(name: str, environ: Mapping[str, str]) -> Remote:
 def _list_header_settings(environ: Mapping[str, str], source: TokenSource) -> list[tuple[str, str]]:
     """Return the settings with which git sends a token to its server, and to no other.
 
-    There are none without a token, and none for a server to which it would be sent unencrypted.
+    Return no settings without a token, or if the token would be sent unencrypted.
     """
     tokens = [environ.get(variable, "").strip() for variable in source.tokens]
     token = next(filter(None, tokens), "")

@@ -81,7 +81,7 @@ def ask_objects(
 
 
 def _keep_open(key: ProcessKey, process: subprocess.Popen[bytes]) -> None:
-    """Remember a process for later calls, and close the one that was unused for longest."""
+    """Keep a git process open for later calls; of too many, close the least recently used."""
     _processes[key] = process
     while len(_processes) > MAX_OPEN:
         oldest_key = next(iter(_processes))

@@ -1,7 +1,7 @@
-"""Commits in which a record run wrote memory files, and the cursor: how far such runs have read.
+"""Find the commits of record runs, and the cursor: the newest commit that such runs have read.
 
-A record run reads the merged changes of a branch, and commits what it learned from them. Such a
-commit changes memory files only, and has the trailers below.
+A record run reads the merged changes of a branch, and commits the entries that it learned from
+them. Such a record commit changes memory files only, and has the trailers below.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ RANGE = "Memory-CI-Range"
 COUNTED = "Memory-CI-Counted"
 
 INBOX = ".memory/inbox/"
-"""Where strangers may write notes. A record run deletes them and writes their content elsewhere."""
+"""The directory of proposed notes, which people who may not change memory may write, too.
+
+A record run deletes the notes and writes their content into other memory files.
+"""
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -52,9 +55,10 @@ def find_cursor(
 ) -> Cursor | None:
     """Return how far record runs have read the history of `rev`; None before the first run.
 
-    The newest record commit names that in a trailer. Anyone can write a trailer, so a source that
-    is not in the history of its commit is skipped. A record commit off the first-parent line counts
-    if it was merged by a merge that changed memory only, such as that of a memory pull request.
+    The newest record commit names the last commit that was read, its source, in a trailer. Anyone
+    can write a trailer, so a source that is not in the history of its record commit is skipped. A
+    record commit off the first-parent line counts if the merge that contains it changed memory
+    only, as the merge of a memory pull request does.
 
     Args:
         repo: the repository.
@@ -101,14 +105,14 @@ def list_counted_commits(
 ) -> frozenset[str]:
     """Return the commits whose trailers earlier record runs counted.
 
-    A run that reads a range again counts none of them twice. All parents are searched: record
-    commits of a merged memory pull request are not on the first-parent line.
+    A run that reads a range again must not count their trailers twice. All parents are searched:
+    record commits of a merged memory pull request are not on the first-parent line.
 
     Args:
         repo: the repository.
         rev: the revision whose history is searched.
         since: where the range of the run begins; None for all of history. A record commit descends
-            from what it counts, so no older one counts a commit of the range.
+            from the commits that it counts, so record commits before the range count none of it.
         is_memory: whether a path is that of a memory file.
     """
     exclusions = [f"^{since}"] if since else []
@@ -120,7 +124,7 @@ def list_counted_commits(
 
 
 def sum_costs(repo: Repository, since: date, *revs: str) -> float:
-    """Return the sum of what record runs cost, in USD, as they noted it in trailers of commits.
+    """Return the total cost of record runs in USD, from the trailers of their commits.
 
     Args:
         repo: the repository.
@@ -219,8 +223,8 @@ def _iter_record_commits(
 ) -> Iterator[Commit]:
     """Yield the record commits of `rev` with `key:` in the message, newest first.
 
-    The newest match has a process of its own: its end is known when git ends, and git must not
-    search all of history for a second match that nobody asks for.
+    A first git process searches only for the newest match: callers often need no other, and a
+    search for a second match could read all of history.
 
     Args:
         repo: the repository.
@@ -244,13 +248,18 @@ def _iter_record_commits(
 def _is_record_commit(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
     """Return whether a record run made a commit, or the commit is a squash of such commits.
 
-    It has a trailer `Memory-CI-Step` and changes memory only. A commit that strangers may make does
-    not count: it writes notes into the inbox, or does nothing but delete some.
+    A record commit has a trailer `Memory-CI-Step`, and changes memory files: at least one outside
+    the inbox, and none in the inbox except by deleting notes.
+
+    Anyone can write such a trailer, and people who may not change memory may propose notes in the
+    inbox. If their commit counted, a forged trailer could move the cursor, and later runs would
+    skip changes. So a commit of the kind that such people may make is never a record commit.
     """
-    notes = [file for file in commit.files if file.path.startswith(INBOX)]
-    has_only_notes = len(notes) == len(commit.files)
-    writes_notes = any(note.status != "D" for note in notes)
-    if has_only_notes or writes_notes:
+    inbox_files = [file for file in commit.files if file.path.startswith(INBOX)]
+    # A commit without any file is not a record commit, either.
+    changes_only_inbox = len(inbox_files) == len(commit.files)
+    writes_notes = any(file.status != "D" for file in inbox_files)
+    if changes_only_inbox or writes_notes:
         return False
     if not find_trailers(commit.message, (STEP,)):
         return False

@@ -192,7 +192,7 @@ def _discover(start: Path) -> Repository:
     """Return the repository that git finds for a directory.
 
     Raises:
-        RepositoryError: git-failed, also where there is none.
+        RepositoryError: git-failed, also if the directory is in no repository.
     """
     answer = run_git(start, "rev-parse", *DISCOVERY)
     git_dir, common_dir, is_inside, path_to_root = map(os.fsdecode, answer.split(b"\n")[:4])
@@ -203,7 +203,9 @@ def _discover(start: Path) -> Repository:
 
 
 def _find_undiscovered(start: Path, error: RepositoryError) -> Repository:
-    """Return a repository in which git does not run by itself: one that a person named, or `.git`.
+    """Return a bare repository or git directory in which git refuses to run without `GIT_DIR`.
+
+    Only a repository that `GIT_DIR` names, or a directory `.git`, is accepted.
 
     Args:
         start: a directory for which `_discover` raised an error.

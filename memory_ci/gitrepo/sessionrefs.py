@@ -237,10 +237,10 @@ def _run_plumbing(
 
 
 def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
-    """Set a ref to `oid` if it is at `expected`; zeros stand for a ref that does not exist.
+    """Set a ref to `oid` if it points to `expected`; zeros mean that the ref does not exist yet.
 
     Raises:
-        RepositoryError: ref-moved, if it is elsewhere.
+        RepositoryError: ref-moved, if the ref points to another object.
     """
     try:
         # A killed git would leave its lock behind, which no later capture removes.

@@ -127,10 +127,10 @@ class BuriedTrailers:
     ) -> tuple[BuriedCommit, ...]:
         """Return the commits with trailers that a merged change was made from, oldest first.
 
-        Those of the change itself come first. If none of them has `Memory-Retrieved`, unmerged
-        commits follow that match the change, by the first way that finds any: the pull request; a
-        branch with the same tree, the newest of several; a branch with the same patch; single
-        commits with the same patch.
+        The change's own commits come first. If none of them has `Memory-Retrieved`, the change may
+        be a squash, and the unmerged commits that it was squashed from follow. They are found by
+        the first of these that finds any: the pull request; the newest branch with the same tree;
+        a branch with the same patch; single commits with the same patch.
 
         Args:
             merged: the change.
@@ -338,9 +338,10 @@ class _UnmergedCommits:
 
     @cached_property
     def tips(self) -> Mapping[str, frozenset[int | None]]:
-        """The tips of refs with trailers of KEYS in their history, newest first.
+        """The commits at refs that have a trailer of KEYS in their history, newest first.
 
-        By tip the numbers of the pull requests whose refs are there; None stands for a branch.
+        Each commit is mapped to the numbers of the pull requests whose refs point to it; a branch
+        that points to it adds None.
         """
         request_numbers = self._read_request_numbers()
         # Children come before parents in `nodes`, so a commit is seen here after its ancestors.
@@ -357,9 +358,9 @@ class _UnmergedCommits:
         return tips
 
     def _read_request_numbers(self) -> dict[str, set[int | None]]:
-        """Return for each commit that a ref points at the numbers of the refs' pull requests.
+        """Return by commit the numbers of the pull requests whose refs point to it.
 
-        None stands for a branch.
+        A branch that points to the commit adds None.
         """
         format_ = "--format=%(objectname) %(refname)"
         listing = decode_path(run_git(self._repo.cwd, "for-each-ref", format_, *REF_PREFIXES))

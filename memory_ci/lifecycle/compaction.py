@@ -101,7 +101,7 @@ def _plan_merges(
     """Yield the update of each entry that stays, and the removals of those that it absorbs.
 
     Args:
-        copies_by_id: the copies of each active entry, the one that stays first.
+        copies_by_id: the copies of each active entry; the first copy stays.
         older: copies that, by history, another copy of the same id replaced.
         same: groups of ids whose entries say the same according to a model.
     """
@@ -135,7 +135,7 @@ def _is_one_learning(copies: Sequence[Located], older: Collection[Located]) -> b
     """Return whether all copies of an id say the same, apart from those that another replaced.
 
     They do if their words are similar and make the same claims (see `EntryWords`), and if the first
-    copy has the unknown keys of all, because it is the one that stays.
+    copy has the unknown keys of all others: only the first copy stays.
     """
     if len(copies) == 1:
         return True
@@ -310,8 +310,8 @@ def _unite_copies(copies: Sequence[Located], older: Collection[Located]) -> Loca
     All copies count the same uses, so the highest count is kept.
 
     Args:
-        copies: the copies of one id, the one that stays first.
-        older: copies that another one replaced; their fields come last.
+        copies: the copies of one id; the first copy stays.
+        older: copies that another copy replaced; their fields come last.
     """
     if len(copies) == 1:
         return copies[0]
@@ -448,7 +448,7 @@ def _plan_update(copies: Sequence[Located], cluster: Sequence[Located]) -> list[
     """Return the update of a cluster's survivor as a list, which is empty if nothing changes.
 
     Args:
-        copies: the copies of the survivor's id in files; the first is the one that is updated.
+        copies: the copies of the survivor's id in files; the first copy is updated.
         cluster: the survivor with the fields of its copies, then the entries that it absorbs.
     """
     survivor, *absorbed = cluster

@@ -44,10 +44,9 @@ class Contradiction(NamedTuple):
 def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]:
     """Return the pairs of active entries that cannot both hold, ordered by their ids.
 
-    They make opposite claims, or they set the same thing to different values. Only entries that are
-    served together contradict each other, and no pair of which one supersedes, supports or
-    duplicates the other. Rejected entries give no advice that could be opposed. See
-    docs/serving.md.
+    They make opposite claims, or they set the same thing to different values. Left out are pairs
+    that are never served together, pairs in which an entry supersedes, supports or duplicates the
+    other, and entries about a rejected approach, which give no advice. See docs/serving.md.
     """
     located = list(located)
     contradictions: dict[tuple[str, str], Contradiction] = {}

@@ -112,7 +112,7 @@ def unique_events(feedback: Iterable[Feedback]) -> tuple[Feedback, ...]:
 def event_key(event: Feedback) -> tuple[object, ...]:
     """Return the key that all reports of one event share: the entry, the kind and the work.
 
-    Without a reference to the work, the author and the time stand for it.
+    If the event has no reference to the work, the author and the time identify the work.
     """
     if event.ref:
         return event.id, event.kind, event.ref
@@ -390,7 +390,7 @@ ASIDE = frozenset("tests test docs doc spec examples benchmarks .github changelo
 
 
 def derive_situation(title: str, paths: Sequence[str], labels: Collection[str]) -> Situation:
-    """Return what a change was about: a part of the repository, a topic, and its short title.
+    """Return the subject of a change: the part of the repository, a topic, and the short title.
 
     The domain is the part of the repository that a label names, or else the part that most paths
     are in; "" is the root. The topic is the scope of a conventional title, or else the first

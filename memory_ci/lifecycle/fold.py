@@ -110,16 +110,16 @@ def plan_fold(
 ) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:
     """Plan how notes of the inbox become entries.
 
-    A note is moved to the file of its scope, or dropped if an entry there says the same word for
-    word. A note stays in the inbox, with a finding, if its scope has no file or if its id belongs
-    to an entry with other words. Of notes that share id or words the first counts, and those of
-    strangers come last.
+    A note is moved to the file of its scope, or dropped if an entry there has the same words. A
+    note stays in the inbox, with a finding, if its scope has no file or if its id belongs to an
+    entry with other words. Of notes that share an id or words the first counts; notes of people
+    without write access come last.
 
     Args:
         notes: the notes.
         kept: the entries that memory has already.
         targets: by the note's path the file of its scope, or None if it has none.
-        strangers: paths of notes that people without write access brought.
+        strangers: paths of the notes that people without write access committed.
 
     Returns:
         The changes and the findings.
@@ -190,9 +190,14 @@ def _report_no_file(note: Located) -> Finding:
 
 
 def is_kept(new: Located, existing: Located) -> bool:
-    """Return whether an entry says what a note says, to everybody whom the note is for.
+    """Return whether an existing entry makes a note superfluous.
 
-    A retired entry counts only for a note with its own id.
+    The entry must have the same words, and its scope must include the scope of the note. A retired
+    entry counts only for a note with the same id.
+
+    Args:
+        new: the note.
+        existing: the entry.
     """
     is_in_force = new.entry.id == existing.entry.id or existing.entry.status != "retired"
     has_same_words = _words(new.entry) == _words(existing.entry)

@@ -89,7 +89,7 @@ def _list_unknown_keys(values: Values) -> list[str]:
 
 
 def is_contested(base: object, ours: object, theirs: object) -> bool:
-    """Return whether both sides changed the value of the base, and to different values."""
+    """Return whether both sides changed a value of the base, each to a different value."""
     return ours not in (base, theirs) and theirs != base
 
 
@@ -136,7 +136,7 @@ RULES: Mapping[str, Callable[[Any, Any, Any], Any]] = {
     "cites": _merge_lists,
     "relations": _merge_lists,
 }
-"""How fields are merged of which both sides' changes can be kept."""
+"""By field, how the changes of both sides are combined. Other fields conflict in this case."""
 
 
 def _values(entry: Entry | None) -> Values:

@@ -29,7 +29,7 @@ def recency(entry: Entry, today: date) -> float:
     """Return the hyperbolic decay of an entry, 1 / (1 + age / S), at least `DECAY_FLOOR`.
 
     It is a half after S = 90 days and a fifth after a year. The age counts from the last
-    reinforcement, or from the merge that brought the entry. Pinned entries do not age.
+    reinforcement, or from the merge that the entry was learned from. Pinned entries do not age.
     """
     if entry.priority in AGELESS:
         return 1.0

@@ -116,9 +116,10 @@ def plan_promotion(
 
 
 def _remove_promoted(narrow: Iterable[Located], wide: Iterable[Located]) -> Iterator[Change]:
-    """Yield removals of entries that were promoted earlier, and whose old copy is still there.
+    """Yield removals of entries that were promoted earlier, and whose old copy still exists.
 
-    This happens when a person committed half of what a killed run had written.
+    This happens when a run was killed after it wrote the new copy and before it removed the old
+    one, and a person committed that.
 
     Args:
         narrow: the entries that could be promoted to the wide scope.
@@ -145,8 +146,8 @@ def plan_norms(
 ) -> tuple[Change, ...]:
     """Plan the moves of project directives to institutional memory, where they are norms.
 
-    A directive is moved if changes of three different directories said it. One that was promoted
-    before is not moved again: people put it back.
+    A directive is moved if changes of three different directories stated it. A directive that was
+    promoted before is not moved again, because people have moved it back.
 
     Args:
         located: all entries.
@@ -391,7 +392,7 @@ def _build_promoted(members: Sequence[Located], today: date) -> Entry:
 def _plan_moves(
     members: Iterable[Located], survivor: Entry, target: ScopeOf, path: str, why: str
 ) -> Iterator[Change]:
-    """Yield the removal of each entry of a group, then the addition of the one that replaces them.
+    """Yield the removal of each entry of a group, then the addition of the entry that replaces it.
 
     Args:
         members: the entries in their narrow scopes.

@@ -43,7 +43,7 @@ class Use(NamedTuple):
         ref: its name in feedback (`pr:128`).
         day: when it was merged.
         ids: the entries that count once more for it.
-        restated: those of them that it said again.
+        restated: the entries among `ids` that the change stated again.
     """
 
     label: str
@@ -84,7 +84,7 @@ def find_touched(
 
     Two of three facts must hold: the change touches a file that the entry cites, the added lines
     hold a rare identifier of the entry, the message holds half of the title's words.
-    Measured: 3.7 % of what was served, 0.4 % of a placebo.
+    Measured: true for 3.7 % of the served entries, and for 0.4 % of entries of a placebo.
 
     Args:
         served: the entries that an agent was served for the work.
@@ -124,8 +124,8 @@ def _cites_one_of(entry: Entry, paths: Collection[str]) -> bool:
 def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> tuple[Change, ...]:
     """Plan one update per used entry: its count rises by one for each merged change that used it.
 
-    `last_reinforced` becomes the latest day of these changes. A change that repeated what the entry
-    says is added to its occurrences. Retired entries and unknown ids are left out.
+    `last_reinforced` becomes the latest day of these changes. A change that stated the learning
+    again is added to the entry's occurrences. Retired entries and unknown ids are left out.
 
     Args:
         uses: the merged changes and the ids of entries that each used.

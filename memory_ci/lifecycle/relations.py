@@ -125,7 +125,7 @@ def find_ids(entries: Iterable[Entry], prefix: str) -> frozenset[str]:
 
 
 def find_id(entries: Iterable[Entry], prefix: str) -> str | None:
-    """Return the only id with a prefix; None if there are none or several, or it is too short."""
+    """Return the only id with a prefix; None if no id or several have it, or it is too short."""
     if len(prefix) < MIN_PREFIX:
         return None
     ids = find_ids(entries, prefix)

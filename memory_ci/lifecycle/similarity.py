@@ -135,8 +135,8 @@ def find_partners(
 ) -> Iterator[tuple[int, Iterator[int]]]:
     """Yield for some of the word sets the indices of the sets that are similar to them.
 
-    It compares as `similar_pairs` does. The partners of a set are found as they are consumed, so a
-    caller that needs one does not pay for all.
+    Sets are compared as in `similar_pairs`. The iterators search lazily: a caller that takes only
+    the first partner does not pay for the others.
 
     Args:
         word_sets: all word sets.
@@ -199,7 +199,7 @@ class _PartnerSearch:
     def _count_needed(self, size: int, other_size: int) -> int:
         """Return how many words two sets of these sizes must share to be similar.
 
-        shared / (size + other size - shared) > threshold, solved for what they share.
+        The Jaccard index is shared / (size + other size - shared); it must be above the threshold.
         """
         both = size + other_size
         needed = self._numerator * both // (self._numerator + self._denominator) + 1

@@ -73,18 +73,23 @@ OVER = frozenset("not done complete completed finished ended over closed".split(
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A phase, and the line that says it, counted from 1."""
+    """The phase of work that an intent file states.
+
+    Attributes:
+        phase: the phase.
+        line: the number of the line that states it, from 1.
+    """
 
     phase: Phase
     line: int
 
 
 def find_stage(text: str) -> Reading | None:
-    """Return the phase of work that an intent file says its project is in, or None.
+    """Return the present phase of work that an intent file states for its project, or None.
 
-    Statements such as `stage: design` come first, in front matter, a line or a heading, and must
-    all agree. Without one, milestones count: the one in progress, or the first open one after
-    those that are done.
+    Statements such as `stage: design`, in front matter, a line or a heading, come first, and must
+    all agree. Without a statement, milestones count: the milestone in progress, else the first open
+    milestone after all that are done.
     """
     lines = list(unfenced_lines(text.splitlines()))
     statements = list(_list_statements(lines))
@@ -115,10 +120,10 @@ def parse_phase(name: str) -> Phase | None:
 
 
 def _list_statements(lines: Sequence[str]) -> Iterator[Reading | None]:
-    """Yield the phase that each explicit statement gives; None for one that names no phase.
+    """Yield the phase of each explicit statement; None for a statement without a known phase.
 
     A statement is a line `stage: design`, or a heading `## Stage` with the phase in the next line.
-    The word `status` may be about anything, so it counts only if a phase follows.
+    The label `status` may be about anything, so it counts only if a phase follows.
     """
     for index, line in enumerate(lines):
         statement = STATEMENT.fullmatch(line)

@@ -261,7 +261,7 @@ class Claim(NamedTuple):
         stems: stems of the subject in their order, sorted if the claim states an order.
         is_negated: whether the sentence denies.
         poles: the sides of antonym pairs.
-        amounts: the amounts, each of which is a `#` in `stems`.
+        amounts: the amounts; `stems` has a `#` in the place of each.
         order: the kind of order that the claim states.
         first: stems of the thing that comes first.
         second: stems of the thing that comes second.
@@ -431,9 +431,9 @@ class _Reader:
         self._content_count += 1
 
     def _is_pivot(self, word: str) -> bool:
-        """Return whether a word is the first that puts two things in an order.
+        """Return whether a word is the first in the sentence that puts two things in an order.
 
-        `over` does so only beside a verb of preference: `prefer tabs over spaces`.
+        `over` does so only together with a verb of preference: `prefer tabs over spaces`.
         """
         if self._pivot or word not in PIVOTS:
             return False
@@ -614,7 +614,7 @@ def claims_of(entry: Entry) -> frozenset[Claim]:
 
 
 def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
-    """Return what a sentence says about its subject; None if it makes no claim.
+    """Return the claim that a sentence makes about its subject; None if it makes no claim.
 
     Args:
         sentence: the sentence.
@@ -639,7 +639,8 @@ def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
 def _split_phrases(text: str) -> Iterator[list[Token]]:
     """Yield the words between commas.
 
-    Words after one that begins a condition (`when`) are not free, up to the next comma.
+    From a word that begins a condition (`when`) up to the next comma, words are not free: they
+    belong to the condition.
     """
     phrase: list[Token] = []
     is_free = True

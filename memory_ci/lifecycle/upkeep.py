@@ -32,7 +32,7 @@ class Touch(msgspec.Struct, frozen=True):
         place: the entry.
         before: the verdict at the start of the range.
         after: the verdict at its end.
-        old: the text of the cited file at the start, "" if there is none.
+        old: the text of the cited file at the start, "" if the file does not exist.
         new: its text at the end.
     """
 
@@ -84,8 +84,8 @@ def plan_stale_retirement(
 ) -> tuple[Change, ...]:
     """Plan the retirement of entries whose cited code has all been gone for over `after_days`.
 
-    Entries that a person pinned stay, and so do entries about a rejected approach: that its code is
-    gone is what they say.
+    Entries that a person pinned stay. Entries about a rejected approach stay, too: they expect that
+    its code is gone.
 
     Args:
         located: the entries.

@@ -645,7 +645,7 @@ class _PlanChecker:
             yield "not what that inbox file says, for all that it is for"
 
     def _find_target_of_drop(self, change: Change) -> Located | None:
-        """Return the entry in memory that says what a dropped note says."""
+        """Return the entry in memory that made a dropped note superfluous; None without one."""
         for located in self._draft.kept:
             if (located.path, located.entry) == (change.path, change.entry):
                 return located

@@ -1,6 +1,7 @@
-"""How many merged changes followed, ignored or skipped the check of an entry, and broke it before.
+"""Count the merged changes that followed, ignored or skipped the check of an entry.
 
-A check tests a change against what an entry says. `Memory-Skip` in a commit message skips it.
+A check tests whether a change follows an entry. `Memory-Skip` in a commit message skips it. Also
+counted are the changes that would have failed the check before it existed.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def count_check_outcomes(
 ) -> list[RuleCheckOutcome]:
     """Count for each check of a commit the merged changes of two years that followed or broke it.
 
-    Checks of what a session ran are left out: history does not show it.
+    Checks of the commands that a session ran are left out: history does not show commands.
 
     Args:
         snapshot: the commit whose checks are in force.

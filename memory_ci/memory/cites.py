@@ -508,9 +508,9 @@ class _Judge:
     ) -> dict[Anchor, _Outcome]:
         """Search the files of the view for anchors whose file or text is not at its path.
 
-        An anchor without a file at its path is compared with the file that was renamed from it,
-        else with files of the same name. What is not found there is searched for in all files that
-        mention the definition.
+        If the path of an anchor has no file, the anchor is compared with the file that was renamed
+        from it, else with files of the same name. Anchors that are still not found are compared
+        with all files that mention the definition.
 
         Args:
             anchors: the anchors.
@@ -629,7 +629,7 @@ class _Judge:
     def _list_renames(self, anchors: Sequence[Anchor], tip: str) -> dict[str, str]:
         """Return the renames since the commits of anchors that lead on from their files.
 
-        The renames of commits are cached, because the walk through history is long. Those of the
+        The renames of commits are cached, because the walk through history is long. Renames in the
         work tree that are not committed yet are added.
 
         Returns:

@@ -164,7 +164,7 @@ def _list_still_broken(broken: Sequence[Violation], branch: CheckedChange) -> li
 def _read_commit(
     repo: Repository, start: str, rules: Sequence[RuleCheck], commit: NextCommit
 ) -> CheckedChange:
-    """Return the change from a commit to the next commit, with what the checks need of it."""
+    """Return the change from a commit to the next commit, with the files that the checks need."""
     change = read_staged(repo, start, rules, commit.staging, commit.index_file)
     messages = (commit.message,) if commit.message else ()
     return msgspec.structs.replace(change, messages=messages)

@@ -216,8 +216,9 @@ def merged_on(merged: MergedChange) -> date:
 def list_questions(
     workspace: Workspace, changes: Sequence[MergedChange], episodes: Iterable[Episode]
 ) -> list[MergedChange]:
-    """Return the changes whose titles can be asked of memory: what it knew before that work.
+    """Return the changes whose titles are usable as questions to memory.
 
+    They measure how useful memory was: a question is put to memory as it was before that change.
     Reverts, changes that only set memory-ci up, and changes without work (the outcome `neutral`)
     are left out.
 

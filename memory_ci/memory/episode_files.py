@@ -46,15 +46,15 @@ FOLD_AFTER_DAYS = 180  # Days after a month when the files of its episodes becom
 
 
 class DeletedEpisodes:
-    """The ids of episodes and amendments that people deleted; history is searched when one asks."""
+    """The ids of episodes and amendments that people deleted, searched for in history on demand."""
 
     def __init__(self, base: Snapshot, since: str | None, rejected: Set[str]) -> None:
-        """Create the two sets, which are empty until they are read.
+        """Prepare the search; nothing is read yet.
 
         Args:
             base: the commit whose history is searched.
             since: where the range of a run begins; None for the beginning of history.
-            rejected: ids that people rejected before they were written, which both sets have.
+            rejected: ids that people rejected before they were written; they count as deleted.
         """
         self._base = base
         self._since = since
@@ -62,12 +62,16 @@ class DeletedEpisodes:
 
     @cached_property
     def all(self) -> frozenset[str]:
-        """Those that were ever deleted."""
+        """The ids that were deleted anywhere in history."""
         return self._rejected | _list_deleted(self._base, None)
 
     @cached_property
     def of_range(self) -> frozenset[str]:
-        """Those of changes in the range: such an episode cannot be deleted before its change."""
+        """The ids that were deleted in the range.
+
+        These are enough for episodes of changes in the range: an episode cannot be deleted before
+        its change.
+        """
         if self._since is None:
             return self.all
         return self._rejected | _list_deleted(self._base, self._since)
@@ -321,7 +325,8 @@ def _format_expected(records: Sequence[EpisodeRecord]) -> EpisodeFile | None:
     """Return the file that a run would write for some episodes or amendments.
 
     Returns:
-        None if they would not be in one file: there are none, or of both kinds.
+        The file; None if a run would not write exactly one file, because `records` is empty or has
+        both episodes and amendments.
     """
     if len(records) == 1:
         return EpisodeFile(

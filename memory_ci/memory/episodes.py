@@ -179,7 +179,7 @@ def read_episode_files(
 
 
 def _parse_content(content: FileContent) -> tuple[bytes, ParsedEpisodes]:
-    """Return the bytes and the episodes of a file; for one that cannot be read, a finding."""
+    """Return the bytes and the episodes of a file; no bytes and a finding if it is unreadable."""
     path = readable_path(content.file)
     if content.data is not None:
         return content.data, parse_episode_file(path, content.data)

@@ -142,7 +142,7 @@ def distinguish_id(episode: Episode, same_id: Episode | None) -> Episode:
 
     Args:
         episode: the episode, named by `name_change`.
-        same_id: the episode that has this id; None if there is none.
+        same_id: the stored episode with the same id; None without one.
     """
     if same_id is None or same_id.action.commit == episode.action.commit:
         return episode

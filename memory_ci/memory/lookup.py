@@ -217,7 +217,7 @@ def _replay(
 
 
 def _describe_change(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> str:
-    """Return in words what a commit changed in an entry: `added`, or `title changed, body changed`.
+    """Describe the change of an entry by a commit: `added`, or `title changed, body changed`.
 
     Args:
         before: the entry by the path of each file that had it.

@@ -83,15 +83,15 @@ def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
         The merged file with git's conflict markers, and the number of conflicts.
     """
     if not is_contested(base, ours, theirs):
-        return _choose(base, ours, theirs), 0
+        return _choose_changed(base, ours, theirs), 0
     try:
         files = [_read(data) for data in (base, ours, theirs)]
         text, conflicts = _Merge(*files).merge()
     except (UnmergeableError, MemoryCIError):
         return merge_text(base, ours, theirs)
 
-    newline = _choose(*(file.newline for file in files))
-    has_bom = _choose(*(file.has_bom for file in files))
+    newline = _choose_changed(*(file.newline for file in files))
+    has_bom = _choose_changed(*(file.has_bom for file in files))
     text = text.replace("\n", newline)
     if has_bom:
         text = BOM + text
@@ -119,7 +119,8 @@ def _read(data: bytes) -> MemoryFile:
 class _Merge:
     """A merge of three readable versions of a memory file.
 
-    Entries that all files have in the same order are fixed points; prose is merged between them.
+    A file consists of segments: entries, and the prose between them. Entries that all versions have
+    in the same order divide the files; the prose between two such entries is merged as text.
     """
 
     def __init__(self, base: MemoryFile, ours: MemoryFile, theirs: MemoryFile) -> None:
@@ -193,15 +194,15 @@ class _Merge:
     def _merge_contested(
         self, base: Segment | None, ours: Segment | None, theirs: Segment | None
     ) -> Segment | None:
-        """Merge an entry that both sides changed, or that one deleted and the other changed.
+        """Merge an entry that both sides changed, or that one side deleted and the other changed.
 
         Args:
-            base: the entry in the file of the common ancestor, if it was there.
-            ours: the entry in our file, if it is there.
-            theirs: the entry in their file, if it is there.
+            base: the entry in the file of the common ancestor; None if the file lacks it.
+            ours: the entry in our file; None if the file lacks it.
+            theirs: the entry in their file; None if the file lacks it.
 
         Returns:
-            None if the entry is deleted.
+            The merged entry, perhaps with conflict markers; None if the entry is deleted.
         """
         base_entry, our_entry, their_entry = (
             segment.entry if segment else None for segment in (base, ours, theirs)
@@ -231,7 +232,7 @@ class _Merge:
         our_text, their_text = texts
         our_entry = versions[0][1]
         raw = f"<<<<<<< ours\n{our_text}\n=======\n{their_text}\n>>>>>>> theirs\n"
-        return Segment(raw, 0, our_entry)
+        return Segment(raw, line=0, entry=our_entry)
 
     def _verify(self) -> None:
         """Check that the parts without conflicts, read back, equal the merge.
@@ -259,32 +260,33 @@ def _entries_by_id(file: MemoryFile) -> dict[str, Segment]:
 def _write_merged(
     merged: Entry, base: Segment | None, ours: Segment, theirs: Segment
 ) -> Segment | None:
-    """Write a merged entry in the place of one of its versions.
+    """Write a merged entry into the text of our or their version, to keep its YAML comments.
+
+    The result has the comments of the side that changed them. If no version has comments, and none
+    has the unknown keys of the merged entry, the entry is formatted without a version.
 
     Args:
-        merged: the entry.
-        base: the text of the common ancestor.
-        ours: our text.
-        theirs: their text.
+        merged: the merged entry.
+        base: the version of the common ancestor; None if it lacks the entry.
+        ours: our version.
+        theirs: their version.
 
     Returns:
-        None if that would lose comments or unknown keys.
+        The segment of the merged entry; None if it would lose comments or unknown keys.
     """
     comments = [_list_comments(segment) for segment in (base, ours, theirs)]
     if is_contested(*comments):
         return None
-    chosen_comments = _choose(*comments)
-    candidates = [
-        segment for segment in (ours, theirs) if _list_comments(segment) == chosen_comments
-    ]
-    # A version that is the merged entry already comes first, because its text need not change.
-    candidates.sort(key=lambda segment: segment.entry != merged)
-    for segment in candidates:
+    merged_comments = _choose_changed(*comments)
+    versions = [segment for segment in (ours, theirs) if _list_comments(segment) == merged_comments]
+    # A version that equals the merged entry comes first, because its text need not change.
+    versions.sort(key=lambda segment: segment.entry != merged)
+    for segment in versions:
         if segment.entry is not None and segment.entry.extra == merged.extra:
-            return Segment(_rewrite(segment, merged), 0, merged)
+            return Segment(_rewrite(segment, merged), line=0, entry=merged)
     if any(comments):
         return None
-    return Segment(format_entry(merged), 0, merged)
+    return Segment(format_entry(merged), line=0, entry=merged)
 
 
 def _text_of(segment: Segment | None) -> str | None:
@@ -295,15 +297,15 @@ def _trim(text: str | None) -> str | None:
     return text.rstrip() if text is not None else None
 
 
-def _choose(base: T, ours: T, theirs: T) -> T:
-    """Return the version of the side that changed; ours if both did."""
+def _choose_changed(base: T, ours: T, theirs: T) -> T:
+    """Return the version of the side that changed the base; ours if both sides did."""
     return theirs if ours == base else ours
 
 
 def _merge_tails(base: str, ours: str, theirs: str) -> str:
     """Merge the white space at the end of three texts."""
     tails = [text[len(text.rstrip()) :] for text in (base, ours, theirs)]
-    return _choose(*tails)
+    return _choose_changed(*tails)
 
 
 def _find_common_order(first_ids: Sequence[str], second_ids: Sequence[str]) -> list[str]:
@@ -344,10 +346,10 @@ def _merge_prose(base: str, ours: str, theirs: str) -> Segment | None:
     """
     trimmed = [text.rstrip() for text in (base, ours, theirs)]
     if not is_contested(*trimmed):
-        text = _choose(*trimmed)
-        return Segment(text + _merge_tails(base, ours, theirs), 0) if text else None
+        text = _choose_changed(*trimmed)
+        return Segment(text + _merge_tails(base, ours, theirs), line=0) if text else None
     merged, conflicts = merge_text(*(f"{text}\n".encode() for text in trimmed))
-    return Segment(merged.decode().rstrip() + "\n\n", 0, is_broken=conflicts > 0)
+    return Segment(merged.decode().rstrip() + "\n\n", line=0, is_broken=conflicts > 0)
 
 
 def _list_comments(segment: Segment | None) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ class Asker:
     def ask(
         self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()
     ) -> Answer | None:
-        """Ask the model what a merged change teaches.
+        """Ask the model for the learnings of a merged change.
 
         Args:
             change: the label of the change.
@@ -243,10 +243,10 @@ class Model(NamedTuple):
             close()
 
     def use(self, asker: Asker | None, failure: EngineError | None) -> EngineUse:
-        """Return for the report what a run asked of the model, and what that cost.
+        """Return the requests of a run to the model and their cost, for the report.
 
         Args:
-            asker: what asked the model, if the run has a model.
+            asker: the object that asked the model, if the run has a model.
             failure: the error that ended the use of the model, if any.
         """
         spent = self.meter.spent

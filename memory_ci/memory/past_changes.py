@@ -59,8 +59,8 @@ class _AdditionStream:
         Args:
             repo: the repository.
             history: the range.
-            rules: the checks, which say of which files lines are read.
-            globs: their globs of files.
+            rules: the checks; only lines of files that they need are read.
+            globs: the globs of these files.
         """
         first_parents = [group[-1] for group in history.groups]
         pathspecs = list_pathspecs(globs)

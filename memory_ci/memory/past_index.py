@@ -44,7 +44,7 @@ class PastMoment(msgspec.Struct, frozen=True):
 
 
 def find_moment(workspace: Workspace, at: str) -> PastMoment:
-    """Return the commit and the day that a revision or a day stands for.
+    """Return the moment that a revision or a day means, as a commit and a day.
 
     Args:
         workspace: the repository.

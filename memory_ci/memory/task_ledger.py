@@ -486,7 +486,7 @@ def _is_task(workspace: Workspace, change: MergedChange, reverting_shas: Collect
 
 
 def _summarise_change(change: MergedChange) -> FinishedChange:
-    """Return what the ledger keeps of a merged change, with credentials masked."""
+    """Return the record of a merged change for the ledger, with credentials masked."""
     title = title_of(change)
     prose = mask_secrets("\n\n".join(prose_of(commit) for commit in change.commits))
     files = _list_remaining_files(change)

@@ -326,7 +326,7 @@ def list_view(
     Args:
         workspace: the repository.
         view: None for the work tree (HEAD in a bare repository), STAGED, or a revision.
-        pathspecs: patterns of git, one of which each file matches.
+        pathspecs: patterns of git; only files that match any of them are returned.
     """
     repo = workspace.repo
     if view == STAGED:

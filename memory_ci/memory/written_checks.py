@@ -36,7 +36,7 @@ class WrittenChecks:
         self._texts = _read(self._path)
 
     def find(self, rule: str) -> ChangeCheck | None:
-        """Return the check that a model wrote for a rule, None if there is none that can be read.
+        """Return the check that a model wrote for a rule; None if it is missing or not readable.
 
         Args:
             rule: the rule in words.

@@ -61,7 +61,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             inbox have one, for others their file decides.
         when: the moment at which agents are shown it, as `MOMENT`; None for where it fits a task.
         check: a condition on changes, which git tests (docs/checks.md).
-        level: what a violation of the check does; None is `remind`.
+        level: the effect of a violation of the check; None means `remind`.
         valid_until: the day on which it stopped to hold.
         supersedes: the ids of entries that it replaces.
         source: the pull request or commit that it was learned from.
@@ -70,7 +70,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         occurrences: other changes and sessions that say the same.
         cites: the places of code that it names.
         aka: search words that are not in the text, separated by blanks.
-        adoption: `rejected` for what was tried and given up; `instead` is what replaced it.
+        adoption: `rejected` for an approach that was tried and given up; `instead` then names the
+            approach that replaced it.
         promoted_from: where it was before it was moved to a wider scope.
         extra: keys that this version does not know, as (key, raw YAML after the colon); they are
             preserved.

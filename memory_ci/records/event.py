@@ -105,7 +105,7 @@ class EvidenceSet(msgspec.Struct, frozen=True):
     """The evidence of one merged change.
 
     Attributes:
-        left_out: the events that are not evidence.
+        left_out: the events that were refused or dropped as evidence, each with the reason.
         redactions: the number of masked credentials.
         about: a description of the change; never quoted.
         changed: hunks of the files that people spoke about; never quoted.

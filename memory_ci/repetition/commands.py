@@ -153,7 +153,7 @@ def _split(command: str) -> Iterator[str]:
 
 
 def _drop_wrappers(words: list[str]) -> list[str]:
-    """Return the words of a command without what is in front: `FOO=1 sudo timeout 9 make`."""
+    """Return a command without assignments and wrappers: `make` of `FOO=1 sudo timeout 9 make`."""
     while words and (ASSIGNMENT.match(words[0]) or words[0] in WRAPPERS or words[0].isdigit()):
         words = words[1:]
     return words

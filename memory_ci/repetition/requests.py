@@ -1,10 +1,11 @@
 """Standing requests: what people ask agents to do in one session after another.
 
 Requests are compared by keys: two terms of a clause, a negated term, or the name of a document or
-tool. A key that recurs in several sessions is a candidate. How to tell requests about how to
-work from orders of the current task was measured on two teams by reading their sessions
-(benchmarks/results/never-twice.md): the former are orders or complaints, say little beside the key,
-and their terms come once in a session, not all the time as its subject does.
+tool. A key that recurs in several sessions is a candidate. A candidate may be a lasting request
+about how to work, or an order of the current task. The difference was measured by reading the
+sessions of two teams (benchmarks/results/never-twice.md): requests about how to work are orders or
+complaints, have few words other than the key, and occur once in a session, while the subject of
+the current task occurs all the time.
 """
 
 from __future__ import annotations
@@ -153,8 +154,8 @@ def _is_alike(first_terms: frozenset[str], second_terms: frozenset[str]) -> bool
 def _join_copies(turns: Sequence[PersonTurn]) -> list[PersonTurn]:
     """Return the turns with one session name for a session and its copies.
 
-    Copies come from resumed sessions, and from tools that export a session again. A session of
-    which at least half of the long texts are in an earlier one is a copy of that.
+    Copies come from resumed sessions, and from tools that export a session again. A session is a
+    copy of an earlier session that has at least half of its long texts.
 
     Args:
         turns: what people typed, oldest first.
@@ -177,7 +178,7 @@ def _join_copies(turns: Sequence[PersonTurn]) -> list[PersonTurn]:
 
 
 def _rank_sessions(turns: Sequence[PersonTurn]) -> dict[str, int]:
-    """Return the age of each session: 1 for the one that began last, 2 for the one before."""
+    """Return the age of each session: 1 for the last that began, 2 for the second to last."""
     sessions = list(dict.fromkeys(turn.session for turn in turns))
     return {session: len(sessions) - index for index, session in enumerate(sessions)}
 
@@ -262,8 +263,8 @@ def _find_request_share(clauses: Sequence[TypedClause]) -> float:
 def _estimate_odds(key: Key, clauses: Sequence[TypedClause], term_counts: TermCounts) -> float:
     """Return the odds that a request is about how to work, not about the current task.
 
-    They are those of a logistic regression. Requests about how to work are orders or complaints,
-    say little beside the key, have terms that come once in a session, and name no numbers,
+    The odds come from a logistic regression. Requests about how to work are orders or complaints,
+    have few words other than the key, and terms that occur once in a session. They name no numbers,
     identifiers or files of code, but may name a document or a tool.
 
     Args:

@@ -1,4 +1,4 @@
-"""Rules in documents such as AGENTS.md: the sentences that may be rules, and what they cover."""
+"""Find sentences in documents such as AGENTS.md that may be rules, and requests that they cover."""
 
 from __future__ import annotations
 

@@ -84,10 +84,11 @@ def measure_strength(matches: Sequence[Match], terms: Sequence[str], corpus: Cor
 def measure_coverage(
     entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, min_total: int = LEAST_TOTAL
 ) -> float:
-    """Return how much of a task's subject one entry has: the share of the best entry, in [0, 1].
+    """Return the largest share of a task's subject that any entry contains, in [0, 1].
 
-    The subject is made of the terms that occur twice, or of all if none does. A term weighs more
-    the rarer it is in memory. One that most entries have weighs nothing, unless there is no other.
+    The subject consists of the terms that occur twice, or of all terms if none does. The rarer a
+    term is in memory, the more it weighs. A term that most entries have weighs nothing, unless the
+    subject has no other term.
 
     Args:
         entries: the entries to compare.

@@ -367,7 +367,7 @@ def _read_texts(index: Index, listed: Sequence[ListedEntry]) -> dict[bytes, str]
 def _read_vectors(index: Index, model_id: str) -> StoredVectors:
     """Return the dimension and the hashes of the stored vectors of a model.
 
-    There are none if lengths do not agree, as after tampering.
+    Return no vectors if the stored lengths do not agree, as after tampering.
     """
     for dim, hashes, data_length in index.read(READ, (model_id,), tuple):
         if not isinstance(dim, int) or not isinstance(hashes, bytes):

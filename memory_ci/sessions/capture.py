@@ -168,7 +168,7 @@ def keep_sessions(
 ) -> tuple[Captured, ...]:
     """Store sessions that were read from a transcript in refs, and delete those that are too old.
 
-    Their ids and texts are redacted, and what was forgotten (`memory-ci forget`) is masked.
+    Their ids and texts are redacted, and forgotten text (`memory-ci forget`) is masked.
 
     Args:
         workspace: the workspace.

@@ -202,7 +202,7 @@ class UnnamedCheckpoints:
 def iter_changes(repo: Repository, start: datetime, end: str) -> Iterator[MergedChange]:
     """Yield the changes up to the commit `end` that were merged after `start`.
 
-    In a shallow clone there are none.
+    In a shallow clone nothing is yielded if the range reaches beyond the fetched history.
     """
     before = f"--before={int(start.timestamp())}"
     log = read_log(repo, "-1", "--first-parent", before, "--end-of-options", end, "--")

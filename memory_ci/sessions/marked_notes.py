@@ -26,13 +26,18 @@ from memory_ci.store.layout import INBOX, fragment_path
 
 # The functions import what reads and writes notes: most hooks find that there are none.
 
-MARK = "session:"  # The beginning of the evidence of a note that quotes a person.
+MARK = "session:"  # The beginning of a line of evidence that quotes a person in a session.
 MAX_NOTES = 1_000  # Notes that are read, the oldest first; a session adds three.
-OTHER = ("--exclude=refs/stash", "--exclude=refs/memory-ci/*")  # Refs whose commits do not count.
+EXCLUDED_REFS = ("--exclude=refs/stash", "--exclude=refs/memory-ci/*")
 
 
 class _Note(NamedTuple):
-    """A note in the git directory, and whether a commit has it."""
+    """A note in the git directory.
+
+    Attributes:
+        path: the file of the note in the git directory.
+        is_committed: whether a commit has already added the note to the inbox.
+    """
 
     path: Path
     is_committed: bool
@@ -142,7 +147,7 @@ def _find_notes(workspace: Workspace) -> dict[str, _Note]:
 
 
 def _find_committed(workspace: Workspace, paths: Iterable[str], heads: set[str]) -> set[str]:
-    """Return those of some paths that a commit of any branch has touched.
+    """Return the paths among `paths` that a commit of any branch has touched.
 
     Args:
         workspace: the workspace.
@@ -157,18 +162,19 @@ def _find_committed(workspace: Workspace, paths: Iterable[str], heads: set[str])
     starts = [f"^{head}" for head in heads if head != "unborn"]
     options = "log --format= --name-only -z --no-renames --ignore-missing".split()
     pathspecs = [f":(top,literal){path}" for path in paths]
-    output = run_git(cwd, *options, *OTHER, "--all", *starts, "--", *pathspecs, ok=(0, 128))
+    refs = (*EXCLUDED_REFS, "--all")
+    output = run_git(cwd, *options, *refs, *starts, "--", *pathspecs, ok=(0, 128))
     return {path.strip("\n") for path in decode_path(output).split("\0")}
 
 
 def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime) -> tuple[str, ...]:
-    """Move to the inbox and stage the notes of sessions whose work is in the commit being made.
+    """Copy to the inbox and stage the notes of sessions whose work is in the commit being made.
 
-    Notes that a commit has already are deleted. Nothing is done for `git commit PATH`, which must
-    commit this path and nothing else; its index is not that of the work tree.
+    Notes that are already in a commit are deleted from the git directory. Nothing is done for `git
+    commit PATH`, which must commit this path and nothing else; it uses another index.
 
     Returns:
-        The paths of the staged notes.
+        The paths of the staged notes, in the inbox.
 
     Raises:
         RepositoryError: git-failed, write-failed, outside-repository.
@@ -187,34 +193,36 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     if not is_of_work_tree or is_under_way(workspace.repo):
         return ()
 
-    pending: dict[str, bytes] = {}
-    for path, note in _find_notes(workspace).items():
+    texts: dict[str, bytes] = {}  # Of pending notes, by their path in the inbox.
+    for inbox_path, note in _find_notes(workspace).items():
         if note.is_committed:
             note.path.unlink(missing_ok=True)
         else:
-            pending[path] = _read(note.path)
-    if not pending:
+            texts[inbox_path] = _read(note.path)
+    if not texts:
         return ()
-    staged = list_staged(workspace, index)
-    if not staged:
+    staged_paths = list_staged(workspace, index)
+    if not staged_paths:
         return ()
 
     root = work_tree(workspace)
-    keys = {*find_sessions(environ), *list_working(workspace, index, now)}
-    chosen = []
-    for path, data in pending.items():
-        if path not in staged and _is_part(workspace, data, keys, staged):
-            write_file(root / path, _trim_quotes(workspace, data), root)
-            chosen.append(path)
-    if chosen:
-        names = b"".join(encode_path(path) + b"\0" for path in chosen)
+    session_keys = {*find_sessions(environ), *list_working(workspace, index, now)}
+    added_paths = []
+    for inbox_path, text in texts.items():
+        if inbox_path in staged_paths:
+            continue
+        if _belongs_to_commit(workspace, text, session_keys, staged_paths):
+            write_file(root / inbox_path, _trim_evidence(workspace, text), root)
+            added_paths.append(inbox_path)
+    if added_paths:
+        names = b"".join(encode_path(path) + b"\0" for path in added_paths)
         add = ("update-index", "--add", "-z", "--stdin")
         run_git(root, *NO_HOOKS, *add, input=names, env={"GIT_INDEX_FILE": str(index)})
-    return tuple(chosen)
+    return tuple(added_paths)
 
 
-def _trim_quotes(workspace: Workspace, data: bytes) -> bytes:
-    """Return a note with its quotes cut to what the setting `evidence.quotes` allows."""
+def _trim_evidence(workspace: Workspace, data: bytes) -> bytes:
+    """Return the text of a note with the quotations that the setting `evidence.quotes` allows."""
     quotes = workspace.config.evidence.quotes
     if quotes == "full":
         return data
@@ -227,17 +235,19 @@ def _trim_quotes(workspace: Workspace, data: bytes) -> bytes:
     return "".join(texts).encode()
 
 
-def _is_part(workspace: Workspace, data: bytes, keys: set[str], staged: frozenset[str]) -> bool:
-    """Return whether a note belongs to a commit.
+def _belongs_to_commit(
+    workspace: Workspace, data: bytes, session_keys: set[str], staged_paths: frozenset[str]
+) -> bool:
+    """Return whether a note should be added to the commit that is being made.
 
-    It does if its session makes the commit or edited a file of it, or if the note cites such a
-    file. A note without cites, of a session without edits, belongs to any commit.
+    It should if its session makes the commit or edited a file of the commit, or if the note cites
+    such a file. A note without cites, of a session without edits, is added to any commit.
 
     Args:
         workspace: the workspace.
-        data: the note.
-        keys: the sessions that make the commit or whose work is in it.
-        staged: the paths of the commit.
+        data: the text of the note.
+        session_keys: the sessions (`<agent>:<id>`) that make the commit or whose work is in it.
+        staged_paths: the paths of the commit's files.
     """
     from memory_ci.anchors.anchors import parse_anchor
     from memory_ci.store.document import parse_memory_file
@@ -249,7 +259,7 @@ def _is_part(workspace: Workspace, data: bytes, keys: set[str], staged: frozense
     # A quote is `session:<agent>:<id>#…`.
     quotes = [line.removeprefix(MARK) for line in entry.evidence if line.startswith(MARK)]
     session_key = quotes[0].partition("#")[0] if quotes else ""
-    if session_key in keys:
+    if session_key in session_keys:
         return True
 
     cited_paths: set[str] = set()
@@ -258,7 +268,7 @@ def _is_part(workspace: Workspace, data: bytes, keys: set[str], staged: frozense
         if anchor:
             cited_paths.add(anchor.path)
     if cited_paths:
-        return not cited_paths.isdisjoint(staged)
+        return not cited_paths.isdisjoint(staged_paths)
     session_id = session_key.partition(":")[2]
     return not any(sign.edited for sign in list_signs(workspace, session_id))
 

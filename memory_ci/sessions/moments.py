@@ -67,7 +67,7 @@ class Moment(NamedTuple):
 
 
 class Point(NamedTuple):
-    """What an agent is about to do, or has just done: a command or an edit.
+    """An action of an agent, just before or just after it happens: a command or an edit.
 
     Attributes:
         command: the command line that it runs, "" for none.
@@ -165,12 +165,12 @@ def list_due(moments: Iterable[Moment], point: Point) -> list[Moment]:
 
 
 def _is_due(when: str, point: Point, runs: Sequence[CommandForm]) -> bool:
-    """Return whether a moment has come.
+    """Return whether the present action of an agent matches the moment of an entry.
 
     Args:
         when: the moment, such as `before:commit` or `before:edit db/*.sql`.
-        point: what the agent does.
-        runs: the commands that it runs, parsed.
+        point: the present action.
+        runs: the parsed commands of the action's command line.
     """
     name, _, detail = when.partition(" ")
     if len(when) > MAX_WHEN:

@@ -51,10 +51,11 @@ def load_pending(workspace: Workspace) -> list[PendingLine]:
 def list_unanswered(workspace: Workspace, entries: Iterable[Entry]) -> list[PendingLine]:
     """Return the proposed requests and failures that nobody has answered since they were written.
 
-    Left out is what memory holds, what a person declined, and what must not be served.
+    Left out are proposals that are in memory, that a person declined, or that are unfit to be
+    served.
 
     Args:
-        workspace: the repository; with `extraction.repeated: off` there are none.
+        workspace: the repository; with `extraction.repeated: off` the list is empty.
         entries: the entries of the work tree.
     """
     if workspace.config.extraction.repeated == "off":

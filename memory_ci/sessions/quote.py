@@ -69,7 +69,7 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
 
 
 def _ambiguous(count: int) -> UsageError:
-    """Return the error that `count` sessions, and not one, may be the one that is quoted."""
+    """Return the error that the quoted session is unclear: none or several could be meant."""
     sessions = plural(count, "session") if count else "no session"
     hint = "Set MEMORY_CI_SESSION=<agent>:<id>, or leave --quote out: a person reviews the note."
     message = f"{sessions} could be the one that is quoted"

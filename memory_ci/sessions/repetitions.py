@@ -249,9 +249,9 @@ def _propose_request(
 
     Args:
         request: the request.
-        settings: the settings of hooks, for a hook that would do what is asked.
+        settings: the settings of hooks, for a suggested hook that carries out the request.
         written_in: the document that has the rule already, "" for none.
-        since: in how many sessions it was asked for since it was written there.
+        since: the number of sessions with the request since that document has had the rule.
     """
     repetition = Repetition(
         kind="request",

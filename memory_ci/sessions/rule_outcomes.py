@@ -1,8 +1,8 @@
 """Count how often sessions followed the rules of conduct that they were served.
 
-A request that is followed is not made again. So a session counts as one that followed a rule if it
-was served the rule, and no person asked for it again. A known failure was avoided if the command
-did not fail again.
+A person does not repeat a request that the agent follows. So a session followed a rule if it was
+served the rule and no person asked for the same in it. A session avoided a known failure if it was
+served the failure and the command did not fail again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The checks of the default branch in the git directory, which hooks of agents read.
+"""Read and write the table of the default branch's checks, a file in the git directory.
 
-The table is written when a session starts. It needs a library to be read, so it is a file of its
-own: without checks there is none, and a hook with nothing to say loads nothing.
+The table is written when a session starts, and hooks of agents read it. A library is needed to
+read it. So it is a separate file, and does not exist if there are no checks: then a hook need not
+load the library.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ def add_served_trailer(workspace: Workspace, message_file: Path, source: str = "
 def list_unlisted(workspace: Workspace) -> tuple[str, ...]:
     """Return the ids served since HEAD was committed that no commit of another branch lists.
 
-    Only the first id is searched for in other branches: what was served up to the time of the
-    commit that lists it is in that commit, too.
+    Only the first id is searched for in other branches: the commit that lists it also lists the
+    other ids that were served before that commit.
     """
     records = _read(workspace, find_commit(workspace.repo, "HEAD") or "")
     if records and records[0].ids:

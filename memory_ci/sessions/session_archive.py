@@ -375,7 +375,7 @@ def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[Person
 def _parse_all(
     workspace: Workspace, sources: Sequence[Source], problems: list[str]
 ) -> Iterator[tuple[Source, ParsedTranscript]]:
-    """Yield each transcript parsed, with its source; only one is in memory at a time.
+    """Yield each source with its parsed transcript; only one transcript is in memory at a time.
 
     After `MAX_BYTES`, no more are read. A message in `problems` says how many were not read.
     """

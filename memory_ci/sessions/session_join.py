@@ -96,8 +96,8 @@ class UnmergedSessions(NamedTuple):
     """The captured sessions of no merged change.
 
     Attributes:
-        old: those that are too old to be merged any more, and that no earlier run has read.
-        waiting: the number of those that may be merged yet.
+        old: sessions that are too old to be merged any more, and that no earlier run has read.
+        waiting: the number of sessions that may be merged yet.
     """
 
     old: tuple[Session, ...]
@@ -189,8 +189,8 @@ class SessionFinder:
     def read_unmerged(self) -> Iterator[UnmergedWork]:
         """Yield the checkpoints and captured sessions that belong to no merged change.
 
-        Each event is yielded once. The author of a checkpoint is that of its first commit. A
-        captured session has no author, because no commit shows who it is from.
+        Each event is yielded once. The events of a checkpoint get the author of its first commit.
+        The events of a captured session have no author, because no commit names one.
         """
         yield from self._read_unmerged_checkpoints()
         for session in progress.count(UNMERGED_SESSIONS, self.unmerged_sessions.old):
@@ -260,14 +260,16 @@ class SessionFinder:
     ) -> Iterator[JoinedSession]:
         """Yield all sessions that may belong to a change, the surest links first.
 
-        Sessions that a commit names come before those that are linked by a branch or by files.
+        A trailer or a git note that names the session is the surest link. Then come transcripts
+        among the files of the change, the pull request that a transcript opened, the branch and
+        time, and last the edited files.
         """
         for commit in merged.commits:
-            yield from self._iter_named_checkpoints(commit)
-            yield from self._iter_noted(commit)
-            yield from self._iter_named(commit)
+            yield from self._join_named_checkpoints(commit)
+            yield from self._join_git_ai_note(commit)
+            yield from self._join_named_sessions(commit)
 
-        yield from self._iter_committed(merged)
+        yield from self._join_committed_transcripts(merged)
 
         for session in self._local_sessions:
             if merged.number is not None and merged.number in session.pull_requests:
@@ -275,13 +277,14 @@ class SessionFinder:
                 yield self._join(session, how, merged.tip)
 
         branch = find_branch_of(merged, request)
-        # Checkpoints without a trailer come from folded commits: people who fold may write here.
+        # No commit names these checkpoints, because their commits were squashed. That is done by
+        # people with write access, so the pull request of an outsider cannot claim a checkpoint.
         if request is None or not is_outside(request, request.permission):
-            yield from self._iter_unnamed_checkpoints(merged, branch)
+            yield from self._join_unnamed_checkpoints(merged, branch)
         if branch:
-            yield from self._iter_of_branch(merged, branch)
+            yield from self._join_by_branch(merged, branch)
         else:
-            yield from self._iter_editing(merged)
+            yield from self._join_by_files(merged)
 
     def _read_unmerged_checkpoints(self) -> Iterator[UnmergedWork]:
         """Yield the checkpoints of Entire that belong to no merged change, with their sessions."""
@@ -298,7 +301,7 @@ class SessionFinder:
             yield UnmergedWork(label, summary.at, summary.branch, tuple(sessions))
 
     def _drop_merged(self, sessions: Sequence[Session], base: str) -> list[Session]:
-        """Return those sessions whose work is in no merged change up to the commit `base`."""
+        """Return the sessions whose work is in no merged change up to the commit `base`."""
         unmerged = list(sessions)
         started = [session.started or session.ended for session in sessions]
         times = [time for time in started if time is not None]
@@ -385,7 +388,8 @@ class SessionFinder:
     def _find_begin(self, session: Session) -> datetime:
         """Return the time up to which earlier runs have read a session.
 
-        That is the time of the last commit that names it, `UNKNOWN_TIME` if none does.
+        This is the time of the last commit that names the session; `UNKNOWN_TIME` if no commit
+        does.
         """
         if session.key not in self._read_until:
             mentioned_at = None
@@ -396,8 +400,11 @@ class SessionFinder:
 
     # -- links that a commit or a change names
 
-    def _iter_named_checkpoints(self, commit: Commit) -> Iterator[JoinedSession]:
-        """Yield the sessions of Entire's checkpoints that a commit names in its trailer."""
+    def _join_named_checkpoints(self, commit: Commit) -> Iterator[JoinedSession]:
+        """Yield the sessions of the checkpoints that a trailer `Entire-Checkpoint` names.
+
+        Entire is a tool that stores sessions as checkpoints on a branch of the repository.
+        """
         for checkpoint in list_named(commit):
             if self._entire is None:
                 self.problems.append(
@@ -409,16 +416,19 @@ class SessionFinder:
             for session in self._read_checkpoint(self._entire, checkpoint):
                 yield JoinedSession(session, session.events, how, commit)
 
-    def _iter_noted(self, commit: Commit) -> Iterator[JoinedSession]:
-        """Yield the sessions in the note of git-ai on a commit."""
+    def _join_git_ai_note(self, commit: Commit) -> Iterator[JoinedSession]:
+        """Yield the sessions in the git note that the tool git-ai has attached to a commit."""
         data = self._notes.read(commit.sha) if self._notes else None
         if not data:
             return
         for session in read_stream(io.BytesIO(data), f"{commit.sha[:12]}.note"):
             yield JoinedSession(session, session.events, "a note of git-ai", commit)
 
-    def _iter_named(self, commit: Commit) -> Iterator[JoinedSession]:
-        """Yield the sessions that a commit names by key, id or unambiguous beginning of an id."""
+    def _join_named_sessions(self, commit: Commit) -> Iterator[JoinedSession]:
+        """Yield the local sessions that a trailer `Memory-Session` of a commit names.
+
+        The trailer has the key (`<agent>:<id>`), the id, or an unambiguous beginning of the id.
+        """
         for name in _list_trailer_ids(commit, "Memory-Session"):
             sessions = self._list_by_name(name)
             count = len({session.id for session in sessions})
@@ -439,10 +449,11 @@ class SessionFinder:
             return exact
         return [session for session in sessions if session.id.startswith(uid)]
 
-    def _iter_committed(self, merged: MergedChange) -> Iterator[JoinedSession]:
-        """Yield the sessions of transcripts that the change itself adds or edits.
+    def _join_committed_transcripts(self, merged: MergedChange) -> Iterator[JoinedSession]:
+        """Yield the sessions of transcripts among the files that the change adds or edits.
 
-        The committer of a transcript decides how far its words are trusted.
+        They are joined with the commit that has the transcript: its author decides how far the
+        words of the transcript are trusted.
         """
         commits: dict[str, Commit] = {}
         for commit in merged.commits:
@@ -460,28 +471,29 @@ class SessionFinder:
 
     # -- links by branch, time and files
 
-    def _iter_unnamed_checkpoints(
+    def _join_unnamed_checkpoints(
         self, merged: MergedChange, branch: str
     ) -> Iterator[JoinedSession]:
-        """Yield the sessions of checkpoints that no commit names, but whose work is in a change."""
+        """Yield the sessions of Entire's checkpoints that no trailer names, by branch or files."""
         if self._entire is None or self.unnamed is None:
             return
         for summary, how in self.unnamed.join(merged, branch):
             for session in self._read_checkpoint(self._entire, summary.id):
                 yield JoinedSession(session, session.events, how, merged.tip)
 
-    def _iter_of_branch(self, merged: MergedChange, branch: str) -> Iterator[JoinedSession]:
-        """Yield the sessions on a change's branch in whose time one of its commits was made."""
+    def _join_by_branch(self, merged: MergedChange, branch: str) -> Iterator[JoinedSession]:
+        """Yield the sessions on the branch of a change during which a commit of it was made."""
         for session in self._local_sessions:
             commit = _find_commit_on_branch(session, merged, branch)
             if commit is not None:
                 how = f"on {branch} when {commit.sha[:7]} was made"
                 yield self._join(session, how, commit)
 
-    def _iter_editing(self, merged: MergedChange) -> Iterator[JoinedSession]:
-        """Yield the sessions that edited the files of a change whose branch is unknown.
+    def _join_by_files(self, merged: MergedChange) -> Iterator[JoinedSession]:
+        """Yield the sessions that edited the files of a commit shortly before it was made.
 
-        Such changes were pushed directly, or squashed by hand.
+        This is the link for a change whose branch is unknown, because it was pushed directly or
+        squashed by hand.
         """
         for commit in merged.commits:
             for session in self._local_sessions:
@@ -502,11 +514,11 @@ class SessionFinder:
                 return
 
     def _find_mismatch(self, session: Session, commit: Commit) -> str | None:
-        """Return why a session that edited files of a commit is not the one that made the commit.
+        """Return why a commit was not made in a session that had edited files of the commit.
 
         Returns:
-            The reason; "" if the session made the commit; None if it edited none of its files, or
-            was at another time.
+            The reason; "" if the commit was made in the session; None if the session edited none of
+            its files, or was not open around its time.
         """
         if session.started is None or session.ended is None:
             return None
@@ -540,7 +552,7 @@ class SessionFinder:
     def _list_edits(self, session: Session) -> list[tuple[datetime, str]]:
         """Return the time and path of each edit of a session, the earliest first.
 
-        They are kept, so that the session is read once.
+        The result is cached, so that the events of a session are read only once.
         """
         if session.key not in self._edits:
             edits = []
@@ -551,7 +563,13 @@ class SessionFinder:
         return self._edits[session.key]
 
     def _join(self, session: Session, how: str, commit: Commit) -> JoinedSession:
-        """Return a session, read with its events, as joined with a commit."""
+        """Load the events of a session, and return it as joined with a commit.
+
+        Args:
+            session: the session, perhaps without its events.
+            how: the reason for the join, in words.
+            commit: the commit.
+        """
         complete = self.captured.load_events(session)
         return JoinedSession(complete, complete.events, how, commit)
 
@@ -584,9 +602,9 @@ class SessionFinder:
         return self._open_branch(NOTES)
 
     def _open_branch(self, refs: Sequence[str]) -> _Branch | None:
-        """Return the tree of the first of some refs that exists, to read files from.
+        """Open the tree of the first of several refs that exists.
 
-        Return None if none exists, or if the configuration forbids to read sessions.
+        Return None if no ref exists, or if the configuration forbids to read sessions.
         """
         if not self._workspace.config.sessions.read:
             return None
@@ -636,13 +654,13 @@ class _Branch:
 def _event_key(session: Session, event: Event) -> tuple[object, ...]:
     """Return a key that all copies of an event share: its id, else time, actor, kind and text.
 
-    Line numbers are no part of it: they differ between copies, and one line may hold two events.
+    The key has no line number: line numbers differ between copies, and a line may have two events.
     """
     return session.key, event.uid or (event.at, event.actor, event.kind, event.text)
 
 
 def _find_commit_on_branch(session: Session, merged: MergedChange, branch: str) -> Commit | None:
-    """Return the first commit of a change that was made during a session on the change's branch."""
+    """Return the first commit of a change that was made during a session on the same branch."""
     if session.branch != branch or session.started is None or session.ended is None:
         return None
     for commit in merged.commits:

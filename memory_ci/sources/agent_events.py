@@ -211,7 +211,7 @@ def find_directory(hook_input: Mapping[str, Any]) -> str:
 
 
 def reads_answer(event: AgentEvent) -> bool:
-    """Return whether the agent reads what a hook prints for this event."""
+    """Return whether the agent reads the output of a hook for this event."""
     if event.is_before and event.agent != "copilot":
         return False
     if event.agent == "copilot":

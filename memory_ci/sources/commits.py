@@ -214,10 +214,10 @@ def _iter_log_events(
 
 
 def _split_risks(text: str) -> tuple[str, str]:
-    """Split a pre-mortem, a list of risks each of which may name its source (`From: a model`).
+    """Split a pre-mortem, a list of risks that may name their sources (`From: a model`).
 
-    If a source is named before the first item of a section, it is unknown how far it goes. Then the
-    whole text counts as one item of that source.
+    If a source is named before the first item of a section, it is unknown which items it belongs
+    to. Then the whole text counts as one item of that source.
 
     Returns:
         The text without the items from a model or from memory, and the items from a model.
@@ -245,7 +245,8 @@ def _split_risks(text: str) -> tuple[str, str]:
 def _split_items(section: str) -> list[str]:
     """Split a section of Markdown into the text before its list, and each outermost list item.
 
-    The section stays whole if an item is only the name of a source: it is not known of which items.
+    The section stays whole if an item is only the name of a source: it is unknown which other items
+    come from that source.
     """
     matches = list(ITEM.finditer(section))
     indents = [len(match["indent"].expandtabs(4)) for match in matches]

@@ -104,8 +104,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: its id.
-        sessions: its sessions, each cut to the part of the checkpoint, with the line after which
-            that part starts.
+        sessions: its sessions, each with only the events of the checkpoint, and the number of older
+            lines (of messages in an export) of its transcript, which earlier checkpoints have.
         problems: messages on missing or broken parts.
     """
 
@@ -172,12 +172,14 @@ class _Reader:
         return raw.fields(value)
 
     def read_sessions(self, folder: str) -> Iterator[tuple[Session, int]]:
-        """Yield the sessions of one folder, each cut to the part after the checkpoint's start.
+        """Yield the sessions of one folder, each with only the events of the checkpoint.
 
-        In an export, which is one JSON value, the start is a number of messages, else of lines.
+        A transcript begins with the lines of earlier checkpoints; the metadata has their number. A
+        transcript that is an export (one JSON value) begins with messages of earlier checkpoints
+        instead.
 
         Yields:
-            The session, and the number of lines or messages that are older than the checkpoint.
+            The session, and the number of older lines or messages.
         """
         transcript = self._read_transcript(folder)
         if transcript is None:
@@ -191,15 +193,15 @@ class _Reader:
         if not sessions:
             self.problems.append(f"{folder}{TRANSCRIPT} is in no known format")
 
-        older_count = None
+        older_count = None  # Of events, in an export.
         if 0 < start <= len(messages):
             older_count = _count_events(transcript, messages[:start])
         for session in sessions:
             if older_count is None:
-                part: Sequence[Event] = _list_after(session, start)
+                events: Sequence[Event] = _list_events_after_line(session, start)
             else:
-                part = session.events[older_count:]
-            yield _cut_session(session, part, metadata, f"{folder}{METADATA}"), start
+                events = session.events[older_count:]
+            yield _cut_session(session, events, metadata, f"{folder}{METADATA}"), start
 
     def _read_transcript(self, folder: str) -> bytes | None:
         """Return the transcript of a folder, its files joined by line breaks; None if missing."""
@@ -222,9 +224,14 @@ class _Reader:
         return transcript
 
     def _find_start(self, folder: str, metadata: dict[str, Any], line_count: int) -> int:
-        """Return how many lines are older than the checkpoint, as its metadata says.
+        """Return how many lines or messages of a transcript are older than the checkpoint.
 
-        If there are not so many lines, return 0 and add a problem.
+        If the number is not valid or too large, add a problem and return 0.
+
+        Args:
+            folder: the folder of the transcript.
+            metadata: the metadata of the transcript, which have the number.
+            line_count: how many lines or messages the transcript has.
         """
         start = metadata.get(STARTS[0]) or metadata.get(STARTS[1]) or 0
         if isinstance(start, int) and not isinstance(start, bool) and 0 <= start <= line_count:
@@ -248,25 +255,25 @@ def _count_events(transcript: bytes, messages: Sequence[Any]) -> int:
     return sum(len(session.events) for session in read_stream(BytesIO(shorter), TRANSCRIPT))
 
 
-def _list_after(session: Session, start: int) -> Sequence[Event]:
-    return [event for event in session.events if (event.origin.line or 0) > start]
+def _list_events_after_line(session: Session, line: int) -> Sequence[Event]:
+    return [event for event in session.events if (event.origin.line or 0) > line]
 
 
 def _cut_session(
-    session: Session, part: Sequence[Event], metadata: dict[str, Any], path: str
+    session: Session, events: Sequence[Event], metadata: dict[str, Any], path: str
 ) -> Session:
-    """Return a session with the events of a part only, and with a model's summary in the metadata.
+    """Return a session with some of its events, and the summary in the metadata as more events.
 
-    Counts of records and bad lines stay those of the whole file.
+    The summary is by a model. The counts of records and bad lines stay those of the whole file.
 
     Args:
         session: the session.
-        part: the events that belong to the checkpoint.
+        events: the events that belong to the checkpoint.
         metadata: the metadata of the session.
         path: the path of the metadata file, as the origin of the summary.
     """
     builder = SessionBuilder(session.agent, session.format, path, session.id)
-    builder.events = [replace(event, seq=number) for number, event in enumerate(part)]
+    builder.events = [replace(event, seq=number) for number, event in enumerate(events)]
     builder.place = Place(1, raw.time(metadata, "created_at"))
     for section, text, paths in _iter_summary_texts(raw.fields(metadata, "summary")):
         builder.add_event(

@@ -19,8 +19,8 @@ MARK = Regex(r"\s*memory\s*:\s*(keep|skip)\s*", re.IGNORECASE)
 def review_events(request: PullRequest) -> tuple[Event, ...]:
     """Return the events of a pull request: itself, its reviews and comments, its mended checks.
 
-    Reviews and comments without words are left out, the others come in the order of time. A mended
-    check is one that failed and then passed.
+    Reviews and comments without words are left out, the others are in the order of time. A check is
+    mended if it failed and then passed.
 
     Labels: `label` (one of the forge), `permission` (of its author at the forge), `state` (of the
     request or the review), `reply-to` (the id of the comment that it answers), `line`, `resolved`,
@@ -83,7 +83,7 @@ def _request_event(request: PullRequest) -> Event:
 
 
 def _review_event(request: PullRequest, review: Review) -> Event:
-    """Return the event of one review or comment, with what is known of it as labels."""
+    """Return the event of a review or comment, with the labels that `review_events` lists."""
     address = f"{request.number}#{review.id}"
     resolved = None
     if review.is_resolved is not None:

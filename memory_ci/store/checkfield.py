@@ -206,7 +206,7 @@ def _read_globs(node: YamlNode) -> tuple[str, ...]:
     """Return a glob or a list of globs.
 
     Raises:
-        CheckError: one is not valid.
+        CheckError: a glob is not valid.
     """
     globs = _read_texts(node)
     try:

@@ -245,11 +245,11 @@ class _Scanner:
         self._add_segment(begin, end, head)
 
     def _read_head(self, first: int, close: int | None) -> _Head | None:
-        """Return the front matter that begins at a line; None if none is meant to begin there.
+        """Return the front matter that begins at a line; None if the line does not begin one.
 
         Args:
             first: the line.
-            close: the next separator; None if there is none.
+            close: the line of the next separator; None without one.
         """
         if "\r" in self.lines[first]:
             reason = "its lines end as those of an old Mac do, which git takes for one line"
@@ -270,10 +270,10 @@ class _Scanner:
             return _Head(first)
 
     def _is_front_matter(self, lines: Sequence[str], close: int) -> bool:
-        """Return whether lines are meant as a front matter.
+        """Return whether lines are meant as a front matter, not as text between Markdown rules.
 
-        Text between two rules of Markdown is none. These are: an `id` with a UUID; an `id` and
-        another key; and, with a title below, lines of keys alone with a key of an entry, or any
+        Each of these is a front matter: lines with an `id` that is a UUID; lines with an `id` and
+        another key. With a title below, so are lines of keys alone with a key of an entry, and any
         lines with two keys that every entry has.
 
         Args:
@@ -368,10 +368,11 @@ class _Scanner:
 
 
 def _parse_head(lines: Sequence[str]) -> tuple[Field, ...]:
-    """Parse the fields of a front matter, and refuse one that is not closed or has a quoted key.
+    """Parse the fields of a front matter.
 
     Raises:
-        YamlTextError: it is malformed.
+        YamlTextError: the front matter is malformed, is not closed before a heading, or has the
+            key `id` in quotes.
     """
     for number, line in enumerate(lines):
         # YAML would take a heading for a comment and read the next entry.

@@ -11,13 +11,13 @@ from datetime import date
 
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
-    SortKey,
+    DatedDocument,
+    date_document,
     find_month,
     has_ended,
     join_documents,
     month_path,
     read_documents,
-    sort_key,
 )
 
 
@@ -56,20 +56,21 @@ def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, byt
         The new content of each file that changes; None for a deleted file.
     """
     sizes: dict[str, int] = {}  # Of the files that can be read completely.
-    keys: set[SortKey] = set()
+    dated_documents: set[DatedDocument] = set()
     for path, data in files.items():
         if data is None:
             continue
         documents, findings = read_documents(path, data)
         if not findings:
             sizes[path] = len(data)
-            keys.update(sort_key(document, record) for document, record in documents)
+            for document, record in documents:
+                dated_documents.add(date_document(document, record))
     joined_paths = [path for path in sizes if path != target]
     is_target_unreadable = target in files and target not in sizes
     if not joined_paths or is_target_unreadable:
         return {}
 
-    joined = join_documents(keys)
+    joined = join_documents(dated_documents)
     # If one file were half of a new file, git would take the file for a rename of it. And where
     # two branches join the month, one of them with more in it, git would find a conflict of names
     # for which it calls no merge driver.
@@ -100,7 +101,7 @@ def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int
     if base_documents is None or our_documents is None or their_documents is None:
         return None
 
-    merged: list[SortKey] = []
+    merged: list[DatedDocument] = []
     conflict_count = 0
     for document_id in {**base_documents, **our_documents, **their_documents}:
         document, is_conflict = _merge_document(
@@ -116,10 +117,11 @@ def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int
     return (data, conflict_count) if len(data) <= MAX_FILE_BYTES else None
 
 
-def _group_by_id(data: bytes) -> dict[str, SortKey] | None:
+def _group_by_id(data: bytes) -> dict[str, DatedDocument] | None:
     """Return the documents of a file by id.
 
-    None if one cannot be read, two share an id, or line endings are mixed.
+    Return None if a document cannot be read, if different documents share an id, or if the file has
+    line ends other than `\\n`.
     """
     if b"\r" in data:
         return None
@@ -128,21 +130,27 @@ def _group_by_id(data: bytes) -> dict[str, SortKey] | None:
     documents, findings = read_documents("", data)
     if findings:
         return None
-    keys_by_id: dict[str, SortKey] = {}
+    documents_by_id: dict[str, DatedDocument] = {}
     for document, record in documents:
-        key = sort_key(document, record)
-        if keys_by_id.setdefault(record.id, key) != key:
+        dated_document = date_document(document, record)
+        if documents_by_id.setdefault(record.id, dated_document) != dated_document:
             return None
-    return keys_by_id
+    return documents_by_id
 
 
 def _merge_document(
-    base: SortKey | None, ours: SortKey | None, theirs: SortKey | None
-) -> tuple[SortKey | None, bool]:
-    """Merge three versions of a document; None stands for a side that does not have it.
+    base: DatedDocument | None, ours: DatedDocument | None, theirs: DatedDocument | None
+) -> tuple[DatedDocument | None, bool]:
+    """Merge three versions of a document.
+
+    Args:
+        base: the version at the merge base; None if the document does not exist there.
+        ours: the version of our side; None if our side does not have it.
+        theirs: the version of their side; None if their side does not have it.
 
     Returns:
-        The merged document, None if it is deleted, and whether both sides changed it differently.
+        The merged document, or None if it is deleted, and whether there is a conflict: both sides
+        changed the document differently.
     """
     if ours == theirs or base == theirs:
         return ours, False
@@ -150,7 +158,5 @@ def _merge_document(
         return theirs, False
     if ours is None or theirs is None:
         return ours or theirs, False  # One side deleted what the other changed: it is kept.
-    time, document_id, our_text = ours
-    _, _, their_text = theirs
-    conflict = f"<<<<<<< ours\n{our_text}=======\n{their_text}>>>>>>> theirs\n"
-    return (time, document_id, conflict), True
+    conflict = f"<<<<<<< ours\n{ours.text}=======\n{theirs.text}>>>>>>> theirs\n"
+    return ours._replace(text=conflict), True

@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -52,8 +52,21 @@ TIME = Regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+")
 BAD_PLACE = Regex(r" - at `\$([^`]*)`\Z")
 # A step of such a path: `.key` or `[0]`.
 STEP = Regex(r"\.(\w+)|\[(\d+)\]")
-SortKey = tuple[datetime, str, str]
-"""(time, id, text) of a document: its position in a file of a whole month."""
+
+
+class DatedDocument(NamedTuple):
+    """The text of an episode record, with the fields that order it in a file of several records.
+
+    Attributes:
+        time: the time of the episode or amendment.
+        id: its id, which orders records of the same time.
+        text: the text of the document, with its front matter.
+    """
+
+    time: datetime
+    id: str
+    text: str
+
 
 WHOLE = -1  # The line of a fault that is in no line: the `---` above the front matter.
 HINT = "`memory-ci help episodes` shows the form; what stands here is not used."
@@ -159,11 +172,11 @@ def format_episode_records(records: Iterable[EpisodeRecord]) -> bytes:
     Raises:
         UsageError: a record is not valid, or too long (bad-episode).
     """
-    keys: list[SortKey] = []
+    documents: list[DatedDocument] = []
     for record in records:
         text = format_episode_record(record).decode()
-        keys.append((_time_of(record), record.id, text))
-    return join_documents(keys)
+        documents.append(DatedDocument(_time_of(record), record.id, text))
+    return join_documents(documents)
 
 
 def list_ids(path: str, data: bytes) -> tuple[str, ...]:
@@ -543,11 +556,11 @@ def _locate_error(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
     return YamlTextError(line, f"{path.lstrip('.')}: {reason}" if path else reason)
 
 
-def sort_key(document: EpisodeDocument, record: EpisodeRecord) -> SortKey:
-    """Return the key by which a document is ordered in a file: its time, its id, its text."""
-    return _time_of(record), record.id, document.raw
+def date_document(document: EpisodeDocument, record: EpisodeRecord) -> DatedDocument:
+    """Return the text of a document with the time and the id of its record."""
+    return DatedDocument(_time_of(record), record.id, document.raw)
 
 
-def join_documents(keys: Iterable[SortKey]) -> bytes:
+def join_documents(documents: Iterable[DatedDocument]) -> bytes:
     """Return the content of a file with these documents, in order of time."""
-    return "\n".join(raw for _, _, raw in sorted(keys)).encode()
+    return "\n".join(document.text for document in sorted(documents)).encode()

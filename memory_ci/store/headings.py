@@ -77,7 +77,9 @@ def is_underlined(lines: Sequence[str], index: int) -> bool:
 
 
 def format_title(title: str) -> str:
-    """Format a title as a heading of level 2; one that ends in ` #` gets closing #s.
+    """Format a title as a heading of level 2.
+
+    A title that ends in ` #` gets closing #s, because a parser would drop its end otherwise.
 
     >>> [format_title(title) for title in ("C#", "a # b", "x #")]
     ['## C#', '## a # b', '## x # ##']

@@ -449,7 +449,7 @@ def format_scalar(text: str) -> str:
 
 
 def format_flow_scalar(text: str) -> str:
-    """Format a text as a YAML scalar inside braces or brackets, where a plain one has no colon.
+    """Format a text as a YAML scalar inside braces or brackets; quote it if it has a colon.
 
     >>> [format_flow_scalar(text) for text in ("src/client.py", "pr:128", "a, b", "")]
     ['src/client.py', "'pr:128'", "'a, b'", "''"]

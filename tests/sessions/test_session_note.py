@@ -49,7 +49,7 @@ def test_a_session_is_given_nothing_twice_and_another_one_everything(shop: Proje
     )
     again = shop.retrieve(ASKED, session="s1")
     assert again.known == 3
-    assert "This session was given 3 entries before; `--all` shows them." in again.notes
+    assert "This session was served 3 entries before; `--all` shows them." in again.notes
 
 
 def test_what_changed_comes_again(shop: Project) -> None:

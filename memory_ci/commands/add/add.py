@@ -59,10 +59,10 @@ class Added(msgspec.Struct, frozen=True):
 
 
 def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> Added:
-    """Write a new entry to `.memory/inbox/`, unless memory has one that says the same.
+    """Write a new entry to `.memory/inbox/`, unless memory has the same entry already.
 
-    An entry that quotes a person in a session is written to the git directory instead, from where
-    the next commit of the session's work takes it (`sessions.marked_notes`).
+    An entry that quotes a person in a session is written to the git directory instead; the next
+    commit of the session's work includes it (`sessions.marked_notes`).
 
     Args:
         workspace: the repository and its configuration.

@@ -38,7 +38,7 @@ OPTIONS = (
     ),
     Option(
         "--when",
-        "When agents are told it: start, before:commit, before:push, before:pull-request, "
+        "When agents are served it: start, before:commit, before:push, before:pull-request, "
         "before:command COMMAND, before:edit GLOB or after:failure COMMAND.",
         metavar="MOMENT",
     ),
@@ -58,12 +58,14 @@ OPTIONS = (
     ),
     Option(
         "--cite cites",
-        "Code of HEAD that it speaks about; may be given several times.",
+        "Code at HEAD that the entry is about; repeatable.",
         is_multiple=True,
         metavar="PATH[::SYMBOL|:A-B]",
     ),
     Option(
-        "--quote", "What a person said in this session, word for word; - reads it.", metavar="WORDS"
+        "--quote",
+        "A person's words in this session, verbatim; - reads standard input.",
+        metavar="WORDS",
     ),
     Option("--dry-run", "Say what would be done, and change nothing.", kind=bool),
     Option("--json as_json", "Print JSON instead of text.", kind=bool),
@@ -95,7 +97,7 @@ def run(
         title: the title; None: title and body are read from standard input or the editor.
         body: the body.
         type_: the type of the learning.
-        when: the moment at which agents are told it; None: when it matches their task.
+        when: the moment at which agents are served the entry; None: when it matches their task.
         check: a test of changes, as YAML.
         scope: where it applies.
         source: the change that it comes from.
@@ -176,7 +178,7 @@ def _backtest(
 
 
 def _read_moment(when: str | None) -> str | None:
-    """Return the value of `--when`, the moment at which agents are told an entry, if it is valid.
+    """Return the value of `--when` if it is a moment at which agents can be served an entry.
 
     Raises:
         UsageError: bad-moment.

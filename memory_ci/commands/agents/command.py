@@ -22,8 +22,8 @@ MAX_INPUT = 1024 * 1024  # bytes of a hook's input, which only names a transcrip
 
 @click.command("sessions")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
-@flag("--human", "with_words", help="Print what people said, with file and line.")
-@flag("--captured", "is_captured", help="List the sessions that are kept in this repository.")
+@flag("--human", "with_words", help="Print people's messages, with file and line.")
+@flag("--captured", "is_captured", help="List the sessions that are stored in this repository.")
 @flag("--purge", "is_purge", help="Delete captured sessions, which PATH names by id, or all.")
 @option("--remote", default="", metavar="NAME", help="Purge them on this remote, too.")
 @flag("--capture", "is_capture", help="Keep a digest of a session in this repository.")
@@ -43,15 +43,15 @@ def sessions_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """List agent sessions and what was found in each, or keep one.
+    """List agent sessions and their contents in figures, or store a digest of one.
 
-    Without PATH: the sessions that Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cursor,
-    SpecStory and Aider keep of this directory.
+    Without PATH, it lists the sessions of this directory that Claude Code, Codex, Gemini CLI,
+    Copilot CLI, opencode, Cursor, SpecStory and Aider have stored.
 
     --capture stores a digest of one session under refs/memory-ci/sessions/. PATH is then a
     transcript; `-` takes the JSON that agents give their hooks on standard input; without it, the
-    newest transcript of this project is taken. Secrets are masked, what tools answered is left out,
-    and nothing of it enters the work tree. A session captured twice is stored once.
+    newest transcript of this project is taken. Secrets are masked, the output of tools is left out,
+    and no file of the work tree changes. A session captured twice is stored once.
 
     \b
     Example:
@@ -140,7 +140,7 @@ def _capture_session(path: str | None, is_hook: bool, dry_run: bool, as_json: bo
 
 
 def _capture(path: str | None, dry_run: bool, as_json: bool, is_silent: bool = False) -> None:
-    """Capture a transcript and print what was stored.
+    """Store a digest of a transcript, and print the session's id, size and ref.
 
     Args:
         path: the transcript, `-` for a hook's input that names it, None for the newest one.
@@ -167,7 +167,10 @@ def _capture(path: str | None, dry_run: bool, as_json: bool, is_silent: bool = F
 
 
 def _describe(session: Captured, dry_run: bool) -> list[str]:
-    """Return the lines that say what was stored of a session, or would be by `--dry-run`."""
+    """Return the lines that report a stored session: the result with id and size, and the ref.
+
+    With `--dry-run` they describe the session that would be stored.
+    """
     if session.is_expired:
         return [f"Not kept: {session.session} is older than sessions.keep_days allows"]
     result = "Kept" if session.is_new else "Known already:"

@@ -185,7 +185,7 @@ def _list_agreed(located: Iterable[Located], today: date) -> list[str]:
 
 
 def _render_requests(requests: Iterable[PendingLine], agreed: Sequence[str]) -> list[str]:
-    """Return a line for each of the first requests that fit into the limits beside agreed rules.
+    """Return lines for the first requests that, together with the agreed rules, fit the limits.
 
     Args:
         requests: the requests, the most useful first.

@@ -1,7 +1,7 @@
-"""Requests to an agent to note what a person corrected, at the prompt and at the end of the turn.
+"""Requests to an agent to note a person's corrections, at the prompt and at the end of the turn.
 
-That it was asked is noted in the file of the session. Whether it has added a note since is found by
-counting notes, because commands of an agent may not write to the git directory (Codex's sandbox).
+The file of the session records each request. Whether the agent has added a note since is found by
+counting notes, because an agent's commands may not write to the git directory (Codex's sandbox).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find the lines of memory that are due at an agent's tool call, by a table in the git directory.
 
-A hook runs at each tool call, mostly for nothing. So what is needed to see that nothing is due
-loads no library and few modules; a test holds their number.
+A hook runs at each tool call, and mostly finds nothing due. The code for this common case imports
+no library and few modules; a test limits their number.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ def _reporting_errors(consequence: str) -> Iterator[None]:
     """Print any error in the block, bugs included, as one line on stderr, so that git goes on.
 
     Args:
-        consequence: what the error prevents, such as "no trailer added".
+        consequence: the step that the error prevents, such as "no trailer added".
     """
     try:
         yield

@@ -34,8 +34,8 @@ def hook_command() -> None:
 def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
     """Add trailers to a commit message.
 
-    They name what the work since the last commit was given, and the agent's session that makes the
-    commit.
+    They name the entries that the agent was served since the last commit, and the agent's session
+    that makes the commit.
 
     \b
     Example:
@@ -47,7 +47,7 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
 @hook_command.command("commit-msg", hidden=True)
 @click.argument("message_file", type=click.Path(path_type=Path))
 def commit_msg(message_file: Path) -> None:
-    """Judge what is staged by the checks of the default branch, and print what is violated.
+    """Run the checks of the default branch on the staged changes, and print violations.
 
     Exit status 1 means that a check of level fail is violated, and that no trailer skips it.
 
@@ -94,7 +94,7 @@ def pre_push(remote: str) -> None:
     metavar="NAME",
     help="The event, where the input does not name it.",
 )
-@click.option("--no-ask", is_flag=True, help="Never ask the agent to note what a person taught it.")
+@click.option("--no-ask", is_flag=True, help="Never ask the agent to note a person's corrections.")
 @click.option(
     "--user",
     is_flag=True,

@@ -1,4 +1,4 @@
-"""Judge what an agent is about to commit, push or propose by the checks of the repository."""
+"""Run the repository's checks on changes that an agent is about to commit, push or propose."""
 
 from __future__ import annotations
 

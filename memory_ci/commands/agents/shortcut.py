@@ -14,7 +14,7 @@ from memory_ci.sources.agent_events import parse_event
 MAX_INPUT = 8 * 1024 * 1024  # bytes of an event; a prompt is typed or pasted by a person
 OPTIONS = (
     Option("--for agent", "Whose hooks these are.", default="claude-code", metavar="NAME"),
-    Option("--no-ask", "Never ask the agent to note what a person taught it.", kind=bool),
+    Option("--no-ask", "Never ask the agent to note a person's corrections.", kind=bool),
     Option(
         "--user",
         "A hook in the home: silent without memory, or where the project has one.",

@@ -34,8 +34,8 @@ from memory_ci.store.layout import may_have_prose
 from memory_ci.store.manual_notes import find_remarks
 
 LOW_UTILITY_HINT = (
-    "`memory-ci show ID --why` says what was said of it. Mend it, retire it, or say that it "
-    "helped; nothing is done on its own."
+    "`memory-ci show ID --why` lists its feedback. Correct it, retire it, or confirm it by "
+    "feedback; nothing happens automatically."
 )
 
 
@@ -157,7 +157,7 @@ def _find_duplicate_ids(memory: LoadedMemory) -> Iterator[Finding]:
         first_place = first_places.setdefault(place.entry.id, place)
         if first_place is not place:
             first = f"{first_place.path}:{first_place.line}"
-            message = f"the id {place.entry.id[:8]} stands at {first} already"
+            message = f"the id {place.entry.id[:8]} is already at {first}"
             hint = "Remove one, or give one a new id."
             yield Finding(place.path, place.line, "duplicate-id", message, hint)
 

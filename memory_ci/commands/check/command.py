@@ -235,13 +235,13 @@ def _show_fixes(fixes: Fixes, dry_run: bool) -> None:
     help="Lines, annotations of GitHub Actions, or JSON.",
 )
 def verify_command(base: str | None, head: str, is_fork: bool, output_format: str) -> None:
-    """Check what a change does to memory, before it is merged.
+    """Check the effect of a change on memory, before it is merged.
 
-    It finds what `check` finds, and: removed entries that come back, entries that a merge dropped,
-    files that a fork may not change, priorities that no person set, entries whose cited code the
-    change touches, and an index that cannot be built. The change itself is judged by the checks of
-    the base's entries: `memory-ci help checks`. Only commits are read; nothing is written, and no
-    secret is needed. Exit status 1 means that there are errors.
+    It reports the findings of `check`, and: removed entries that come back, entries that a merge
+    dropped, files that a fork may not change, priorities that no person set, entries whose cited
+    code the change touches, and an index that cannot be built. The change itself is judged by the
+    checks of the base's entries: `memory-ci help checks`. Only commits are read; nothing is
+    written, and no secret is needed. Exit status 1 means that there are errors.
 
     \b
     Example:

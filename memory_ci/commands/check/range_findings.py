@@ -170,8 +170,8 @@ def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding
     """Find priorities of entries (and check levels `fail`) that a bot, agent or run set.
 
     Only values that differ between `start` and `head` count, and only the last commit that set
-    each: a person may have confirmed what a machine set. An entry may take over the value of an
-    entry that it supersedes.
+    each: a person may have confirmed a value that a machine set. An entry may take over the value
+    of an entry that it supersedes.
     """
     workspace = start.workspace
     setters = _find_setters(start, head)

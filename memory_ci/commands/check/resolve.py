@@ -157,7 +157,7 @@ def _driver_settings(workspace: Workspace, python: str) -> Iterator[tuple[str, .
 def _merge_worktree(repo: Repository, ref: str, dry_run: bool) -> Iterator[Repository]:
     """Yield the work tree where a branch is checked out.
 
-    If there is none, and for a dry run, yield a temporary work tree.
+    If no work tree has the branch checked out, and for a dry run, yield a temporary work tree.
 
     Raises:
         RepositoryError: local-changes.

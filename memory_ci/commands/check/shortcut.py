@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from memory_ci.commands.check.check import CheckReport
     from memory_ci.memory.workspace import Workspace
 
-OPTIONS = (Option("--staged", "Check what the next commit would hold.", kind=bool),)
+OPTIONS = (Option("--staged", "Check the staged files.", kind=bool),)
 
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:

@@ -32,7 +32,7 @@ def list_tested_rules(workspace: Workspace, name: str | None, today: date) -> li
         today: the day on which they are in force.
 
     Raises:
-        UsageError: unknown-entry, ambiguous-entry, bad-check; no-check if there is none.
+        UsageError: unknown-entry, ambiguous-entry, bad-check; no-check if no check is found.
     """
     if name is not None and Path(name).is_file():
         return _read_file(workspace, Path(name))

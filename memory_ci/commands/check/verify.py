@@ -138,7 +138,7 @@ def verify_change(
 
 
 def _find_default_branch(repo: Repository) -> str:
-    """Return the default branch. Raises RepositoryError (unknown-revision) if there is none."""
+    """Return the default branch. Raises RepositoryError (unknown-revision) if it is missing."""
     default_branch = read_tips(repo).default
     if not default_branch:
         message = "there is no main or master here, and no remote that names a default branch"
@@ -351,7 +351,7 @@ def _find_claims(sides: Sides) -> Iterator[Finding]:
         if keys:
             trailer_keys = " and ".join(keys)
             message = (
-                f"the commit {commit.sha[:12]} says {trailer_keys}, which record runs alone may say"
+                f"the commit {commit.sha[:12]} has {trailer_keys}, which only record runs may write"
             )
             yield Finding(".", 1, "own-trailer-from-fork", message, OWN_HINT)
     for commit in commits:

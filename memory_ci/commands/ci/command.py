@@ -55,7 +55,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     "--apply",
     type=click.File("rb"),
     metavar="PLAN.json",
-    help="Perform the plan of this file; no engine is asked.",
+    help="Apply the plan in this file, without an engine.",
 )
 @option(
     "--summary",
@@ -82,18 +82,17 @@ def ci_command(
     engine: EngineName | None,
     dry_run: bool,
 ) -> None:
-    """Run a CI job of memory-ci: verify a change, or record what was merged.
+    """Run `verify` or `record`, whichever the event of a CI job calls for.
 
-    On a pull request or in a merge queue that is `verify`; on the default branch, on a schedule or
-    by hand it is `record`, and the index is built. On other branches nothing is done. Without a
-    provider the branch that is checked out decides. Other events are refused: one of them,
-    `pull_request_target`, gives secrets to a job on the text of outsiders.
+    On a pull request or in a merge queue it runs `verify`; on the default branch, on a schedule or
+    when started by hand it runs `record` and builds the index. On other branches it does nothing.
+    Without a provider, the checked-out branch decides. Events that would run text of strangers with
+    access to secrets are refused.
 
-    The last line of standard output is one of JSON that says how the run went
-    (`memory-ci help ci`).
+    The last line of standard output is JSON with the result of the run (`memory-ci help ci`).
 
-    A run that stopped before its end says so. It ends with status 5 after a wrong permission or a
-    bad answer, which last, and with 0 after a limit or a fault of the network.
+    A run that stopped early reports it. Its exit status is 5 after an error that lasts, such as a
+    missing permission or a bad answer, and 0 after a rate limit or a network error.
 
     Exit status: 0 done or nothing to do, 1 findings, 2 an event that is refused or configuration, 3
     a memory file, 4 repository, 5 engine or network.
@@ -145,7 +144,7 @@ def _write_files(run: CiRun, summary: Path | None, *, is_github: bool) -> None:
 
     Args:
         run: the result of the job.
-        summary: the file for the summary; None for the one that GitHub names.
+        summary: the file for the summary; None for the file that GitHub names.
         is_github: whether the job runs in GitHub Actions, which reads outputs.
     """
     from memory_ci.commands.ci.outputs import append_text, format_outputs, list_outputs
@@ -173,7 +172,7 @@ def _print_line(line: RunLine) -> None:
 
 
 def _print_run(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
-    """Print what a job did: its task to standard error, its findings or plan to standard output.
+    """Print the result of a job: its task to stderr, its findings or plan to stdout.
 
     The runner of GitHub executes commands that it finds in a log (`::add-mask::x`), so they are
     made harmless.

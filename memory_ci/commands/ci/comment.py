@@ -14,8 +14,8 @@ from memory_ci.records.config import Config
 from memory_ci.records.report import Finding
 
 MARKER = "<!-- memory-ci: cited code -->"
-TITLE = "This change edits code that memory speaks about"
-DONE = f"{MARKER}\nThis change no longer edits code that memory speaks about.\n"
+TITLE = "This change edits code that entries of memory cite"
+DONE = f"{MARKER}\nThis change no longer edits code that entries of memory cite.\n"
 MAX_BYTES = 60_000  # GitHub takes 65,536 characters.
 CODES = ("anchor-changed", "anchor-gone")
 

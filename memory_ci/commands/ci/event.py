@@ -104,7 +104,7 @@ def find_job(workspace: Workspace, provider: CiProvider, environ: Mapping[str, s
         return CiJob("record", "the default branch is checked out")
     if not tips.default:
         raise RepositoryError(
-            f"{tips.work!r} is checked out, and which branch is the default one cannot be told",
+            f"{tips.work!r} is checked out, and the default branch is unknown",
             slug="no-default-branch",
             hint="Name the base: memory-ci verify --base REV; "
             "or record on this branch: memory-ci record --branch NAME.",

@@ -78,7 +78,7 @@ def _report_readers(case: Surroundings) -> Iterator[Probe]:
     readers = list_readers(case.workspace.repo, case.tip) if case.tip else {}
     if readers:
         days = ", ".join(f"{name} on {time:%Y-%m-%d}" for name, time in readers.items())
-        yield Probe("agents", "ok", f"work that was given memory was last committed by {days}")
+        yield Probe("agents", "ok", f"work that was served memory was last committed by {days}")
 
 
 def _report_files(case: Surroundings, found_parts: Sequence[FoundPart]) -> Iterator[Probe]:
@@ -125,7 +125,7 @@ def _report_worktrees(case: Surroundings, names: Iterable[str]) -> Iterator[Prob
 def _report_hook(
     hook: FoundPart, found_parts: Iterable[FoundPart], last_prompt: datetime | None
 ) -> Iterator[Probe]:
-    """Report what the hook of an agent does: reading, asking for notes, capturing sessions.
+    """Report whether an agent's hook serves memory, asks for notes, and captures sessions.
 
     Args:
         hook: a hook that can be called.
@@ -138,20 +138,23 @@ def _report_hook(
     remedy = f"{INSTALL}{user_flag} --agent {name}"
     yield _judge_reading(hook, last_prompt, remedy)
 
+    # The text of the settings has the command line of the hook, with its options, and the names of
+    # the events at which the agent calls it.
     if "--no-ask" in hook.text:
         yield Probe("agents", "skip", f"{name} is asked for no note (--without ask)", remedy)
     else:
-        has_permission = any(
+        # The part `allow` permits the agent to run `memory-ci add`.
+        may_add_notes = any(
             found.part.name == "allow" and found.agent == hook.agent for found in found_parts
         )
-        permission = ", and may write them" if has_permission else ""
+        permission = ", and may write them" if may_add_notes else ""
         yield Probe("agents", "ok", f"{name} is asked for notes{permission}")
 
-    end_events = [event.name for event in hook.agent.events if not event.is_reading]
-    if any(event_name in hook.text for event_name in end_events):
+    capture_events = [event.name for event in hook.agent.events if not event.is_reading]
+    if any(event_name in hook.text for event_name in capture_events):
         yield Probe("agents", "ok", f"{name} captures each session")
     else:
-        what = f"{name} captures no session: it says no end, or its transcripts are not read"
+        what = f"{name} captures no session: no hook at its end, or transcripts not readable"
         yield Probe("agents", "skip", what)
 
 

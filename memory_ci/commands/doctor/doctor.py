@@ -116,8 +116,8 @@ def _run(name: str, check: DoctorCheck, case: Surroundings) -> tuple[Probe, ...]
     except MemoryCIError as error:
         if LACKING in error.message:
             what = (
-                "this partial clone lacks what is needed to tell; "
-                "`git fetch --refetch --no-filter` gets it"
+                "this partial clone lacks the objects for this check; "
+                "`git fetch --refetch --no-filter` gets them"
             )
             return (Probe(name, "skip", what),)
         return (Probe(name, "fail", f"{error.message} [{error.slug}]", error.hint or AGAIN),)

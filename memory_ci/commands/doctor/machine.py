@@ -154,7 +154,7 @@ def _replies_folder(case: Surroundings) -> Path:
 def _describe_last_reply(folder: Path, engine: str) -> str:
     """Return when an engine last replied, by the newest file of its stored replies."""
     if engine not in ENGINES_WITH_REPLIES:
-        return "its answers are not kept, so its last call cannot be told"
+        return "its answers are not stored, so the time of its last call is unknown"
     times: list[float] = []
     for engine_folder in folder.glob(f"{engine}-*"):
         times += [path.stat().st_mtime for path in engine_folder.rglob("*") if path.is_file()]
@@ -204,7 +204,7 @@ def check_guard(
 ) -> Iterator[Probe]:
     """Check that `check` and `retrieve` refuse dangerous entries, and pass a harmless one.
 
-    The entries are planted in a scratch repository: one has a key, one an injection.
+    The entries are written to a scratch repository. Some hold a key or a prompt injection.
 
     Args:
         case: the repository and the machine.
@@ -395,7 +395,7 @@ def check_served(case: Surroundings) -> Iterator[Probe]:
         what = f"{served}, to {found.agent.name} and its provider ({found.path}); {since}"
         yield Probe("agents", "out", what)
     if not found_parts:
-        yield Probe("agents", "ok", "no agent of this clone is given memory")
+        yield Probe("agents", "ok", "no agent of this clone is served memory")
 
 
 def check_asked(case: Surroundings) -> Iterator[Probe]:
@@ -412,9 +412,11 @@ def check_asked(case: Surroundings) -> Iterator[Probe]:
     share = case.workspace.config.retrieve.holdout
     holdout = "none"
     if share:
-        holdout = f"{share:.0%} of sessions are given nothing, to compare them; it stays in git"
+        holdout = (
+            f"{share:.0%} of sessions are served nothing, for comparison; the result stays in git"
+        )
     yield Probe("holdout", "ok", holdout)
-    yield Probe("telemetry", "ok", "none: memory-ci reports to nobody")
+    yield Probe("telemetry", "ok", "none: memory-ci sends no reports")
 
 
 def _describe_oldest(paths: Iterable[Path], word: str) -> str:

@@ -304,7 +304,10 @@ def _judge_capture(
 
 
 def _has_work_since(case: Surroundings, changes: Sequence[MergedChange], since: datetime) -> bool:
-    """Return whether work was merged since a time; the commit that set memory-ci up is none."""
+    """Return whether work was merged since a time.
+
+    The commit that set memory-ci up does not count as work.
+    """
     return any(
         change.tip.committed_at >= since and not is_setup(case.workspace, change)
         for change in changes

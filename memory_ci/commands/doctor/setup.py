@@ -72,7 +72,7 @@ UNUSABLE = HookState("fail", "is not executable, so git passes it over")
 OLDER = HookState("warn", "is not as this version of memory-ci writes it")
 EDITED = HookState(
     "warn",
-    "was changed since `init --clone` wrote it, so whether it does its work cannot be told",
+    "was changed since `init --clone` wrote it, so it is unknown whether it still works",
     f"{INSTALL} (it renames what you changed: `memory-ci help agents` says where lines of your own "
     "belong)",
 )

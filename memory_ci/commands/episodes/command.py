@@ -62,10 +62,10 @@ def episode_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Note what was tried and what came of it.
+    """Record an attempt and its outcome as an episode.
 
-    It becomes a file of its own under .memory/episodes/, which `memory-ci recall` finds. Without
-    TEXT it is read from standard input. The same text again is known already.
+    The episode is a new file under .memory/episodes/, which `memory-ci recall` finds. Without TEXT,
+    the text is read from standard input. The same text is recorded only once.
 
     \b
     Example:
@@ -89,7 +89,7 @@ def episode_command(
     )
     if noted.left_out:
         keys = ", ".join(noted.left_out)
-        say(f"Note: not kept, for it is not of this repository: {keys}", err=True)
+        say(f"Note: left out, because it is not in this repository: {keys}", err=True)
     path = printable(noted.path)
     if not noted.is_new:
         show(noted, [f"Known already as {noted.episode.id} in {path}; nothing written."], as_json)
@@ -111,11 +111,11 @@ def feedback_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Say whether an entry helped.
+    """Record whether an entry helped.
 
-    It becomes a file of its own under .memory/episodes/, and moves the entry's utility. ID is an
-    entry's id or the start of it. What was said of one entry, kind and --ref is noted once, whoever
-    says it.
+    The feedback is a new file under .memory/episodes/, and raises or lowers the entry's utility. ID
+    is an entry's id or the start of it. Feedback of the same kind on the same entry and --ref is
+    recorded once, even if several people give it.
 
     \b
     Example:
@@ -144,9 +144,9 @@ def feedback_command(
 
 @click.command("checkpoint")
 @click.argument("assumption")
-@option("--milestone", default="", help="Where the work stands: planning, half way, before review.")
+@option("--milestone", default="", help="Milestone of the work: planning, half way, before review.")
 @option("--state", choices=get_args(State), default="open", help="Whether it held.")
-@option("--because", default="", help="What showed that it held or failed.")
+@option("--because", default="", help="Evidence that it held or failed.")
 @change_options
 def checkpoint_command(
     *,
@@ -157,11 +157,11 @@ def checkpoint_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Note an assumption at a milestone, or what became of one.
+    """Record an assumption at a milestone, or whether it held.
 
-    Adds one line to .assumptions.jsonl. Commit it with the work: when that is merged, `record`
-    looks at which assumptions failed. In the session of an agent the line names it: its words are
-    not quoted as a person's.
+    Adds one line to .assumptions.jsonl. Commit the file with the work: when the work is merged,
+    `record` reads which assumptions failed. In an agent's session, the line names the session, so
+    that its words are not quoted as a person's.
 
     \b
     Example:
@@ -196,11 +196,11 @@ def premortem_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Write down what may go wrong with a plan, before the work.
+    """List the risks of a plan, before the work.
 
-    Reads the plan from a file or standard input, and writes .premortem.md: what memory knows to
-    have gone wrong with such work, and, where a model is configured, what it expects. Commit it
-    with the work: when that is merged, `record` holds one against the other.
+    Reads the plan from a file or standard input, and writes .premortem.md: failures of similar
+    earlier work, and, where a model is configured, the risks that it expects. Commit the file with
+    the work: when the work is merged, `record` compares the listed risks with the outcome.
 
     \b
     Example:
@@ -228,7 +228,7 @@ def premortem_command(
 
 @click.command("recall")
 @click.argument("question", nargs=-1)
-@flag("--tasks", help="Print earlier tasks that are like this one, and what became of them.")
+@flag("--tasks", help="Print similar earlier tasks with their outcomes.")
 @option(
     "--limit",
     type=int,
@@ -261,15 +261,15 @@ def recall_command(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Print the episodes that answer a question: what was done, and what came of it.
+    """Print the episodes (earlier work with its outcome) that answer a question.
 
-    Below them stand merged changes of git's history that answer it and have no episode there.
-    Episodes are noted by `record` for merged and declined changes, and by hand with `memory-ci
-    episode`. Without QUESTION the text is read from standard input. Where nothing answers, standard
-    error says so.
+    Below them it lists merged changes from git's history that match the question and have no
+    episode among those printed. Episodes are noted by `record` for merged and declined changes, and
+    by hand with `memory-ci episode`. Without QUESTION the text is read from standard input. If
+    nothing matches, a message on standard error reports it.
 
     With --tasks, the changes that were merged into the default branch are compared with QUESTION: a
-    task, or the number of one of them ("#128"). Nothing like it: nothing printed.
+    task, or the number of one of them ("#128"). If no change is similar, nothing is printed.
 
     \b
     Example:
@@ -279,7 +279,7 @@ def recall_command(
     """
     if tasks:
         refuse_others(ctx, "tasks", ("question", "limit", "explain", "as_json"))
-        text = read_words_or_input(question, "Say what the task is", "recall --tasks")
+        text = read_words_or_input(question, "Name the task", "recall --tasks")
         task_limit = DEFAULT_TASKS if limit is None else limit
         task_limit = min(max(task_limit, 1), MAX_TASKS)
         _recall_tasks(text, task_limit, as_json, explain=explain)
@@ -287,7 +287,7 @@ def recall_command(
     from memory_ci.commands.episodes.recall import RecallQuery
 
     query = RecallQuery(
-        query=read_words_or_input(question, "Say what is asked", "recall"),
+        query=read_words_or_input(question, "Give the question", "recall"),
         now=now(),
         limit=DEFAULT_EPISODES if limit is None else limit,
         session=session,

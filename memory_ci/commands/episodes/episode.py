@@ -101,7 +101,7 @@ def create_episode(
         valence=_check_valence(valence),
     )
     if not is_safe(episode):
-        message = "not noted: an agent must not be given this text"
+        message = "not recorded: this text must not be served to agents"
         raise FindingsError(message, slug="refused-text", hint=UNSAFE_HINT)
 
     left_out = tuple(sorted(key for key, value in context.items() if value and not values[key]))
@@ -171,7 +171,7 @@ def _check_context(words: Mapping[str, str], context: Mapping[str, str]) -> None
         raise UsageError(message, slug="bad-context", hint=f"Keep {MAX_CONTEXT} of them.")
     for key, value in (*words.items(), *context.items()):
         if not KEY.fullmatch(key) or len(value) > MAX_WORD or printable(value) != value:
-            message = f"{printable(key[:40])!r} is not kept as it stands"
+            message = f"{printable(key[:40])!r} is not a valid part of a context"
             hint = f"A name, and at most {MAX_WORD} characters in one line."
             raise UsageError(message, slug="bad-context", hint=hint)
 
@@ -187,7 +187,7 @@ def _check_text(text: str) -> None:
         raise UsageError("there is nothing to note", slug="empty-episode", hint=hint)
     if len(text) > MAX_CONTENT:
         message = f"the text has {len(text):,} characters, over the limit of {MAX_CONTENT:,}"
-        hint = "Say what was asked and what solved it."
+        hint = "Write only the task and its solution."
         raise UsageError(message, slug="episode-too-long", hint=hint)
 
 

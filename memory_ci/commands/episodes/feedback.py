@@ -189,7 +189,7 @@ def _check_text(option_name: str, text: str) -> str:
         FindingsError: refused-text.
     """
     if len(text) > LONGEST or not text.isprintable() or is_unsafe(text):
-        message = f"not noted: --{option_name} is no short text that may be kept"
+        message = f"not recorded: --{option_name} is too long, or not safe to store"
         raise FindingsError(message, slug="refused-text", hint=UNSAFE_HINT)
     return text
 
@@ -231,7 +231,7 @@ def _is_same_commit(commit: str, sha: str) -> bool:
     """Return whether two commit ids, one of them or both abbreviated, name one commit.
 
     Args:
-        commit: the commit of an episode, "" if it has none; a very short one is not compared.
+        commit: the commit of an episode, "" if it has none; a very short id matches nothing.
         sha: the id in a reference.
     """
     if not commit:

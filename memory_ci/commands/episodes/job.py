@@ -122,8 +122,8 @@ def _ask_model(engine: Engine, plan: str) -> tuple[list[Risk], str]:
     """Ask a model for the risks of a plan.
 
     Returns:
-        The risks that may be written, and a warning: on risks that were left out, or on a failure
-        of the model; "" if there is none.
+        The risks that may be written, and a warning on risks that were left out or on a failure of
+            the model, "" for no warning.
     """
     evidence = Evidence(
         id="e1",
@@ -223,7 +223,7 @@ def _check_assumption(assumption: Assumption) -> None:
     """
     text = "\n".join((assumption.assumption, assumption.because, assumption.milestone))
     if not assumption.assumption.strip():
-        hint = "Say in a sentence what is taken for granted."
+        hint = "Write the assumption as one sentence."
         raise UsageError("the assumption is empty", slug="empty-assumption", hint=hint)
     if len(text) > MAX_ASSUMPTION:
         message = f"the assumption has {len(text)} characters, over the limit of {MAX_ASSUMPTION}"

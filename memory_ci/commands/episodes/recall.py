@@ -327,7 +327,7 @@ def _compare_vectors(
 ) -> ComparedEpisodes:
     """Return episodes with the cosines of their vectors and that of a question.
 
-    Where there is no embedder, or it fails, they are returned as they are.
+    Without an embedder, or if it fails, the episodes are returned unchanged.
     """
     choice = choose_embedder(workspace.config.retrieve, environ)
     if choice.embedder is None or len(pool) > MAX_EMBEDDED:

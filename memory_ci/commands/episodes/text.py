@@ -20,7 +20,7 @@ MAX_TITLE = 120
 MAX_TEXT = 600
 MAX_RISK = 300
 PLAN_WIDTH = 2_000  # Characters of a plan that are quoted.
-NONE = "(nothing known speaks of this plan; add what you expect to go wrong)"
+NONE = "(memory has no similar work; add the risks that you expect)"
 
 
 def render_recalled(recalled: Recalled, *, explain: bool = False) -> str:

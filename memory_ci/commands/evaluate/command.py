@@ -52,10 +52,9 @@ def eval_command() -> None:
 def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
     """Run an engine on gold windows, through the same checks as `record`, and count the results.
 
-    The file has one window a line (`memory-ci help evaluation`). A directory is a set of windows,
-    replies and what readers thought of them (`memory-ci help evaluation`): no engine is run, its
-    replies go through the checks of today. Every share is printed with what it is of and its
-    interval.
+    The file has one window a line (`memory-ci help evaluation`). A directory holds windows, replies
+    and the labels of readers (`memory-ci help evaluation`): no engine is run, and the replies go
+    through today's checks. Every share is printed with its base and its confidence interval.
 
     \b
     Example:
@@ -187,8 +186,9 @@ def draw(place: Path, since: str | None, engine: EngineName | None, as_json: boo
 def init() -> None:
     """Derive golden queries from the entries of this repository, into `.memory/eval/derived.jsonl`.
 
-    From titles, paraphrases and cited files, and some that memory should have nothing on. Queries
-    that people write belong into another file beside it: this one is written anew each time.
+    The queries are titles, paraphrases and cited files of entries, and some queries that memory
+    should find nothing for. Write your own queries to another file of that directory: derived.jsonl
+    is overwritten each time.
 
     \b
     Example:

@@ -345,11 +345,11 @@ def _measure_quality(kind: str, answers: Sequence[QueryAnswer]) -> Quality:
 
 
 def _measure_served(answers: Sequence[QueryAnswer]) -> Iterator[Measure]:
-    """Yield the measures of what is served.
+    """Yield the measures of the served entries.
 
     They are the share of served entries that are relevant ("precision at given"), the share that
     the same session was served before ("repeats"), and how much of the recall of the first ten
-    entries is left ("kept").
+    entries the served entries reach ("kept").
     """
     served_answers = [answer for answer in answers if answer.given]
     if served_answers:

@@ -27,9 +27,9 @@ def export_command(path: Path | None, dry_run: bool, as_json: bool) -> None:
     """Write memory into AGENTS.md, for agents without memory-ci.
 
     The norms, and then the entries that were used most, are written into a marked block of at most
-    4,000 characters. The file is PATH, else the one that `export.path` names; the rest of it stays.
-    `check` reports a block that is out of date; with `export.record: true` in the configuration
-    each `record` updates it.
+    4,000 characters. The file is PATH, else the value of `export.path`; text outside the block
+    stays unchanged. `check` reports a block that is out of date; with `export.record: true` in the
+    configuration each `record` updates it.
 
     \b
     Example:

@@ -65,8 +65,8 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
       memory-ci forget - --yes < secret.txt
       memory-ci forget "Ada Lovelace <ada@example.com>" --yes
 
-    Exit status: 0 nothing is left at the tip, 1 a person has to look at what is named, 2 usage,
-    4 repository.
+    Exit status: 0 nothing is left at the tip, 1 a person has to check the listed places, 2 usage, 4
+    repository.
     """
     import secrets
 
@@ -97,8 +97,8 @@ def _confirm(plan: ForgetPlan, *, can_ask: bool) -> None:
         click.Abort: the person refuses.
     """
     if not can_ask:
-        message = "nobody can be asked here whether to forget it"
-        hint = "Look with --plan first, then say --yes."
+        message = "there is no terminal to confirm that it is to be forgotten"
+        hint = "Check the places with --plan first, then pass --yes."
         raise UsageError(message, slug="not-confirmed", hint=hint)
     say("".join(f"{printable(line)}\n" for line in _describe(plan)), err=True)
     if not confirm("Do it?", default=False):

@@ -155,7 +155,7 @@ def mask_raw(tombstones: Tombstones, path: str, data: bytes) -> bytes:
 def _mask_json(tombstones: Tombstones, line: str) -> str:
     """Return a line of JSON Lines with masked words.
 
-    A line without the words, and one that is no JSON, is returned as it is.
+    A line without the words, or a line that is not JSON, is returned unchanged.
     """
     with suppress(ValueError):
         value = json.loads(line)

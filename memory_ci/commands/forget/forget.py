@@ -1,6 +1,7 @@
 """`memory-ci forget`: removes an entry, words or a person from files, refs and derived data.
 
-Files are changed by one commit. What is left, such as old commits, is listed for a person.
+Files are changed by one commit. Places that it cannot change, such as old commits, are listed for a
+person.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class ForgetSubject(msgspec.Struct, frozen=True):
 
 
 def find_subject(workspace: Workspace, text: str, wanted: What | None) -> ForgetSubject:
-    """Return what a text on the command line names: an entry by its id, a person, or words.
+    """Return the subject that a command-line text names: an entry by its id, a person, or words.
 
     A person is a mail address or an author of commits. A text that looks like an id is never taken
     for words.
@@ -379,8 +380,8 @@ def _list_steps(
 
     Args:
         workspace: the repository.
-        subject: what is forgotten.
-        found_places: the places that have it.
+        subject: the entry, person or words to forget.
+        found_places: the places that hold the subject.
     """
     changed_refs = {place.where for place in found_places if place.kind == "session"}
     for remote, pushed_sessions in list_pushed(workspace.repo).items():

@@ -202,7 +202,7 @@ def _rewrite_session_files(
     Args:
         workspace: the repository and its configuration.
         target: the words to forget.
-        files: the digest, the transcript and the notes of the session, as far as it has them.
+        files: the digest, the transcript and the notes of the session, those that exist.
     """
     tombstones = target.tombstones
     new_files = dict(files)
@@ -359,7 +359,7 @@ def _find_messages(repo: Repository, target: Target, needles: Sequence[str]) -> 
         if target.tombstones.find(message):
             number = find_number(message)
             where = f"{short_id}, pull request {number}" if number else short_id
-            what = "its message says it, and so may its pull request"
+            what = "its message holds it, and its pull request may hold it"
             yield HeldPlace("message", where, what, is_left=True)
 
 

@@ -1,4 +1,4 @@
-"""How often people ask for what a rule says already, and whether served rules are followed."""
+"""Count requests that a rule in memory already answers, and check if served rules are followed."""
 
 from __future__ import annotations
 

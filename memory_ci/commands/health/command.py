@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("health")
 @option("--at", metavar="REV|DATE", help="Look at this revision or day, with that day for today.")
 @flag("--history", help="A line for today and for the end of each month, the newest twelve.")
-@flag("--effect", help="Compare sessions that are given memory with those that are held out.")
+@flag("--effect", help="Compare sessions that are served memory with sessions that are held out.")
 @flag("--stage", help="Print the stage that each project is in.")
 @json_option
 @click.pass_context
@@ -33,15 +33,15 @@ def health_command(
     stage: bool,
     as_json: bool,
 ) -> None:
-    """Say how well memory is kept, and what to do about what is weak.
+    """Measure the health of memory, and advise on each weak metric.
 
     Six metrics from 0 to 100, each with a target: truth, recency, coverage, coherence and
-    reachability 75, efficiency 30. A metric without enough facts is n/a. All of it is counted in
-    the files and the history; nothing is stored. --json also has their mean by weight.
+    reachability 75, efficiency 30. A metric without enough facts is n/a. All metrics are computed
+    from the files and the git history; nothing is stored. --json also has their weighted mean.
 
     --stage reads INTENT.md, at the root and in each directory of projects/, of HEAD or --at:
     `stage:`, a heading or its milestones. When a stage ends, `record` retires the task entries that
-    belong to it. A stage that is unclear is not a change.
+    belong to it. An unclear stage does not count as a change of stage.
 
     \b
     Example:

@@ -274,7 +274,7 @@ def _list_merged(inputs: HealthInputs, shas: Set[str]) -> frozenset[str]:
 
     Args:
         inputs: the memory and history.
-        shas: ids of commits, whole or abbreviated; the result has them as they are here.
+        shas: ids of commits, whole or abbreviated; the result has them in the same form.
     """
     repo = inputs.workspace.repo
     names = sorted(shas)

@@ -131,7 +131,7 @@ def list_health_remarks(workspace: Workspace, ref: str, today: date) -> tuple[st
     if readers:
         last_commits = ", ".join(f"{name} on {time:%Y-%m-%d}" for name, time in readers.items())
         remarks.append(
-            printable(f"Work that was given memory was last committed by {last_commits}.")
+            printable(f"Work that was served memory was last committed by {last_commits}.")
         )
 
     remarks.append(render_holdout(branch.config.retrieve.holdout))

@@ -95,7 +95,7 @@ class HealthInputs(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def describe_lost(self) -> str:
-        """Return the places that the index does not hold, in parentheses; "" if there are none.
+        """Return the places that the index does not hold, in parentheses; "" if it holds all.
 
         It is the end of a sentence: ` (MEMORY.md:3, MEMORY.md:9, a.md:1 and 4 more)`.
         """

@@ -75,11 +75,11 @@ ADVICE: Mapping[MetricName, str] = {
     ),
     "coverage": "Let memory catch up with what was merged: `memory-ci record`.",
     "coherence": (
-        "Unite what says the same: `memory-ci upkeep compact`."
-        " Of two that contradict, let one supersede the other."
+        "Merge duplicate entries: `memory-ci upkeep compact`. "
+        "Where two entries contradict each other, let one supersede the other."
     ),
     "efficiency": (
-        "Reword or retire what is served and not used: `memory-ci review`."
+        "Reword or retire entries that are served and not used: `memory-ci review`."
         " These titles of merged changes find nothing; where such work taught something that the"
         " next should know, note it: `memory-ci add`."
     ),

@@ -63,7 +63,7 @@ def render_health_line(health: Health) -> str:
 
 
 def _summarise(health: Health) -> str:
-    """Return how many metrics reach their targets, and which one is furthest from it."""
+    """Return a line: how many metrics reach their targets, and which metric is furthest below."""
     weakest = health.weakest
     if weakest is None or weakest.value is None:
         return "there is nothing to measure"
@@ -177,8 +177,8 @@ def render_effect(report: EffectReport) -> str:
     """
     if report.since is None:
         return (
-            "No session is known to have been held out:"
-            " `retrieve.holdout` says which share of them is.\n"
+            "No session is known to have been held out: "
+            "`retrieve.holdout` sets the share of them.\n"
         )
     heading = (
         f"Sessions and changes since {report.since}, given memory and held out"
@@ -211,8 +211,8 @@ def render_holdout(holdout: float) -> str:
     if not holdout:
         return ""
     return (
-        f"Holdout: {holdout:.0%} of sessions are given nothing;"
-        " `memory-ci health --effect` compares them."
+        f"Holdout: {holdout:.0%} of sessions are served nothing; "
+        "`memory-ci health --effect` compares them."
     )
 
 

@@ -173,7 +173,7 @@ def list_sources(paths: Iterable[Path], source: Source) -> tuple[Path, ...]:
     """Return the files that an import reads, each once.
 
     Args:
-        paths: files, which are read in any case, and directories, of which the files that a
+        paths: files and directories. A file is always read; in a directory, only the files that a
             memory of this kind has are read. Symbolic links in a directory are left out.
         source: the kind of memory.
     """

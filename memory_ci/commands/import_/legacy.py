@@ -503,7 +503,7 @@ def _read_section(path: str, part: _Part, today: date) -> Iterator[LegacyLearnin
 
 
 def _find_subject(heading: tuple[int, str] | None) -> str:
-    """Return the text of a heading, "" if there is none or if it names the file itself."""
+    """Return the text of a heading, "" without a heading or if it names the file itself."""
     if heading is None:
         return ""
     level, text = heading

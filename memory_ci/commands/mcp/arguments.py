@@ -54,7 +54,7 @@ class CreateEpisode(Arguments, frozen=True):
 class RecallEpisodes(Arguments, frozen=True):
     """Arguments of `recall_episodes`."""
 
-    query: Annotated[Text, doc("What is asked.")]
+    query: Annotated[Text, doc("The question.")]
     limit: Annotated[Count, doc("At most this many episodes.")] = 10
     session_filter: Annotated[
         Word | None,
@@ -67,7 +67,7 @@ class RecallEpisodes(Arguments, frozen=True):
 class QueryAtTime(Arguments, frozen=True):
     """Arguments of `query_at_time`."""
 
-    query: Annotated[Text, doc("What is asked.")]
+    query: Annotated[Text, doc("The question.")]
     point_in_time: Annotated[Word, doc("ISO 8601, such as 2026-11-20T15:00:00+00:00, or a day.")]
     limit: Annotated[Count, doc("At most this many episodes.")] = 10
 
@@ -82,7 +82,7 @@ class MarkImportant(Arguments, frozen=True):
 class Retrieve(Arguments, frozen=True):
     """Arguments of `retrieve`."""
 
-    task: Annotated[Text, doc("The task, in the words in which it was given.")]
+    task: Annotated[Text, doc("The task, in the person's words.")]
     paths: Annotated[Words | None, doc("Files or directories that the work touches.")] = None
     types: Annotated[Types, doc("Only these types.")] = ()
     limit: Annotated[Count, doc("At most this many entries.")] = 20
@@ -93,20 +93,21 @@ class Retrieve(Arguments, frozen=True):
         None
     )
     walk: Annotated[
-        Annotated[int, Meta(ge=0, le=1)] | None, doc("1: with what is related to what is found.")
+        Annotated[int, Meta(ge=0, le=1)] | None,
+        doc("1: also entries that are related to the matches."),
     ] = None
     about: Annotated[
-        Word | None, doc("A file: what is known of it is given, and the task is not asked for.")
+        Word | None, doc("A file: entries about it are returned, and no task is needed.")
     ] = None
     all_matches: Annotated[
-        bool, doc("Also weak matches, and what this session was given before.")
+        bool, doc("Also weak matches, and entries that this session was served before.")
     ] = False
 
 
 class FindSimilar(Arguments, frozen=True):
     """Arguments of `similar_changes`."""
 
-    task: Annotated[Text, doc("The task, in the words in which it was given, or `#128`.")]
+    task: Annotated[Text, doc("The task, in the person's words, or `#128`.")]
     limit: Annotated[Count, doc("At most this many changes.")] = 2
 
 
@@ -132,7 +133,7 @@ class RecordFeedback(Arguments, frozen=True):
     """Arguments of `record_feedback`."""
 
     id: Annotated[Word, doc("The id of an entry, or the start of it, 4 characters or more.")]
-    kind: Annotated[FeedbackKind, doc("What became of the entry's advice.")]
+    kind: Annotated[FeedbackKind, doc("How the entry's advice turned out.")]
     ref: Annotated[
         Word, doc("The work it is about: pr:128, or commit:9d0c3f2. Default: the work at hand.")
     ] = ""

@@ -110,8 +110,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
             return self.session
         own = "This server has none"
         if self.session:
-            own = f"This server speaks for the session {self.session!r}"
-        message = "another session cannot be asked or written for"
+            own = f"This server serves the session {self.session!r}"
+        message = "this server cannot read or write for another session"
         hint = f"{own}; leave the session out, or start a server with --session."
         raise UsageError(message, slug="other-session", hint=hint)
 
@@ -164,7 +164,7 @@ def call_similar_changes(
 ) -> tuple[str, SimilarChanges]:
     """Find earlier changes of this repository that are like a task, from git history.
 
-    Each says what was done, where, and what became of it.
+    Each change has its title, its files and its outcome.
     """
     changes = similar_tasks(caller.workspace(), arguments.task, top=arguments.limit)
     retrieval = Retrieval(task=arguments.task, mode="lexical", hints=Hints(changes))
@@ -195,10 +195,10 @@ def call_add_learning(caller: Caller, arguments: tool_arguments.AddLearning) -> 
 def call_record_feedback(
     caller: Caller, arguments: tool_arguments.RecordFeedback
 ) -> tuple[str, FeedbackResult]:
-    """Say whether an entry of memory helped: this raises or lowers the entry's utility.
+    """Record whether an entry of memory helped, which raises or lowers its utility.
 
-    It counts once for each entry, kind and ref. Without a ref it counts once in each session, or in
-    a server without a session once for each commit that HEAD was at.
+    Feedback is recorded once for each entry, kind and ref; without a ref, once for each session;
+    without a session, once for each commit at HEAD.
     """
     workspace = caller.workspace()
     check_length(arguments.id)
@@ -256,7 +256,7 @@ def call_review(caller: Caller, arguments: tool_arguments.ReviewAnswer) -> tuple
 def call_create_episode(
     caller: Caller, arguments: tool_arguments.CreateEpisode
 ) -> tuple[str, Kept]:
-    """Note what was tried and what came of it, as an episode of this repository."""
+    """Record an attempt and its outcome as an episode of this repository."""
     session = caller.own_session(arguments.session_id)
     noted = create_episode(
         caller.workspace(),
@@ -273,7 +273,7 @@ def call_create_episode(
 def call_recall_episodes(
     caller: Caller, arguments: tool_arguments.RecallEpisodes
 ) -> tuple[str, Recollection]:
-    """Earlier work that answers a question: what was done, and what came of it.
+    """Return episodes, which are earlier work with its outcome, that answer a question.
 
     The answer is untrusted hints.
     """
@@ -312,7 +312,7 @@ def call_query_at_time(
 def call_mark_important(
     caller: Caller, arguments: tool_arguments.MarkImportant
 ) -> tuple[str, Kept]:
-    """Say how much an episode matters. What was written stays; the last word counts."""
+    """Set how important an episode is. Earlier settings stay recorded; the last setting counts."""
     workspace = caller.workspace()
     noted = mark_important(
         workspace, arguments.episode_id, arguments.valence, caller.now, caller.session
@@ -420,7 +420,7 @@ def _report_noted(noted: Noted) -> tuple[str, Kept]:
     notes: tuple[str, ...] = ()
     if noted.left_out:
         keys = ", ".join(noted.left_out)
-        notes = (f"Not kept, for it is not of this repository: {keys}.",)
+        notes = (f"Left out, because it is not in this repository: {keys}.",)
     kept = Kept(noted.episode.id, noted.path, noted.is_new, notes)
     return _report(kept, "Commit it with your work.")
 

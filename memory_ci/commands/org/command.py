@@ -117,8 +117,8 @@ def sync_command(
 
     A list has one repository a line: PATH-OR-URL [audience]. The audience is public, internal (the
     default) or group-NAME. A repository that is private at its forge is refused, unless its line
-    names a group. One that did not change is not fetched, one that cannot be reached keeps its
-    entries, and one that is gone or no longer listed is removed.
+    names a group. An unchanged repository is not fetched, an unreachable repository keeps its
+    entries, and a repository that is gone or no longer listed is removed.
 
     \b
     Example:
@@ -202,7 +202,7 @@ def verify_command(index: str, as_json: bool) -> None:
 @index_option
 @json_option
 def status_command(index: str, as_json: bool) -> None:
-    """Print what the index has: repositories, entries, sizes, ages, and failures.
+    """Print the contents of the index: repositories, entries, sizes, ages, and failures.
 
     \b
     Example:
@@ -281,7 +281,7 @@ def promote_command(
     """Propose entries that several repositories have to the organisation's own repository.
 
     This is the repository of the current directory. Entries that its memory has or rejected, or
-    that an earlier request held, are not proposed. Whoever reads this repository can read the
+    that an earlier request held, are not proposed. All readers of this repository can read the
     proposals: name only audiences whose entries they may read.
 
     \b

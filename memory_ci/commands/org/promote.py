@@ -43,7 +43,7 @@ NAMESPACE = UUID("6f0f3c52-6c0b-4d6a-9c2e-0d6f6f2f6a11")
 """The namespace of ids that are made of an entry's text: equal words are one proposal."""
 
 MAX_PROPOSED = 20  # Entries of one request: people read no more in one go.
-NOTHING_NEW = "nothing new is said in so many repositories"
+NOTHING_NEW = "no new entry occurs in that many repositories"
 
 
 class OrgPromotion(msgspec.Struct, frozen=True):

@@ -101,11 +101,11 @@ def add_organisation(
     except TimeoutError:
         note = (
             "The organisation's index did not answer within"
-            f" {DEADLINE_SECONDS * 1000:.0f} ms: nothing of it is given."
+            f" {DEADLINE_SECONDS * 1000:.0f} ms: its entries are left out."
         )
         return replace(answer, notes=(*answer.notes, note))
     except MemoryCIError as error:
-        note = f"Nothing of the organisation is given: {error.message}."
+        note = f"Entries of the organisation are left out: {error.message}."
         return replace(answer, notes=(*answer.notes, note))
     new_hits = [hit for hit in hits if hit.located.entry.id not in known and is_new(hit)]
     fitting_hits, _ = fit(new_hits, budget, entry_cost)
@@ -235,7 +235,7 @@ class OrgSearch:
 def _make_global(org_match: OrgMatch) -> Located:
     """Return the entry of a match with its repository in the path, and of global scope.
 
-    Entries of two repositories with one path are told apart, and no scope is preferred.
+    Entries with the same path in two repositories stay distinct, and no scope ranks higher.
     """
     path = f"{org_match.repository.id}:{org_match.located.path}"
     return replace(org_match.located, path=path, scope=ScopeOf("global"))

@@ -383,9 +383,9 @@ class SqliteEngine(OrgEngine):
 
 
 def _path_range(repository_id: str) -> tuple[str, str]:
-    """Return the bounds of the column `path` for a repository; the upper one is excluded.
+    """Return the bounds of the column `path` for a repository; the upper bound is excluded.
 
-    A path there is the id, a line end and the path in the repository.
+    A value of the column is the id, a line end and the path in the repository.
     """
     return f"{repository_id}\n", f"{repository_id}{END}"
 

@@ -50,7 +50,7 @@ class OrgStatus(msgspec.Struct, frozen=True):
 def load_status(index: str) -> OrgStatus:
     """Return the state of an index.
 
-    Failures are recorded where the index is synced; elsewhere there are none.
+    Failures are recorded only in the copy that is synced; other copies have no record of them.
 
     Raises:
         EngineError: org-missing.

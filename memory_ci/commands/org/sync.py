@@ -269,7 +269,7 @@ class _SyncRun:
         )
 
     def _find_effect(self, repository: OrgRepository, reading: OrgReading) -> str:
-        """Return what a sync does to a repository: added, moved, updated or unchanged.
+        """Return the effect of a sync on a repository: added, moved, updated or unchanged.
 
         It moved if its name, link or audience changed.
         """
@@ -283,8 +283,8 @@ class _SyncRun:
     def drop_missing(self, targets: OrgTargets) -> None:
         """Drop the repositories that are excluded, gone, or no longer in the list of targets.
 
-        If no repository was reached, the network may be at fault, so gone ones are kept. Those that
-        are not listed are also kept if a listing is incomplete.
+        If no repository was reached, the network may be at fault, so gone repositories are kept.
+        Repositories that are not listed are also kept if a listing is incomplete.
         """
         listed_ids = {target.repository.id for target in targets.targets}
         is_complete = not targets.problem and (self.reached or not listed_ids)
@@ -422,7 +422,7 @@ def _write_manifests(
     published: Iterable[OrgPublished],
     now: datetime,
 ) -> None:
-    """Write a JSON manifest beside the file of each audience, and remove other manifests.
+    """Write a JSON manifest next to the file of each audience, and remove other manifests.
 
     It has the digest of the file, and the repositories whose entries are in it.
     """

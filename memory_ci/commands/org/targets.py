@@ -254,7 +254,7 @@ class _TargetGatherer:
 
         Args:
             forge_repository: the repository at its forge.
-            line: the line of a list that names it, None if there is none.
+            line: the line of a list that names it, None if no list does.
         """
         visibility = forge_repository.visibility
         if line is None and visibility == "private":

@@ -76,7 +76,7 @@ class Carried(NamedTuple):
 def carry_over(workspace: Workspace, base: str, decisions: MaintainerDecisions) -> Carried:
     """Return the files at `base` with the decisions of maintainers that it does not have yet.
 
-    What the base changed otherwise stays as it is in the base.
+    Other content of the base stays unchanged.
 
     Args:
         workspace: the repository.
@@ -121,7 +121,7 @@ def _update_rejected_file(
     the line, so that the entry may be proposed again.
 
     Args:
-        content: the file, b"" if there is none.
+        content: the file, b"" if it is missing.
         rejected_keys: the keys that its lines begin with.
         decisions: the decisions of maintainers.
     """

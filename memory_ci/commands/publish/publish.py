@@ -98,8 +98,8 @@ class PublishOptions(msgspec.Struct, frozen=True):
     """The choices of a caller on how a run is published.
 
     Attributes:
-        mode: the mode; None for the one that the branch's configuration names.
-        ref: the branch; None for the one that is checked out.
+        mode: the mode; None for the mode that the branch's configuration names.
+        ref: the branch; None for the checked-out branch.
         at_once: publish now, whatever `publish.every` says.
         is_asked: the caller named the range, so the request is made of that range alone.
     """
@@ -305,10 +305,10 @@ def _read_branch(run: Run, base_ref: str, branch_ref: str) -> MemoryBranch:
 
 
 def _propose(run: Run, reason: str = "") -> Published:
-    """Plan the run, and bring the memory branch and its pull request up to date.
+    """Plan the run, and update the memory branch and its pull request.
 
     Both are removed if there is nothing to propose. If somebody else moves the branch meanwhile,
-    all is tried again.
+    all steps are repeated.
 
     Args:
         run: the run.
@@ -405,7 +405,7 @@ def _find_pause_before_plan(run: Run, branch: MemoryBranch) -> str:
 def _build(run: Run, ref: str, base: str, decisions: MaintainerDecisions) -> Built | str:
     """Make the commits of the memory branch: maintainers' decisions, the run, the questions.
 
-    The run is planned on the decisions, so that it does not propose again what was removed by them.
+    The run is planned on top of the decisions, so that it does not propose removed entries again.
 
     Args:
         run: the run.
@@ -502,7 +502,7 @@ def _carry(
 def _push_and_propose(
     run: Run, branch: MemoryBranch, built: Built, reason: str
 ) -> Published | None:
-    """Push the built commits and update the pull request, or leave both as they are.
+    """Push the built commits and update the pull request, or leave both unchanged.
 
     A branch that adds nothing is deleted, and its request is closed.
 

@@ -151,7 +151,7 @@ class SharedEntry(msgspec.Struct, frozen=True):
 
 
 class TaskAnswers(msgspec.Struct, frozen=True):
-    """The difference that a pull request makes to what an agent is served for a past task.
+    """The change that a pull request makes to the entries served for a past task.
 
     Attributes:
         task: the task.
@@ -327,7 +327,7 @@ def parse_keys(text: str) -> frozenset[str]:
 def parse_boxes(text: str) -> Boxes:
     """Return the boxes that people ticked and unticked in the text of a pull request.
 
-    There are none if memory-ci closed it.
+    The result is empty if memory-ci closed the request.
     """
     if text.startswith(CLOSED.strip()):
         return Boxes()
@@ -512,7 +512,7 @@ def _list_answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]
     """Yield which entries agents with past tasks are shown, before and after the request."""
     if not answers:
         return
-    yield from ("", "### What agents are told: before and after", "")
+    yield from ("", "### Entries served to agents: before and after", "")
     yield from ("The past tasks that are most like this, asked again:", "")
     for answer in answers:
         title = code_span(shorten(answer.task.title, TITLE_WIDTH))
@@ -547,7 +547,7 @@ def _list_episodes(plan: Plan) -> Iterator[str]:
     if plan.unwritten.changes:
         count = plural(plan.unwritten.changes, "merged change")
         yield ""
-        yield f"Read, and noted in one line: {count} of which git's history says all."
+        yield f"Read, and recorded in one line each: {count} that git's history fully describes."
     if plan.fold_before is not None:
         yield ""
         yield f"Months of episodes that ended before {plan.fold_before} become one file each."
@@ -563,7 +563,7 @@ def _list_carried(carried: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _list_rejected(rejected: Sequence[str]) -> Iterator[str]:
-    """Yield a box for each rejected entry, which brings it back when ticked; episodes have none.
+    """Yield a box for each rejected entry, which restores it when ticked; episodes have no box.
 
     A line is the key of an entry and its title, or the path of an episode.
     """
@@ -646,7 +646,7 @@ def _render_effect(effect: Effect) -> str:
     return (
         f"Budget: {plural(effect.entries_before, 'active entry')} become {effect.entries_after}, "
         f"{effect.chars_before:,} characters become {effect.chars_after:,}; "
-        f"a job is given at most {effect.limit:,} of them."
+        f"a job is served at most {effect.limit:,} of them."
     )
 
 

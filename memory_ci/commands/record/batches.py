@@ -391,7 +391,7 @@ class Backfill:
             yield model, model.engine
 
     def _make_batches_error(self, model: Model) -> UsageError:
-        """Return the error for a model without batches, with the way to get one that has them."""
+        """Return the error for a model without batches, with advice on choosing another model."""
         settings = model.settings
         provider = f" by {settings.provider}" if model.name == "anthropic" else ""
         message = f"the engine {model.name}{provider} has no batches ({model.reason})"
@@ -432,7 +432,7 @@ def split_requests(
 ) -> Iterator[tuple[str, ...]]:
     """Split requests into batches, and yield the keys of each batch.
 
-    The requests keep their order. One that is larger than `max_bytes` is a batch of its own.
+    The requests keep their order. A request that is larger than `max_bytes` is a batch of its own.
 
     Args:
         sizes: the size of each request in bytes, by its key.
@@ -514,19 +514,19 @@ class BatchReplies:
         Args:
             engine: the engine for requests without a reply.
             existing: the entries of memory that were sent with the requests.
-            replies: the replies, by the keys of the requests as they were sent.
+            replies: the replies or errors, by the keys of the requests that were sent.
         """
         self._engine = engine
-        self._existing = existing
+        self._sent_entries = existing
         self._replies = replies
-        self._missing: Counter[str] = Counter()
+        self._missing_replies: Counter[str] = Counter()  # By reason.
 
     @property
     def problems(self) -> tuple[str, ...]:
         """How many replies were missing, for each reason."""
         return tuple(
             f"{count} of the batches' answers, so the model is asked again: {reason}"
-            for reason, count in sorted(self._missing.items())
+            for reason, count in sorted(self._missing_replies.items())
         )
 
     def extract(self, request: Request) -> EngineReply:
@@ -538,15 +538,16 @@ class BatchReplies:
         # Batches hold the requests about merged changes alone, not those that compare entries.
         if request.task != "learnings":
             return self._engine.extract(request)
-        # The key is of the request as it was sent, with the entries that memory had then.
-        sent_request = replace(request, existing=self._existing)
+        # Replies are stored under a hash of the sent request, which had the entries that memory
+        # had when the batch was sent, not those that it has now.
+        sent_request = replace(request, existing=self._sent_entries)
         reply = self._replies.get(request_key(sent_request))
         if isinstance(reply, EngineReply):
             return reply
         reason = "failed, expired or missing"
         if reply is None:
             reason = "range, model or prompt changed since"
-        self._missing[reason] += 1
+        self._missing_replies[reason] += 1
         return self._engine.extract(request)
 
 

@@ -40,7 +40,7 @@ MORE = "Some lines were left out: --verbose prints all, --json is for programs."
 
 
 class _Section(NamedTuple):
-    """A part of the text: a heading with the items of a list, of which some may be left out.
+    """A part of the text: a heading and a list, whose last items may be left out.
 
     Attributes:
         heading: the heading, with the number of items.
@@ -81,14 +81,14 @@ LIMITS = (
 def render_brief(
     plan: Plan | None, written: Sequence[str], published: Published | None, width: int = 0
 ) -> str:
-    """Render a run and what became of it in about `MAX_LINES` lines.
+    """Render a run and its result in about `MAX_LINES` lines.
 
     Lists are shortened until the text fits.
 
     Args:
         plan: the plan, None if none was made.
         written: the paths of the episode files that it writes.
-        published: what was committed and published; None if nothing was.
+        published: the commits and where they were published; None if nothing was committed.
         width: the columns of a terminal, for which items are cut; 0 elsewhere.
     """
     outcome = list(list_published(plan, published))
@@ -202,7 +202,7 @@ def _describe_step(step: PlannedStep) -> _Section:
 def _list_judged(plan: Plan) -> Iterator[_Section]:
     """Yield a section for each verdict by which candidates for entries were not written.
 
-    Suspected candidates, about which a person can decide, are in the order in which review asks.
+    Candidates that a person can decide about are listed in the order in which review asks.
     """
     for verdict, heading in VERDICTS:
         judged = [item for item in plan.judged if item.verdict == verdict]

@@ -67,14 +67,14 @@ verbose_option = flag("--verbose", help="Print all of it, not the most important
 @option(
     "--push",
     choices=get_args(PublishMode),
-    help="How the commits reach the remote, instead of what the configuration says.",
+    help="How the commits reach the remote; overrides the configuration.",
 )
 @now_option
 @option(
     "--summary",
     type=click.File("w", encoding="utf-8", lazy=True),
     metavar="FILE",
-    help="Write what was learned to this file, as Markdown.",
+    help="Write the learnings to this file, as Markdown.",
 )
 @option("--fail-on", choices=["engine"], help="Exit with status 5 when the engine failed.")
 @option(
@@ -89,7 +89,7 @@ verbose_option = flag("--verbose", help="Print all of it, not the most important
     "plan_file",
     type=click.File("rb"),
     metavar="FILE",
-    help="Perform the plan of this file, or for - of standard input; no engine is asked.",
+    help="Apply the plan in this file, or for - on standard input, without an engine.",
 )
 @verbose_option
 @change_options
@@ -112,26 +112,28 @@ def record_command(
 ) -> None:
     """Turn merged work into committed memory.
 
-    Reads what was merged since the last run, with the sessions and the reviews behind it, folds the
-    inbox, extracts learnings, reinforces what the work used and notes an episode of it, in one
-    commit; promotion, retirement and compaction are commits of their own where they change
-    something. Running again changes nothing. Your index and your other files are not touched.
+    Reads the changes that were merged since the last run, with their agent sessions and reviews. It
+    folds the inbox, extracts learnings, reinforces the entries that the work used and writes an
+    episode for each change, all in one commit. Promotion, retirement and compaction are further
+    commits, if they change something. Running again changes nothing. Your index and your other
+    files are not touched.
 
     The first run begins where `.memory-ci.yaml` was committed; --since takes older history, --since
-    99y all of it. More than 50 new episode files are asked about on that run, unless --since or
-    --yes is given. A branch that is not the default one is named with --branch.
+    99y all of it. If that run would write more than 50 episode files, it asks first, unless --since
+    or --yes is given. --branch names another branch than the default branch.
 
-    Without a model only what authors marked is written; what merely sounds like a learning is
-    listed. With one, every learning cites words of a person, and code checks that they were said.
+    Without a model, only sentences that authors marked are written; sentences that merely look like
+    a learning are listed. With a model, every learning quotes a person, and memory-ci checks that
+    the quote is in the source.
 
     With --push the run is made on the tip of the remote's branch and its commits are put there, or
     into one pull request: `memory-ci help platform`.
 
     --plan and --apply are the two halves of a run. The plan is one JSON document: changes per step,
-    candidates with their evidence, what was left out and why; a person or another job can read it
-    before it is performed. Credentials are masked on standard output. It is checked again, against
-    the tree it is applied to: the branch must still be where the plan was made, and no step may do
-    more than a step of its kind.
+    candidates with their evidence, and omissions with reasons; a person or another job can read it
+    before it is applied. Credentials are masked on standard output. --apply checks the plan again,
+    against the tree that it is applied to: the branch must still be where the plan was made, and no
+    step may do more than a step of its kind.
 
     \b
     Example:
@@ -244,7 +246,7 @@ class _RunPlanner:
         """Return the plan of the run on the tip of a branch.
 
         Args:
-            ref: the branch; None for the one that is checked out.
+            ref: the branch; None for the checked-out branch.
             accepted: content keys of the candidates that a person accepted.
 
         Raises:
@@ -312,9 +314,9 @@ def _confirm(question: str, refusal: UsageError) -> None:
 def _write_summary(
     file: TextIO, workspace: Workspace, plan: Plan, published: Published | None
 ) -> None:
-    """Write what was learned as Markdown, for the summary page of a CI job.
+    """Write the learnings of a run as Markdown, for the summary page of a CI job.
 
-    Quotes are cut as they are in memory files.
+    Quotes are shortened as in memory files.
     """
     from memory_ci.commands.health.health import list_health_remarks
     from memory_ci.memory.apply import trim_plan
@@ -329,7 +331,7 @@ def _write_summary(
 def _show_run(
     workspace: Workspace, plan: Plan | None, published: Published | None, *, verbose: bool = False
 ) -> None:
-    """Print what was learned and where it was published, in about 30 lines unless verbose."""
+    """Print the learnings and where they were published, in about 30 lines unless verbose."""
     from memory_ci.commands.record.brief import list_published, render_brief
     from memory_ci.memory.episode_files import list_written
 
@@ -347,7 +349,7 @@ def _list_run_fields(
 ) -> dict[str, object]:
     """Return the JSON fields of a run.
 
-    `plan` is what was learned, `applied` has the commits, `published` says where they are if they
+    `plan` has the learnings, `applied` has the commits, `published` says where they are if they
     left this repository, and `offer` has the price of a run of `learn`.
     """
     fields: dict[str, object] = {}
@@ -422,15 +424,15 @@ def learn_command(
 ) -> None:
     """Let a model read the work of the last 90 days, or since --since.
 
-    Says first how many changes and windows there are, how many tokens they take and what that
-    costs, and asks. With the Anthropic API the windows go in batches, at half the price; any other
+    It first prints the number of changes, windows and tokens with their price, and asks for
+    confirmation. With the Anthropic API the windows go in batches, at half the price; any other
     engine (--engine claude-cli: `claude -p` with the login that you have) is asked one by one.
-    Replies are kept as they come: after a stop run the same command again, and only what is left is
-    asked. Nothing is committed before all is answered. Where no model is set up, --dry-run says the
-    price of an example.
+    Replies are stored as they arrive: after an interruption run the same command again, and only
+    unanswered windows are sent. Nothing is committed before all windows are answered. Where no
+    model is set up, --dry-run prints the price of an example model.
 
-    The learnings become local commits, or with --push pr one pull request, in which each has its
-    quote and a box: the next run takes out what was unticked.
+    The learnings become local commits, or with --push pr one pull request, in which each learning
+    has its quote and a box: the next run removes learnings whose box was unticked.
 
     \b
     Example:
@@ -483,6 +485,8 @@ def _confirm_offer(offer: Offer) -> None:
         UsageError: learn-unasked if nobody can answer.
     """
     if offer.windows and not offer.is_sent:
-        message = f"{offer.windows} windows would be sent to {offer.engine}, and nobody agreed"
-        hint = "Agree with --yes; --dry-run says what it costs."
+        message = (
+            f"{offer.windows} windows would be sent to {offer.engine}, and nobody confirmed it"
+        )
+        hint = "Confirm with --yes; --dry-run prints the price."
         _confirm("Go on?", UsageError(message, slug="learn-unasked", hint=hint))

@@ -1,4 +1,4 @@
-"""The documents and code of a repository, which may already say what a candidate says."""
+"""The documents and code of a repository, which may already state a candidate's rule."""
 
 from __future__ import annotations
 

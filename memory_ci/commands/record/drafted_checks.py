@@ -47,7 +47,7 @@ class CheckableRule(NamedTuple):
         place: the entry whose rule it is, or the document and line; "" for none.
         since: the day after which changes count; None for all.
         words: the words of a document.
-        candidate: the candidate of the rule itself, None if there is none.
+        candidate: the candidate of the rule itself, None if the rule is no candidate.
     """
 
     title: str
@@ -144,9 +144,9 @@ def _draft_checks(
 def _draft_by_model(
     run: RecordRun, rules: Iterable[CheckableRule], files: RepositoryFiles, problems: list[str]
 ) -> list[DraftedCheck]:
-    """Return the checks that a model wrote in earlier runs, and those that it writes now.
+    """Return the checks that a model wrote in earlier runs or writes now.
 
-    Those of earlier runs are in a cache. Args as in `_draft_checks`.
+    Checks of earlier runs are read from a cache. Args as in `_draft_checks`.
     """
     cache = WrittenChecks(run.workspace)
     drafted: list[DraftedCheck] = []

@@ -97,8 +97,8 @@ class EpisodeWriter:
     def episodes(self) -> dict[str, Episode]:
         """The episodes of earlier runs and of this one, by id.
 
-        Those of earlier runs are derived from git's history when this is first read, which many
-        runs do not need. This also sets their outcomes, which reverts change.
+        Episodes of earlier runs are derived from git's history on first access, because many runs
+        do not need them. The first access also sets their outcomes, which reverts change.
         """
         base = self._run.base
         earlier = add_derived(self._run.workspace, self._files, base.sha)
@@ -241,8 +241,8 @@ class EpisodeWriter:
     def _amend_restored(self, revert: Revert, restored_at: datetime) -> None:
         """Amend the episodes of work that a revert of a revert restored: the first outcome counts.
 
-        Of two amendments of the same time the worse outcome would count, so this one is at least a
-        second later than that of the first revert.
+        If two amendments had the same time, the worse outcome would count, so this amendment is at
+        least a second later than the amendment for the first revert.
         """
         for episode in self._find_episodes(revert.restores):
             first_outcome = self._first_outcomes[episode.id]
@@ -257,8 +257,8 @@ class EpisodeWriter:
     def list_confirmed(self, paths: Iterable[str], request: PullRequest | None) -> frozenset[str]:
         """Return the ids of entries that people confirm in a merged change.
 
-        They do so by a command in a review, or by a feedback file that the change adds. What a
-        feedback file copies from a review, or derives from facts, does not count again.
+        They confirm an entry by a command in a review, or by a feedback file that the change adds.
+        A feedback file that copies a review, or that is derived from facts, does not count again.
 
         Args:
             paths: the files that the change touched.

@@ -1,9 +1,9 @@
 """Gathering of the events of merged changes, declined pull requests and unmerged work.
 
 An event is one commit, one remark of a review or one turn of an agent session. A declined request
-is one that was closed without a merge. A run reads a limited number of them, the oldest first, and
-the next runs read the rest. Requests of members have an episode as soon as they are read. Requests
-of outsiders have none, so only those that were closed since the last run are read.
+is a pull request that was closed without a merge. A run reads a limited number of them, the oldest
+first, and the next runs read the rest. Requests of members get an episode when they are read.
+Requests of outsiders get no episode, so only those that were closed since the last run are read.
 """
 
 from __future__ import annotations
@@ -381,7 +381,7 @@ class RecordRun(NamedTuple):
 def _list_review_turns(events: Iterable[Event], label: str) -> list[PersonTurn]:
     """Return what members wrote in the reviews of a pull request, without credentials.
 
-    People may ask there again for what they asked in agent sessions.
+    People may repeat in a review a request that they made in agent sessions.
 
     Args:
         events: the events of the request.

@@ -45,7 +45,7 @@ def promote_globally(
         The entries that the global memory did not have.
 
     Raises:
-        UsageError: no-global-checkout, and what the writer raises.
+        UsageError: no-global-checkout, and the errors of the writer.
     """
     directory = Path(config_path).expanduser()
     workspace = _open_global_checkout(config_path, directory)
@@ -77,7 +77,7 @@ def _commit_globally(
     Args:
         workspace: the repository of the global memory.
         plan: the plan.
-        content: the files that it changes, as they are now.
+        content: the current content of the files that the plan changes.
         now: the time of the commit.
     """
     # GitPython takes 75 ms to import, so it is imported only to write.

@@ -66,7 +66,8 @@ def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chang
 def _find_unsafe_notes(draft: Draft) -> list[Finding]:
     """Return findings on notes of the inbox that must not be shown to agents.
 
-    They hold credentials or instructions to a model, or what was removed from memory for good.
+    Such a note holds credentials, instructions to a model, or text that was removed from memory for
+    good.
     """
     forgotten = tombstones_at(draft.base)
     findings: list[Finding] = []
@@ -89,7 +90,7 @@ def _cite_moved_notes(base: Snapshot, changes: Sequence[Change]) -> list[Change]
 def _prove_note(run: RecordRun, entry: Entry) -> Entry:
     """Return the entry of a note, with a mark on each source that does not hold its quotes.
 
-    What a person repeated in several sessions is looked up in all sessions.
+    A request that a person repeated in several sessions is looked up in all sessions.
     """
     is_typed = run.gatherer.is_typed if entry.engine == REPETITION else None
     return prove(run.draft.base, entry, is_typed)

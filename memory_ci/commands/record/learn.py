@@ -1,8 +1,8 @@
 """Learning from older work with a model: the price of a range, and its plan with all replies.
 
-Nothing is committed before all requests are answered, and replies are cached. Memory stays the same
-in the requests, so a run after a stop asks only what is missing. A model that takes batches gets
-the requests in batches, at half the price.
+Nothing is committed before all requests are answered, and replies are cached. The requests hold
+memory as it was at the start, so a run after an interruption sends only unanswered requests. A
+model that takes batches gets the requests in batches, at half the price.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from memory_ci.records.plan import Plan
 from memory_ci.text import plural
 
 EXAMPLE = "as an example, no model is set up here"
-AGAIN = "Run the same command again: what was answered is kept, and is not asked or paid for twice."
+AGAIN = "Run the same command again: stored answers are reused, and not paid for twice."
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,7 +264,7 @@ def hint_to_resume() -> Iterator[None]:
 def _find_cost(model: Model, usages: Sequence[Usage]) -> float | None:
     """Return the cost of requests in USD, None if the price of the model is not known.
 
-    Of batches it is the upper bound, by which they are refused; else the cost that is expected.
+    For batches it is an upper bound, otherwise the expected cost.
     """
     settings = model.settings
     # The price list is of known models, and a command may ask any.

@@ -110,11 +110,11 @@ class WorkItem(NamedTuple):
 
 
 def _find_misspelt_marks(commits: Iterable[Commit]) -> Iterator[Finding]:
-    """Yield a notice for each line of a commit message that was meant as a mark and is none."""
+    """Yield a notice for each line of a commit message that looks like a misspelt mark."""
     for commit in commits:
         for label, mark in find_misspelt(commit.message):
             message = (
-                f"{commit.sha[:SHA_WIDTH]} has a line `{label}:`, which is not kept: "
+                f"{commit.sha[:SHA_WIDTH]} has a line `{label}:`, which is ignored: "
                 f"it should be `{mark}:`"
             )
             hint = "Keep it with `memory-ci add`."
@@ -195,8 +195,9 @@ class Learner:
     def read_declined(self, since: datetime) -> tuple[PullRequest, ...]:
         """Return the next pull requests that were closed without a merge; none after a failure.
 
-        It comes before the range is learned from. If the list cannot be read, nothing of the range
-        counts as read, and the next run asks again: no history holds what was not merged.
+        It is called before the range is learned from. If the list cannot be read, nothing of the
+        range counts as read and the next run asks again, because git's history does not hold
+        unmerged requests.
 
         Args:
             since: when the range begins; older requests that earlier runs did not reach are
@@ -267,7 +268,7 @@ class Learner:
     def _learn_from_change(self, merged: MergedChange) -> list[Change]:
         """Return the new entries of one merged change; note its uses of memory and its episode.
 
-        An episode is the record of a change: what was done, and how it ended.
+        An episode is the record of a change and its outcome.
         """
         gathered = self._run.gatherer.gather(merged)
         work = _describe_change(merged, gathered.request)
@@ -298,7 +299,7 @@ class Learner:
         """Return the commits of people who may write to the repository, whose trailers count.
 
         Commits of outsiders are noted in the tally: their trailers count neither in this change nor
-        in a later one that holds the same commits.
+        in a later change that holds the same commits.
         """
         outsiders = self.tally.outsiders
         member_commits: list[Commit] = []
@@ -415,9 +416,9 @@ class Learner:
     def _settle(self, proposed: Sequence[Judged]) -> tuple[Judged, ...]:
         """Return the candidates of one change with their final verdicts.
 
-        A candidate that a person accepted is written. One that an earlier run wrote is not written
-        again, even if a person reworded or removed it. The limit of entries per change counts
-        candidates that no author marked as a learning, those of earlier runs included.
+        A candidate that a person accepted is written. A candidate that an earlier run wrote is not
+        written again, even if a person reworded or removed it. The limit of entries per change
+        counts candidates that no author marked as a learning, those of earlier runs included.
         """
         limit = self._config.extraction.max_entries_per_change
         settled = settle([self._accept(judged) for judged in proposed], limit)
@@ -476,9 +477,9 @@ class Learner:
     def _judge(self, work: WorkItem, evidence: EvidenceSet) -> list[Judged]:
         """Return the candidates that the rules and the model find in evidence, with verdicts.
 
-        What an author marked as a learning is written by the rules, so that the model can lose none
-        of it. What the rules merely suspect is kept only if no model is asked. No model is asked
-        about sessions that belong to no change.
+        The rules write each learning that an author marked, so that the model cannot lose any.
+        Sentences that merely look like a learning to the rules are kept only if no model is asked.
+        No model is asked about sessions that belong to no change.
         """
         case = self._open_case(work, evidence)
         reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))

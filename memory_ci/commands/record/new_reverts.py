@@ -56,8 +56,8 @@ def _find_with_earlier(
 ) -> tuple[Revert, ...]:
     """Return the reverts of a range, found again together with the reverts before it.
 
-    A revert of a revert restores what the first one took back, and an earlier run read that one. If
-    an outsider reverts an earlier revert, the earlier one, too, counts only if git proves it.
+    A revert of a revert restores work that the first revert undid, and an earlier run may have read
+    the first revert. If an outsider reverts it, the first revert counts only if git proves it, too.
 
     Args:
         run: the run.

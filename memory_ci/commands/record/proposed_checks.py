@@ -111,7 +111,7 @@ def plan_new_rules(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]
 
 
 def plan_checks_of_entries(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]:
-    """Yield the updates of existing entries, to each of which an accepted check is added."""
+    """Yield the updates of existing entries that add an accepted check to them."""
     for item in judged:
         proposal = item.candidate.proposal
         if item.verdict != "written" or proposal is None or proposal.source != "entry":
@@ -134,7 +134,7 @@ def _iter_history(run: RecordRun, rules: Sequence[RuleCheck]) -> Iterator[PastCh
 
     Args:
         run: the run.
-        rules: the checks, which say what has to be read of each change.
+        rules: the checks, which determine the data to read for each change.
     """
     repo = run.workspace.repo
     history = plan_newest(repo, run.base.sha, MAX_AGE, run.today, MAX_CHANGES)
@@ -159,8 +159,8 @@ def _select_judged(
 ) -> list[Judged]:
     """Return the checks that a person accepted, and the first that are worth proposing.
 
-    At most `MAX_PROPOSED` are proposed, and any number of habits. What a person declined does not
-    count among them.
+    At most `MAX_PROPOSED` are proposed, and any number of habits. Checks that a person declined do
+    not count towards the limit.
 
     Args:
         run: the run.

@@ -70,7 +70,7 @@ def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]
 def _phrase(asker: Asker, repeated: list[Repeated], problems: list[str]) -> list[Repeated]:
     """Return the requests that a model takes for rules of conduct, in its words, and all failures.
 
-    All requests are returned as they are if the model cannot be asked.
+    All requests are returned unchanged if the model cannot be asked.
     """
     try:
         return _first_requests(phrase_requests(asker, repeated))

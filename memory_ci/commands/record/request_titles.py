@@ -1,8 +1,8 @@
 """A model's judgement of repeated requests: which are rules of conduct, and in which words.
 
 The model is asked about each request by itself, with its first wordings alone. So its answer stays
-the same as further sessions repeat the request, and what a person has accepted or declined keeps
-its key.
+the same when further sessions repeat the request, and a request that a person accepted or declined
+keeps its key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEAST_SHARED = 0.6  # The share of a title's terms that people have said.
 def phrase_requests(asker: Asker, repeated: Iterable[Repeated]) -> Iterator[Repeated]:
     """Yield the requests that a model takes for rules of conduct, with its words as their titles.
 
-    Failures are yielded as they are.
+    Failures are yielded unchanged.
 
     Args:
         asker: the model.

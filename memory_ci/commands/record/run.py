@@ -108,7 +108,7 @@ def plan_record(
         today: the date of the run.
         progress: called as merged changes are read.
         environ: environment variables, which say which model and which forge can be reached.
-        model: the model to use instead of the one that `environ` names.
+        model: the model to use instead of the model that `environ` names.
 
     Raises:
         RepositoryError: unborn-branch, detached-head, unknown-revision, shallow-clone,
@@ -286,7 +286,7 @@ def _find_same_entries(
 ) -> tuple[frozenset[str], ...]:
     """Return groups of entries, as ids, that say the same according to the model.
 
-    Each group holds at least one of the extracted entries. Without a model there are none.
+    Each group holds at least one of the extracted entries. Without a model, the result is empty.
     """
     if run.asker is None or tally.failure is not None:
         return ()
@@ -303,7 +303,7 @@ def _describe_range(run: RecordRun, options: RecordOptions, tally: Tally, ref: s
     Args:
         run: the run.
         options: the range as the caller names it.
-        tally: what was read, and the learnings that were proposed.
+        tally: counts of the events read, and the proposed learnings.
         ref: the full name of the branch.
     """
     merged_changes = [merged for merged, _ in tally.uses if not is_own_run(merged)]
@@ -447,7 +447,7 @@ def fetch_sessions(
 
     Args:
         workspace: the repository.
-        ref: the branch; None for the one that is checked out.
+        ref: the branch; None for the checked-out branch.
         environ: environment variables, for the credentials of the remote.
         base: the commit that the branch is at, if the caller knows it.
 

@@ -25,7 +25,7 @@ def check_branch(workspace: Workspace) -> str | None:
     tips = read_tips(workspace.repo, workspace_at(workspace.repo, "HEAD").config.publish.remote)
     # `work` is "" on the default branch, and `default` is "" where that branch is not known.
     if tips.default and tips.work:
-        hint = f"Check out {tips.name!r}, or say that you mean this branch: --branch {tips.work}"
+        hint = f"Check out {tips.name!r}, or name this branch: --branch {tips.work}"
         message = (
             f"{tips.work!r} is checked out, and memory is recorded on {tips.name!r}, "
             "the default branch"
@@ -46,8 +46,8 @@ def check_range(workspace: Workspace, options: RecordOptions, base: str) -> None
     if not _is_first_run(workspace, options, base):
         return
     if find_addition(repo, base, CONFIG_FILE) is None:
-        message = f"{CONFIG_FILE} is not committed, so nothing says where memory begins"
-        hint = f"Commit {CONFIG_FILE} first (`memory-ci init` writes it), or say --since REV."
+        message = f"{CONFIG_FILE} is not committed, so the start of memory is unknown"
+        hint = f"Commit {CONFIG_FILE} first (`memory-ci init` writes it), or pass --since REV."
         raise UsageError(message, slug="nothing-committed", hint=hint)
 
 

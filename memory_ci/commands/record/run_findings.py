@@ -54,8 +54,8 @@ def find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
 def find_uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
     """Yield findings for files of the work tree that a run does not read.
 
-    These are notes of the inbox that are not committed, and a configuration that cannot be read,
-    for which the committed one is used.
+    These are notes of the inbox that are not committed, and an unreadable configuration, instead of
+    which the committed configuration is used.
     """
     workspace = snapshot.workspace
     if workspace.repo.root is None or head_branch(workspace.repo) != ref:

@@ -1,4 +1,4 @@
-"""The options of a record run: its branch, its range, and what it reads."""
+"""The options of a record run: its branch, its range, and its sources."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from memory_ci.records.config import EngineName
 
 
 class RecordOptions(msgspec.Struct, frozen=True):
-    """The range that a run reads, and with what.
+    """The range that a run reads, and the sources and engine to use.
 
     Attributes:
         since: begin after this revision, or so long ago (`90d`, `12w`, `6m`, `1y`); None takes up
             where the last run ended.
-        ref: the branch; None for the one that is checked out.
-        sessions: transcripts that the caller names, beside those that the repository has.
+        ref: the branch; None for the checked-out branch.
+        sessions: transcripts that the caller names, in addition to the repository's transcripts.
         engine: the engine to use instead of the configuration's.
         from_root: on a first run, begin at the first commit and not where memory-ci was set up.
         base: the commit that the branch is at, if the caller knows it.

@@ -1,4 +1,4 @@
-"""The tally of a record run: what was read, found and counted, for its report and later steps."""
+"""The counts and findings of a record run, for its report and later steps."""
 
 from __future__ import annotations
 

@@ -45,16 +45,16 @@ LEFT_OUT = {
     "injected": "text of an agent's program",
     "bot-chatter": "comments of bots",
     "ci-output": "checks",
-    "duplicate": "what was said twice",
+    "duplicate": "repeated text",
 }
 """What is left out of evidence, in plain words (docs/learning.md)."""
 
 WAYS = (
-    ("memory-ci learn --since 90d", "a model reads it; says the price first"),
+    ("memory-ci learn --since 90d", "a model reads it, after showing the price"),
     ("memory-ci review --candidates", "sentences to accept or to decline"),
     (
         "memory-ci init --clone --agent NAME",
-        "an agent is given what memory knows",
+        "an agent is served entries of memory",
     ),
 )
 """Commands to try if a run read changes and learned nothing."""
@@ -63,7 +63,7 @@ WAYS = (
 
 
 def render_plan(plan: Plan, written: Sequence[str] = ()) -> str:
-    """Render a plan for a terminal: what was read, the changes, and the candidates not written.
+    """Render a plan for a terminal: the range read, the changes, and the candidates not written.
 
     Args:
         plan: the plan.
@@ -238,7 +238,7 @@ MAX_ROWS = 50  # Of one table.
 HEADINGS = {
     "fold": "Folded from the inbox",
     "extract": "Learned",
-    "reinforce": "Reinforced: work used these, or says them again",
+    "reinforce": "Reinforced: entries that work used or repeated",
     "consolidate": "Consolidated",
     "promote": "Promoted",
     "retire": "Retired",
@@ -304,7 +304,7 @@ def _list_page_lines(
         yield from ("", f"Noted: {count}, under `.memory/episodes/`.")
     if plan.unwritten.changes:
         count = plural(plan.unwritten.changes, "merged change")
-        yield from ("", f"Read: {count} of which git's history says all.")
+        yield from ("", f"Read: {count} that git's history fully describes.")
     yield from _list_page_tables(plan)
     cost = describe_cost(plan.engine)
     reason = escape_markdown(plan.engine.reason, WHY_WIDTH)

@@ -277,7 +277,7 @@ def plan_upkeep_alone(
     Args:
         workspace: the repository.
         steps: the steps to plan.
-        branch: the branch; None for the one that is checked out.
+        branch: the branch; None for the checked-out branch.
         today: the date of the plan.
         stale_after: days after which stale entries are retired; None retires none.
     """

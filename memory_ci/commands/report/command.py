@@ -17,10 +17,10 @@ from memory_ci.text import plural
 @option("--output", type=FILE, metavar="FILE", help="Write the page here.")
 @json_option
 def report_command(output: Path | None, as_json: bool) -> None:
-    """Write one HTML page that shows what memory learned, gave and missed.
+    """Write one HTML page on entries that memory learned, served and missed.
 
-    It is whole in itself: it fetches nothing, and opens on a phone as in a mail. The charts need
-    the extra: pip install 'memory-ci[report]'. Without it --json prints the same values.
+    The page fetches nothing, so it also opens from a mail or on a phone. The charts need the extra:
+    pip install 'memory-ci[report]'. Without it, --json prints the same values.
 
     \b
     Example:

@@ -100,7 +100,7 @@ class ReportInputs(msgspec.Struct, frozen=True, kw_only=True):
         """Return the day of the work that an entry was learned from, None if it is not recorded.
 
         It can be long before the day on which the entry was written: one run over old history
-        writes what was learned in months.
+        writes the learnings of many months.
         """
         if entry.occurred_at is not None:
             return entry.occurred_at

@@ -53,7 +53,7 @@ class ChurnedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file, how many merged changes touched it, and how many entries in force cite it.
 
     Attributes:
-        stale_id: the id of an entry that cites older code of it; "" if there is none.
+        stale_id: the id of an entry that cites older code of the file; "" if every cite is current.
     """
 
     path: str

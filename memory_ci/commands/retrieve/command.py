@@ -14,11 +14,11 @@ from memory_ci.commands.retrieve import shortcut
 @click.argument("task", nargs=-1)
 @table_options(shortcut.OPTIONS)
 def retrieve_command(**arguments: Any) -> None:  # noqa: ANN401 - those of shortcut.run
-    """Print what memory knows about a task.
+    """Print the entries of memory that help with a task.
 
-    institutional.md always, then the entries that the task's words find, ranked, within a budget,
-    in a wrapper that says what they are: untrusted hints. Nothing known: nothing printed. Without
-    TASK the text is read from standard input.
+    It prints institutional.md, and then the entries that match the words of the task, ranked,
+    within a budget, in a wrapper that marks them as untrusted hints. If there is nothing to print,
+    the output is empty. Without TASK, the text is read from standard input.
 
     \b
     Example:

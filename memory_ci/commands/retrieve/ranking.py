@@ -182,7 +182,7 @@ def _search_vectors(
         task: the task; secrets in it are not sent to the embedder.
         lexical: the scores of the entries that words found.
         filters: conditions on entries, as for `search`.
-        embedder: the embedder, or why there is none.
+        embedder: the embedder, or the reason why it is missing.
         depth: how many entries are returned at most.
     """
     if embedder is None:

@@ -157,7 +157,7 @@ def retrieve(
 
     Args:
         workspace: the repository and its configuration.
-        task: what the job is about to do, in the words of a person.
+        task: the task of the job, in a person's words.
         options: the budget, the filters and the session.
         today: the day that counts as today.
         environ: the environment that an embedder is configured by, which finds entries by vectors
@@ -197,7 +197,7 @@ def retrieve(
 
 
 def _load_session(workspace: Workspace, options: RetrieveOptions) -> _Session:
-    """Return what the session that asks was served before, and whether it is held out.
+    """Return the entries that the session was served before, and whether it is held out.
 
     For a caller without a session, and for memory of another moment, everything is new.
     """
@@ -358,7 +358,8 @@ def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
 
     Args:
         job: the retrieval.
-        norms: the institutional memory; only what is over its own budget is ranked.
+        norms: the institutional memory; its entries beyond its own budget are ranked with the
+            others.
     """
     view = job.view
     config = view.workspace.config
@@ -560,7 +561,7 @@ def _add_notes(
     notes = [job.view.note, *job.request.notes]
     notes = [note for note in notes if note]
     if ranked.mode == "degraded":
-        notes.append(f"Words alone were asked: {ranked.reason}.")
+        notes.append(f"Searched by words only: {ranked.reason}.")
     overhead = job.request.max_chars - budget
     notes += _explain_missing_entries(retrieval, job.options.about, overhead)
     if selection.gone:
@@ -596,7 +597,7 @@ def _explain_missing_entries(
     if known_count:
         pronoun = "it" if known_count == 1 else "them"
         entries = plural(known_count, "entry")
-        yield f"This session was given {entries} before; `--all` shows {pronoun}."
+        yield f"This session was served {entries} before; `--all` shows {pronoun}."
     if retrieval.hits_dropped and not retrieval.hits:
         entries = plural(len(retrieval.hits_dropped), "entry")
         needed_chars = min(entry_cost(hit) for hit in retrieval.hits_dropped) + overhead

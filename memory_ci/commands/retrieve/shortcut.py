@@ -61,7 +61,7 @@ def run(
         form: the format.
         ids: print only the ids of the entries.
         explain: print why each entry is served or not.
-        record: note what was served, for the trailer of commits; None: in CI only.
+        record: note the served entries, for the trailer of commits; None: in CI only.
         as_json: print JSON, whatever the format.
         **options: the fields of RetrieveOptions.
     """
@@ -80,7 +80,7 @@ def run(
         from memory_ci.memory.workspace import repository_path
 
         options["about"] = repository_path(current_workspace, Path(options["about"]))
-    text = options["about"] or read_words_or_input(task, "Say what the task is", "retrieve")
+    text = options["about"] or read_words_or_input(task, "Name the task", "retrieve")
     nudge = ""
     if output == "hook":
         nudge = _make_nudge(current_workspace, options["session"])
@@ -105,7 +105,7 @@ def run(
 
 
 def _choose_output(form: Format, *, ids: bool, explain: bool, as_json: bool) -> Output:
-    """Return what is printed: where options conflict, --explain wins, then --json, then --ids."""
+    """Return the kind of output. If options conflict, --explain wins, then --json, then --ids."""
     if explain:
         return "explain"
     if as_json:
@@ -153,8 +153,8 @@ def _warn(retrieval: Retrieval) -> None:
         say(f"Note: {printable(note)}", err=True)
     if retrieval.held_out:
         note = (
-            "This session is held out and given nothing (retrieve.holdout); "
-            "`--all` shows what is known."
+            "This session is held out and served nothing (retrieve.holdout); "
+            "`--all` shows the matching entries."
         )
         say(f"Note: {note}", err=True)
 
@@ -164,7 +164,7 @@ def _print(retrieval: Retrieval, output: Output, notes_served: bool, nudge: str)
 
     Args:
         retrieval: the retrieval.
-        output: what is printed.
+        output: the kind of output.
         notes_served: served entries are noted, so the agent is requested to name those it uses.
         nudge: a line that reminds the agent of memory, or "".
     """
@@ -227,7 +227,7 @@ def _warn_if_not_noted() -> Iterator[None]:
         yield
     except MemoryCIError as error:  # The entries themselves have been served.
         reason = f"{error.message} [{error.slug}]"
-        say(f"Warning: what was given is not noted: {reason}", err=True)
+        say(f"Warning: the served entries are not recorded: {reason}", err=True)
 
 
 OPTIONS = (
@@ -259,8 +259,7 @@ OPTIONS = (
     Option("--session", "The job that asks: its own session's entries count more.", metavar="JOB"),
     Option(
         "--all all_matches",
-        "Print weak matches too, as many as there is room for, "
-        "and what the session was given before.",
+        "Print weak matches too, within the budget, and entries the session was served before.",
         kind=bool,
     ),
     Option(
@@ -281,10 +280,10 @@ OPTIONS = (
     Option("--base", "For a fork's branch: the memory of where it left REV.", metavar="REV"),
     Option("--format form", "What to print.", choices=get_args(Format), default="text"),
     Option("--ids", "Print only the ids, one a line.", kind=bool),
-    Option("--explain", "Print why each entry was given or not, instead of its text.", kind=bool),
+    Option("--explain", "Print why each entry was served or not, instead of its text.", kind=bool),
     Option(
         "--record",
-        "Note what was given to this job, for the trailer of its commits. Default: on in CI.",
+        "Record the entries served to this job, for the trailer of its commits. Default: on in CI.",
         kind=bool,
         negation="--no-record",
     ),

@@ -77,7 +77,7 @@ def _find_similar(
 ) -> tuple[SimilarTask, ...]:
     """Return the changes that are similar to a task, which may be a number as `#128`.
 
-    A number stands for the title of the newest change with it, if there is one.
+    A number is replaced by the title of the newest change with that number, if there is one.
     """
     query = TaskQuery(task, branch=tips.work)
     match = NUMBER.fullmatch(task)

@@ -209,7 +209,7 @@ def _facts_line(entry: Entry) -> str:
 
 
 def _marks(hit: Hit) -> Iterator[str]:
-    """Yield the warnings of an entry: what an agent must know before it believes the entry.
+    """Yield the warnings of an entry, which an agent must know before it relies on the entry.
 
     Another entry contradicts it, it comes from another repository, it is retired, or the code that
     it cites has changed.

@@ -70,9 +70,9 @@ def add_related(
 ) -> Retrieval:
     """Return the retrieval with entries that are related to its hits or similar to them.
 
-    They are one relation away from a hit, and fill what the hits leave of the budget. Only entries
-    that the task itself could have found are added: the same filters hold, and withheld entries
-    stay withheld.
+    They are one relation away from a hit, and fill the rest of the budget. Only entries that the
+    task itself could have found are added: the same filters hold, and withheld entries stay
+    withheld.
 
     Args:
         retrieval: the retrieval.

@@ -35,7 +35,7 @@ entries = partial(option, multiple=True, metavar="N|ID", shell_complete=complete
 
 
 @click.command("review")
-@flag("--candidates", help="What may be worth learning alone, whatever was asked before.")
+@flag("--candidates", help="List only possible learnings, also those that were asked about before.")
 @flag("--stale", help="All entries whose code has changed or is gone, and nothing else.")
 @flag(
     "--all",
@@ -56,19 +56,20 @@ def review_command(
     since: str | None,
     **arguments: Any,  # noqa: ANN401 - those of `_run`, each as its option makes it
 ) -> None:
-    """Answer what memory asks of people: a few questions a week, the most useful first.
+    """Answer questions about entries of memory: a few a week, the most useful first.
 
-    Candidates, what was quarantined, entries whose code has changed or is gone, that contradict
-    another, that are given and never used, or that hold in any repository. Your answers are one
-    commit by you; what is retired is another. What nobody answers is not asked again for 90 days.
-    A terminal asks one at a time, with the keys of `git add -p` (? explains them); with an answer
-    or --json, and where nobody can answer, you are asked nothing.
+    The questions are about candidates, also quarantined ones, and about entries: their cited code
+    changed or is gone, they contradict another entry, they were served often but never used, or
+    they hold in any repository. Your answers become one commit by you; retirements become another.
+    An unanswered question is not repeated for 90 days. A terminal shows one question at a time,
+    with the keys of `git add -p` (? explains them). With an answer as an option, with --json, and
+    without a terminal, the command does not prompt.
 
     --candidates lists sentences of merged work that nobody marked, found again in the work of the
-    last record run and after it, or since --since. What was said in several changes comes first.
-    What you accept becomes a note in the inbox with its quote and your name; what you decline
-    becomes a line of .memory/rejected.txt. With --edit, leave the editor without saving, or save
-    nothing, and nothing is accepted.
+    last record run and after it, or since --since. Sentences found in several changes come first.
+    An accepted sentence becomes a note in the inbox with its quote and your name; a declined
+    sentence becomes a line of .memory/rejected.txt. With --edit, leaving the editor without saving,
+    or saving an empty text, accepts nothing.
 
     \b
     Example:
@@ -128,7 +129,7 @@ def _run(
         keep: numbers or ids of entries that hold.
         retire: numbers or ids of entries that do not hold.
         never: numbers of questions that are not asked again.
-        edit: reword in an editor what is accepted or kept.
+        edit: open accepted or kept texts in an editor.
         dry_run: commit nothing.
         as_json: print JSON.
     """
@@ -182,7 +183,7 @@ def _list_fields(
 def _row_of(question: Question) -> dict[str, object]:
     """Return the JSON row of a candidate.
 
-    It has the fields of its repetition or its check, if it has one, beside its own.
+    It also has the fields of the candidate's repetition or check, if there is one.
     """
     row: dict[str, object] = {"kind": question.kind, **msgspec.to_builtins(question.suggestion)}
     if question.suggestion is None:
@@ -242,7 +243,7 @@ def _read_queue(repository: Workspace, view: _View) -> Queue:
 
 
 def _render_list(queue: Queue, view: _View, listed: Sequence[Question]) -> Iterator[str]:
-    """Yield the lines of the listed questions, or the line that says that there are none."""
+    """Yield the lines of the listed questions, or one line if the list is empty."""
     if not listed:
         yield _render_none(queue, view)
     elif view.kinds:

@@ -164,9 +164,9 @@ def _list_keys(question: Question) -> dict[str, str]:
     return {
         **keys,
         "s": "skip it for 90 days",
-        "a": "yes to this one and to all that follow, but to what was withheld",
+        "a": "yes to this and all following questions, except withheld ones",
         "d": "skip this one and all that follow",
-        "q": "quit: what you answered is written, the rest is asked again",
+        "q": "quit: your answers are written, the other questions are asked again",
     }
 
 
@@ -182,7 +182,7 @@ def _takes_words(question: Question) -> bool:
 
 
 def _describe(question: Question) -> str:
-    """Return the text of a question: what is asked, why, and the quotes or the code behind it."""
+    """Return the text of a question, its reason, and the quotes or the code behind it."""
     paragraphs = [[question.title], *_describe_reason(question)]
     texts: list[str] = []
     for lines in paragraphs:
@@ -228,7 +228,7 @@ def describe_repetition(why: str, repetition: Repetition) -> Iterator[str]:
         why: the reason to ask.
         repetition: the sessions in which people repeated the request.
     """
-    moment = "" if repetition.when == "start" else f"; to be told {repetition.when}"
+    moment = "" if repetition.when == "start" else f"; served at {repetition.when}"
     yield f"{repetition.kind}: {why}{moment}"
     for quotation in repetition.quotes:
         yield f'"{quotation.text}" ({quotation.day}, {quotation.session})'

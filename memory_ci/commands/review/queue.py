@@ -205,7 +205,7 @@ def find_week(
     today: date,
     lines: Iterable[str] = (),
 ) -> Week:
-    """Return the questions of this week: a few, by what was asked before.
+    """Return the few questions of this week, chosen by the records of earlier questions.
 
     Args:
         workspace: the repository, with the configuration at the commit.

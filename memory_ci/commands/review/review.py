@@ -247,7 +247,7 @@ def _describe(answers: Answers) -> str:
     for verb, questions in answers.by_verb.items():
         if questions:
             counts.append(f"{verb} {plural(len(questions), 'question')}")
-    return f"memory: {', '.join(counts) or 'put off what was asked'}\n"
+    return f"memory: {', '.join(counts) or 'postpone questions'}\n"
 
 
 def _find_author(workspace: Workspace) -> str:

@@ -75,7 +75,7 @@ class AgentOptions(msgspec.Struct, frozen=True):
         python: the interpreter to call, "" to call the program `memory-ci` by name.
         place: whose settings are edited: of this clone, of the team, or of the user.
         is_reading: hooks give the agent memory for its task.
-        is_asking: hooks ask the agent to note what a person taught it.
+        is_asking: hooks ask the agent to note a person's corrections.
         is_mcp: the agent gets the MCP server.
     """
 
@@ -156,7 +156,7 @@ def plan_agents(
 ) -> tuple[AgentEdit, ...]:
     """Plan the edits that put our hooks, server and permission into the settings of agents.
 
-    Those of earlier installs are replaced.
+    Parts of earlier installs are replaced.
 
     Args:
         root: the work tree, or the home.
@@ -493,7 +493,7 @@ def _put_server_block(text: str, part: Part, options: AgentOptions) -> str:
 def _remove_parts(
     agent: Agent, parts: Sequence[Part], text: str, noted_parts: Collection[str], place: Place
 ) -> str:
-    """Return the text of a settings file without parts of ours; the last one is removed first.
+    """Return the text of a settings file without parts of ours, removed from last to first.
 
     A permission that a user gave looks like ours: it is removed only if the note names it.
 

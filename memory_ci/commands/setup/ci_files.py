@@ -108,8 +108,8 @@ def need_release(release: Release | None, *, is_tag: bool) -> Release:
     """
     if release is None:
         message = (
-            "where memory-ci is kept is not known: this package names no repository in its "
-            "metadata yet"
+            "the repository of memory-ci is unknown: "
+            "this package names no repository in its metadata yet"
         )
         hint = f"Say which release hooks and CI are to run: --ci-source OWNER/REPO@{TAG}"
         raise UsageError(message, slug="no-ci-source", hint=hint)
@@ -374,7 +374,7 @@ def _put_block(text: str, row: int, block: str, expected: Sequence[object]) -> s
 
     tokens = [token.details for token in list_tokens(edited)]
     if tokens != expected or take_out(edited) != take_out(text):
-        raise YamlTextError(row, "what was put in here would change what the rest says")
+        raise YamlTextError(row, "a block inserted here would change the meaning of the rest")
     return edited
 
 

@@ -26,8 +26,9 @@ class HookEvent(NamedTuple):
     Attributes:
         name: the agent's name of the event.
         tools: the tools whose calls raise the event, "" for all.
-        is_reading: memory is read at this event.
-        is_asking: the event is only for the question that ends a turn.
+        is_reading: the hook gives the agent memory at this event; otherwise it captures the
+            session.
+        is_asking: the event is hooked only to ask the agent, at the end of a turn, for notes.
     """
 
     name: str
@@ -72,10 +73,11 @@ PartName = Literal["hooks", "mcp", "allow", "text"]
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A part of our settings, and the file that it goes into.
+    """A part of our settings for an agent, and the file that it goes into.
 
     Attributes:
-        name: the kind of settings.
+        name: the kind of settings: `hooks` that call memory-ci, `mcp` for its MCP server, `allow`
+            for the permission to run `memory-ci add`, `text` for instructions in a document.
         file: the file of this clone, relative to the top of the work tree.
         shared: the committed file, "" if it is the same.
         user: the file in the home, "" for none.

@@ -31,7 +31,7 @@ class Cloud(NamedTuple):
         hooks: the agents whose committed hooks it runs.
         file: the file that holds its set-up step, "" for none.
         text: the text of that file.
-        remark: the step for a person if it has no such file; `{call}` stands for a command.
+        remark: the step for a person if it has no such file; `{call}` is replaced by a command.
     """
 
     hooks: tuple[str, ...] = ()

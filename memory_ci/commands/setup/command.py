@@ -252,7 +252,7 @@ CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
     "--from",
     "history",
     metavar="REV|AGE",
-    help="First print what older work would teach (90d, 12w, 6m, 1y).",
+    help="First print possible learnings from older work (90d, 12w, 6m, 1y).",
 )
 @option(
     "--ci-source", metavar="OWNER/REPO@REV", help="The release of memory-ci that hooks and CI run."
@@ -301,9 +301,9 @@ def init_command(
     --ci write a file, or add a marked block to the file that exists; the rest of it stays byte for
     byte. At a terminal, without an option, init asks; --ci none asks nothing. --cloud writes a
     script that installs this version and builds the index in a new container, the committed hooks
-    that the agent runs, and memory in AGENTS.md. --from 90d first prints how many changes were
-    merged since then, what in them looks like a learning, and what a model would cost. Running init
-    again changes nothing.
+    that the agent runs, and memory in AGENTS.md. --from 90d first prints the number of changes
+    merged since then, the sentences in them that look like a learning, and the price of a run with
+    a model. Running init again changes nothing.
 
     --clone sets up a further clone: the merge driver in its git configuration and .gitattributes,
     and git's hooks. These note in each commit which memory the agent was served and which session
@@ -315,9 +315,9 @@ def init_command(
     to .memory-ci.yaml. A policy limits the engines that may be used, the cost, the ways to publish,
     and the version. With --dry-run the exit status is 1 if the source has another policy.
 
-    --remove removes the files and blocks that init wrote. Those that somebody changed stay, and so
-    does memory. Hooks that existed before are restored; a hook of ours that you changed is renamed.
-    If others merge with memory-ci, restore .gitattributes afterwards.
+    --remove removes the files and blocks that init wrote. Files and blocks that somebody changed
+    stay, and so does memory. Hooks that existed before are restored; a hook of ours that you
+    changed is renamed. If others merge with memory-ci, restore .gitattributes afterwards.
 
     \b
     Example:
@@ -498,7 +498,7 @@ def _write_parts(
 
 
 def _preview(current_workspace: Workspace, history: str, as_json: bool) -> Preview:
-    """Return a preview of what older work would teach, and print it unless JSON is printed later.
+    """Return a preview of learnings from older work, and print it unless JSON is printed later.
 
     Args:
         current_workspace: the repository.
@@ -516,7 +516,7 @@ def _preview(current_workspace: Workspace, history: str, as_json: bool) -> Previ
 
 
 def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: bool) -> None:
-    """Print what a person has to do after `init`.
+    """Print the steps that a person has to take after `init`.
 
     Args:
         steps: the results for each file; the configuration and MEMORY.md are the first two.
@@ -526,7 +526,7 @@ def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: b
     config_step, memory_step = steps[:2]
     if config_step.result == "written" and memory_step.result == "kept":
         say(
-            "MEMORY.md was there: its prose stays, but only entries are given to agents "
+            "MEMORY.md existed: its prose stays, but only entries are served to agents "
             "(`memory-ci import`)."
         )
     if not dry_run and any(step.result == "written" for step in steps):
@@ -591,7 +591,7 @@ def _set_up_cloud(
         dry_run: write nothing.
 
     Returns:
-        The result for each file, and what is left to do by hand, "" for nothing.
+        The result for each file, and the step left to a person, "" for nothing.
     """
     from memory_ci.commands.setup.cloud import find_manual_step, set_up_cloud
     from memory_ci.commands.setup.install import MADE_FILE

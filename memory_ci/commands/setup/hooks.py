@@ -187,7 +187,7 @@ def _list_framework_hooks(repo: Repository) -> set[str]:
 
 
 def _take_out(hook: Path, dry_run: bool, absent: StepResult = "absent") -> Iterator[InstallStep]:
-    """Remove a hook of ours, and rename back the one that was there before.
+    """Remove a hook of ours, and restore the hook that existed before under its name.
 
     Args:
         hook: the path that git runs.

@@ -136,7 +136,7 @@ def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for key, value in pairs:
         if key in members:
-            raise WrongShapeError(f"the key {json.dumps(key)} stands twice in one object")
+            raise WrongShapeError(f"the key {json.dumps(key)} is twice in one object")
         members[key] = value
     return members
 
@@ -170,7 +170,7 @@ def _find_last(
     """Find the last value below some keys that `is_ours` accepts.
 
     Returns:
-        The positions that lead to it, from the outermost inwards; None if there is none.
+        The positions that lead to it, from the outermost inwards; None if no value is accepted.
     """
     container = _skip_blanks(text, 0)
     # A key for each object on the way; None stands for the array.

@@ -1,6 +1,6 @@
 """`memory-ci init --policy`: copies an organisation's policy from git, and pins it by its digest.
 
-A policy limits what the configuration of a repository may say.
+A policy limits the values in the configuration of a repository.
 """
 
 from __future__ import annotations

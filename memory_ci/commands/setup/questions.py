@@ -31,7 +31,7 @@ AGENT_NAMES = {
 
 
 class SetupAnswers(NamedTuple):
-    """What a person wants to be set up.
+    """The parts that a person chose to set up.
 
     Attributes:
         options: the files of pre-commit and CI.
@@ -71,7 +71,9 @@ def ask_for_parts(
         )
     history = None
     if is_new and find_commit(workspace.repo, "HEAD"):
-        question = "See what 90 days of merged work would teach, and what a model would cost?"
+        question = (
+            "Preview possible learnings from 90 days of merged work, and the price of a model?"
+        )
         if confirm(question, default=True):
             history = HISTORY
     return SetupAnswers(options, agents, history)

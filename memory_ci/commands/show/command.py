@@ -45,16 +45,16 @@ def list_command(**arguments: Any) -> None:  # noqa: ANN401 - those of shortcut.
 
 @click.command("show")
 @click.argument("entry_id", metavar="[ID]", required=False, shell_complete=complete_id)
-@flag("--why", help="Say what the entry counts, and what made it so.")
-@flag("--lines", help="List the lines that the work brought which taught it.")
-@flag("--log", help="Show what commits did to it, newest first; it may be gone by now.")
-@flag("--graph", help="Show what it is related to.")
+@flag("--why", help="Show the entry's prominence and the events behind it.")
+@flag("--lines", help="List the lines of code from the work that it was learned from.")
+@flag("--log", help="List the commits that changed it, newest first; also for a removed entry.")
+@flag("--graph", help="Show related entries.")
 @option(
     "--blame",
     "blamed_place",
     metavar="PATH[:A-B]",
-    help="Instead of an entry: say which work brought each line, what it was given and used, and "
-    "what was learned of it.",
+    help="Instead of an entry: print for each line the change that added it, "
+    "with the entries that this work was served, used and led to.",
 )
 @view_options
 @click.pass_context
@@ -75,9 +75,9 @@ def show_command(
     The start of its id is enough. --why prints its prominence today, its utility event by event
     with the episode of each, the factors by which retrieve multiplies its relevance, and the state
     of the code that it cites; with --at a commit or a day, as of then. --graph prints relations
-    that entries state (supports, contradicts, duplicates), what they supersede, and entries that
-    are like each other, each with its weight. In --blame a merge stands for all that it brought;
-    --lines is the way back.
+    that entries state (supports, contradicts, duplicates), superseded entries, and similar entries,
+    each with its weight. --blame attributes lines to the merge commit that added them; --lines
+    lists the lines that are attributed to an entry's work.
 
     \b
     Example:
@@ -168,7 +168,7 @@ def _show_graph(entry_id: str, as_json: bool) -> None:
 
 
 def _show_blame(place: str, view: str | None, as_json: bool) -> None:
-    """Print which work brought each line of a file."""
+    """Print the merged change that added each line of a file."""
     from memory_ci.commands.show.blame import blame
     from memory_ci.commands.show.text import render_blame
 
@@ -184,12 +184,15 @@ def _show_lines(entry_id: str, view: str | None, as_json: bool) -> None:
 
     with progress("Reading history"):
         lines = list_lines_of(open_current_workspace(), entry_id, view)
-    text = render_blame(lines) or "No line that stands today was brought by what taught it.\n"
+    text = (
+        render_blame(lines)
+        or "No current line of code comes from the work that this entry was learned from.\n"
+    )
     show(lines, text, as_json)
 
 
 def _show_why(entry_id: str, view: str | None, as_json: bool) -> None:
-    """Print the weight of an entry in ranking, and what it depends on."""
+    """Print the weight of an entry in ranking, and the facts that determine it."""
     from memory_ci.commands.show.text import render_why
     from memory_ci.commands.show.why import explain_entry
 

@@ -43,13 +43,13 @@ def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_N
             builder.add_level(distance)
 
     notes = []
-    if builder.is_by_words:
+    if builder.has_word_matches:
         notes.append(
             f"Similar entries were found by words in common ({LEAST_JACCARD:.2f} or more), "
             "not by vectors."
         )
-    if builder.left_out:
-        count = plural(len(builder.left_out), "entry")
+    if builder.omitted_ids:
+        count = plural(len(builder.omitted_ids), "entry")
         notes.append(f"Only {most} entries are shown; {count} around them left out.")
     edges = tuple(builder.edges.values())
     return Graph(center_id, depth, builder.list_nodes(), edges, tuple(notes))
@@ -59,9 +59,12 @@ class _GraphBuilder:
     """Breadth-first search over the edges between entries.
 
     Attributes:
-        edges: edges by their ends and kind; a similar edge has no direction and counts once.
-        left_out: ids of entries that are over the maximum.
-        is_by_words: some similar entries were found by words instead of vectors.
+        edges: each edge by its ends and its kind. The ends of a "similar" edge are a set, because
+            it has no direction: found from both entries, it counts once. Other edges go from the
+            first end to the second.
+        omitted_ids: ids of entries that were reached after the maximum of nodes.
+        has_word_matches: whether some similar entries were found by words in common, not by
+            vectors.
     """
 
     def __init__(
@@ -76,8 +79,8 @@ class _GraphBuilder:
             max_nodes: the largest number of nodes.
         """
         self.edges: dict[tuple[frozenset[str] | tuple[str, str], str], Edge] = {}
-        self.left_out: set[str] = set()
-        self.is_by_words = False
+        self.omitted_ids: set[str] = set()
+        self.has_word_matches = False
         self._index = index
         self._max_nodes = max_nodes
         # Of several entries with one id the first counts.
@@ -116,7 +119,7 @@ class _GraphBuilder:
         edges = []
         for located, similar in zip(located_entries, results, strict=True):
             if similar.basis == "words":
-                self.is_by_words = True
+                self.has_word_matches = True
             for neighbour in similar.neighbours:
                 weight = round(neighbour.weight, 4)
                 neighbour_id = neighbour.located.entry.id
@@ -134,13 +137,14 @@ class _GraphBuilder:
         other_id = edge.target if edge.source == node_id else edge.source
         if other_id not in self._distances:
             if len(self._distances) >= self._max_nodes:
-                self.left_out.add(other_id)
+                self.omitted_ids.add(other_id)
                 return
             self._distances[other_id] = distance
             self._frontier.append(other_id)
-        ends = (edge.source, edge.target)
-        key = frozenset(ends) if edge.kind == "similar" else ends
-        self.edges.setdefault((key, edge.kind), edge)
+        ends: frozenset[str] | tuple[str, str] = (edge.source, edge.target)
+        if edge.kind == "similar":
+            ends = frozenset(ends)
+        self.edges.setdefault((ends, edge.kind), edge)
 
 
 def _map_stated_edges(located_by_id: Mapping[str, Located]) -> defaultdict[str, list[Edge]]:

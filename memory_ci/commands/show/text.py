@@ -62,15 +62,15 @@ def _sum_up(why: Why) -> Iterator[str]:
     reinforced = "never reinforced"
     if entry.reinforcement_count:
         reinforced = f"reinforced {plural(entry.reinforcement_count, 'time')}"
-    yield f"It counts {why.prominence:.2f}: {weight}, {reinforced}."
+    yield f"Its prominence is {why.prominence:.2f}: {weight}, {reinforced}."
 
     feedback = "no feedback yet"
     if why.heard:
         feedback = f"{plural(len(why.heard) - why.touched, 'event')} of feedback"
     if why.utility != NO_FEEDBACK:
         side = "for" if why.utility > NO_FEEDBACK else "against"
-        feedback += f", which speaks {side} it"
-    yield f"It was given to {plural(why.given, 'job')} and used by {why.used}, with {feedback}."
+        feedback += f", on balance {side} it"
+    yield f"It was served to {plural(why.given, 'job')} and used by {why.used}, with {feedback}."
 
     yield _describe_verdicts(why)
 
@@ -169,7 +169,7 @@ def _list_facts(shown: ShownEntry) -> Iterator[str]:
     weight = f"prominence {shown.prominence:.2f}, which --why explains"
     yield f"{entry.type}, {scope}{status}; {weight}"
     if entry.when:
-        yield f"given to agents at the moment {entry.when}"
+        yield f"served to agents at the moment {entry.when}"
     learned = f"learned on {entry.created_at}" if entry.created_at else ""
     source = f"from {entry.source}" if entry.source else ""
     origin = _join_non_empty(", ", learned, source)

@@ -33,8 +33,8 @@ from memory_ci.search.search import list_entries
 WITHHELD = "[withheld]"
 MAX_NAMED = 5
 LOW = (
-    "Much was said against it: a person should look whether it still holds. "
-    "It is never retired for that alone."
+    "Much of its feedback is negative: a person should check whether it still holds. "
+    "Negative feedback alone never retires it."
 )
 
 
@@ -128,7 +128,7 @@ def _list_rank_factors(
     """Return the factors by which `retrieve` multiplies an entry's relevance to a task.
 
     Args:
-        located: the entry; one that is not ranked has no factors.
+        located: the entry; an entry that is not ranked has no factors.
         feedback_weights: the weights by feedback and age.
         verdicts: whether the code that the entry cites is unchanged.
     """
@@ -234,14 +234,14 @@ def _note_duplicate_ids(located: Located, all_located: Sequence[Located]) -> Ite
             other_places.append(place)
     if other_places:
         names = [f"{path}:{line}" for path, line in sorted(other_places)]
-        yield f"Its id stands at {', '.join(names[:MAX_NAMED])} as well; this is the first place."
+        yield f"Its id is also at {', '.join(names[:MAX_NAMED])}; this is the first place."
 
 
 def _note_absence(located: Located, today: date, *, is_ranked: bool) -> Iterator[str]:
     """Yield reasons why `retrieve` does not serve an entry, or not by its rank."""
     entry = located.entry
     if located.scope.name == "institutional":
-        yield "Institutional memory is given whole and never ranked."
+        yield "Institutional memory is served whole and never ranked."
     elif entry.status == "retired":
         yield "It is retired: retrieve does not give it."
     elif not is_ranked:

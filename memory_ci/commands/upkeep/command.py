@@ -56,20 +56,20 @@ def upkeep_command(
 ) -> None:
     """Keep memory in shape: promote, retire or compact, by one commit if anything changes.
 
-    Without a step it says what is due of all three, and changes nothing. `record` does all of them
-    at its end, but for --global and --stale.
+    Without a step, it prints the changes that are due in all three steps, and changes nothing.
+    `record` runs all three at its end, without --global and --stale.
 
-    promote moves entries that recur up one scope, from a team or session to the project: three or
-    more sessions or merged changes brought them. With --global, project entries that recur and name
-    nothing of this repository are copied into the global memory, as a commit there; where a model
-    is configured, only those that it agrees on.
+    promote moves entries that recur up one scope, from a team or session to the project: entries
+    found in three or more sessions or merged changes. With --global, project entries that recur and
+    name nothing of this repository are copied into the global memory, as a commit there; where a
+    model is configured, only the entries that it accepts.
 
-    retire ends entries of a project stage that has ended. They are no longer given to agents, and
-    the next compaction takes them out. Pinned entries stay.
+    retire ends entries of a project stage that has ended. They are no longer served to agents, and
+    the next compaction removes them. Pinned entries stay.
 
-    compact unites entries that say the same, and takes retired ones out. An id that is merged away
-    is in `supersedes` of the entry that stays, and `show` still finds it; what was retired is in
-    git's history: `memory-ci show ID --at REV`.
+    compact merges duplicate entries, and removes retired entries. The id of a merged entry is in
+    `supersedes` of the remaining entry, and `show` still finds it; retired entries are in git's
+    history: `memory-ci show ID --at REV`.
 
     \b
     Example:
@@ -102,7 +102,8 @@ def _run_steps(
         steps: the steps.
         dry_run: commit nothing.
         as_json: print JSON.
-        stale_after: retire also entries whose code has been gone for so many days; None for none.
+        stale_after: retire also entries whose code has been gone for this number of days; None
+            retires no entry for its code.
     """
     from memory_ci.api import Memory
     from memory_ci.commands.record.text import render_plan

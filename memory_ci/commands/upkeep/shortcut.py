@@ -21,7 +21,7 @@ OPTIONS: tuple[Option, ...] = ()
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
     """Return the arguments of `run` for the words of a command line.
 
-    None lets click parse the command line, which reports what is wrong.
+    None lets click parse the command line and report its errors.
     """
     return None if words else values
 

@@ -133,7 +133,7 @@ class AnthropicEngine:
         """Return the reply to a request, with any stop reason.
 
         Raises:
-            EngineError: if there is none; docs/models.md lists the slugs.
+            EngineError: the API sent no reply; docs/models.md lists the slugs.
         """
         prompt = build_prompt(request)
         self.meter.check(self.expect(prompt))
@@ -274,8 +274,8 @@ class AnthropicEngine:
         """Return the arguments of the client for its key and the address of the service.
 
         The client itself finds workload identity and the credentials of clouds. An empty variable
-        (one that a workflow leaves unset) counts as none. The base URL is always an argument, so
-        that only the environment decides it.
+        counts as unset: a workflow passes a secret that does not exist as an empty string. The base
+        URL is always an argument, so that only the environment decides it.
 
         Raises:
             EngineError: engine-unauthorised, for a key that cannot be one.

@@ -175,9 +175,9 @@ def _find_fault_of_status(status: int) -> Fault:
 
 
 def _detail(error: Exception) -> str:
-    """Return what an exception says: the API's own message, or the type and text of any other.
+    """Return the status and message of an API error, or the type and text of another exception.
 
-    The rest of a body may be a page, so it is not shown.
+    The rest of the reply's body is not shown: it may be a whole HTML page.
     """
     if isinstance(error, ImportError) and error.name:
         return f"the package {error.name}"

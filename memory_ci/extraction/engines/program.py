@@ -54,7 +54,7 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
     A program with a relative path would be a file of the repository, and is not run.
 
     Raises:
-        EngineError: engine-not-installed, if there is none.
+        EngineError: engine-not-installed, if PATH has no such program.
     """
     path = shutil.which(name, path=environ.get("PATH", os.defpath))
     if path is not None and Path(path).is_absolute():
@@ -262,7 +262,8 @@ class ClaudeCliEngine:
         """Return the program's answer.
 
         Raises:
-            EngineError: by what the program reports (docs/models.md), and as `run_program`.
+            EngineError: the program reported an error (docs/models.md lists the slugs), or could
+                not be run.
         """
         finished = self._run(build_prompt(request))
         result = _read_result(finished, self._environ)
@@ -300,7 +301,7 @@ def _read_result(finished: Finished, environ: Mapping[str, str]) -> Result:
         environ: the environment, whose credentials are masked in messages.
 
     Raises:
-        EngineError: if the result is an error, or there is none.
+        EngineError: the program printed an error, or no result.
     """
     try:
         result = msgspec.json.decode(finished.output, type=Result)

@@ -1,12 +1,13 @@
 """Recorded replies: an engine that only replays them, and a cache of replies before another engine.
 
-A recording is one JSON object. In a directory it is the file `<key>.json`, in a JSON Lines file a
-line, where the last one of a key counts. The key is a hash of the prompt. Each recording states its
-origin, `model <id>` or `hand-written`: the latter proves robustness, never quality.
+A recording is one JSON object: a file `<key>.json` in a directory, or a line of a JSON Lines file,
+where the last line of a key counts. The key is a hash of the prompt. Each recording states its
+origin, `model <id>` or `hand-written`: a hand-written reply can test robustness, but says nothing
+about the quality of a model.
 
-The cache stores what a model replied, so that the same prompt is not paid for twice: `record` after
-`record --dry-run` writes what was shown. A range from which nothing was learned leaves no commit,
-and costs once.
+The cache stores the replies of models, so that the same prompt is not paid for twice. So `record`
+after `record --dry-run` writes exactly the shown entries. And a range of commits that teaches
+nothing is paid for once, although no commit says that it was read.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class ReplayEngine:
         """Return the recorded reply.
 
         Raises:
-            EngineError: replay-miss, if there is none; replay-unreadable for a bad file.
+            EngineError: replay-miss, if the request has no recording; replay-unreadable for a bad
+                file.
         """
         key = request_key(request)
         recording = self._load().get(key)
@@ -184,8 +186,7 @@ def _unreadable(reason: str) -> EngineError:
 class CachingEngine:
     """An engine with a cache of replies.
 
-    The cache only has replies that are complete and without credentials, and of which a learning
-    could be read if there was any.
+    The cache only has complete replies that contain no credentials and can be parsed.
     """
 
     def __init__(self, engine: Engine, directory: Path, *, is_reusing: bool = False) -> None:
@@ -218,7 +219,7 @@ class CachingEngine:
         return reply
 
     def _find(self, request: Request) -> EngineReply | None:
-        """Return the cached reply to a request, None if there is none or the cache is broken."""
+        """Return the cached reply to a request; None if the cache has no reply or is broken."""
         with suppress(EngineError):
             return self._cache.extract(request)
         if self._is_reusing:
@@ -228,9 +229,9 @@ class CachingEngine:
 
 
 def _is_cacheable(reply: EngineReply) -> bool:
-    """Return whether a reply is complete, has no credentials, and can be read.
+    """Return whether a reply is complete, has no credentials, and can be parsed.
 
-    A reply of which no learning could be read must have stated none.
+    A reply without learnings counts only if it has no invalid items either.
     """
     if reply.stop_reason != "end_turn" or find_secrets(reply.text):
         return False

@@ -157,7 +157,7 @@ class RemoteEmbedder:
         return True
 
     def _try(self, body: bytes) -> Sequence[Sequence[float]] | FailedTry:
-        """Send one request; return the vectors of its reply, or why there are none."""
+        """Send one request; return the vectors of its reply, or the failure."""
         remaining_seconds = self._end - time.monotonic()
         if remaining_seconds <= 0:
             return self._fail("took all the time that there was")
@@ -196,7 +196,7 @@ class RemoteEmbedder:
 
         Args:
             status: the status.
-            retry_after: the header `Retry-After`; "" if there is none.
+            retry_after: the header `Retry-After`; "" if the reply does not have it.
         """
         if status in REFUSALS:
             return FailedTry(self._unauthorised(), is_final=True)

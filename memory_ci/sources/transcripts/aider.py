@@ -70,8 +70,8 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """Yield the sessions of a history: each chat is a session.
 
     Aider's times have no zone and are taken as UTC. The lines before the first chat are a session
-    only if they hold an event. A chat that began in the same second as an earlier one has a number
-    in its id.
+    only if they hold an event. If two chats began in the same second, the id of the second gets a
+    number.
     """
     ids: set[str] = set()
     reader = _Reader(name, _choose_id(name, None, ids), None)

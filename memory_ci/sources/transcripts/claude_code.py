@@ -157,7 +157,7 @@ class _Reader(SessionBuilder):
     def handle_user(self, record: Record) -> None:
         """Add a record of role user: results of tools, and texts that a person may have typed.
 
-        Texts beside a tool's result were typed while the tool ran.
+        Texts in the same record as a tool's result were typed while the tool ran.
         """
         if is_of_subagent(record):
             self._add_message(record, "subagent", record)

@@ -104,8 +104,8 @@ class _Reader(SessionBuilder):
     Attributes:
         unproved: place and text of messages of role user that no event proved to be typed yet.
         proved: texts proved to be typed whose copy of role user was not read yet.
-        proof_form: the form of the events that prove what was typed, "item" or "event"; an event
-            of the other form repeats one of this form.
+        proof_form: the form of the events that prove that a text was typed, "item" or "event"; an
+            event of the other form repeats an event of this form.
         has_meta: whether the header was read.
         is_in_turn: whether a turn has begun.
         is_busy: whether the agent works in this turn.

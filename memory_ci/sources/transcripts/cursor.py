@@ -54,8 +54,8 @@ THINKING = "[Thinking]"
 def sniff(head: bytes) -> bool:
     """Return whether a file that starts with `head` is Cursor's.
 
-    The text form begins with a prompt. In the JSON form, the first record that is no status has
-    the keys `role` and `message`, and at most a `timestamp` beside them.
+    The text form begins with a prompt. In the JSON form, the first record that is not a status has
+    the keys `role` and `message`, and no other key than `timestamp`.
     """
     if HEAD.match(head):
         return True
@@ -181,7 +181,7 @@ class _Reader(SessionBuilder):
             self.add_agent_text(text.removeprefix(THINKING))
 
     def add_prompt(self, text: str) -> None:
-        """Add a message to the agent: what the person typed, and before it Cursor's additions."""
+        """Add a message to the agent: Cursor's additions, then the text that the person typed."""
         timestamp = WHEN.search(text)
         if timestamp:
             self.at = _parse_timestamp(timestamp) or self.at

@@ -88,7 +88,7 @@ def read_database(
 ) -> Iterator[Session]:
     """Yield the sessions of opencode's database, the earliest first.
 
-    A database of another program, or one that cannot be read, has no sessions.
+    Yield nothing if the database is of another program or cannot be read.
 
     Args:
         path: the database.

@@ -28,8 +28,9 @@ def is_shell(event: Event) -> bool:
 def list_shell_runs(events: Iterable[Event]) -> list[ShellRun]:
     """Return the shell commands of a session that have a result, in the order of the results.
 
-    A result answers the oldest call of its tool that has none yet; if that tool has none, the
-    oldest of any shell. Calls without text are left out: it is not known what they ran.
+    A result belongs to the oldest call of its tool that has no result yet; if its tool has no such
+    call, to the oldest call of any shell. Calls without text are left out: their command is
+    unknown.
     """
     open_calls: defaultdict[str, deque[Event]] = defaultdict(deque)
     runs = []

@@ -75,7 +75,7 @@ def test_memory_alone_says_what_went_wrong_with_such_work(project: Project) -> N
 
 def test_without_memory_of_such_work_the_author_is_asked_for_risks(project: Project) -> None:
     text = premortem(project, "Paint the bikeshed.").text
-    assert "add what you expect to go wrong" in text
+    assert "add the risks that you expect" in text
 
 
 def test_a_model_adds_what_it_expects_and_sees_the_plan_alone(
@@ -132,7 +132,7 @@ def test_where_neither_memory_nor_a_model_has_a_risk_the_author_is_asked(
 ) -> None:
     model.will_find(risks=({"title": "No reason"},))
     assert (
-        "add what you expect to go wrong"
+        "add the risks that you expect"
         in premortem(project, "Paint the bikeshed.", engine_of(model)).text
     )
 

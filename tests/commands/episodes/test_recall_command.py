@@ -51,7 +51,7 @@ def test_noting_reads_standard_input_and_prints_json(project: Project, run: Run)
 
 def test_a_path_of_another_place_is_left_out_and_said(project: Project, run: Run) -> None:
     result = run("episode", TRIED, "--file", "/etc/passwd")
-    assert "not of this repository: file" in result.stderr
+    assert "not in this repository: file" in result.stderr
     assert "passwd" not in (project.path / result.stdout.split()[1]).read_text()
 
 

@@ -130,7 +130,7 @@ def test_captured_sessions_count_in_the_arm_of_their_hash(project: Project, tmp_
 
 def test_a_report_says_while_sessions_are_held_out(project: Project) -> None:
     hold(project)
-    said = "Holdout: 30% of sessions are given nothing; `memory-ci health --effect` compares them."
+    said = "Holdout: 30% of sessions are served nothing; `memory-ci health --effect` compares them."
     assert said in list_health_remarks(project.workspace, "HEAD", TODAY)
     project.commit("Off", {".memory-ci.yaml": "{}\n"})
     assert not any(

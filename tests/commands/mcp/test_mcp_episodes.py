@@ -23,7 +23,7 @@ def test_an_episode_is_created_recalled_and_marked(zoo: Project) -> None:
         "outcome": "failure",
     }
     noted = call(zoo, "create_episode", said).structured_content
-    assert noted["notes"] == ["Not kept, for it is not of this repository: cwd."]
+    assert noted["notes"] == ["Left out, because it is not in this repository: cwd."]
     marked = call(zoo, "mark_important", {"episode_id": noted["id"]}).structured_content
     assert marked["is_new"] is True
     recalled = call(zoo, "recall_episodes", {"query": "queue for retries", "ranking": "t4dm"})

@@ -116,7 +116,7 @@ def test_promote_says_what_it_did(run: Run, org: Organisation, project: Project)
     done = run(*promote).stdout
     assert done.endswith(f"committed on main, now at {project.git('rev-parse', 'main')[:12]}\n")
     assert "would" not in done
-    assert run(*promote, "--dry-run").stdout == "nothing new is said in so many repositories\n"
+    assert run(*promote, "--dry-run").stdout == "no new entry occurs in that many repositories\n"
 
 
 @pytest.mark.parametrize(

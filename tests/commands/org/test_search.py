@@ -180,7 +180,7 @@ def test_after_its_deadline_nothing_of_it_is_given_and_a_line_says_so(
     assert answer.organisation == ()
     assert (
         answer.notes[-1]
-        == "The organisation's index did not answer within 500 ms: nothing of it is given."
+        == "The organisation's index did not answer within 500 ms: its entries are left out."
     )
 
 
@@ -194,7 +194,7 @@ def test_an_index_that_is_not_there_or_damaged_is_a_note_and_no_error(
         (index / "internal.db").write_bytes(damage)
     answer = ask(project, index)
     assert answer.organisation == ()
-    assert answer.notes[-1].startswith("Nothing of the organisation is given: ")
+    assert answer.notes[-1].startswith("Entries of the organisation are left out: ")
 
 
 def test_what_only_shares_a_word_is_not_given(project: Project, index: Path) -> None:
@@ -324,7 +324,7 @@ def test_what_is_no_text_is_a_note_and_no_error(
         connection.execute(f"UPDATE entries SET {column} = ?", (value,))  # noqa: S608 - from the list above
     answer = ask(project, index)
     assert answer.organisation == ()
-    assert "Nothing of the organisation is given" in answer.notes[-1]
+    assert "Entries of the organisation are left out" in answer.notes[-1]
     render_context(answer)
 
 

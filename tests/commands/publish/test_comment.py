@@ -64,7 +64,7 @@ def test_a_request_that_edits_cited_code_has_one_comment_that_is_kept_up_to_date
     assert verify(project, request_of, double, server) == "commented on the request"
     (comment,) = double.comments
     assert comment["body"].startswith(
-        f"{MARKER}\n## This change edits code that memory speaks about\n"
+        f"{MARKER}\n## This change edits code that entries of memory cite\n"
     )
     assert (first[:7] in comment["body"], make_id(1)[:8] in comment["body"]) == (True, True)
     assert verify(project, request_of, double, server) == "", "it says that already"

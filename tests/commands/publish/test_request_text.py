@@ -98,7 +98,7 @@ def test_the_request_shows_what_agents_are_given_before_and_after_and_the_cost(
         title
         == "memory: the client retried a POST after a timeout although the gateway had…, and 1 more"
     )
-    comparison = body.partition("### What agents are told: before and after")[2].partition(
+    comparison = body.partition("### Entries served to agents: before and after")[2].partition(
         "\n\nBudget"
     )[0]
     assert re.search(
@@ -164,4 +164,4 @@ def test_a_pull_request_with_only_a_range_has_a_title_about_reading(
     publish("pr")
     (pull,) = forge.pulls
     assert pull["title"] == "memory: read 1 merged change"
-    assert "1 merged change of which git's history says all" in pull["body"]
+    assert "1 merged change that git's history fully describes" in pull["body"]

@@ -114,7 +114,7 @@ def test_every_kind_of_change_stands_in_its_section() -> None:
     )
     assert "\n- `.memory/episodes/2026-01/pr-1.md`" in text, "an episode has no box"
     assert (
-        "Budget: 3 active entries become 4, 1,200 characters become 1,650; a job is given at most 8,000"
+        "Budget: 3 active entries become 4, 1,200 characters become 1,650; a job is served at most 8,000"
         in text
     )
 

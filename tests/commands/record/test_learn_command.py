@@ -142,7 +142,7 @@ def test_an_object_that_goes_missing_between_two_answers_loses_none(
     assert (stopped.exit_code, kept.exists(), project.sha()) == (4, True, before)
     assert f"{lost.parent.name}{lost.name}" in stopped.stderr
     assert "git fetch --refetch" in stopped.stderr
-    assert "what was answered is kept" in stopped.stderr
+    assert "stored answers are reused" in stopped.stderr
     kept.replace(lost)
     assert ", 3 answered before" in (done := run(*command)).stderr
     assert "Committed on main" in done.stdout
@@ -164,7 +164,11 @@ def test_the_api_is_asked_in_batches(
         lost, kept = find_object(project, "HEAD^{tree}"), tmp_path / "kept"
         lost.replace(kept)
         stopped = run("learn", "--since", "5y")
-        assert (stopped.exit_code, "--refetch" in stopped.stderr, "is kept" in stopped.stderr) == (
+        assert (
+            stopped.exit_code,
+            "--refetch" in stopped.stderr,
+            "are reused" in stopped.stderr,
+        ) == (
             4,
             True,
             True,

@@ -112,7 +112,7 @@ def test_an_embedder_that_fails_leaves_the_answer_of_the_words_and_says_so(
     with serve(lambda asked: answer) as running:
         found = ask(memory, {"OLLAMA_HOST": running.url})
     assert (found.mode, titles(found)) == ("degraded", ["Retry the nightly import"])
-    assert [note for note in found.notes if note.startswith("Words alone were asked")]
+    assert [note for note in found.notes if note.startswith("Searched by words only")]
 
 
 def test_the_past_and_a_switched_off_lane_ask_nobody(memory: Project, server: Server) -> None:

@@ -269,7 +269,7 @@ def test_a_note_that_cannot_be_written_costs_no_answer(run: Run, zoo: Project) -
     note_path(zoo.workspace, "s1").parent.write_text("in the way")
     result = run("retrieve", "zebra", "--session", "s1")
     assert "Zebra crossing" in result.stdout
-    assert (result.exit_code, "is not noted" in result.stderr) == (0, True)
+    assert (result.exit_code, "are not recorded" in result.stderr) == (0, True)
 
 
 # -- at a file

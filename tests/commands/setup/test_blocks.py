@@ -66,7 +66,7 @@ def test_a_file_without_a_key_gets_ours(text: str) -> None:
         ("repos: [a]\n", "no list with an item a line"),
         ("{repos: [a]}\n", "not a mapping with a key a line"),
         ("repos:\n- a\n---\nb: 1\n", "not one YAML document"),
-        ("repos:\n- a\n-\n", "would change what the rest says"),
+        ("repos:\n- a\n-\n", "would change the meaning of the rest"),
         ("repos:\n- a: [\n", "not valid YAML"),
     ],
 )

@@ -58,7 +58,7 @@ def test_an_entry_knows_the_lines_of_what_taught_it(told: Project, run: Run) -> 
     entry = told.entries()[0]
     assert run("show", "--lines", entry.id[:8]).stdout.startswith("src/client.py:1  ")
     told.commit("Rewrite", {"src/client.py": "other\n"})
-    assert run("show", "--lines", entry.id[:8]).stdout.startswith("No line that stands today")
+    assert run("show", "--lines", entry.id[:8]).stdout.startswith("No current line of code")
 
 
 @pytest.mark.parametrize("place", ["src/none.py", "src", "src/client.py:x-y"])

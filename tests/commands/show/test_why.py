@@ -133,7 +133,7 @@ def test_much_against_it_is_a_flag_with_a_word(zoo: Project) -> None:
     note(zoo, *(said("rejected", f"pr:{number}") for number in (1, 2, 3)))
     found = why(zoo)
     assert found.is_low
-    assert "a person should look" in found.notes[0]
+    assert "a person should check" in found.notes[0]
 
 
 def test_a_past_commit_tells_what_was_known_then_with_its_day_as_today(zoo: Project) -> None:
@@ -216,7 +216,7 @@ def test_of_an_id_that_stands_twice_the_first_place_is_told_as_it_is_shown_and_t
     zoo.write("docs/MEMORY.md", format_entry(make_entry(1, title="Zebra again")))
     found = why(zoo)
     assert (found.located.path, found.located.line) == ("MEMORY.md", 1)
-    assert found.notes == ("Its id stands at docs/MEMORY.md:1 as well; this is the first place.",)
+    assert found.notes == ("Its id is also at docs/MEMORY.md:1; this is the first place.",)
     assert build_graph(zoo.workspace, ID, 0).nodes[0].path == "MEMORY.md"
     assert show_entry(zoo.workspace, ID, None, TODAY).located.path == "MEMORY.md"
 
@@ -242,7 +242,7 @@ def test_everything_is_printed_a_line_each_and_nothing_moves_the_cursor(zoo: Pro
         "utility    0.700 from 1 event\n  2026-11-19 confirmed +0.200 -> 0.700 by ada, pr:1\n"
         in text
     )
-    assert "It counts 0." in text
-    assert "given to 0 jobs and used by 0, with 1 event of feedback, which speaks for it." in text
+    assert "Its prominence is 0." in text
+    assert "served to 0 jobs and used by 0, with 1 event of feedback, on balance for it." in text
     assert re.search(r"(?m)^  prominence     █+░* 0\.\d{3}$", text)
     assert "evidence: commit:3f2ab91c0d12 Wait." in text
